@@ -1,1 +1,11 @@
-//! placeholder
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What it costs to preempt a thread or to move it to another core: plan, run, model, decide.
+//!
+//! Data flows one way, in the order of the modules below. A module may use those above it and none
+//! below it, and `model` may not use `sim`; `tests/layers.rs` checks both. Nothing here touches an
+//! operating system or a clock: a [`machine::Machine`] does, and it is handed in.
+#![forbid(unsafe_code)]
+
+pub mod units;
+pub mod platform;
+pub mod model;

@@ -1,2 +1,3 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! placeholder
 fn main() {}
