@@ -70,7 +70,7 @@ impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, factor) = BYTE_UNITS
             .into_iter()
-            .find(|(_, by)| self.0 != 0 && self.0 % by == 0)
+            .find(|(_, by)| self.0 != 0 && self.0.is_multiple_of(*by))
             .unwrap_or(("B", 1));
         f.pad(&format!("{} {unit}", self.0 / factor))
     }
@@ -136,7 +136,7 @@ impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, factor) = TIME_UNITS
             .into_iter()
-            .find(|(_, by)| self.0 != 0 && self.0 % by == 0)
+            .find(|(_, by)| self.0 != 0 && self.0.is_multiple_of(*by))
             .unwrap_or(("ns", 1));
         f.pad(&format!("{} {unit}", self.0 / factor))
     }
@@ -160,7 +160,7 @@ impl FromStr for Nanos {
 ///
 /// A fraction is taken where it comes out as a whole number of base units (`"1.5 MiB"`); the
 /// arithmetic is on integers, so that no rounding can turn one size into another.
-fn parse(
+pub(crate) fn parse(
     text: &str,
     aliases: &[(&str, u64)],
     units: &[(&str, u64)],

@@ -1,2 +1,304 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a machine.
+//! What is known of a machine: CPUs, caches, who shares them, memory; each value with its source.
+//!
+//! ```text
+//! node ── package ── level-3 cache ── level-2 cache ── core ── CPU
+//! ```
+//!
+//! A platform is read from a TOML file ([`Platform::from_toml`]) or discovered from the host. It is
+//! a value: nothing here looks at the machine it runs on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{Bytes, Cpu, CpuList};
+
+pub mod fact;
+pub mod groups;
+pub mod quantity;
+pub mod affinity;
+mod consistency;
+mod text;
+
+pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
+pub use fact::{Check, Fact, Source};
+pub use groups::CpuGroups;
+pub use quantity::{Hertz, Latency};
+pub use text::PlatformError;
+
+/// The version of the file format that this code reads and writes. New facts are new optional
+/// keys and do not raise it.
+pub const SCHEMA: u32 = 1;
+
+/// A machine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// The version of the format, [`SCHEMA`].
+    pub schema: u32,
+    /// Lower-case letters, digits and underscores: the name in options, tables and file names.
+    pub id: String,
+    /// The name for people.
+    pub name: String,
+    /// Who made the processor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vendor: Option<Fact<String>>,
+    /// What its maker calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<Fact<String>>,
+    /// The hypervisor, where the machine is a guest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hypervisor: Option<Fact<String>>,
+    /// Every CPU that is present.
+    pub cpus: Fact<CpuList>,
+    /// Those that are online; absent where all are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub online: Option<Fact<CpuList>>,
+    /// Those that this process may run on; absent where it may on all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allowed: Option<Fact<CpuList>>,
+    /// The packages, by their CPUs.
+    pub packages: Fact<CpuGroups>,
+    /// The cores, by their CPUs: more than one CPU in a core are SMT siblings.
+    pub cores: Fact<CpuGroups>,
+    /// The clocks.
+    #[serde(default, skip_serializing_if = "Clock::is_empty")]
+    pub clock: Clock,
+    /// The page sizes.
+    #[serde(default, skip_serializing_if = "Pages::is_empty")]
+    pub pages: Pages,
+    /// What memory costs.
+    #[serde(default, skip_serializing_if = "Memory::is_empty")]
+    pub memory: Memory,
+    /// The kinds of core, where there are several.
+    #[serde(default, rename = "core_kind", skip_serializing_if = "Vec::is_empty")]
+    pub core_kinds: Vec<CoreKind>,
+    /// The caches, innermost level first.
+    #[serde(default, rename = "cache", skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<Cache>,
+    /// The NUMA nodes.
+    #[serde(default, rename = "node", skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Node>,
+}
+
+/// What a cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheKind {
+    /// Data alone.
+    Data,
+    /// Instructions alone.
+    Instruction,
+    /// Both.
+    Unified,
+}
+
+/// One level and kind of cache, with all its instances.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// 1 is next to the core.
+    pub level: u32,
+    /// What it holds.
+    pub kind: CacheKind,
+    /// The size of one instance; some machines do not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Fact<Bytes>>,
+    /// Lines per set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Fact<u32>>,
+    /// The size of a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub line: Option<Fact<Bytes>>,
+    /// The number of sets, where it is stated; [`Cache::set_count`] computes it otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sets: Option<Fact<u64>>,
+    /// The instances, by the CPUs that share each.
+    pub instances: Fact<CpuGroups>,
+    /// How long a hit takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<Fact<Latency>>,
+}
+
+/// A NUMA node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Node {
+    /// Its number.
+    pub id: u32,
+    /// Its CPUs; may be empty.
+    pub cpus: Fact<CpuList>,
+    /// Its memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Fact<Bytes>>,
+    /// The distance to every node, in the order of the nodes; 10 is the node itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Fact<Vec<u32>>>,
+}
+
+/// A kind of core, on machines that have several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreKind {
+    /// What it is called.
+    pub name: String,
+    /// The CPUs of this kind.
+    pub cpus: Fact<CpuList>,
+    /// Its capacity as Linux states it: the fastest kind has 1,024.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Fact<u32>>,
+    /// Its highest frequency, where it differs from [`Clock::core`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Fact<Hertz>>,
+}
+
+/// The clocks of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// The frequency that a core runs at: what a latency in cycles counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core: Option<Fact<Hertz>>,
+    /// The frequency of the counter that time stamps are read from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counter: Option<Fact<Hertz>>,
+    /// Whether that counter runs at one rate whatever the core does, sleeping included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invariant: Option<Fact<bool>>,
+    /// What the kernel keeps time with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Fact<String>>,
+}
+
+impl Clock {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// The page sizes of a machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pages {
+    /// The ordinary page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Fact<Bytes>>,
+    /// The huge pages that can be asked for, ascending.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub huge: Option<Fact<Vec<Bytes>>>,
+    /// When the kernel uses huge pages unasked: `always`, `madvise` or `never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transparent: Option<Fact<String>>,
+}
+
+impl Pages {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What an access to memory costs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// Latency of the node's own memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<Fact<Latency>>,
+    /// Latency of another node's memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remote: Option<Fact<Latency>>,
+}
+
+impl Memory {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Cache {
+    /// Whether it can hold data.
+    pub fn holds_data(&self) -> bool {
+        self.kind != CacheKind::Instruction
+    }
+    /// The number of sets: as stated, or size / (ways × line).
+    pub fn set_count(&self) -> Option<u64> {
+        if let Some(sets) = &self.sets {
+            return Some(sets.value);
+        }
+        let (size, ways, line) = (self.size.as_ref()?, self.ways.as_ref()?, self.line.as_ref()?);
+        size.value.get().checked_div(u64::from(ways.value) * line.value.get())
+    }
+    /// `L1d`, `L1i`, `L2`: the level, and what it holds where that is not everything.
+    pub fn label(&self) -> String {
+        let suffix = match self.kind {
+            CacheKind::Data => "d",
+            CacheKind::Instruction => "i",
+            CacheKind::Unified => "",
+        };
+        format!("L{}{suffix}", self.level)
+    }
+}
+
+impl Platform {
+    /// The CPUs that are online.
+    pub fn online(&self) -> &CpuList {
+        self.online.as_ref().map_or(&self.cpus.value, |online| &online.value)
+    }
+    /// The CPUs that this process may run on, were they online.
+    pub fn allowed(&self) -> &CpuList {
+        self.allowed.as_ref().map_or(&self.cpus.value, |allowed| &allowed.value)
+    }
+    /// The CPUs that work can be put on: online and allowed.
+    pub fn usable(&self) -> CpuList {
+        self.online().intersection(self.allowed())
+    }
+    /// How memory looks from the packages.
+    pub fn memory_architecture(&self) -> MemoryArchitecture {
+        match (self.packages.value.len(), self.nodes.len()) {
+            (_, 2..) => MemoryArchitecture::Numa,
+            (2.., _) => MemoryArchitecture::Uma,
+            _ => MemoryArchitecture::SingleSocket,
+        }
+    }
+    /// The node that `cpu` belongs to.
+    pub fn node_of(&self, cpu: Cpu) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.cpus.value.contains(cpu))
+    }
+    /// The caches that hold data and serve `cpu`, innermost first.
+    pub fn data_caches(&self, cpu: Cpu) -> impl Iterator<Item = &Cache> {
+        let serves = move |cache: &&Cache| {
+            cache.holds_data() && cache.instances.value.containing(cpu).is_some()
+        };
+        self.caches.iter().filter(serves)
+    }
+    /// The caches that hold data, by level and size, ascending; a machine with two kinds of core
+    /// may have two sizes at a level. Caches of unstated size are left out.
+    pub fn cache_sizes(&self) -> Vec<(u32, Bytes)> {
+        let size = |cache: &Cache| Some((cache.level, cache.size.as_ref()?.value));
+        let mut sizes: Vec<_> =
+            self.caches.iter().filter(|cache| cache.holds_data()).filter_map(size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+    /// The largest cache for data that belongs to one core alone.
+    pub fn largest_private_cache(&self) -> Option<Bytes> {
+        let private = |cache: &&Cache| {
+            let mut instances = cache.instances.value.iter();
+            instances
+                .all(|cpus| self.cores.value.iter().any(|core| &core.intersection(cpus) == cpus))
+        };
+        let caches = self.caches.iter().filter(|cache| cache.holds_data()).filter(private);
+        caches.filter_map(|cache| Some(cache.size.as_ref()?.value)).max()
+    }
+    /// The size of one instance of the last-level cache (the largest, should they differ).
+    pub fn llc_size(&self) -> Option<Bytes> {
+        let sizes = self.cache_sizes();
+        let last = sizes.iter().map(|&(level, _)| level).max()?;
+        sizes.into_iter().filter(|&(level, _)| level == last).map(|(_, size)| size).max()
+    }
+    /// The size of a line of the innermost cache for data; 64 bytes where none is stated.
+    pub fn line_size(&self) -> Bytes {
+        let mut lines = self.caches.iter().filter(|cache| cache.holds_data());
+        lines.find_map(|cache| Some(cache.line.as_ref()?.value)).unwrap_or(Bytes::new(64))
+    }
+}

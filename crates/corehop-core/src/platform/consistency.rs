@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether the facts about a machine agree with each other.
+//!
+//! A fact already marked as contradicted is not held against the others: a host's own mistakes can
+//! be recorded, a file's slips cannot.
+
+use super::{Cache, Fact, Platform, SCHEMA};
+use crate::platform::CpuGroups;
+use crate::units::{Bytes, CpuList};
+
+/// Which fact disagrees, by its place in the file, and with what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Disagreement {
+    /// For instance `cache[2].size`.
+    pub(super) fact: String,
+    pub(super) problem: String,
+}
+
+type Verdict = Result<(), Disagreement>;
+
+fn require(holds: bool, fact: impl Into<String>, problem: impl FnOnce() -> String) -> Verdict {
+    if holds { Ok(()) } else { Err(Disagreement { fact: fact.into(), problem: problem() }) }
+}
+
+/// The first disagreement found, outermost facts first.
+pub(super) fn check(platform: &Platform) -> Verdict {
+    header(platform)?;
+    cpu_sets(platform)?;
+    groups(platform, "packages", &platform.packages)?;
+    groups(platform, "cores", &platform.cores)?;
+    inside("cores.value", &platform.cores, "a core", &platform.packages.value, "two packages")?;
+    nodes(platform)?;
+    for (place, kind) in platform.core_kinds.iter().enumerate() {
+        known(platform, format!("core_kind[{place}].cpus.value"), &kind.cpus.value)?;
+    }
+    for place in 0..platform.caches.len() {
+        cache(platform, place)?;
+    }
+    Ok(())
+}
+
+fn header(platform: &Platform) -> Verdict {
+    require(platform.schema == SCHEMA, "schema", || {
+        format!(
+            "{} is not a version known here ({SCHEMA}): a newer corehop wrote it",
+            platform.schema
+        )
+    })?;
+    let id = &platform.id;
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    require(!id.is_empty() && id.chars().all(plain), "id", || {
+        format!("`{id}` is no platform id: use lower-case letters, digits and underscores")
+    })?;
+    require(!platform.cpus.value.is_empty(), "cpus.value", || "a machine has a CPU".to_owned())
+}
+
+fn cpu_sets(platform: &Platform) -> Verdict {
+    for (fact, cpus) in [("online", platform.online()), ("allowed", platform.allowed())] {
+        known(platform, format!("{fact}.value"), cpus)?;
+    }
+    Ok(())
+}
+
+/// Every one of `cpus` is a CPU of the machine.
+fn known(platform: &Platform, fact: String, cpus: &CpuList) -> Verdict {
+    let stranger = cpus.iter().find(|&cpu| !platform.cpus.value.contains(cpu));
+    stranger.map_or(Ok(()), |cpu| {
+        let problem =
+            format!("{cpu} is not among the CPUs of the machine, {}", platform.cpus.value);
+        Err(Disagreement { fact, problem })
+    })
+}
+
+/// `groups` is a partition of the CPUs that are online, and perhaps of more.
+fn groups(platform: &Platform, name: &str, groups: &Fact<CpuGroups>) -> Verdict {
+    let fact = format!("{name}.value");
+    disjoint(platform, &fact, &groups.value)?;
+    let alone = platform.online().iter().find(|&cpu| groups.value.containing(cpu).is_none());
+    alone.map_or(Ok(()), |cpu| {
+        Err(Disagreement { fact, problem: format!("{cpu} is in none of the {name}") })
+    })
+}
+
+fn disjoint(platform: &Platform, fact: &str, groups: &CpuGroups) -> Verdict {
+    known(platform, fact.to_owned(), &groups.cpus())?;
+    groups.overlap().map_or(Ok(()), |cpu| {
+        Err(Disagreement { fact: fact.to_owned(), problem: format!("{cpu} is in two groups") })
+    })
+}
+
+/// No group of `inner` reaches into two groups of `outer`.
+fn inside(
+    fact: &str,
+    inner: &Fact<CpuGroups>,
+    what: &str,
+    outer: &CpuGroups,
+    two: &str,
+) -> Verdict {
+    if inner.is_contradicted() {
+        return Ok(());
+    }
+    let straddles = |group: &&CpuList| {
+        let shares = outer.iter().map(|other| other.intersection(group).len());
+        shares.filter(|&shared| shared > 0 && shared < group.len()).count() > 0
+    };
+    inner.value.iter().find(straddles).map_or(Ok(()), |group| {
+        let problem = format!("CPUs {group} are {what} but belong to {two}");
+        Err(Disagreement { fact: fact.to_owned(), problem })
+    })
+}
+
+fn nodes(platform: &Platform) -> Verdict {
+    for (place, node) in platform.nodes.iter().enumerate() {
+        let fact = |name: &str| format!("node[{place}].{name}");
+        known(platform, fact("cpus.value"), &node.cpus.value)?;
+        for earlier in &platform.nodes[..place] {
+            require(earlier.id != node.id, fact("id"), || {
+                format!("two nodes are called {}", node.id)
+            })?;
+            let both = earlier.cpus.value.intersection(&node.cpus.value);
+            require(both.is_empty(), fact("cpus.value"), || {
+                format!("CPUs {both} are in node {} and in node {}", earlier.id, node.id)
+            })?;
+        }
+        if let Some(distances) = &node.distances {
+            let (has, wants) = (distances.value.len(), platform.nodes.len());
+            require(has == wants, fact("distances.value"), || {
+                format!("{has} distances for {wants} nodes")
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn cache(platform: &Platform, place: usize) -> Verdict {
+    let cache = &platform.caches[place];
+    let fact = |name: &str| format!("cache[{place}].{name}");
+    require(cache.level > 0, fact("level"), || "the innermost level is 1".to_owned())?;
+    disjoint(platform, &fact("instances.value"), &cache.instances.value)?;
+    for earlier in &platform.caches[..place] {
+        twice(cache, earlier, fact("instances.value"))?;
+    }
+    for outer in platform.caches.iter().filter(|outer| outer.level > cache.level) {
+        if outer.holds_data() && !outer.instances.is_contradicted() {
+            let two = format!("two level-{} caches", outer.level);
+            let what = format!("one {} cache", cache.label());
+            let instances = fact("instances.value");
+            inside(&instances, &cache.instances, &what, &outer.instances.value, &two)?;
+        }
+    }
+    geometry(cache, &fact)
+}
+
+/// No CPU has two caches of one level that hold the same.
+fn twice(cache: &Cache, earlier: &Cache, fact: String) -> Verdict {
+    let clash = cache.level == earlier.level
+        && (cache.kind == earlier.kind || (cache.holds_data() && earlier.holds_data()));
+    let both = cache.instances.value.cpus().intersection(&earlier.instances.value.cpus());
+    require(!clash || both.is_empty(), fact, || {
+        format!("CPUs {both} have two {} caches", cache.label())
+    })
+}
+
+/// Size, ways, line and sets fit together.
+fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+    if let Some(line) = trusted(cache.line.as_ref()) {
+        let power = line.get().is_power_of_two();
+        require(power, fact("line.value"), || format!("a line of {line} is not a power of two"))?;
+    }
+    if let Some(ways) = trusted(cache.ways.as_ref()) {
+        require(ways > 0, fact("ways.value"), || "a cache has at least one way".to_owned())?;
+    }
+    let (Some(size), Some(ways), Some(line)) =
+        (trusted(cache.size.as_ref()), trusted(cache.ways.as_ref()), trusted(cache.line.as_ref()))
+    else {
+        return Ok(());
+    };
+    let set = u64::from(ways).saturating_mul(line.get());
+    require(size.get() > 0 && size.get() % set == 0, fact("size.value"), || {
+        format!("{size} is not a whole number of sets of {ways} ways of {line}")
+    })?;
+    trusted(cache.sets.as_ref()).map_or(Ok(()), |sets| {
+        let product = Bytes::new(set.saturating_mul(sets));
+        require(product == size, fact("sets.value"), || {
+            format!("{sets} sets of {ways} ways of {line} make {product}, not {size}")
+        })
+    })
+}
+
+/// The value, where it is stated and not contradicted.
+fn trusted<T: Copy>(fact: Option<&Fact<T>>) -> Option<T> {
+    fact.filter(|fact| !fact.is_contradicted()).map(|fact| fact.value)
+}

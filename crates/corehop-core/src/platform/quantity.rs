@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Frequencies and latencies.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::{UnitError, parse};
+
+/// A frequency. Written with its unit: `"2.13 GHz"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hertz(u64);
+
+impl Hertz {
+    /// This many Hz.
+    pub const fn new(hertz: u64) -> Self {
+        Self(hertz)
+    }
+    /// The number of Hz.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// Decimal units of frequency, largest first.
+const FREQUENCY_UNITS: [(&str, u64); 4] =
+    [("GHz", 1_000_000_000), ("MHz", 1_000_000), ("kHz", 1_000), ("Hz", 1)];
+
+impl fmt::Display for Hertz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, factor) = match self.0 {
+            1_000_000_000.. => FREQUENCY_UNITS[0],
+            1_000_000.. => FREQUENCY_UNITS[1],
+            1_000.. => FREQUENCY_UNITS[2],
+            _ => FREQUENCY_UNITS[3],
+        };
+        f.pad(&format!("{} {unit}", decimal(self.0, factor)))
+    }
+}
+
+impl FromStr for Hertz {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        parse(text, &[], &FREQUENCY_UNITS, "a frequency", "2.66 GHz").map(Self)
+    }
+}
+
+/// How long one access takes: in cycles of the core, as papers state it, or in nanoseconds, as it
+/// is measured. Thousandths of either are kept. Written `"42 cycles"` or `"15.8 ns"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Latency {
+    /// Thousandths of a cycle.
+    MilliCycles(u64),
+    /// Picoseconds.
+    Picos(u64),
+}
+
+impl Latency {
+    /// This many whole cycles.
+    pub const fn cycles(cycles: u64) -> Self {
+        Self::MilliCycles(cycles * 1_000)
+    }
+    /// The latency in picoseconds on a core of this frequency, rounded down.
+    pub fn picos(self, core: Hertz) -> u64 {
+        match self {
+            Self::Picos(picos) => picos,
+            Self::MilliCycles(_) if core.get() == 0 => 0,
+            Self::MilliCycles(milli) => {
+                (u128::from(milli) * 1_000_000_000 / u128::from(core.get())) as u64
+            }
+        }
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&match *self {
+            Self::MilliCycles(milli) => format!("{} cycles", decimal(milli, 1_000)),
+            Self::Picos(picos) => format!("{} ns", decimal(picos, 1_000)),
+        })
+    }
+}
+
+impl FromStr for Latency {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let cycles = [("cycles", 1_000), ("cycle", 1_000)];
+        let time = [("ps", 1), ("ns", 1_000), ("us", 1_000_000)];
+        parse(text, &[], &cycles, "a latency", "42 cycles")
+            .map(Self::MilliCycles)
+            .or_else(|_| parse(text, &[], &time, "a latency", "42 cycles").map(Self::Picos))
+    }
+}
+
+/// `value / factor` as a decimal number without trailing zeros; `factor` is a power of ten.
+fn decimal(value: u64, factor: u64) -> String {
+    let (whole, rest) = (value / factor, value % factor);
+    if rest == 0 {
+        return whole.to_string();
+    }
+    let digits = factor.ilog10() as usize;
+    format!("{whole}.{rest:0digits$}").trim_end_matches('0').to_owned()
+}
+
+/// Lets serde write a quantity as the text that its `FromStr` reads.
+macro_rules! as_text {
+    ($($quantity:ty),*) => {$(
+        impl From<$quantity> for String {
+            fn from(value: $quantity) -> Self { value.to_string() }
+        }
+        impl TryFrom<String> for $quantity {
+            type Error = UnitError;
+            fn try_from(text: String) -> Result<Self, UnitError> { text.parse() }
+        }
+    )*};
+}
+as_text!(Hertz, Latency);
