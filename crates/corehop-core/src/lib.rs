@@ -6,6 +6,11 @@
 //! operating system or a clock: a [`machine::Machine`] does, and it is handed in.
 #![forbid(unsafe_code)]
 
+pub mod words;
 pub mod units;
 pub mod platform;
+pub mod workload;
+pub mod experiment;
+pub mod samples;
+pub mod machine;
 pub mod model;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CacheKind, Platform};
 use crate::units::{Cpu, CpuList};
+use crate::words::words;
 
 /// What two CPUs share, nearest first: the innermost cache for data, or a whole core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,26 +50,15 @@ impl Affinity {
     }
 }
 
-/// How memory looks from the packages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MemoryArchitecture {
-    /// Several packages, one memory, equally far from all.
-    Uma,
-    /// Several nodes, each with memory of its own.
-    Numa,
-    /// One package, one node.
-    SingleSocket,
-}
-
-impl MemoryArchitecture {
-    /// The word used in sample rows and summary tables.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Uma => "uma",
-            Self::Numa => "numa",
-            Self::SingleSocket => "single_socket",
-        }
+words! {
+    /// How memory looks from the packages.
+    MemoryArchitecture, "a memory architecture" {
+        /// Several packages, one memory, equally far from all.
+        Uma = "uma",
+        /// Several nodes, each with memory of its own.
+        Numa = "numa",
+        /// One package, one node.
+        SingleSocket = "single_socket",
     }
 }
 

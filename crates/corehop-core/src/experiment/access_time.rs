@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access times by working-set size (Wächtler 3.4.1, Fig. 5.2).
+//!
+//! A touch of a shuffled list whose lines were valid, invalid, or had to displace modified lines of
+//! other data: the first gives the latencies of the cache levels as plateaus, the second that of
+//! memory, the third the worst an idle machine does. It cannot see what concurrent misses would gain:
+//! every access waits for the one before (see `chains` for that).
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Cell, Job, Length, PLAN_SCHEMA, Plan, Step};
+use super::synthetic::phases;
+use super::{Draw, Experiment, ExperimentError};
+use crate::platform::Platform;
+use crate::units::Cpu;
+use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AccessTime {
+    /// The working sets: sizes, write ratios, pages and nodes.
+    pub sets: Vec<WorkingSet>,
+    /// The states of the lines, each with its number of walks per working set.
+    pub states: Vec<(LineState, u32)>,
+    /// The CPU to measure on; otherwise the first usable one.
+    #[serde(default)]
+    pub cpu: Option<Cpu>,
+}
+
+impl Experiment for AccessTime {
+    fn name(&self) -> &'static str {
+        "access-time"
+    }
+
+    fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        let mut cells = Vec::new();
+        for (set, working_set) in self.sets.iter().enumerate() {
+            working_set.check()?;
+            for &(state, walks) in &self.states {
+                let cell = Cell {
+                    load: Load::Idle,
+                    set,
+                    event: Event::None,
+                    length: Length::ZERO,
+                    absence: Absence::Nothing,
+                    state,
+                };
+                cells.push((cell, walks));
+            }
+        }
+        Ok(cells)
+    }
+
+    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+        let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
+        let start = super::one_usable(platform, self.cpu)?;
+        let phases = phases(&cells, quota, &mut Draw::new(seed, 1), |cell, _, _| {
+            // The first touch after a state is the one that meets it; for `valid` that state is made
+            // by an untimed pass in the same order.
+            Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }
+        });
+        Ok(Plan {
+            schema: PLAN_SCHEMA,
+            experiment: self.name().to_owned(),
+            seed,
+            mover: Mover::Affinity,
+            preemptor: None,
+            sets: self.sets.clone(),
+            cells,
+            phases,
+        })
+    }
+}

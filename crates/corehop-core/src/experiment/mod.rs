@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Experiments: pure functions from a platform and a seed to a plan.
+//!
+//! No experiment sleeps, sets an affinity or reads a clock, and none knows whether the machine that
+//! will run its plan is real.
+
+mod access_time;
+mod draw;
+mod plan;
+mod polluter_sweep;
+mod preemption_length;
+mod preset;
+mod synthetic;
+
+pub use access_time::AccessTime;
+pub use draw::Draw;
+pub use plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
+pub use polluter_sweep::PolluterSweep;
+pub use preemption_length::PreemptionLength;
+pub use preset::{Preset, UnknownPreset};
+pub use synthetic::{Group, Synthetic};
+
+use crate::platform::Platform;
+use crate::units::Cpu;
+use crate::workload::{Event, WorkloadError};
+
+/// Why an experiment has no plan on a platform.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ExperimentError {
+    /// A working set that cannot be touched as described.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// A class of event that no pair of usable CPUs belongs to.
+    #[error("{event} cannot be measured on {platform}: {why}")]
+    NotMeasurable {
+        /// The event asked for.
+        event: Event,
+        /// The platform's name.
+        platform: String,
+        /// What the platform lacks.
+        why: String,
+    },
+    /// A CPU that the platform lacks, or that may not be used.
+    #[error("{cpu} is not among the usable CPUs of {platform} ({usable}): name one of those")]
+    UnknownCpu {
+        /// The CPU asked for.
+        cpu: Cpu,
+        /// The platform's name.
+        platform: String,
+        /// Its usable CPUs.
+        usable: String,
+    },
+    /// More samples than a plan may hold.
+    #[error("{jobs} jobs in one plan; ask for at most {} at once", Plan::MOST_JOBS)]
+    TooLarge {
+        /// The number of jobs asked for.
+        jobs: u64,
+    },
+}
+
+/// What makes plans: how many samples of which cells, on a given platform.
+pub trait Experiment {
+    /// The name that the command line and the column `experiment` use.
+    fn name(&self) -> &'static str;
+
+    /// The cells it fills on `platform`, each with the number of samples asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError>;
+
+    /// The plan that takes `quota[i]` samples of cell `i` of [`Experiment::cells`], in random order.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::cells`].
+    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError>;
+
+    /// The whole plan: every cell with as many samples as asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::cells`].
+    fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
+        let quota: Vec<u32> = self.cells(platform)?.iter().map(|&(_, samples)| samples).collect();
+        self.block(platform, seed, &quota)
+    }
+}
+
+/// The CPU asked for, or the first usable one.
+fn one_usable(platform: &Platform, cpu: Option<Cpu>) -> Result<Cpu, ExperimentError> {
+    let usable = platform.usable();
+    let wanted = cpu.or(usable.first()).unwrap_or_default();
+    if usable.contains(wanted) {
+        return Ok(wanted);
+    }
+    let (platform, usable) = (platform.name.clone(), usable.to_string());
+    Err(ExperimentError::UnknownCpu { cpu: wanted, platform, usable })
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan: what a machine is to do, as data that can be printed, diffed, stored and written by hand.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform::Platform;
+use crate::units::{Cpu, Nanos, UnitError};
+use crate::workload::{
+    Absence, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
+};
+
+/// The version of the plan's JSON form.
+pub const PLAN_SCHEMA: u32 = 1;
+
+/// Scripted jobs on working sets, in phases of one background load each.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The version of this form: [`PLAN_SCHEMA`].
+    pub schema: u32,
+    /// The experiment that made it, or a name of the author's.
+    pub experiment: String,
+    /// The seed of every draw, the permutations of the working sets included.
+    pub seed: u64,
+    /// How a job gets to another CPU.
+    #[serde(default = "by_affinity")]
+    pub mover: Mover,
+    /// What a preemptor walks, where a job is preempted by one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptor: Option<Polluter>,
+    /// The working sets that cells refer to by index.
+    pub sets: Vec<WorkingSet>,
+    /// What jobs are samples of.
+    pub cells: Vec<Cell>,
+    /// Jobs, grouped by the load they run under.
+    pub phases: Vec<Phase>,
+}
+
+const fn by_affinity() -> Mover {
+    Mover::Affinity
+}
+
+/// What a sample is a sample of.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Cell {
+    /// The load it is taken under.
+    pub load: Load,
+    /// The working set, by index.
+    pub set: usize,
+    /// What happens between the warm and the resumed touch.
+    pub event: Event,
+    /// How long the job is off the CPU, where it leaves it.
+    pub length: Length,
+    /// Who has the CPU meanwhile.
+    pub absence: Absence,
+    /// The state of the lines before the first touch.
+    pub state: LineState,
+}
+
+/// How preemption lengths are drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Length {
+    /// Always this one.
+    Fixed(Nanos),
+    /// Uniformly from the first to the second, both included.
+    Uniform(Nanos, Nanos),
+}
+
+impl fmt::Display for Length {
+    /// As in the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tight = |time: Nanos| time.to_string().replace(' ', "");
+        f.pad(&match *self {
+            Self::Fixed(time) => format!("fixed_{}", tight(time)),
+            Self::Uniform(low, high) => {
+                let unit: String = tight(high).chars().filter(char::is_ascii_alphabetic).collect();
+                let in_unit = tight(low).strip_suffix(&unit).map(str::to_owned);
+                let low = if low.get() == 0 { Some("0".to_owned()) } else { in_unit };
+                match low {
+                    Some(low) => format!("uniform_{low}_{}", tight(high)),
+                    None => format!("uniform_{}ns_{}ns", self.shortest().get(), high.get()),
+                }
+            }
+        })
+    }
+}
+
+impl FromStr for Length {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        let malformed = || UnitError::Malformed {
+            text: text.to_owned(),
+            what: "a preemption length",
+            example: "fixed_4ms or uniform_0_50ms",
+        };
+        if let Some(time) = text.strip_prefix("fixed_") {
+            return time.parse().map(Self::Fixed).map_err(|_| malformed());
+        }
+        let range = text.strip_prefix("uniform_").ok_or_else(malformed)?;
+        let (low, high) = range.split_once('_').ok_or_else(malformed)?;
+        let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let low = if low.ends_with(|c: char| c.is_ascii_digit()) { format!("{low}{unit}") } else { low.to_owned() };
+        let low: Nanos = low.parse().map_err(|_| malformed())?;
+        let high: Nanos = high.parse().map_err(|_| malformed())?;
+        if low > high { Err(malformed()) } else { Ok(Self::Uniform(low, high)) }
+    }
+}
+
+impl From<Length> for String {
+    fn from(length: Length) -> Self {
+        length.to_string()
+    }
+}
+
+impl TryFrom<String> for Length {
+    type Error = UnitError;
+    fn try_from(text: String) -> Result<Self, UnitError> {
+        text.parse()
+    }
+}
+
+impl Length {
+    /// No absence at all, for events that have none.
+    pub const ZERO: Self = Self::Fixed(Nanos::new(0));
+
+    /// The shortest that can be drawn.
+    pub const fn shortest(self) -> Nanos {
+        match self {
+            Self::Fixed(time) | Self::Uniform(time, _) => time,
+        }
+    }
+
+    /// The mean of what is drawn.
+    pub const fn mean(self) -> Nanos {
+        match self {
+            Self::Fixed(time) => time,
+            Self::Uniform(low, high) => Nanos::new(u64::midpoint(low.get(), high.get())),
+        }
+    }
+}
+
+/// Jobs that run one after the other under one load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Phase {
+    /// What else runs meanwhile.
+    pub load: Load,
+    /// The jobs, in order.
+    pub jobs: Vec<Job>,
+}
+
+/// One scripted job: Fig. 1 of Bastoni et al., where every touch is timed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// The cell it is a sample of, by index.
+    pub cell: usize,
+    /// The CPU on which it starts.
+    pub start: Cpu,
+    /// What it does, in order.
+    pub steps: Vec<Step>,
+}
+
+/// A step of a scripted job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Step {
+    /// Put the working set's lines into a state; not timed.
+    Prepare(LineState),
+    /// Access the working set once, in its order; timed.
+    Touch,
+    /// Be off the CPU, then resume.
+    Leave(Absent),
+}
+
+/// An absence from the CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Absent {
+    /// The CPU on which to resume.
+    pub to: Cpu,
+    /// For how long.
+    pub length: Nanos,
+    /// Who has the CPU meanwhile.
+    pub to_whom: Absence,
+}
+
+/// Why a plan, written by hand or read back, cannot be run.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PlanError {
+    /// Not JSON of this form.
+    #[error("this is not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from")]
+    Form(String),
+    /// A later form than this program knows.
+    #[error("the plan has schema {found}, this program knows {PLAN_SCHEMA}: use a newer corehop")]
+    Schema {
+        /// The version found.
+        found: u32,
+    },
+    /// A reference by index to what is not there.
+    #[error("phase {phase}, job {job}: {what} {index} does not exist (there are {count})")]
+    Index {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// What was referred to.
+        what: &'static str,
+        /// The index used.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// A CPU that the platform lacks or that may not be used.
+    #[error("phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})")]
+    Cpu {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// The CPU named.
+        cpu: Cpu,
+        /// The platform's name.
+        platform: String,
+        /// Its usable CPUs.
+        usable: String,
+    },
+    /// A working set that cannot be touched as described.
+    #[error("working set {set}: {error}")]
+    Workload {
+        /// The working set, by index.
+        set: usize,
+        /// What is wrong with it.
+        error: WorkloadError,
+    },
+    /// A preemptor is asked for but not described.
+    #[error("phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`")]
+    NoPreemptor {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+    },
+}
+
+impl Plan {
+    /// The most jobs in one plan; longer experiments are run in blocks.
+    pub const MOST_JOBS: u64 = 1_000_000;
+
+    /// Reads a plan from JSON.
+    ///
+    /// # Errors
+    /// [`PlanError::Form`] or [`PlanError::Schema`]; whether it fits a platform, [`Plan::check`] says.
+    pub fn from_json(text: &str) -> Result<Self, PlanError> {
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| PlanError::Form(error.to_string()))?;
+        match value.get("schema").and_then(serde_json::Value::as_u64) {
+            Some(found) if found > u64::from(PLAN_SCHEMA) => {
+                Err(PlanError::Schema { found: found as u32 })
+            }
+            _ => serde_json::from_value(value).map_err(|error| PlanError::Form(error.to_string())),
+        }
+    }
+
+    /// The plan as JSON, a job a line, so that two plans can be diffed.
+    pub fn to_json(&self) -> String {
+        let mut head = serde_json::json!(self);
+        let phases: Vec<String> = self.phases.iter().map(phase_json).collect();
+        head["phases"] = serde_json::Value::Array(Vec::new());
+        let head = format!("{head:#}");
+        // The empty list is the only one: it was put there above.
+        head.replacen("\"phases\": []", &format!("\"phases\": [\n{}\n  ]", phases.join(",\n")), 1)
+    }
+
+    /// A short digest of the plan (64-bit FNV-1a of its JSON), to tell plans apart in results.
+    pub fn digest(&self) -> String {
+        let hash = self.to_json().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        format!("{hash:016x}")
+    }
+
+    /// The number of jobs.
+    pub fn jobs(&self) -> usize {
+        self.phases.iter().map(|phase| phase.jobs.len()).sum()
+    }
+
+    /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
+    pub fn absences(&self) -> Nanos {
+        let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
+        Nanos::new(steps.map(|step| if let Step::Leave(away) = step { away.length.get() } else { 0 }).sum())
+    }
+
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`PlanError`] names the first thing that does not fit.
+    pub fn check(&self, platform: &Platform) -> Result<(), PlanError> {
+        for (set, working_set) in self.sets.iter().enumerate() {
+            working_set.check().map_err(|error| PlanError::Workload { set, error })?;
+        }
+        for (phase, jobs) in self.phases.iter().enumerate() {
+            for (job, it) in jobs.jobs.iter().enumerate() {
+                self.check_job(platform, phase, job, it)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_job(&self, platform: &Platform, phase: usize, job: usize, it: &Job) -> Result<(), PlanError> {
+        let missing = |what, index, count| Err(PlanError::Index { phase, job, what, index, count });
+        let Some(cell) = self.cells.get(it.cell) else {
+            return missing("cell", it.cell, self.cells.len());
+        };
+        if cell.set >= self.sets.len() {
+            return missing("working set", cell.set, self.sets.len());
+        }
+        let leaves = it.steps.iter().filter_map(|step| match step {
+            Step::Leave(away) => Some(away),
+            _ => None,
+        });
+        if self.preemptor.is_none() && leaves.clone().any(|away| away.to_whom == Absence::Preemptor) {
+            return Err(PlanError::NoPreemptor { phase, job });
+        }
+        let usable = platform.usable();
+        match leaves.map(|away| away.to).chain([it.start]).find(|&cpu| !usable.contains(cpu)) {
+            Some(cpu) => Err(PlanError::Cpu {
+                phase,
+                job,
+                cpu,
+                platform: platform.name.clone(),
+                usable: usable.to_string(),
+            }),
+            None => Ok(()),
+        }
+    }
+}
+
+fn phase_json(phase: &Phase) -> String {
+    let jobs: Vec<String> = phase.jobs.iter().map(|job| format!("      {}", serde_json::json!(job))).collect();
+    format!("    {{\"load\": {}, \"jobs\": [\n{}\n    ]}}", serde_json::json!(phase.load), jobs.join(",\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preemption_length_is_written_as_the_printed_tables_write_it() {
+        let ms = Nanos::from_millis;
+        for (length, text) in [
+            (Length::Fixed(ms(4)), "fixed_4ms"),
+            (Length::Uniform(ms(0), ms(50)), "uniform_0_50ms"),
+            (Length::Uniform(ms(1), ms(5)), "uniform_1_5ms"),
+            (Length::Uniform(Nanos::new(500), ms(5)), "uniform_500ns_5000000ns"),
+        ] {
+            assert_eq!(length.to_string(), text);
+            assert_eq!(text.parse(), Ok(length));
+        }
+        assert!("uniform_5_1ms".parse::<Length>().is_err() && "4ms".parse::<Length>().is_err());
+    }
+
+    #[test]
+    fn what_is_not_a_plan_is_refused_with_a_way_to_get_one() {
+        for text in ["", "[]", "{\"schema\": 1}", "nonsense"] {
+            assert!(Plan::from_json(text).unwrap_err().to_string().contains("--dry-run"));
+        }
+        assert_eq!(Plan::from_json("{\"schema\": 99}"), Err(PlanError::Schema { found: 99 }));
+    }
+}

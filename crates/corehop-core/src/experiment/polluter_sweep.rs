@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Delay against preemption length (Wächtler 3.4.3, Figs. 5.4 to 5.7).
+//!
+//! One polluter of twice the last-level cache takes the CPU for a length that grows from sample to
+//! sample, or the user's own load does, on that CPU or on all. The delay grows until every useful
+//! line is evicted; cold minus warm bounds it. It sees evictions by what ran, not by what might run.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Length, Plan};
+use super::synthetic::{Group, Synthetic};
+use super::{Experiment, ExperimentError};
+use crate::experiment::Cell;
+use crate::platform::Platform;
+use crate::units::{CpuList, Nanos};
+use crate::workload::{Absence, Event, Load, Mover, Polluter, WorkingSet};
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PolluterSweep {
+    /// The working sets.
+    pub sets: Vec<WorkingSet>,
+    /// The preemption lengths.
+    pub lengths: Vec<Nanos>,
+    /// The loads: `idle` stands for the single polluter on the job's own CPU.
+    pub loads: Vec<Load>,
+    /// What that polluter walks.
+    pub polluter: Polluter,
+    /// The number of samples per point.
+    pub samples: u32,
+    /// The only CPUs to use; empty for all that are usable.
+    #[serde(default)]
+    pub cpus: CpuList,
+}
+
+impl PolluterSweep {
+    /// The same as a synthetic experiment: one group for each load and length.
+    fn as_synthetic(&self) -> Synthetic {
+        let group = |load: &Load, &length: &Nanos| Group {
+            load: load.clone(),
+            sets: self.sets.clone(),
+            events: vec![Event::Preemption],
+            length: Length::Fixed(length),
+            absence: if *load == Load::Idle { Absence::Preemptor } else { Absence::Load },
+            samples: self.samples,
+        };
+        let of_load = |load| self.lengths.iter().map(move |length| group(load, length));
+        Synthetic {
+            mover: Mover::Affinity,
+            preemptor: self.polluter.clone(),
+            groups: self.loads.iter().flat_map(of_load).collect(),
+            cpus: self.cpus.clone(),
+        }
+    }
+}
+
+impl Experiment for PolluterSweep {
+    fn name(&self) -> &'static str {
+        "polluter-sweep"
+    }
+
+    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        self.as_synthetic().cells(platform)
+    }
+
+    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+        let plan = self.as_synthetic().block(platform, seed, quota)?;
+        Ok(Plan { experiment: self.name().to_owned(), ..plan })
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Preemption lengths, asked for against got (Wächtler 3.4.2, Fig. 5.1).
+//!
+//! No statement about delay against preemption length means anything unless the length is what was
+//! asked for. It sees the timer and the wake-up together and cannot tell one from the other.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Plan, Step};
+use super::synthetic::phases;
+use super::{Draw, Experiment, ExperimentError};
+use crate::platform::Platform;
+use crate::units::{Bytes, Cpu, Nanos};
+use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
+
+/// What to measure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PreemptionLength {
+    /// The lengths to ask for.
+    pub lengths: Vec<Nanos>,
+    /// The loads to ask under.
+    pub loads: Vec<Load>,
+    /// How often each is asked for.
+    pub samples: u32,
+    /// The CPU to measure on; otherwise the first usable one.
+    #[serde(default)]
+    pub cpu: Option<Cpu>,
+}
+
+impl Experiment for PreemptionLength {
+    fn name(&self) -> &'static str {
+        "preemption-length"
+    }
+
+    fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        let cell = |load: &Load, &length: &Nanos| Cell {
+            load: load.clone(),
+            set: 0,
+            event: Event::Preemption,
+            length: Length::Fixed(length),
+            absence: if *load == Load::Idle { Absence::Nothing } else { Absence::Load },
+            state: LineState::Valid,
+        };
+        let of_load = |load| self.lengths.iter().map(move |length| (cell(load, length), self.samples));
+        Ok(self.loads.iter().flat_map(of_load).collect())
+    }
+
+    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+        let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
+        let start = super::one_usable(platform, self.cpu)?;
+        let phases = phases(&cells, quota, &mut Draw::new(seed, 1), |cell, _, draw| {
+            let Cell { length, absence, .. } = cells[cell];
+            let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
+            Job { cell, start, steps: vec![Step::Leave(away)] }
+        });
+        Ok(Plan {
+            schema: PLAN_SCHEMA,
+            experiment: self.name().to_owned(),
+            seed,
+            mover: Mover::Affinity,
+            preemptor: None,
+            // Nothing is touched; a plan's cells refer to a working set all the same.
+            sets: vec![WorkingSet::list(Bytes::from_kib(4), 0.0)],
+            cells,
+            phases,
+        })
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Presets: the experiments of the studies, and a quick one.
+
+use super::plan::Length;
+use super::synthetic::{Group, Synthetic, migration_of};
+use super::{AccessTime, PolluterSweep, PreemptionLength};
+use crate::platform::Platform;
+use crate::units::{Bytes, CpuList, Nanos};
+use crate::workload::{
+    Absence, Event, LineState, Load, Mover, Page, Pattern, Polluter, WorkingSet,
+};
+use crate::words::words;
+
+words! {
+    /// A named set of parameters for every experiment.
+    Preset, "a preset" {
+        /// Some minutes: enough to see what this machine does.
+        Quick = "quick",
+        /// Bastoni, Brandenburg and Anderson 2010, section 4.1: many hours.
+        Bastoni = "bastoni",
+        /// Wächtler 2012, section 3.4 and chapter 5: an hour or more.
+        Waechtler = "waechtler",
+    }
+}
+
+/// A preset of that name does not exist.
+pub type UnknownPreset = crate::words::UnknownWord;
+
+/// The largest cache that a preset fills whole: beyond it a guest's declared sizes are not to be
+/// believed, and one walk takes longer than any real-time budget.
+const LARGEST_CACHE: Bytes = Bytes::from_mib(64);
+
+impl Preset {
+    /// The synthetic method with the preset's parameters, under `load` only where one is given.
+    pub fn synthetic(self, platform: &Platform, load: Option<&Load>) -> Synthetic {
+        let classes = migrations(platform);
+        let groups = match self {
+            Self::Quick => quick(platform, &classes),
+            Self::Bastoni => bastoni(platform, &classes),
+            Self::Waechtler => waechtler(platform, &classes),
+        };
+        let groups = match load {
+            Some(load) => under(groups, load),
+            None => groups,
+        };
+        Synthetic { mover: Mover::Affinity, preemptor: preemptor(platform), groups, cpus: CpuList::default() }
+    }
+
+    /// Access times with the preset's parameters.
+    pub fn access_time(self, platform: &Platform) -> AccessTime {
+        let (sizes, states) = match self {
+            Self::Quick => (
+                doubling(4, 16 * 1024),
+                [(LineState::Valid, 24), (LineState::Invalid, 8), (LineState::Modified, 4)],
+            ),
+            // The 10 million accesses to valid lines per point are walks of the smallest size; larger
+            // sizes get as many walks, hence more accesses.
+            _ => (
+                doubling(4, 32 * 1024),
+                [(LineState::Valid, 1000), (LineState::Invalid, 1000), (LineState::Modified, 250)],
+            ),
+        };
+        let nodes: Vec<Option<u32>> = match platform.nodes.len() {
+            0 | 1 => vec![None],
+            _ => platform.nodes.iter().map(|node| Some(node.id)).collect(),
+        };
+        let ratios: &[f64] = if self == Self::Quick { &[0.0] } else { &[0.0, 0.5] };
+        let sets = sizes.iter().flat_map(|&wss| ratios.iter().map(move |&ratio| WorkingSet::list(wss, ratio)));
+        let placed = |set: WorkingSet| nodes.iter().map(move |&node| WorkingSet { node, ..set.clone() });
+        AccessTime { sets: sets.flat_map(placed).collect(), states: states.to_vec(), cpu: None }
+    }
+
+    /// Preemption lengths, asked against got, with the preset's parameters.
+    pub fn preemption_length(self) -> PreemptionLength {
+        let micros: &[u64] = &[10, 22, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000, 25_000, 50_000];
+        let (lengths, samples) = if self == Self::Quick { (&micros[..10], 50) } else { (micros, 500) };
+        let lengths = lengths.iter().copied().map(Nanos::from_micros).collect();
+        PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
+    }
+
+    /// Delay against preemption length with the preset's parameters.
+    pub fn polluter_sweep(self, platform: &Platform) -> PolluterSweep {
+        let millis: &[u64] = &[1, 2, 4, 8, 12, 16, 20, 24, 27, 32, 40, 50, 80, 120, 160, 200];
+        let (lengths, sizes, samples) = match self {
+            Self::Quick => (&millis[..6], vec![256, 1024], 20),
+            _ => (millis, vec![64, 256, 1024, 2048, 4096, 8192, 10_240], 200),
+        };
+        PolluterSweep {
+            sets: sizes.into_iter().map(|kib| WorkingSet::list(Bytes::from_kib(kib), 0.5)).collect(),
+            lengths: lengths.iter().copied().map(Nanos::from_millis).collect(),
+            loads: vec![Load::Idle],
+            polluter: polluter(twice_the_llc(platform)),
+            samples,
+            cpus: CpuList::default(),
+        }
+    }
+}
+
+/// The classes of migration that some pair of usable CPUs belongs to.
+fn migrations(platform: &Platform) -> Vec<Event> {
+    let usable = platform.usable();
+    let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
+    let mut classes: Vec<Event> =
+        pairs.filter(|(from, to)| from != to).map(|(from, to)| migration_of(platform.affinity(from, to))).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    classes
+}
+
+/// Sizes in KiB from `low` to `high` by doubling.
+fn doubling(low: u64, high: u64) -> Vec<Bytes> {
+    std::iter::successors(Some(low), |kib| Some(kib * 2)).take_while(|&kib| kib <= high).map(Bytes::from_kib).collect()
+}
+
+fn cache_sizes(platform: &Platform) -> impl Iterator<Item = (u32, Bytes)> + '_ {
+    platform.cache_sizes().into_iter().filter(|&(_, size)| size <= LARGEST_CACHE)
+}
+
+/// The sizes of the platform's caches beyond the first level, as far as a preset fills them.
+fn with_cache_sizes(platform: &Platform, mut sizes: Vec<Bytes>) -> Vec<Bytes> {
+    let whole = |size: Bytes| Bytes::from_kib(size.get() >> 10);
+    sizes.extend(cache_sizes(platform).filter(|&(level, _)| level > 1).map(|(_, size)| whole(size)));
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
+}
+
+fn twice_the_llc(platform: &Platform) -> Bytes {
+    let largest = cache_sizes(platform).map(|(_, size)| size).max().unwrap_or(Bytes::from_mib(16));
+    Bytes::new((2 * largest.get()).min(LARGEST_CACHE.get()))
+}
+
+fn polluter(wss: Bytes) -> Polluter {
+    Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.5 }
+}
+
+/// A preemptor that walks twice the largest private cache, and at least 4 MiB.
+fn preemptor(platform: &Platform) -> Polluter {
+    let private = platform.largest_private_cache().unwrap_or(Bytes::from_mib(2));
+    polluter(Bytes::new((2 * private.get()).clamp(4 << 20, LARGEST_CACHE.get())))
+}
+
+fn constructed(wss: Bytes) -> Load {
+    Load::Constructed { polluter: polluter(wss), cpus: CpuList::default() }
+}
+
+/// The groups of the preset's idle part, run under `load` instead.
+fn under(groups: Vec<Group>, load: &Load) -> Vec<Group> {
+    let idle = groups.into_iter().filter(|group| group.load == Load::Idle);
+    let absence = |group: &Group| if *load == Load::Idle { group.absence } else { Absence::Load };
+    idle.map(|group| Group { load: load.clone(), absence: absence(&group), ..group }).collect()
+}
+
+const CONTROLS: [Event; 2] = [Event::None, Event::IdleLeave];
+
+fn lists(sizes: &[Bytes], page: Page) -> Vec<WorkingSet> {
+    sizes.iter().map(|&wss| WorkingSet { page, ..WorkingSet::list(wss, 0.5) }).collect()
+}
+
+fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
+    let four = Length::Fixed(Nanos::from_millis(4));
+    let every = [&CONTROLS[..], &[Event::Flush, Event::Preemption], classes].concat();
+    let moves = [&[Event::None, Event::Preemption], classes].concat();
+    let kib = |sizes: &[u64]| sizes.iter().copied().map(Bytes::from_kib).collect::<Vec<_>>();
+    let group = |load, sets, events, length, absence, samples| Group { load, sets, events, length, absence, samples };
+    let idle = |sets, events, length, samples| group(Load::Idle, sets, events, length, Absence::Preemptor, samples);
+    vec![
+        idle(lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base), every.clone(), four, 100),
+        idle(lists(&kib(&[4096]), Page::Base), every.clone(), four, 40),
+        idle(lists(&kib(&[256, 1024]), Page::Transparent), every, four, 60),
+        idle(
+            lists(&kib(&[256]), Page::Base),
+            vec![Event::Preemption],
+            Length::Uniform(Nanos::new(0), Nanos::from_millis(20)),
+            200,
+        ),
+        group(
+            constructed(preemptor(platform).wss),
+            lists(&kib(&[64, 256, 1024]), Page::Base),
+            moves,
+            four,
+            Absence::Load,
+            60,
+        ),
+    ]
+}
+
+fn bastoni(platform: &Platform, classes: &[Event]) -> Vec<Group> {
+    let sizes = with_cache_sizes(platform, doubling(4, 8 * 1024));
+    let ratios = [0.0, 1.0 / 128.0, 1.0 / 64.0, 1.0 / 16.0, 0.25, 0.5, 1.0];
+    let scan = |(&wss, &write_ratio): (&Bytes, &f64)| WorkingSet {
+        pattern: Pattern::Scan,
+        ..WorkingSet { write_ratio, ..WorkingSet::list(wss, 0.0) }
+    };
+    let sets: Vec<WorkingSet> =
+        sizes.iter().flat_map(|wss| ratios.iter().map(move |ratio| (wss, ratio))).map(scan).collect();
+    let group = |load: Load, absence| Group {
+        load,
+        sets: sets.clone(),
+        events: [&CONTROLS[..], &[Event::Preemption], classes].concat(),
+        length: Length::Uniform(Nanos::new(0), Nanos::from_millis(50)),
+        absence,
+        samples: 5_000,
+    };
+    vec![
+        group(Load::Idle, Absence::Nothing),
+        group(constructed(twice_the_llc(platform)), Absence::Load),
+    ]
+}
+
+fn waechtler(platform: &Platform, classes: &[Event]) -> Vec<Group> {
+    // A smaller hierarchy is full before 16 MiB; beyond it nothing is left to lose.
+    let large = platform.cache_sizes().last().is_none_or(|&(_, llc)| llc >= Bytes::from_mib(8));
+    let mut sizes = doubling(4, if large { 32 * 1024 } else { 16 * 1024 });
+    sizes.push(Bytes::from_mib(12));
+    sizes.sort_unstable();
+    let four = Length::Fixed(Nanos::from_millis(4));
+    let around_25 = Length::Uniform(Nanos::new(0), Nanos::from_millis(50));
+    let groups = |load: &Load, absence| {
+        [
+            (CONTROLS.to_vec(), four, 128),
+            (vec![Event::Preemption], four, 128),
+            (vec![Event::Preemption], around_25, 1024),
+            (classes.to_vec(), four, 512),
+        ]
+        .map(|(events, length, samples)| Group {
+            load: load.clone(),
+            sets: lists(&sizes, Page::Base),
+            events,
+            length,
+            absence,
+            samples,
+        })
+    };
+    [
+        groups(&Load::Idle, Absence::Nothing),
+        groups(&constructed(Bytes::from_mib(4)), Absence::Load),
+    ]
+    .concat()
+}

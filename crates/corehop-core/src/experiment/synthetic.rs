@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The synthetic method (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.2).
+//!
+//! One job touches its working set cold, then warm, leaves its CPU or loses its lines, resumes, and
+//! touches it again. Every job yields a sample. What a scheduler would have done, and whether delays
+//! depend on the size of the task set, cannot be seen this way: that is the schedule-sensitive
+//! method's.
+
+use serde::{Deserialize, Serialize};
+
+use super::plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
+use super::{Draw, Experiment, ExperimentError};
+use crate::platform::{Affinity, Platform};
+use crate::units::{Cpu, CpuList};
+use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
+
+/// What to measure by the synthetic method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Synthetic {
+    /// How a job gets to another CPU.
+    pub mover: Mover,
+    /// What preemptors walk.
+    pub preemptor: Polluter,
+    /// The parts of the experiment.
+    pub groups: Vec<Group>,
+    /// The only CPUs to use; empty for all that are usable.
+    #[serde(default)]
+    pub cpus: CpuList,
+}
+
+/// Working sets and events of which every combination is sampled equally often.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// What else runs.
+    pub load: Load,
+    /// The working sets.
+    pub sets: Vec<WorkingSet>,
+    /// The events.
+    pub events: Vec<Event>,
+    /// How preemption lengths are drawn.
+    pub length: Length,
+    /// Who has the CPU during a preemption.
+    pub absence: Absence,
+    /// The number of samples of each combination.
+    pub samples: u32,
+}
+
+impl Synthetic {
+    /// Every working set once, in the order of first mention: groups that share one share its memory.
+    fn sets(&self) -> Vec<WorkingSet> {
+        let mut sets: Vec<WorkingSet> = Vec::new();
+        for set in self.groups.iter().flat_map(|group| &group.sets) {
+            if !sets.contains(set) {
+                sets.push(set.clone());
+            }
+        }
+        sets
+    }
+
+    /// The CPUs to use: those asked for, all of which must be usable.
+    fn usable(&self, platform: &Platform) -> Result<CpuList, ExperimentError> {
+        let usable = platform.usable();
+        if let Some(cpu) = self.cpus.iter().find(|&cpu| !usable.contains(cpu)) {
+            let (platform, usable) = (platform.name.clone(), usable.to_string());
+            return Err(ExperimentError::UnknownCpu { cpu, platform, usable });
+        }
+        Ok(if self.cpus.is_empty() { usable } else { self.cpus.clone() })
+    }
+}
+
+impl Experiment for Synthetic {
+    fn name(&self) -> &'static str {
+        "synthetic"
+    }
+
+    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        let cpus = self.usable(platform)?;
+        let sets = self.sets();
+        let mut cells = Vec::new();
+        for group in &self.groups {
+            for working_set in &group.sets {
+                working_set.check()?;
+                let set = sets.iter().position(|other| other == working_set).unwrap_or_default();
+                for &event in &group.events {
+                    require(platform, &cpus, event)?;
+                    cells.push((group.cell(set, event), group.samples));
+                }
+            }
+        }
+        Ok(cells)
+    }
+
+    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+        let cpus = self.usable(platform)?;
+        let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
+        let jobs: u64 = quota.iter().map(|&samples| u64::from(samples)).sum();
+        if jobs > Plan::MOST_JOBS {
+            return Err(ExperimentError::TooLarge { jobs });
+        }
+        let mut draw = Draw::new(seed, 1);
+        let phases = phases(&cells, quota, &mut draw, |cell, here, draw| {
+            let cell_of = &cells[cell];
+            let (start, to) = route(platform, &cpus, cell_of.event, here, draw);
+            Job { cell, start, steps: script(cell_of, to, draw) }
+        });
+        Ok(Plan {
+            schema: PLAN_SCHEMA,
+            experiment: self.name().to_owned(),
+            seed,
+            mover: self.mover,
+            preemptor: Some(self.preemptor.clone()),
+            sets: self.sets(),
+            cells,
+            phases,
+        })
+    }
+}
+
+impl Group {
+    fn cell(&self, set: usize, event: Event) -> Cell {
+        let absence = match event {
+            Event::Preemption => self.absence,
+            Event::None | Event::Flush | Event::IdleLeave => Absence::Nothing,
+            _ if self.load == Load::Idle => Absence::Nothing,
+            _ => Absence::Load,
+        };
+        let away = event == Event::IdleLeave || event == Event::Preemption || event.is_migration();
+        let length = if away { self.length } else { Length::ZERO };
+        Cell { load: self.load.clone(), set, event, length, absence, state: LineState::Invalid }
+    }
+}
+
+/// The jobs of every cell in random order, phase by phase; `job` makes one, given the CPU on which
+/// the one before it ended.
+pub(super) fn phases(
+    cells: &[Cell],
+    quota: &[u32],
+    draw: &mut Draw,
+    mut job: impl FnMut(usize, Option<Cpu>, &mut Draw) -> Job,
+) -> Vec<Phase> {
+    let mut loads: Vec<Load> = Vec::new();
+    for cell in cells {
+        if !loads.contains(&cell.load) {
+            loads.push(cell.load.clone());
+        }
+    }
+    let mut here = None;
+    let mut phase = |load: Load| {
+        let of_load = cells.iter().zip(quota).enumerate().filter(|(_, (cell, _))| cell.load == load);
+        let mut order: Vec<usize> =
+            of_load.flat_map(|(index, (_, &samples))| std::iter::repeat_n(index, samples as usize)).collect();
+        draw.shuffle(&mut order);
+        let jobs: Vec<Job> = order
+            .into_iter()
+            .map(|cell| {
+                let job = job(cell, here, draw);
+                here = Some(job.ends_on());
+                job
+            })
+            .collect();
+        Phase { load, jobs }
+    };
+    let phases: Vec<Phase> = loads.into_iter().map(&mut phase).collect();
+    phases.into_iter().filter(|phase| !phase.jobs.is_empty()).collect()
+}
+
+impl Job {
+    /// The CPU on which the job ends.
+    pub fn ends_on(&self) -> Cpu {
+        let leaves = self.steps.iter().rev();
+        leaves.into_iter().find_map(|step| if let Step::Leave(away) = step { Some(away.to) } else { None }).unwrap_or(self.start)
+    }
+}
+
+/// The affinity between the two CPUs of a migration of this class.
+pub(super) const fn affinity_of(event: Event) -> Option<Affinity> {
+    match event {
+        Event::SmtMigration => Some(Affinity::Smt),
+        Event::L2Migration => Some(Affinity::L2),
+        Event::L3Migration => Some(Affinity::L3),
+        Event::MemoryMigration => Some(Affinity::Memory),
+        _ => None,
+    }
+}
+
+/// The class of a migration between two CPUs of this affinity.
+pub const fn migration_of(affinity: Affinity) -> Event {
+    match affinity {
+        Affinity::SameCpu => Event::Preemption,
+        Affinity::Smt => Event::SmtMigration,
+        Affinity::L2 => Event::L2Migration,
+        Affinity::L3 => Event::L3Migration,
+        Affinity::Memory => Event::MemoryMigration,
+    }
+}
+
+/// The ordered pairs of distinct CPUs of this affinity.
+pub(super) fn pairs(platform: &Platform, cpus: &CpuList, affinity: Affinity) -> Vec<(Cpu, Cpu)> {
+    let all = cpus.iter().flat_map(|from| cpus.iter().map(move |to| (from, to)));
+    all.filter(|&(from, to)| from != to && platform.affinity(from, to) == affinity).collect()
+}
+
+fn require(platform: &Platform, cpus: &CpuList, event: Event) -> Result<(), ExperimentError> {
+    let Some(affinity) = affinity_of(event) else { return Ok(()) };
+    if pairs(platform, cpus, affinity).is_empty() {
+        let why = format!("no two of its usable CPUs ({cpus}) are that far apart");
+        return Err(ExperimentError::NotMeasurable { event, platform: platform.name.clone(), why });
+    }
+    Ok(())
+}
+
+/// Where a job of this event starts and resumes.
+///
+/// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
+/// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a
+/// partner of the class, it goes on from there, as the single task of the method does.
+fn route(platform: &Platform, cpus: &CpuList, event: Event, here: Option<Cpu>, draw: &mut Draw) -> (Cpu, Cpu) {
+    let all: Vec<Cpu> = cpus.iter().collect();
+    let start = here.unwrap_or(all[0]);
+    let Some(affinity) = affinity_of(event) else { return (start, start) };
+    let pairs = pairs(platform, cpus, affinity);
+    let from_here: Vec<(Cpu, Cpu)> = pairs.iter().copied().filter(|&(from, _)| from == start).collect();
+    *draw.from(if from_here.is_empty() { &pairs } else { &from_here })
+}
+
+/// Cold, warm, event, resumed.
+fn script(cell: &Cell, to: Cpu, draw: &mut Draw) -> Vec<Step> {
+    let mut steps = vec![Step::Prepare(cell.state), Step::Touch, Step::Touch];
+    match cell.event {
+        Event::None => {}
+        Event::Flush => steps.push(Step::Prepare(LineState::Invalid)),
+        _ => steps.push(Step::Leave(Absent { to, length: cell.length.draw(draw), to_whom: cell.absence })),
+    }
+    steps.push(Step::Touch);
+    steps
+}
+
+impl Length {
+    /// One length.
+    pub fn draw(self, draw: &mut Draw) -> crate::units::Nanos {
+        match self {
+            Self::Fixed(time) => time,
+            Self::Uniform(low, high) => draw.time(low, high),
+        }
+    }
+}

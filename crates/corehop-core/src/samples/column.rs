@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows as Arrow columns: one declaration gives the struct, the schema, both directions, the docs.
+
+use std::sync::Arc;
+
+use arrow_array::builder::{ListBuilder, StringBuilder};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, ListArray, RecordBatch, StringArray, UInt64Array,
+};
+use arrow_schema::{DataType, Field};
+
+/// Text that many rows share.
+pub type Text = Arc<str>;
+
+/// Why a batch is not made of rows of a type.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// A column that rows of this type always have is not there.
+    #[error("the column `{0}` is missing")]
+    Missing(String),
+    /// A column has another type.
+    #[error("the column `{name}` is of type {found}, not {expected}")]
+    Type {
+        /// The column.
+        name: String,
+        /// Its type.
+        found: String,
+        /// The type it should have.
+        expected: String,
+    },
+    /// A column that must have a value has none, or one that is no word of its kind.
+    #[error("the column `{name}`, row {row}: {what}")]
+    Value {
+        /// The column.
+        name: String,
+        /// The row in its batch.
+        row: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// A type whose values make up a column.
+pub trait Column: Sized {
+    /// The column's Arrow type.
+    fn data_type() -> DataType;
+    /// Whether it may have no value.
+    const OPTIONAL: bool = false;
+    /// The column that holds `values`.
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef
+    where
+        Self: 'a;
+    /// The values of a column.
+    ///
+    /// # Errors
+    /// [`SchemaError::Value`] where a value is absent or unknown.
+    fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError>;
+
+    /// The column `name` of `batch`; an optional column that is not there has no values.
+    ///
+    /// # Errors
+    /// [`SchemaError`]: missing, of another type, or holding what it may not.
+    fn read(batch: &RecordBatch, name: &str) -> Result<Vec<Self>, SchemaError> {
+        let Some(array) = batch.column_by_name(name) else {
+            return if Self::OPTIONAL {
+                Self::values(&arrow_array::new_null_array(&Self::data_type(), batch.num_rows()), name)
+            } else {
+                Err(SchemaError::Missing(name.to_owned()))
+            };
+        };
+        if array.data_type() != &Self::data_type() {
+            return Err(SchemaError::Type {
+                name: name.to_owned(),
+                found: array.data_type().to_string(),
+                expected: Self::data_type().to_string(),
+            });
+        }
+        Self::values(array, name)
+    }
+}
+
+fn absent(name: &str, row: usize) -> SchemaError {
+    SchemaError::Value { name: name.to_owned(), row, what: "no value".to_owned() }
+}
+
+/// The array as the type that `data_type` has promised it to be.
+fn cast<'a, A: 'static>(array: &'a ArrayRef, name: &str) -> Result<&'a A, SchemaError> {
+    array.as_any().downcast_ref().ok_or_else(|| SchemaError::Missing(name.to_owned()))
+}
+
+/// Numbers and truth values: the same three lines each, with and without an absent value.
+macro_rules! plain_columns {
+    ($($ty:ty, $array:ty, $data_type:expr);* $(;)?) => {$(
+        impl Column for $ty {
+            fn data_type() -> DataType { $data_type }
+            fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+                Arc::new(<$array>::from(values.copied().collect::<Vec<_>>()))
+            }
+            fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+                let all = cast::<$array>(array, name)?.iter().enumerate();
+                all.map(|(row, value)| value.ok_or_else(|| absent(name, row))).collect()
+            }
+        }
+        impl Column for Option<$ty> {
+            const OPTIONAL: bool = true;
+            fn data_type() -> DataType { $data_type }
+            fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+                Arc::new(<$array>::from(values.copied().collect::<Vec<_>>()))
+            }
+            fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+                Ok(cast::<$array>(array, name)?.iter().collect())
+            }
+        }
+    )*};
+}
+plain_columns! {
+    u64, UInt64Array, DataType::UInt64;
+    f64, Float64Array, DataType::Float64;
+    bool, BooleanArray, DataType::Boolean;
+}
+
+impl Column for Text {
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        Arc::new(StringArray::from_iter_values(values))
+    }
+    fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+        let all = <Option<Text>>::values(array, name)?.into_iter().enumerate();
+        all.map(|(row, value)| value.ok_or_else(|| absent(name, row))).collect()
+    }
+}
+
+impl Column for Option<Text> {
+    const OPTIONAL: bool = true;
+    fn data_type() -> DataType {
+        DataType::Utf8
+    }
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        Arc::new(values.map(Option::as_deref).collect::<StringArray>())
+    }
+    fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+        let mut last: Option<Text> = None;
+        let mut shared = |text: &str| match &last {
+            // Neighbouring rows mostly say the same: one copy serves them all.
+            Some(same) if &**same == text => same.clone(),
+            _ => last.insert(text.into()).clone(),
+        };
+        Ok(cast::<StringArray>(array, name)?.iter().map(|value| value.map(&mut shared)).collect())
+    }
+}
+
+/// Enums of words are columns of text.
+macro_rules! word_columns {
+    ($($ty:ty),* $(,)?) => {$(
+        impl Column for $ty {
+            fn data_type() -> DataType { DataType::Utf8 }
+            fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+                Arc::new(StringArray::from_iter_values(values.map(|value| value.word())))
+            }
+            fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+                let all = cast::<StringArray>(array, name)?.iter().enumerate();
+                all.map(|(row, value)| {
+                    let word = value.ok_or_else(|| absent(name, row))?;
+                    word.parse().map_err(|error: $crate::words::UnknownWord| SchemaError::Value {
+                        name: name.to_owned(), row, what: error.to_string(),
+                    })
+                }).collect()
+            }
+        }
+    )*};
+}
+word_columns! {
+    crate::workload::Event, crate::workload::Pattern, crate::workload::Page,
+    crate::workload::LineState, crate::workload::Mover, crate::workload::Absence,
+    crate::platform::MemoryArchitecture, super::Certificate,
+}
+
+impl Column for Vec<super::Cause> {
+    fn data_type() -> DataType {
+        DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))
+    }
+    fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+        let mut list = ListBuilder::new(StringBuilder::new());
+        for causes in values {
+            list.append_value(causes.iter().map(|cause| Some(cause.word())));
+        }
+        Arc::new(list.finish())
+    }
+    fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+        let unknown = |row, what| SchemaError::Value { name: name.to_owned(), row, what };
+        let causes = |(row, list): (usize, Option<ArrayRef>)| {
+            let list = list.ok_or_else(|| absent(name, row))?;
+            let words = <Vec<Text> as FromArray>::from_array(&list, name)?;
+            let parse = |word: &Text| word.parse();
+            words.iter().map(parse).collect::<Result<Vec<_>, crate::words::UnknownWord>>().map_err(|error| unknown(row, error.to_string()))
+        };
+        cast::<ListArray>(array, name)?.iter().enumerate().map(causes).collect()
+    }
+}
+
+/// The texts of an array, for lists of them.
+trait FromArray: Sized {
+    fn from_array(array: &ArrayRef, name: &str) -> Result<Self, SchemaError>;
+}
+
+impl FromArray for Vec<Text> {
+    fn from_array(array: &ArrayRef, name: &str) -> Result<Self, SchemaError> {
+        Text::values(array, name)
+    }
+}
+
+/// A row of a file of ours.
+pub trait Row: Sized {
+    /// The name of the row type, stored in the file.
+    const KIND: &'static str;
+    /// The Arrow fields, in order.
+    fn fields() -> Vec<Field>;
+    /// Name and meaning of every column, in order.
+    fn docs() -> Vec<(&'static str, &'static str)>;
+    /// The columns that hold `rows`.
+    fn columns(rows: &[Self]) -> Vec<ArrayRef>;
+    /// The rows of a batch.
+    ///
+    /// # Errors
+    /// [`SchemaError`] where the batch is not made of such rows.
+    fn rows(batch: &RecordBatch) -> Result<Vec<Self>, SchemaError>;
+}
+
+/// Declares a row type: every field with its documentation, which is also the column's.
+macro_rules! row {
+    ($(#[$meta:meta])* $name:ident, $kind:literal { $($(#[doc = $doc:literal])+ $field:ident: $ty:ty),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq)]
+        pub struct $name { $($(#[doc = $doc])+ pub $field: $ty),+ }
+
+        impl $crate::samples::Row for $name {
+            const KIND: &'static str = $kind;
+            fn fields() -> Vec<arrow_schema::Field> {
+                vec![$(arrow_schema::Field::new(
+                    stringify!($field),
+                    <$ty as $crate::samples::Column>::data_type(),
+                    <$ty as $crate::samples::Column>::OPTIONAL,
+                )),+]
+            }
+            fn docs() -> Vec<(&'static str, &'static str)> {
+                vec![$((stringify!($field), concat!($($doc),+).trim_ascii())),+]
+            }
+            fn columns(rows: &[Self]) -> Vec<arrow_array::ArrayRef> {
+                vec![$(<$ty as $crate::samples::Column>::array(rows.iter().map(|row| &row.$field))),+]
+            }
+            fn rows(batch: &arrow_array::RecordBatch) -> Result<Vec<Self>, $crate::samples::SchemaError> {
+                $(let mut $field = <$ty as $crate::samples::Column>::read(batch, stringify!($field))?.into_iter();)+
+                // Every column has as many values as the batch has rows.
+                Ok(std::iter::from_fn(|| Some(Self { $($field: $field.next()?),+ })).collect())
+            }
+        }
+    };
+}
+pub(crate) use row;

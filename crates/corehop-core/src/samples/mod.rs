@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine reports, the rows it becomes, and the files that hold them.
+//!
+//! A row holds raw intervals and what may have disturbed them. What a delay is, is not decided here:
+//! that is a named estimator of [`crate::model`].
+
+mod column;
+mod project;
+mod provenance;
+mod record;
+mod row;
+mod store;
+
+pub use column::{Column, Row, SchemaError, Text};
+pub use project::{Project, RunContext};
+pub use provenance::Provenance;
+pub use record::{Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
+pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample};
+pub use store::{FileError, FileKind, Part, Reader, write_parquet};

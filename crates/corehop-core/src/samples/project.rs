@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what a machine reports to rows.
+
+use super::column::Text;
+use super::record::{Cause, JobRecord, Leave, Touch};
+use super::row::{AccessTime, PreemptionLength, Sample};
+use crate::experiment::{Cell, Job, Plan};
+use crate::platform::Platform;
+use crate::units::Cpu;
+use crate::workload::{Absence, Load, Polluter, WorkingSet};
+
+/// The largest relative change of the clock rate between two touches that are compared.
+const FREQUENCY_DRIFT: f64 = 0.05;
+
+/// What all rows of a run share.
+#[derive(Debug, Clone)]
+pub struct RunContext {
+    experiment: Text,
+    machine: Text,
+    memory_architecture: crate::platform::MemoryArchitecture,
+    /// The number of jobs in earlier blocks of the run.
+    first_job: u64,
+    /// The number of jobs before each phase of the plan.
+    before: Vec<u64>,
+}
+
+impl RunContext {
+    /// The context of `plan` on `platform`, as a block of a run that has had `first_job` jobs.
+    pub fn new(plan: &Plan, platform: &Platform, first_job: u64) -> Self {
+        let counts = plan.phases.iter().scan(0, |before, phase| {
+            let first = *before;
+            *before += phase.jobs.len() as u64;
+            Some(first)
+        });
+        Self {
+            experiment: plan.experiment.as_str().into(),
+            machine: platform.id.as_str().into(),
+            memory_architecture: platform.memory_architecture(),
+            first_job,
+            before: counts.collect(),
+        }
+    }
+
+    fn job(&self, record: &JobRecord) -> u64 {
+        self.first_job + self.before.get(record.phase).copied().unwrap_or_default() + record.job as u64
+    }
+}
+
+/// A row made of a job's record; `None` where the job's script does not lead to such a row.
+pub trait Project: Sized {
+    /// The row of `record`, which is of a job of `plan`.
+    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self>;
+}
+
+/// The job, its cell and its working set.
+fn origin<'a>(plan: &'a Plan, record: &JobRecord) -> Option<(&'a Job, &'a Cell, &'a WorkingSet)> {
+    let job = plan.phases.get(record.phase)?.jobs.get(record.job)?;
+    let cell = plan.cells.get(job.cell)?;
+    Some((job, cell, plan.sets.get(cell.set)?))
+}
+
+impl Project for Sample {
+    /// Cold, warm and resumed are the job's first, second and last touch.
+    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
+        let (job, cell, set) = origin(plan, record)?;
+        let [cold, warm, .., resumed] = record.touches.as_slice() else { return None };
+        let leave = record.leaves.first();
+        let disturbed_by = sample_causes(cell, warm, resumed, leave);
+        let usable = |touch: &Touch| touch.certified_ns().unwrap_or(touch.ns);
+        Some(Self {
+            experiment: context.experiment.clone(),
+            machine: context.machine.clone(),
+            seed: plan.seed,
+            job: context.job(record),
+            wss_bytes: set.wss.get(),
+            pattern: set.pattern,
+            page: set.page,
+            write_ratio: set.write_ratio,
+            load: cell.load.word().into(),
+            event: cell.event,
+            memory_architecture: context.memory_architecture,
+            from_cpu: u64::from(warm.cpu.0),
+            to_cpu: u64::from(resumed.cpu.0),
+            start_ns: record.start_ns,
+            requested_length_ns: leave.map_or(0, |leave| leave.requested_ns),
+            length_ns: leave.map_or(0.0, |leave| leave.length_ns),
+            cold_ns: usable(cold),
+            warm_ns: usable(warm),
+            resumed_ns: usable(resumed),
+            policy: record.policy.as_str().into(),
+            cache_state: cell.state,
+            chains: u64::from(set.chains),
+            polluter: polluter_text(plan, cell).map(Into::into),
+            preempted_by: cell.absence,
+            task: None,
+            task_count: None,
+            lines: set.lines(),
+            lines_certified: warm.lines_certified.min(resumed.lines_certified),
+            valid: disturbed_by.is_empty(),
+            repaired: repaired(&disturbed_by, &[warm, resumed]),
+            repaired_ns: if disturbed_by.is_empty() { warm.uncertified_ns + resumed.uncertified_ns } else { 0.0 },
+            disturbed_by,
+            certificate: resumed.certificate.max(warm.certificate),
+            cold_valid: cold.disturbances().is_empty(),
+            preemption_length: length_text(cell, job),
+            length_bound_ns: leave.map_or(0.0, |leave| leave.bound_ns),
+            mover: plan.mover,
+            switch_ns: leave.and_then(|leave| leave.switch_ns),
+            preemptor_lines: leave.and_then(|leave| leave.preemptor_lines),
+            load_bytes_per_s: leave.and_then(load_rate),
+            huge_share: record.huge_share,
+            spin_warm_ns: warm.spin_ns,
+            spin_resumed_ns: resumed.spin_ns,
+            steal_ns: warm.steal_ns + resumed.steal_ns,
+            interrupts: warm.interrupts.zip(resumed.interrupts).map(|(a, b)| u64::from(a) + u64::from(b)),
+            misses_warm: warm.misses,
+            misses_resumed: resumed.misses,
+        })
+    }
+}
+
+/// What disturbed a sample: its two timed touches, and an absence that was not what it should be.
+fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leave>) -> Vec<Cause> {
+    let mut causes = [warm.disturbances(), resumed.disturbances()].concat();
+    let drift = (resumed.spin_ns / warm.spin_ns - 1.0).abs();
+    if drift > FREQUENCY_DRIFT {
+        causes.push(Cause::Frequency);
+    }
+    let ran = |count: Option<u64>| count != Some(0);
+    if leave.is_some_and(|leave| match cell.absence {
+        Absence::Preemptor => !ran(leave.preemptor_lines),
+        Absence::Load => !ran(leave.load_bytes),
+        Absence::Nothing => false,
+    }) {
+        causes.push(Cause::LoadAbsent);
+    }
+    causes.sort_unstable();
+    causes.dedup();
+    causes
+}
+
+/// What was cut out of touches that are usable all the same.
+fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
+    if !disturbed_by.is_empty() {
+        return Vec::new();
+    }
+    let mut causes: Vec<Cause> = touches.iter().filter_map(|touch| touch.gap_cause()).collect();
+    causes.sort_unstable();
+    causes.dedup();
+    causes
+}
+
+fn load_rate(leave: &Leave) -> Option<f64> {
+    let seconds = leave.length_ns / 1e9;
+    leave.load_bytes.filter(|_| seconds > 0.0).map(|bytes| bytes as f64 / seconds)
+}
+
+/// The label of the cell's preemption lengths; `none` where the job stays on its CPU.
+fn length_text(cell: &Cell, job: &Job) -> Text {
+    let leaves = job.steps.iter().any(|step| matches!(step, crate::experiment::Step::Leave(_)));
+    if leaves { cell.length.to_string().into() } else { "none".into() }
+}
+
+fn polluter_text(plan: &Plan, cell: &Cell) -> Option<String> {
+    let text = |polluter: &Polluter| {
+        format!("{} {} write {}", polluter.pattern, polluter.wss, polluter.write_ratio)
+    };
+    match (&cell.load, cell.absence) {
+        (Load::Constructed { polluter, .. }, _) => Some(text(polluter)),
+        (Load::Realistic { command, .. }, _) => Some(command.clone()),
+        (_, Absence::Preemptor) => plan.preemptor.as_ref().map(text),
+        _ => None,
+    }
+}
+
+impl Project for AccessTime {
+    /// The job's only touch.
+    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
+        let (_, cell, set) = origin(plan, record)?;
+        let walk = record.touches.last()?;
+        let disturbed_by = walk.disturbances();
+        let walk_ns = walk.certified_ns().unwrap_or(walk.ns);
+        Some(Self {
+            machine: context.machine.clone(),
+            seed: plan.seed,
+            job: context.job(record),
+            wss_bytes: set.wss.get(),
+            pattern: set.pattern,
+            page: set.page,
+            write_ratio: set.write_ratio,
+            chains: u64::from(set.chains),
+            cache_state: cell.state,
+            node: set.node.map(u64::from),
+            cpu: u64::from(walk.cpu.0),
+            start_ns: record.start_ns,
+            walk_ns,
+            access_ns: walk_ns / set.lines() as f64,
+            policy: record.policy.as_str().into(),
+            lines: set.lines(),
+            lines_certified: walk.lines_certified,
+            valid: disturbed_by.is_empty(),
+            repaired: repaired(&disturbed_by, &[walk]),
+            disturbed_by,
+            certificate: walk.certificate,
+            huge_share: record.huge_share,
+        })
+    }
+}
+
+impl Project for PreemptionLength {
+    /// The job's only absence.
+    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
+        let (_, cell, _) = origin(plan, record)?;
+        let leave = record.leaves.first()?;
+        let Cpu(cpu) = leave.from;
+        Some(Self {
+            machine: context.machine.clone(),
+            seed: plan.seed,
+            job: context.job(record),
+            load: cell.load.word().into(),
+            cpu: u64::from(cpu),
+            start_ns: record.start_ns,
+            requested_length_ns: leave.requested_ns,
+            length_ns: leave.length_ns,
+            policy: record.policy.as_str().into(),
+        })
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a result comes from: enough to take it again, and to doubt it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The provenance block in a result's metadata, as one JSON object.
+///
+/// The fields that every result has are named here; what a machine adds of its own (kernel,
+/// governor, findings, calibration) stands under [`Provenance::machine`], in its own words.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Provenance {
+    /// The version of corehop that wrote it.
+    pub corehop: String,
+    /// The command that made it.
+    pub command: Vec<String>,
+    /// When the run began, as UTC in ISO 8601.
+    pub date: String,
+    /// The seed.
+    pub seed: u64,
+    /// The experiment.
+    pub experiment: String,
+    /// Its parameters, from which the plan follows.
+    #[serde(default)]
+    pub parameters: Value,
+    /// The plan's digest.
+    pub plan_digest: String,
+    /// The plan itself, where it is small.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Value>,
+    /// The platform, in TOML.
+    pub platform: String,
+    /// What the machine says of itself and of the run.
+    #[serde(default)]
+    pub machine: Map<String, Value>,
+    /// What stopped the run early, if anything did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<String>,
+}
+
+impl Provenance {
+    /// The block as JSON.
+    pub fn to_json(&self) -> String {
+        serde_json::json!(self).to_string()
+    }
+}

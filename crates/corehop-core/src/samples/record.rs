@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine reports of one job: raw intervals, and the evidence for and against them.
+
+use crate::units::Cpu;
+use crate::words::words;
+
+/// One job as it went.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct JobRecord {
+    /// The phase of the plan it belongs to, counted from 0.
+    pub phase: usize,
+    /// Its place in the phase, counted from 0.
+    pub job: usize,
+    /// When it started, in nanoseconds since the run did.
+    pub start_ns: u64,
+    /// The scheduling policy it ran under, with its priority (`fifo:2`, `other:-20`).
+    pub policy: String,
+    /// The share of its working set on huge pages.
+    pub huge_share: f64,
+    /// Its timed touches, in order.
+    pub touches: Vec<Touch>,
+    /// Its absences, in order.
+    pub leaves: Vec<Leave>,
+}
+
+words! {
+    /// How it is known that a touch was not disturbed, from strong to weak.
+    Certificate, "a certificate" {
+        /// By the walk's own time stamps and the kernel's restartable sequences.
+        RseqAndGaps = "rseq+gaps",
+        /// By the walk's own time stamps and the thread's count of involuntary switches.
+        GapsAndSwitches = "gaps+switches",
+        /// By the count of involuntary switches alone: gaps inside the touch are not seen.
+        Switches = "switches",
+        /// By construction: a simulated machine has nothing that could disturb.
+        Simulated = "simulated",
+    }
+}
+
+words! {
+    /// Why a sample is not valid, or what segmentation had to repair.
+    Cause, "a cause" {
+        /// Another thread had the CPU during a touch.
+        Preempted = "preempted",
+        /// The hypervisor had the CPU during a touch, by the kernel's own account.
+        Steal = "steal",
+        /// An interrupt was served during a touch.
+        Interrupt = "interrupt",
+        /// The time stamps have a hole that nothing else explains: a VM exit, an SMI or an NMI.
+        Gap = "gap",
+        /// A page fault was served during a touch.
+        Fault = "fault",
+        /// A touch ran, or ended, on another CPU than planned.
+        WrongCpu = "wrong_cpu",
+        /// A touch was given up at its real-time deadline.
+        Deadline = "deadline",
+        /// The core's clock rate changed between the warm and the resumed touch.
+        Frequency = "frequency",
+        /// The preemptor or load that should have run meanwhile made no progress.
+        LoadAbsent = "load_absent",
+        /// A CPU was taken from the job's set of allowed CPUs.
+        CpuTaken = "cpu_taken",
+    }
+}
+
+/// One timed pass over the working set.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Touch {
+    /// The CPU it was to run on.
+    pub cpu: Cpu,
+    /// The CPU it ended on.
+    pub ended_on: Cpu,
+    /// Its time in nanoseconds, the cost of the time stamps subtracted.
+    pub ns: f64,
+    /// The lines it was to visit.
+    pub lines: u64,
+    /// The lines in segments that nothing disturbed.
+    pub lines_certified: u64,
+    /// The time spent in the other segments, in nanoseconds.
+    pub uncertified_ns: f64,
+    /// How often the scheduler came by (restartable-sequence aborts).
+    pub aborts: u32,
+    /// The thread's involuntary context switches during the touch.
+    pub switches: u32,
+    /// Page faults during the touch.
+    pub faults: u32,
+    /// Time stolen by the hypervisor by the kernel's account, in nanoseconds.
+    pub steal_ns: u64,
+    /// Interrupts served on the CPU during the touch, where they can be counted.
+    pub interrupts: Option<u32>,
+    /// Last-level cache misses of the thread during the touch, where they can be counted.
+    pub misses: Option<u64>,
+    /// The time of a fixed spin just before, in nanoseconds: it shows the core's clock rate.
+    pub spin_ns: f64,
+    /// Whether it visited all its lines.
+    pub complete: bool,
+    /// How all this is known.
+    pub certificate: Certificate,
+}
+
+/// The smallest share of certified lines from which a whole touch is estimated.
+///
+/// Below it, what the disturbance itself evicted is no longer small against what is measured.
+pub const REPAIRABLE: f64 = 0.9;
+
+impl Touch {
+    /// The time of an undisturbed touch in nanoseconds: the measured one, or, where a few segments
+    /// were disturbed, that of the certified segments scaled to all lines. `None` where too little is
+    /// certified to say.
+    pub fn certified_ns(&self) -> Option<f64> {
+        if self.lines_certified == self.lines {
+            return Some(self.ns);
+        }
+        let share = self.lines_certified as f64 / self.lines as f64;
+        (share >= REPAIRABLE).then(|| (self.ns - self.uncertified_ns) / share)
+    }
+
+    /// What disturbed its uncertified segments, the most specific cause that has evidence.
+    pub fn gap_cause(&self) -> Option<Cause> {
+        if self.lines_certified == self.lines && self.switches == 0 {
+            None
+        } else if self.switches > 0 {
+            Some(Cause::Preempted)
+        } else if self.steal_ns as f64 > self.uncertified_ns / 2.0 {
+            Some(Cause::Steal)
+        } else if self.interrupts.is_some_and(|count| count > 0) {
+            Some(Cause::Interrupt)
+        } else {
+            Some(Cause::Gap)
+        }
+    }
+
+    /// The causes that make the touch useless, in the order of [`Cause`].
+    pub fn disturbances(&self) -> Vec<Cause> {
+        let unusable_gap = match self.certified_ns() {
+            // A thread that had the CPU in between has used the caches too.
+            Some(_) if self.switches == 0 => None,
+            _ => self.gap_cause(),
+        };
+        let also = [
+            (self.faults > 0, Cause::Fault),
+            (self.ended_on != self.cpu, Cause::WrongCpu),
+            (!self.complete, Cause::Deadline),
+        ];
+        let also = also.into_iter().filter_map(|(is, cause)| is.then_some(cause));
+        unusable_gap.into_iter().chain(also).collect()
+    }
+}
+
+/// One absence from the CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Leave {
+    /// The CPU left.
+    pub from: Cpu,
+    /// The CPU resumed on.
+    pub to: Cpu,
+    /// How long it was to be, in nanoseconds.
+    pub requested_ns: u64,
+    /// How long it was, in nanoseconds; across CPUs corrected for their clocks' offset.
+    pub length_ns: f64,
+    /// How far that may be off, in nanoseconds: the bound of the offset; 0 on one CPU.
+    pub bound_ns: f64,
+    /// The direct cost of getting to the other CPU, in nanoseconds, apart from the cache cost.
+    pub switch_ns: Option<f64>,
+    /// The lines that the preemptor on this CPU walked meanwhile.
+    pub preemptor_lines: Option<u64>,
+    /// The bytes that the background load moved meanwhile, on all CPUs.
+    pub load_bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch() -> Touch {
+        Touch {
+            cpu: Cpu(0),
+            ended_on: Cpu(0),
+            ns: 1_000.0,
+            lines: 100,
+            lines_certified: 100,
+            uncertified_ns: 0.0,
+            aborts: 0,
+            switches: 0,
+            faults: 0,
+            steal_ns: 0,
+            interrupts: None,
+            misses: None,
+            spin_ns: 100.0,
+            complete: true,
+            certificate: Certificate::RseqAndGaps,
+        }
+    }
+
+    #[test]
+    fn a_clean_touch_is_itself() {
+        assert_eq!(touch().certified_ns(), Some(1_000.0));
+        assert_eq!(touch().disturbances(), []);
+        assert_eq!(touch().gap_cause(), None);
+    }
+
+    #[test]
+    fn a_hole_in_a_few_segments_is_cut_out_and_the_rest_scaled() {
+        let hole = Touch { ns: 6_000.0, lines_certified: 95, uncertified_ns: 5_050.0, ..touch() };
+        assert_eq!(hole.certified_ns(), Some(1_000.0));
+        assert_eq!((hole.disturbances(), hole.gap_cause()), (vec![], Some(Cause::Gap)));
+    }
+
+    #[test]
+    fn too_few_certified_lines_make_a_touch_useless() {
+        let torn = Touch { lines_certified: 89, uncertified_ns: 500.0, ..touch() };
+        assert_eq!((torn.certified_ns(), torn.disturbances()), (None, vec![Cause::Gap]));
+    }
+
+    #[test]
+    fn a_touch_during_which_another_thread_ran_is_never_repaired() {
+        let preempted = Touch { lines_certified: 99, switches: 1, ..touch() };
+        assert_eq!(preempted.disturbances(), [Cause::Preempted]);
+        let between = Touch { switches: 1, ..touch() };
+        assert_eq!(between.disturbances(), []);
+    }
+
+    #[test]
+    fn the_cause_of_a_hole_is_the_most_specific_that_has_evidence() {
+        let hole = Touch { lines_certified: 50, uncertified_ns: 500.0, ..touch() };
+        for (touch, cause) in [
+            (Touch { switches: 1, steal_ns: 900, ..hole }, Cause::Preempted),
+            (Touch { steal_ns: 400, interrupts: Some(1), ..hole }, Cause::Steal),
+            (Touch { steal_ns: 100, interrupts: Some(1), ..hole }, Cause::Interrupt),
+            (Touch { interrupts: Some(0), ..hole }, Cause::Gap),
+        ] {
+            assert_eq!(touch.gap_cause(), Some(cause));
+        }
+        let rest = Touch { faults: 1, ended_on: Cpu(1), complete: false, ..touch() };
+        assert_eq!(rest.disturbances(), [Cause::Fault, Cause::WrongCpu, Cause::Deadline]);
+    }
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The row types, one per kind of file.
+
+use super::column::{Text, row};
+use super::record::{Cause, Certificate};
+use crate::platform::MemoryArchitecture;
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// The version of the row types; a file says which one it was written with.
+pub const SCHEMA_VERSION: u32 = 1;
+
+row! {
+    /// One sample of `synthetic`, `polluter-sweep` or `schedule-sensitive`.
+    Sample, "samples" {
+        /// The experiment that took it.
+        experiment: Text,
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the job in the run.
+        job: u64,
+        /// The working-set size in bytes.
+        wss_bytes: u64,
+        /// The order of the accesses.
+        pattern: Pattern,
+        /// The pages that hold the working set.
+        page: Page,
+        /// The share of word accesses that write.
+        write_ratio: f64,
+        /// The background load.
+        load: Text,
+        /// What happened between the warm and the resumed touch.
+        event: Event,
+        /// Whether the machine's memory is uniform, has nodes, or belongs to a single socket.
+        memory_architecture: MemoryArchitecture,
+        /// The CPU of the cold and the warm touch.
+        from_cpu: u64,
+        /// The CPU of the resumed touch.
+        to_cpu: u64,
+        /// When the job started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The preemption length asked for, in nanoseconds.
+        requested_length_ns: u64,
+        /// The preemption length t4 - t3, in nanoseconds.
+        length_ns: f64,
+        /// The cold touch t1 - t0, in nanoseconds.
+        cold_ns: f64,
+        /// The warm touch t2 - t1, in nanoseconds, disturbed segments cut out.
+        warm_ns: f64,
+        /// The resumed touch t5 - t4, in nanoseconds, disturbed segments cut out.
+        resumed_ns: f64,
+        /// The scheduling policy and priority it ran under.
+        policy: Text,
+        /// The state of the lines before the cold touch.
+        cache_state: LineState,
+        /// The number of independent chains of accesses.
+        chains: u64,
+        /// What the preemptor or the polluters walked.
+        polluter: Option<Text>,
+        /// Who had the CPU during the absence.
+        preempted_by: Absence,
+        /// The task it belongs to, where a task set ran.
+        task: Option<u64>,
+        /// The number of tasks, where a task set ran.
+        task_count: Option<u64>,
+        /// The lines of the working set.
+        lines: u64,
+        /// The lines certified in both the warm and the resumed touch (the smaller count).
+        lines_certified: u64,
+        /// Whether nothing disturbed it: exactly when `disturbed_by` is empty.
+        valid: bool,
+        /// What disturbed it.
+        disturbed_by: Vec<Cause>,
+        /// What segmentation cut out of an otherwise valid warm or resumed touch.
+        repaired: Vec<Cause>,
+        /// The time cut out, in nanoseconds.
+        repaired_ns: f64,
+        /// How it is known that nothing disturbed it.
+        certificate: Certificate,
+        /// Whether the cold touch was certified too.
+        cold_valid: bool,
+        /// How preemption lengths were drawn, as in the summary tables.
+        preemption_length: Text,
+        /// How far `length_ns` may be off, in nanoseconds: the bound of the clocks' offset.
+        length_bound_ns: f64,
+        /// How the job got to the other CPU.
+        mover: Mover,
+        /// The direct cost of getting there, in nanoseconds.
+        switch_ns: Option<f64>,
+        /// The lines that the preemptor walked meanwhile: the proof that it ran.
+        preemptor_lines: Option<u64>,
+        /// The bytes per second that the background load moved meanwhile: the proof that it ran.
+        load_bytes_per_s: Option<f64>,
+        /// The share of the working set on huge pages.
+        huge_share: f64,
+        /// A fixed spin before the warm touch, in nanoseconds: it shows the clock rate.
+        spin_warm_ns: f64,
+        /// The same spin before the resumed touch, in nanoseconds.
+        spin_resumed_ns: f64,
+        /// Time stolen by the hypervisor during both touches, by the kernel's account, in nanoseconds.
+        steal_ns: u64,
+        /// Interrupts served during both touches, where they can be counted.
+        interrupts: Option<u64>,
+        /// Last-level cache misses of the warm touch, where they can be counted.
+        misses_warm: Option<u64>,
+        /// Last-level cache misses of the resumed touch, where they can be counted.
+        misses_resumed: Option<u64>,
+    }
+}
+
+row! {
+    /// One walk of `access-time`.
+    AccessTime, "access_time" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the job in the run.
+        job: u64,
+        /// The working-set size in bytes.
+        wss_bytes: u64,
+        /// The order of the accesses.
+        pattern: Pattern,
+        /// The pages that hold the working set.
+        page: Page,
+        /// The share of word accesses that write.
+        write_ratio: f64,
+        /// The number of independent chains of accesses.
+        chains: u64,
+        /// The state of the lines before the walk.
+        cache_state: LineState,
+        /// The NUMA node of the memory, where one was asked for.
+        node: Option<u64>,
+        /// The CPU it ran on.
+        cpu: u64,
+        /// When the job started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The time of the walk in nanoseconds, disturbed segments cut out.
+        walk_ns: f64,
+        /// The time per access in nanoseconds.
+        access_ns: f64,
+        /// The scheduling policy and priority it ran under.
+        policy: Text,
+        /// The lines of the working set.
+        lines: u64,
+        /// The lines certified.
+        lines_certified: u64,
+        /// Whether nothing disturbed it: exactly when `disturbed_by` is empty.
+        valid: bool,
+        /// What disturbed it.
+        disturbed_by: Vec<Cause>,
+        /// What segmentation cut out.
+        repaired: Vec<Cause>,
+        /// How it is known that nothing disturbed it.
+        certificate: Certificate,
+        /// The share of the working set on huge pages.
+        huge_share: f64,
+    }
+}
+
+row! {
+    /// One absence of `preemption-length`.
+    PreemptionLength, "preemption_length" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the job in the run.
+        job: u64,
+        /// The background load.
+        load: Text,
+        /// The CPU it ran on.
+        cpu: u64,
+        /// When the job started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The preemption length asked for, in nanoseconds.
+        requested_length_ns: u64,
+        /// The preemption length got, in nanoseconds.
+        length_ns: f64,
+        /// The scheduling policy and priority it ran under.
+        policy: Text,
+    }
+}

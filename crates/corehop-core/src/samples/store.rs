@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of rows: an Arrow stream while a run goes on, Parquet when it has ended.
+//!
+//! The stream is written batch by batch and needs no footer, so what was written before a crash can
+//! be read; [`Reader`] takes both forms and tells them apart by their first bytes.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_ipc::reader::StreamReader;
+use arrow_ipc::writer::StreamWriter;
+use arrow_schema::{ArrowError, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::basic::Compression;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::ChunkReader;
+
+use super::column::{Row, SchemaError};
+use super::provenance::Provenance;
+use super::row::SCHEMA_VERSION;
+
+/// Why a file cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    /// Neither Parquet nor an Arrow stream, or without our metadata.
+    #[error("this is not a file of corehop ({0}): give one that `corehop measure` wrote")]
+    NotOurs(String),
+    /// Written by a later version.
+    #[error("this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop")]
+    Later {
+        /// The schema version found.
+        found: u32,
+    },
+    /// Of another row type than asked for.
+    #[error("this file holds {found}, not {expected}")]
+    Kind {
+        /// The row type found.
+        found: String,
+        /// The row type asked for.
+        expected: &'static str,
+    },
+    /// Begins like a file of ours, but is damaged.
+    #[error("this file is damaged: {0}; the `.part` beside it, if there is one, may still be read")]
+    Damaged(String),
+    /// The rows are not as their schema version says.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The system could not read or write.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl From<ArrowError> for FileError {
+    fn from(error: ArrowError) -> Self {
+        match error {
+            ArrowError::IoError(_, error) => Self::Io(error),
+            other => Self::Damaged(other.to_string()),
+        }
+    }
+}
+
+impl From<ParquetError> for FileError {
+    fn from(error: ParquetError) -> Self {
+        match error {
+            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+                Ok(error) => Self::Io(*error),
+                Err(other) => Self::Damaged(other.to_string()),
+            },
+            other => Self::Damaged(other.to_string()),
+        }
+    }
+}
+
+const KIND: &str = "corehop.rows";
+const VERSION: &str = "corehop.schema";
+const PROVENANCE: &str = "corehop.provenance";
+
+fn schema_of<R: Row>(provenance: &Provenance) -> SchemaRef {
+    let metadata = HashMap::from([
+        (KIND.to_owned(), R::KIND.to_owned()),
+        (VERSION.to_owned(), SCHEMA_VERSION.to_string()),
+        (PROVENANCE.to_owned(), provenance.to_json()),
+    ]);
+    Arc::new(Schema::new_with_metadata(R::fields(), metadata))
+}
+
+/// What a file says it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileKind {
+    /// The row type's name.
+    pub rows: String,
+    /// The version of the row types.
+    pub schema: u32,
+    /// Where its rows come from.
+    pub provenance: Provenance,
+}
+
+impl FileKind {
+    fn of(schema: &Schema) -> Result<Self, FileError> {
+        let get = |key: &str| schema.metadata().get(key);
+        let not_ours = || FileError::NotOurs("it lacks our metadata".to_owned());
+        let rows = get(KIND).ok_or_else(not_ours)?.clone();
+        let found = get(VERSION).and_then(|text| text.parse().ok()).ok_or_else(not_ours)?;
+        if found > SCHEMA_VERSION {
+            return Err(FileError::Later { found });
+        }
+        let provenance = get(PROVENANCE).ok_or_else(not_ours)?;
+        let provenance = serde_json::from_str(provenance)
+            .map_err(|error| FileError::Damaged(format!("its provenance: {error}")))?;
+        Ok(Self { rows, schema: found, provenance })
+    }
+}
+
+/// A file being written: an Arrow stream of batches, each complete on its own.
+pub struct Part<R: Row, W: Write> {
+    stream: StreamWriter<W>,
+    schema: SchemaRef,
+    rows: PhantomData<R>,
+}
+
+impl<R: Row, W: Write> std::fmt::Debug for Part<R, W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Part").field("rows", &R::KIND).finish_non_exhaustive()
+    }
+}
+
+impl<R: Row, W: Write> Part<R, W> {
+    /// Begins a stream.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] where `out` cannot be written.
+    pub fn begin(out: W, provenance: &Provenance) -> Result<Self, FileError> {
+        let schema = schema_of::<R>(provenance);
+        Ok(Self { stream: StreamWriter::try_new(out, &schema)?, schema, rows: PhantomData })
+    }
+
+    /// Appends `rows` and hands them to the system.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] where they cannot be written; what was written before remains readable.
+    pub fn append(&mut self, rows: &[R]) -> Result<(), FileError> {
+        if !rows.is_empty() {
+            let batch = RecordBatch::try_new(self.schema.clone(), R::columns(rows))?;
+            self.stream.write(&batch)?;
+            self.stream.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Ends the stream.
+    ///
+    /// # Errors
+    /// [`FileError::Io`] where its end cannot be written.
+    pub fn end(mut self) -> Result<(), FileError> {
+        Ok(self.stream.finish()?)
+    }
+}
+
+enum Batches<S: ChunkReader + 'static> {
+    Stream(Box<StreamReader<S>>),
+    Parquet(Box<ParquetRecordBatchReader>, PhantomData<S>),
+}
+
+/// A file being read, whichever form it has.
+pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
+    kind: FileKind,
+    batches: Batches<S>,
+    truncated: bool,
+}
+
+impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("kind", &self.kind).field("truncated", &self.truncated).finish_non_exhaustive()
+    }
+}
+
+impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
+    /// Opens a file and reads what it says it is.
+    ///
+    /// # Errors
+    /// [`FileError`]: not ours, of a later version, or damaged.
+    pub fn open(mut file: S) -> Result<Self, FileError> {
+        let mut magic = [0; 4];
+        let mut read = 0;
+        while read < magic.len() {
+            match file.read(&mut magic[read..])? {
+                0 => return Err(FileError::NotOurs("it is empty, or nearly so".to_owned())),
+                more => read += more,
+            }
+        }
+        file.seek(SeekFrom::Start(0))?;
+        match &magic {
+            b"PAR1" => Self::parquet(file),
+            [0xff, 0xff, 0xff, 0xff] => Self::stream(file),
+            _ => Err(FileError::NotOurs("neither Parquet nor an Arrow stream".to_owned())),
+        }
+    }
+
+    fn parquet(file: S) -> Result<Self, FileError> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let kind = FileKind::of(builder.schema())?;
+        let batches = Batches::Parquet(Box::new(builder.with_batch_size(8192).build()?), PhantomData);
+        Ok(Self { kind, batches, truncated: false })
+    }
+
+    fn stream(file: S) -> Result<Self, FileError> {
+        let reader = StreamReader::try_new(file, None)
+            .map_err(|error| FileError::NotOurs(format!("its head cannot be read: {error}")))?;
+        let kind = FileKind::of(&reader.schema())?;
+        Ok(Self { kind, batches: Batches::Stream(Box::new(reader)), truncated: false })
+    }
+
+    /// What the file says it is.
+    pub const fn kind(&self) -> &FileKind {
+        &self.kind
+    }
+
+    /// Whether an Arrow stream ended in the middle of a batch, as after a crash.
+    pub const fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The next batch of rows; `None` at the end, or where a crash has torn a stream off.
+    ///
+    /// # Errors
+    /// [`FileError`]: rows of another kind, or a damaged file.
+    pub fn next_rows<R: Row>(&mut self) -> Result<Option<Vec<R>>, FileError> {
+        if self.kind.rows != R::KIND {
+            return Err(FileError::Kind { found: self.kind.rows.clone(), expected: R::KIND });
+        }
+        match self.next_batch()? {
+            Some(batch) => Ok(Some(R::rows(&batch)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The next batch, whatever its rows.
+    ///
+    /// # Errors
+    /// [`FileError::Damaged`] for a Parquet file; a stream just ends.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
+        match &mut self.batches {
+            Batches::Parquet(reader, _) => Ok(reader.next().transpose()?),
+            Batches::Stream(reader) => match reader.next() {
+                Some(Ok(batch)) => Ok(Some(batch)),
+                Some(Err(_)) => {
+                    self.truncated = true;
+                    Ok(None)
+                }
+                None => {
+                    self.truncated = !reader.is_finished();
+                    Ok(None)
+                }
+            },
+        }
+    }
+
+    /// All rows.
+    ///
+    /// # Errors
+    /// As [`Reader::next_rows`].
+    pub fn all<R: Row>(&mut self) -> Result<Vec<R>, FileError> {
+        let mut all = Vec::new();
+        while let Some(rows) = self.next_rows()? {
+            all.extend(rows);
+        }
+        Ok(all)
+    }
+}
+
+/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own.
+///
+/// # Errors
+/// [`FileError`] where either side fails; nothing is promised of `out` then.
+pub fn write_parquet<R, S, W>(from: &mut Reader<S>, provenance: &Provenance, out: W) -> Result<u64, FileError>
+where
+    R: Row,
+    S: ChunkReader + Read + Seek + 'static,
+    W: Write + Send,
+{
+    let schema = schema_of::<R>(provenance);
+    let snappy = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(snappy))?;
+    let mut count = 0;
+    while let Some(batch) = from.next_batch()? {
+        count += batch.num_rows() as u64;
+        writer.write(&RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?)?;
+    }
+    writer.close()?;
+    Ok(count)
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The field's words as types: enums whose values are the words of files, columns and options.
+
+/// Declares an enum whose values are the words used in files, columns and options, and nothing else.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// The word for it in files, columns and options.
+            pub const fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.pad(self.word()) }
+        }
+        impl std::str::FromStr for $name {
+            type Err = $crate::words::UnknownWord;
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|value| value.word() == text).ok_or_else(|| {
+                    $crate::words::UnknownWord {
+                        word: text.to_owned(),
+                        what: $what,
+                        known: [$($word),+].join(", "),
+                    }
+                })
+            }
+        }
+    };
+}
+pub(crate) use words;
+
+/// A word that is none of those known where it stands.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{word}` is not {what}; known are: {known}")]
+pub struct UnknownWord {
+    /// What was given.
+    pub word: String,
+    /// What was expected, with its article.
+    pub what: &'static str,
+    /// The words that would be taken.
+    pub known: String,
+}
+
