@@ -46,4 +46,3 @@ pub struct UnknownWord {
     /// The words that would be taken.
     pub known: String,
 }
-

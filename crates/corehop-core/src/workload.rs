@@ -137,7 +137,9 @@ pub const CHUNK_LINES: u64 = 16;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// The size is zero or not a whole number of chunks.
-    #[error("a working set of {wss} is not a positive multiple of 1 KiB ({CHUNK_LINES} lines): round it")]
+    #[error(
+        "a working set of {wss} is not a positive multiple of 1 KiB ({CHUNK_LINES} lines): round it"
+    )]
     Size {
         /// The size asked for.
         wss: Bytes,
@@ -198,7 +200,9 @@ impl WorkingSet {
             return Err(WorkloadError::Size { wss });
         }
         let (most, hint) = match pattern {
-            Pattern::Shuffled => (0.5, ": a list reads every element; the scan can write all words"),
+            Pattern::Shuffled => {
+                (0.5, ": a list reads every element; the scan can write all words")
+            }
             Pattern::Scan => (1.0, ""),
             Pattern::Code => (0.0, ": code is not written while it runs"),
         };

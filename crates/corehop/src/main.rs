@@ -1,3 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! placeholder
-fn main() {}
+//! The `corehop` program: parses what was typed, calls the libraries, prints what they answer.
+
+mod cli;
+mod cmd;
+mod exit;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match cli::run(cli::Cli::parse()) {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}

@@ -51,7 +51,12 @@ impl Experiment for AccessTime {
         Ok(cells)
     }
 
-    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
         let phases = phases(&cells, quota, &mut Draw::new(seed, 1), |cell, _, _| {

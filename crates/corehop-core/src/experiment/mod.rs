@@ -73,7 +73,8 @@ pub trait Experiment {
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::cells`].
-    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError>;
+    fn block(&self, platform: &Platform, seed: u64, quota: &[u32])
+    -> Result<Plan, ExperimentError>;
 
     /// The whole plan: every cell with as many samples as asked for.
     ///

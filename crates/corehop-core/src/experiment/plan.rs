@@ -102,7 +102,11 @@ impl FromStr for Length {
         let range = text.strip_prefix("uniform_").ok_or_else(malformed)?;
         let (low, high) = range.split_once('_').ok_or_else(malformed)?;
         let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let low = if low.ends_with(|c: char| c.is_ascii_digit()) { format!("{low}{unit}") } else { low.to_owned() };
+        let low = if low.ends_with(|c: char| c.is_ascii_digit()) {
+            format!("{low}{unit}")
+        } else {
+            low.to_owned()
+        };
         let low: Nanos = low.parse().map_err(|_| malformed())?;
         let high: Nanos = high.parse().map_err(|_| malformed())?;
         if low > high { Err(malformed()) } else { Ok(Self::Uniform(low, high)) }
@@ -189,7 +193,9 @@ pub struct Absent {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PlanError {
     /// Not JSON of this form.
-    #[error("this is not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from")]
+    #[error(
+        "this is not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from"
+    )]
     Form(String),
     /// A later form than this program knows.
     #[error("the plan has schema {found}, this program knows {PLAN_SCHEMA}: use a newer corehop")]
@@ -212,7 +218,9 @@ pub enum PlanError {
         count: usize,
     },
     /// A CPU that the platform lacks or that may not be used.
-    #[error("phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})")]
+    #[error(
+        "phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})"
+    )]
     Cpu {
         /// The phase, counted from 0.
         phase: usize,
@@ -234,7 +242,9 @@ pub enum PlanError {
         error: WorkloadError,
     },
     /// A preemptor is asked for but not described.
-    #[error("phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`")]
+    #[error(
+        "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
+    )]
     NoPreemptor {
         /// The phase, counted from 0.
         phase: usize,
@@ -288,7 +298,11 @@ impl Plan {
     /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
     pub fn absences(&self) -> Nanos {
         let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
-        Nanos::new(steps.map(|step| if let Step::Leave(away) = step { away.length.get() } else { 0 }).sum())
+        Nanos::new(
+            steps
+                .map(|step| if let Step::Leave(away) = step { away.length.get() } else { 0 })
+                .sum(),
+        )
     }
 
     /// Whether `platform` can run it.
@@ -307,7 +321,13 @@ impl Plan {
         Ok(())
     }
 
-    fn check_job(&self, platform: &Platform, phase: usize, job: usize, it: &Job) -> Result<(), PlanError> {
+    fn check_job(
+        &self,
+        platform: &Platform,
+        phase: usize,
+        job: usize,
+        it: &Job,
+    ) -> Result<(), PlanError> {
         let missing = |what, index, count| Err(PlanError::Index { phase, job, what, index, count });
         let Some(cell) = self.cells.get(it.cell) else {
             return missing("cell", it.cell, self.cells.len());
@@ -319,7 +339,8 @@ impl Plan {
             Step::Leave(away) => Some(away),
             _ => None,
         });
-        if self.preemptor.is_none() && leaves.clone().any(|away| away.to_whom == Absence::Preemptor) {
+        if self.preemptor.is_none() && leaves.clone().any(|away| away.to_whom == Absence::Preemptor)
+        {
             return Err(PlanError::NoPreemptor { phase, job });
         }
         let usable = platform.usable();
@@ -337,8 +358,13 @@ impl Plan {
 }
 
 fn phase_json(phase: &Phase) -> String {
-    let jobs: Vec<String> = phase.jobs.iter().map(|job| format!("      {}", serde_json::json!(job))).collect();
-    format!("    {{\"load\": {}, \"jobs\": [\n{}\n    ]}}", serde_json::json!(phase.load), jobs.join(",\n"))
+    let jobs: Vec<String> =
+        phase.jobs.iter().map(|job| format!("      {}", serde_json::json!(job))).collect();
+    format!(
+        "    {{\"load\": {}, \"jobs\": [\n{}\n    ]}}",
+        serde_json::json!(phase.load),
+        jobs.join(",\n")
+    )
 }
 
 #[cfg(test)]

@@ -63,7 +63,12 @@ impl Experiment for PolluterSweep {
         self.as_synthetic().cells(platform)
     }
 
-    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
         let plan = self.as_synthetic().block(platform, seed, quota)?;
         Ok(Plan { experiment: self.name().to_owned(), ..plan })
     }

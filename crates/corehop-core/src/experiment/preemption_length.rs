@@ -41,11 +41,17 @@ impl Experiment for PreemptionLength {
             absence: if *load == Load::Idle { Absence::Nothing } else { Absence::Load },
             state: LineState::Valid,
         };
-        let of_load = |load| self.lengths.iter().map(move |length| (cell(load, length), self.samples));
+        let of_load =
+            |load| self.lengths.iter().map(move |length| (cell(load, length), self.samples));
         Ok(self.loads.iter().flat_map(of_load).collect())
     }
 
-    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
         let phases = phases(&cells, quota, &mut Draw::new(seed, 1), |cell, _, draw| {

@@ -6,10 +6,10 @@ use super::synthetic::{Group, Synthetic, migration_of};
 use super::{AccessTime, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
+use crate::words::words;
 use crate::workload::{
     Absence, Event, LineState, Load, Mover, Page, Pattern, Polluter, WorkingSet,
 };
-use crate::words::words;
 
 words! {
     /// A named set of parameters for every experiment.
@@ -43,7 +43,12 @@ impl Preset {
             Some(load) => under(groups, load),
             None => groups,
         };
-        Synthetic { mover: Mover::Affinity, preemptor: preemptor(platform), groups, cpus: CpuList::default() }
+        Synthetic {
+            mover: Mover::Affinity,
+            preemptor: preemptor(platform),
+            groups,
+            cpus: CpuList::default(),
+        }
     }
 
     /// Access times with the preset's parameters.
@@ -65,15 +70,20 @@ impl Preset {
             _ => platform.nodes.iter().map(|node| Some(node.id)).collect(),
         };
         let ratios: &[f64] = if self == Self::Quick { &[0.0] } else { &[0.0, 0.5] };
-        let sets = sizes.iter().flat_map(|&wss| ratios.iter().map(move |&ratio| WorkingSet::list(wss, ratio)));
-        let placed = |set: WorkingSet| nodes.iter().map(move |&node| WorkingSet { node, ..set.clone() });
+        let sets = sizes
+            .iter()
+            .flat_map(|&wss| ratios.iter().map(move |&ratio| WorkingSet::list(wss, ratio)));
+        let placed =
+            |set: WorkingSet| nodes.iter().map(move |&node| WorkingSet { node, ..set.clone() });
         AccessTime { sets: sets.flat_map(placed).collect(), states: states.to_vec(), cpu: None }
     }
 
     /// Preemption lengths, asked against got, with the preset's parameters.
     pub fn preemption_length(self) -> PreemptionLength {
-        let micros: &[u64] = &[10, 22, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000, 25_000, 50_000];
-        let (lengths, samples) = if self == Self::Quick { (&micros[..10], 50) } else { (micros, 500) };
+        let micros: &[u64] =
+            &[10, 22, 50, 100, 200, 500, 1_000, 2_000, 4_000, 10_000, 25_000, 50_000];
+        let (lengths, samples) =
+            if self == Self::Quick { (&micros[..10], 50) } else { (micros, 500) };
         let lengths = lengths.iter().copied().map(Nanos::from_micros).collect();
         PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
     }
@@ -86,7 +96,10 @@ impl Preset {
             _ => (millis, vec![64, 256, 1024, 2048, 4096, 8192, 10_240], 200),
         };
         PolluterSweep {
-            sets: sizes.into_iter().map(|kib| WorkingSet::list(Bytes::from_kib(kib), 0.5)).collect(),
+            sets: sizes
+                .into_iter()
+                .map(|kib| WorkingSet::list(Bytes::from_kib(kib), 0.5))
+                .collect(),
             lengths: lengths.iter().copied().map(Nanos::from_millis).collect(),
             loads: vec![Load::Idle],
             polluter: polluter(twice_the_llc(platform)),
@@ -100,8 +113,10 @@ impl Preset {
 fn migrations(platform: &Platform) -> Vec<Event> {
     let usable = platform.usable();
     let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
-    let mut classes: Vec<Event> =
-        pairs.filter(|(from, to)| from != to).map(|(from, to)| migration_of(platform.affinity(from, to))).collect();
+    let mut classes: Vec<Event> = pairs
+        .filter(|(from, to)| from != to)
+        .map(|(from, to)| migration_of(platform.affinity(from, to)))
+        .collect();
     classes.sort_unstable();
     classes.dedup();
     classes
@@ -109,7 +124,10 @@ fn migrations(platform: &Platform) -> Vec<Event> {
 
 /// Sizes in KiB from `low` to `high` by doubling.
 fn doubling(low: u64, high: u64) -> Vec<Bytes> {
-    std::iter::successors(Some(low), |kib| Some(kib * 2)).take_while(|&kib| kib <= high).map(Bytes::from_kib).collect()
+    std::iter::successors(Some(low), |kib| Some(kib * 2))
+        .take_while(|&kib| kib <= high)
+        .map(Bytes::from_kib)
+        .collect()
 }
 
 fn cache_sizes(platform: &Platform) -> impl Iterator<Item = (u32, Bytes)> + '_ {
@@ -119,7 +137,8 @@ fn cache_sizes(platform: &Platform) -> impl Iterator<Item = (u32, Bytes)> + '_ {
 /// The sizes of the platform's caches beyond the first level, as far as a preset fills them.
 fn with_cache_sizes(platform: &Platform, mut sizes: Vec<Bytes>) -> Vec<Bytes> {
     let whole = |size: Bytes| Bytes::from_kib(size.get() >> 10);
-    sizes.extend(cache_sizes(platform).filter(|&(level, _)| level > 1).map(|(_, size)| whole(size)));
+    sizes
+        .extend(cache_sizes(platform).filter(|&(level, _)| level > 1).map(|(_, size)| whole(size)));
     sizes.sort_unstable();
     sizes.dedup();
     sizes
@@ -162,8 +181,17 @@ fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
     let every = [&CONTROLS[..], &[Event::Flush, Event::Preemption], classes].concat();
     let moves = [&[Event::None, Event::Preemption], classes].concat();
     let kib = |sizes: &[u64]| sizes.iter().copied().map(Bytes::from_kib).collect::<Vec<_>>();
-    let group = |load, sets, events, length, absence, samples| Group { load, sets, events, length, absence, samples };
-    let idle = |sets, events, length, samples| group(Load::Idle, sets, events, length, Absence::Preemptor, samples);
+    let group = |load, sets, events, length, absence, samples| Group {
+        load,
+        sets,
+        events,
+        length,
+        absence,
+        samples,
+    };
+    let idle = |sets, events, length, samples| {
+        group(Load::Idle, sets, events, length, Absence::Preemptor, samples)
+    };
     vec![
         idle(lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base), every.clone(), four, 100),
         idle(lists(&kib(&[4096]), Page::Base), every.clone(), four, 40),
@@ -192,8 +220,11 @@ fn bastoni(platform: &Platform, classes: &[Event]) -> Vec<Group> {
         pattern: Pattern::Scan,
         ..WorkingSet { write_ratio, ..WorkingSet::list(wss, 0.0) }
     };
-    let sets: Vec<WorkingSet> =
-        sizes.iter().flat_map(|wss| ratios.iter().map(move |ratio| (wss, ratio))).map(scan).collect();
+    let sets: Vec<WorkingSet> = sizes
+        .iter()
+        .flat_map(|wss| ratios.iter().map(move |ratio| (wss, ratio)))
+        .map(scan)
+        .collect();
     let group = |load: Load, absence| Group {
         load,
         sets: sets.clone(),
@@ -232,9 +263,6 @@ fn waechtler(platform: &Platform, classes: &[Event]) -> Vec<Group> {
             samples,
         })
     };
-    [
-        groups(&Load::Idle, Absence::Nothing),
-        groups(&constructed(Bytes::from_mib(4)), Absence::Load),
-    ]
-    .concat()
+    [groups(&Load::Idle, Absence::Nothing), groups(&constructed(Bytes::from_mib(4)), Absence::Load)]
+        .concat()
 }

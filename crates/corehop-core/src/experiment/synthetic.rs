@@ -90,7 +90,12 @@ impl Experiment for Synthetic {
         Ok(cells)
     }
 
-    fn block(&self, platform: &Platform, seed: u64, quota: &[u32]) -> Result<Plan, ExperimentError> {
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
         let cpus = self.usable(platform)?;
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let jobs: u64 = quota.iter().map(|&samples| u64::from(samples)).sum();
@@ -146,9 +151,11 @@ pub(super) fn phases(
     }
     let mut here = None;
     let mut phase = |load: Load| {
-        let of_load = cells.iter().zip(quota).enumerate().filter(|(_, (cell, _))| cell.load == load);
-        let mut order: Vec<usize> =
-            of_load.flat_map(|(index, (_, &samples))| std::iter::repeat_n(index, samples as usize)).collect();
+        let of_load =
+            cells.iter().zip(quota).enumerate().filter(|(_, (cell, _))| cell.load == load);
+        let mut order: Vec<usize> = of_load
+            .flat_map(|(index, (_, &samples))| std::iter::repeat_n(index, samples as usize))
+            .collect();
         draw.shuffle(&mut order);
         let jobs: Vec<Job> = order
             .into_iter()
@@ -168,7 +175,10 @@ impl Job {
     /// The CPU on which the job ends.
     pub fn ends_on(&self) -> Cpu {
         let leaves = self.steps.iter().rev();
-        leaves.into_iter().find_map(|step| if let Step::Leave(away) = step { Some(away.to) } else { None }).unwrap_or(self.start)
+        leaves
+            .into_iter()
+            .find_map(|step| if let Step::Leave(away) = step { Some(away.to) } else { None })
+            .unwrap_or(self.start)
     }
 }
 
@@ -184,7 +194,7 @@ pub(super) const fn affinity_of(event: Event) -> Option<Affinity> {
 }
 
 /// The class of a migration between two CPUs of this affinity.
-pub const fn migration_of(affinity: Affinity) -> Event {
+pub(super) const fn migration_of(affinity: Affinity) -> Event {
     match affinity {
         Affinity::SameCpu => Event::Preemption,
         Affinity::Smt => Event::SmtMigration,
@@ -214,12 +224,19 @@ fn require(platform: &Platform, cpus: &CpuList, event: Event) -> Result<(), Expe
 /// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
 /// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a
 /// partner of the class, it goes on from there, as the single task of the method does.
-fn route(platform: &Platform, cpus: &CpuList, event: Event, here: Option<Cpu>, draw: &mut Draw) -> (Cpu, Cpu) {
+fn route(
+    platform: &Platform,
+    cpus: &CpuList,
+    event: Event,
+    here: Option<Cpu>,
+    draw: &mut Draw,
+) -> (Cpu, Cpu) {
     let all: Vec<Cpu> = cpus.iter().collect();
     let start = here.unwrap_or(all[0]);
     let Some(affinity) = affinity_of(event) else { return (start, start) };
     let pairs = pairs(platform, cpus, affinity);
-    let from_here: Vec<(Cpu, Cpu)> = pairs.iter().copied().filter(|&(from, _)| from == start).collect();
+    let from_here: Vec<(Cpu, Cpu)> =
+        pairs.iter().copied().filter(|&(from, _)| from == start).collect();
     *draw.from(if from_here.is_empty() { &pairs } else { &from_here })
 }
 
@@ -229,7 +246,11 @@ fn script(cell: &Cell, to: Cpu, draw: &mut Draw) -> Vec<Step> {
     match cell.event {
         Event::None => {}
         Event::Flush => steps.push(Step::Prepare(LineState::Invalid)),
-        _ => steps.push(Step::Leave(Absent { to, length: cell.length.draw(draw), to_whom: cell.absence })),
+        _ => steps.push(Step::Leave(Absent {
+            to,
+            length: cell.length.draw(draw),
+            to_whom: cell.absence,
+        })),
     }
     steps.push(Step::Touch);
     steps

@@ -63,7 +63,10 @@ pub trait Column: Sized {
     fn read(batch: &RecordBatch, name: &str) -> Result<Vec<Self>, SchemaError> {
         let Some(array) = batch.column_by_name(name) else {
             return if Self::OPTIONAL {
-                Self::values(&arrow_array::new_null_array(&Self::data_type(), batch.num_rows()), name)
+                Self::values(
+                    &arrow_array::new_null_array(&Self::data_type(), batch.num_rows()),
+                    name,
+                )
             } else {
                 Err(SchemaError::Missing(name.to_owned()))
             };
@@ -194,7 +197,11 @@ impl Column for Vec<super::Cause> {
             let list = list.ok_or_else(|| absent(name, row))?;
             let words = <Vec<Text> as FromArray>::from_array(&list, name)?;
             let parse = |word: &Text| word.parse();
-            words.iter().map(parse).collect::<Result<Vec<_>, crate::words::UnknownWord>>().map_err(|error| unknown(row, error.to_string()))
+            words
+                .iter()
+                .map(parse)
+                .collect::<Result<Vec<_>, crate::words::UnknownWord>>()
+                .map_err(|error| unknown(row, error.to_string()))
         };
         cast::<ListArray>(array, name)?.iter().enumerate().map(causes).collect()
     }

@@ -42,7 +42,9 @@ impl RunContext {
     }
 
     fn job(&self, record: &JobRecord) -> u64 {
-        self.first_job + self.before.get(record.phase).copied().unwrap_or_default() + record.job as u64
+        self.first_job
+            + self.before.get(record.phase).copied().unwrap_or_default()
+            + record.job as u64
     }
 }
 
@@ -98,7 +100,11 @@ impl Project for Sample {
             lines_certified: warm.lines_certified.min(resumed.lines_certified),
             valid: disturbed_by.is_empty(),
             repaired: repaired(&disturbed_by, &[warm, resumed]),
-            repaired_ns: if disturbed_by.is_empty() { warm.uncertified_ns + resumed.uncertified_ns } else { 0.0 },
+            repaired_ns: if disturbed_by.is_empty() {
+                warm.uncertified_ns + resumed.uncertified_ns
+            } else {
+                0.0
+            },
             disturbed_by,
             certificate: resumed.certificate.max(warm.certificate),
             cold_valid: cold.disturbances().is_empty(),
@@ -112,7 +118,10 @@ impl Project for Sample {
             spin_warm_ns: warm.spin_ns,
             spin_resumed_ns: resumed.spin_ns,
             steal_ns: warm.steal_ns + resumed.steal_ns,
-            interrupts: warm.interrupts.zip(resumed.interrupts).map(|(a, b)| u64::from(a) + u64::from(b)),
+            interrupts: warm
+                .interrupts
+                .zip(resumed.interrupts)
+                .map(|(a, b)| u64::from(a) + u64::from(b)),
             misses_warm: warm.misses,
             misses_resumed: resumed.misses,
         })

@@ -31,7 +31,9 @@ pub enum FileError {
     #[error("this is not a file of corehop ({0}): give one that `corehop measure` wrote")]
     NotOurs(String),
     /// Written by a later version.
-    #[error("this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop")]
+    #[error(
+        "this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop"
+    )]
     Later {
         /// The schema version found.
         found: u32,
@@ -175,7 +177,10 @@ pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
 
 impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reader").field("kind", &self.kind).field("truncated", &self.truncated).finish_non_exhaustive()
+        f.debug_struct("Reader")
+            .field("kind", &self.kind)
+            .field("truncated", &self.truncated)
+            .finish_non_exhaustive()
     }
 }
 
@@ -204,7 +209,8 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     fn parquet(file: S) -> Result<Self, FileError> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
         let kind = FileKind::of(builder.schema())?;
-        let batches = Batches::Parquet(Box::new(builder.with_batch_size(8192).build()?), PhantomData);
+        let batches =
+            Batches::Parquet(Box::new(builder.with_batch_size(8192).build()?), PhantomData);
         Ok(Self { kind, batches, truncated: false })
     }
 
@@ -277,7 +283,11 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
 ///
 /// # Errors
 /// [`FileError`] where either side fails; nothing is promised of `out` then.
-pub fn write_parquet<R, S, W>(from: &mut Reader<S>, provenance: &Provenance, out: W) -> Result<u64, FileError>
+pub fn write_parquet<R, S, W>(
+    from: &mut Reader<S>,
+    provenance: &Provenance,
+    out: W,
+) -> Result<u64, FileError>
 where
     R: Row,
     S: ChunkReader + Read + Seek + 'static,

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory of working sets: mapped, placed, prefaulted, locked, and linked into lists.
+
+use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+use std::io;
+use std::ptr::NonNull;
+
+use corehop_core::experiment::Draw;
+use corehop_core::units::Bytes;
+use corehop_core::workload::{LINE, Page, Pattern, WorkingSet};
+
+use crate::walk::CodeMemory;
+
+/// The huge page that transparent and pool pages are asked for in.
+const HUGE: usize = 2 << 20;
+
+/// A private anonymous mapping, unmapped on drop.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    whole: NonNull<u8>,
+    whole_length: usize,
+    /// The part that is used, aligned to a huge page where huge pages are wanted.
+    start: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: a mapping is plain memory that its owner alone refers to.
+unsafe impl Send for Mapping {}
+
+/// Why a working set has no memory.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// More than the machine has.
+    #[error(
+        "a working set of {wss} does not fit into memory ({available} available): choose a smaller one"
+    )]
+    TooLarge {
+        /// The size asked for.
+        wss: Bytes,
+        /// What the system says is available.
+        available: Bytes,
+    },
+    /// The pool of huge pages is too small.
+    #[error(
+        "no {wss} of huge pages in the pool: `echo {pages} > /proc/sys/vm/nr_hugepages` as root, or use --page thp"
+    )]
+    NoHugePages {
+        /// The size asked for.
+        wss: Bytes,
+        /// The pages needed.
+        pages: u64,
+    },
+    /// The node does not exist or has no memory.
+    #[error("memory on node {node} cannot be had: {error}; see `corehop platform` for the nodes")]
+    Node {
+        /// The node asked for.
+        node: u32,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// The system refused.
+    #[error("{what} failed: {error}")]
+    Refused {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system answered.
+        error: io::Error,
+    },
+}
+
+impl Mapping {
+    /// `length` bytes in pages of a kind, prefaulted on `node` or where the caller runs.
+    pub(crate) fn new(length: Bytes, page: Page, node: Option<u32>) -> Result<Self, MemoryError> {
+        let available = available_memory();
+        if length.get() > available.get() / 10 * 9 {
+            return Err(MemoryError::TooLarge { wss: length, available });
+        }
+        let mut mapping = Self::map(length, page)?;
+        mapping.advise(page);
+        if let Some(node) = node {
+            mapping.bind(node).map_err(|error| MemoryError::Node { node, error })?;
+        }
+        mapping.bytes_mut().fill(0);
+        Ok(mapping)
+    }
+
+    fn map(length: Bytes, page: Page) -> Result<Self, MemoryError> {
+        let length = length.get() as usize;
+        let huge = page != Page::Base;
+        // Room to align to a huge page; what is never touched costs nothing.
+        let (whole_length, flags) = match page {
+            Page::Base => (length.next_multiple_of(4096), 0),
+            Page::Transparent => (length.next_multiple_of(HUGE) + HUGE, 0),
+            Page::Hugetlb => {
+                (length.next_multiple_of(HUGE), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
+            }
+        };
+        // SAFETY: asks for new memory; nothing existing is affected.
+        let address = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                whole_length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
+                -1,
+                0,
+            )
+        };
+        let refused = |error| match page {
+            Page::Hugetlb => MemoryError::NoHugePages {
+                wss: Bytes::new(length as u64),
+                pages: (whole_length / HUGE) as u64,
+            },
+            _ => MemoryError::Refused { what: "mapping memory", error },
+        };
+        let whole = match NonNull::new(address.cast::<u8>()) {
+            Some(whole) if address != libc::MAP_FAILED => whole,
+            _ => return Err(refused(io::Error::last_os_error())),
+        };
+        let offset = if huge { whole.as_ptr().align_offset(HUGE) } else { 0 };
+        // SAFETY: the mapping was made large enough for this offset and `length` bytes after it.
+        let start = unsafe { whole.add(offset) };
+        Ok(Self { whole, whole_length, start, length })
+    }
+
+    fn advise(&mut self, page: Page) {
+        let advice = match page {
+            Page::Base => libc::MADV_NOHUGEPAGE,
+            Page::Transparent => libc::MADV_HUGEPAGE,
+            Page::Hugetlb => return,
+        };
+        // SAFETY: advice on our own mapping. A kernel without transparent huge pages refuses it, which
+        // `huge_share` will show.
+        unsafe { libc::madvise(self.whole.as_ptr().cast(), self.whole_length, advice) };
+    }
+
+    fn bind(&self, node: u32) -> io::Result<()> {
+        let mut mask = vec![0_u64; node as usize / 64 + 1];
+        mask[node as usize / 64] |= 1 << (node % 64);
+        const BIND: i32 = 2;
+        // SAFETY: names our own mapping and a mask of the length given.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_mbind,
+                self.whole.as_ptr(),
+                self.whole_length,
+                BIND,
+                mask.as_ptr(),
+                mask.len() * 64 + 1,
+                0,
+            )
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Keeps the pages in memory. What the limit on locked memory refuses stays merely prefaulted.
+    pub(crate) fn lock(&self) -> io::Result<()> {
+        // SAFETY: names our own mapping.
+        let answer = unsafe { libc::mlock(self.start.as_ptr().cast(), self.length) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(crate) fn make_executable(&mut self) -> io::Result<()> {
+        // SAFETY: our own mapping; it was written before and is not written again while it runs.
+        let answer = unsafe {
+            libc::mprotect(
+                self.whole.as_ptr().cast(),
+                self.whole_length,
+                libc::PROT_READ | libc::PROT_EXEC,
+            )
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(crate) fn make_writable(&mut self) -> io::Result<()> {
+        // SAFETY: our own mapping.
+        let answer = unsafe {
+            libc::mprotect(
+                self.whole.as_ptr().cast(),
+                self.whole_length,
+                libc::PROT_READ | libc::PROT_WRITE,
+            )
+        };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.start.as_ptr() as u64
+    }
+
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the mapping is `length` readable and writable bytes that only `self` refers to; it
+        // is not asked for while a walk runs over it.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) }
+    }
+
+    /// Drops every line of it from every cache.
+    pub(crate) fn flush(&self) {
+        for offset in (0..self.length).step_by(LINE as usize) {
+            // SAFETY: the address lies in our mapping; flushing changes no value.
+            unsafe { _mm_clflush(self.start.as_ptr().add(offset)) };
+        }
+        // SAFETY: a fence: the flushes are done after it.
+        unsafe { _mm_mfence() };
+    }
+
+    /// Gives the page frames back and takes fresh ones; the contents are lost.
+    fn renew(&mut self, node: Option<u32>) -> Result<(), MemoryError> {
+        // SAFETY: our own mapping; its contents are written anew below.
+        let answer = unsafe {
+            libc::madvise(self.whole.as_ptr().cast(), self.whole_length, libc::MADV_DONTNEED)
+        };
+        if answer != 0 {
+            // Locked pages are not given back.
+            // SAFETY: our own mapping.
+            unsafe { libc::munlock(self.start.as_ptr().cast(), self.length) };
+            // SAFETY: as above.
+            unsafe {
+                libc::madvise(self.whole.as_ptr().cast(), self.whole_length, libc::MADV_DONTNEED)
+            };
+        }
+        if let Some(node) = node {
+            self.bind(node).map_err(|error| MemoryError::Node { node, error })?;
+        }
+        self.bytes_mut().fill(0);
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: unmaps what `map` mapped; nothing refers to it any more.
+        unsafe { libc::munmap(self.whole.as_ptr().cast(), self.whole_length) };
+    }
+}
+
+/// Where a walk over prepared memory starts and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Linked {
+    /// The first element, word or instruction.
+    pub(crate) start: u64,
+    /// The end of a scan, or the descriptor of code.
+    pub(crate) end: u64,
+    /// The first element of each chain.
+    pub(crate) chains: [u64; 8],
+}
+
+/// A working set in memory, linked in an order that depends on the seed.
+#[derive(Debug)]
+pub(crate) struct SetMemory {
+    mapping: Mapping,
+    code: Option<CodeMemory>,
+    linked: Linked,
+    set: WorkingSet,
+    /// Whether its pages are locked.
+    pub(crate) locked: bool,
+}
+
+impl SetMemory {
+    /// Maps and links `set`; `draw` decides the order.
+    pub(crate) fn new(set: &WorkingSet, draw: &mut Draw) -> Result<Self, MemoryError> {
+        let mut mapping = Mapping::new(set.wss, set.page, set.node)?;
+        let locked = mapping.lock().is_ok();
+        let (linked, code) = link(set, &mut mapping, draw)?;
+        Ok(Self { mapping, code, linked, set: set.clone(), locked })
+    }
+
+    /// Takes fresh page frames and links them anew.
+    pub(crate) fn renew(&mut self, draw: &mut Draw) -> Result<(), MemoryError> {
+        let refused = |error| MemoryError::Refused { what: "making code writable", error };
+        self.mapping.make_writable().map_err(refused)?;
+        self.mapping.renew(self.set.node)?;
+        self.locked = self.mapping.lock().is_ok();
+        (self.linked, self.code) = link(&self.set, &mut self.mapping, draw)?;
+        Ok(())
+    }
+
+    pub(crate) fn linked(&self) -> &Linked {
+        &self.linked
+    }
+
+    pub(crate) fn flush(&self) {
+        self.mapping.flush();
+    }
+
+    /// Its first byte and its length, for the user's own jobs.
+    pub(crate) fn raw(&self) -> (u64, usize) {
+        (self.mapping.address(), self.mapping.length())
+    }
+}
+
+fn link(
+    set: &WorkingSet,
+    mapping: &mut Mapping,
+    draw: &mut Draw,
+) -> Result<(Linked, Option<CodeMemory>), MemoryError> {
+    let start = mapping.address();
+    let end = start + set.wss.get();
+    match set.pattern {
+        Pattern::Scan => Ok((Linked { start, end, chains: [0; 8] }, None)),
+        Pattern::Shuffled => Ok((link_chains(set, mapping, draw), None)),
+        Pattern::Code => {
+            let refused = |error| MemoryError::Refused { what: "making memory executable", error };
+            let code = CodeMemory::write(mapping, set.lines(), draw).map_err(refused)?;
+            Ok((code.linked(), Some(code)))
+        }
+    }
+}
+
+/// One element per line; the lines of all chains lie mixed, each chain a cycle of its own.
+fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut Draw) -> Linked {
+    let base = mapping.address();
+    let mut order: Vec<u32> = (0..set.lines() as u32).collect();
+    draw.shuffle(&mut order);
+    let mut chains = [0; 8];
+    let per_chain = order.len() / usize::from(set.chains);
+    for (chain, lines) in order.chunks(per_chain).enumerate().take(usize::from(set.chains)) {
+        let address = |line: u32| base + u64::from(line) * LINE;
+        for (at, &line) in lines.iter().enumerate() {
+            let next = address(lines[(at + 1) % lines.len()]);
+            let offset = line as usize * LINE as usize;
+            mapping.bytes_mut()[offset..offset + 8].copy_from_slice(&next.to_le_bytes());
+        }
+        chains[chain] = address(lines[0]);
+    }
+    Linked { start: chains[0], end: 0, chains }
+}
+
+/// What the system says could be allocated without swapping.
+fn available_memory() -> Bytes {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
+    kib.map_or(Bytes::new(u64::MAX), Bytes::from_kib)
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Restartable sequences: the kernel says, to any user and at no cost, that the scheduler came by.
+//!
+//! glibc registers every thread from version 2.35 on; where it does not, the thread is registered
+//! here. See rseq(2) in the kernel's documentation.
+
+use std::arch::asm;
+use std::cell::UnsafeCell;
+use std::io;
+
+/// The part of the kernel's `struct rseq` that is used here.
+#[repr(C, align(32))]
+#[derive(Debug)]
+struct Area {
+    cpu_id_start: u32,
+    cpu_id: u32,
+    rseq_cs: u64,
+    flags: u32,
+    rest: [u32; 3],
+}
+
+/// What the kernel writes where a thread is not registered.
+const UNREGISTERED: u32 = u32::MAX;
+/// The size of the area in its first version, which every kernel takes.
+const AREA_SIZE: u32 = 32;
+const UNREGISTER: i32 = 1;
+/// Precedes every abort address.
+pub(crate) const SIGNATURE: u32 = 0x5305_3053;
+
+/// The calling thread's registration.
+#[derive(Debug)]
+pub struct Rseq {
+    area: *mut Area,
+    /// The area we registered ourselves, to be unregistered; otherwise glibc's.
+    own: Option<Box<UnsafeCell<Area>>>,
+}
+
+impl Rseq {
+    /// The registration of the calling thread: glibc's, or a new one.
+    ///
+    /// # Errors
+    /// What rseq(2) answers: `ENOSYS` where the kernel lacks it, `EBUSY` where somebody else has
+    /// registered the thread and does not say where.
+    pub fn of_this_thread() -> io::Result<Self> {
+        match glibc_area() {
+            // SAFETY: glibc keeps its area mapped for the life of the thread.
+            Some(area)
+                if unsafe { std::ptr::addr_of!((*area).cpu_id).read_volatile() }
+                    != UNREGISTERED =>
+            {
+                Ok(Self { area, own: None })
+            }
+            _ => Self::register(),
+        }
+    }
+
+    fn register() -> io::Result<Self> {
+        let own = Box::new(UnsafeCell::new(Area {
+            cpu_id_start: 0,
+            cpu_id: UNREGISTERED,
+            rseq_cs: 0,
+            flags: 0,
+            rest: [0; 3],
+        }));
+        let area = own.get();
+        // SAFETY: the area is zeroed, aligned to 32 bytes, and stays where it is until unregistered.
+        let answer = unsafe { libc::syscall(libc::SYS_rseq, area, AREA_SIZE, 0, SIGNATURE) };
+        if answer == 0 {
+            Ok(Self { area, own: Some(own) })
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// The address that the walks write their sequence's descriptor to.
+    pub(crate) fn address(&self) -> u64 {
+        self.area as u64
+    }
+}
+
+impl Drop for Rseq {
+    fn drop(&mut self) {
+        if self.own.is_some() {
+            // SAFETY: this thread registered exactly this area. (A `Rseq` cannot leave its thread.)
+            unsafe { libc::syscall(libc::SYS_rseq, self.area, AREA_SIZE, UNREGISTER, SIGNATURE) };
+        }
+    }
+}
+
+/// glibc's area of this thread, where glibc is new enough to have one.
+fn glibc_area() -> Option<*mut Area> {
+    let (offset, thread): (*const isize, *mut u8);
+    // SAFETY: reads one word that the linker fills, and the thread pointer. The symbol is weak, so
+    // that the program also links and starts with a libc that lacks it.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            "mov {offset}, qword ptr [rip + __rseq_offset@GOTPCREL]",
+            "mov {thread}, qword ptr fs:0",
+            offset = out(reg) offset,
+            thread = out(reg) thread,
+            options(nostack, preserves_flags),
+        );
+    }
+    if offset.is_null() {
+        return None;
+    }
+    // SAFETY: the symbol is an integer constant of libc's; the area lies that far from the thread
+    // pointer, by glibc's manual ("Restartable Sequences").
+    Some(unsafe { thread.offset(*offset) }.cast())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_area_says_which_cpu_the_thread_is_on() {
+        match Rseq::of_this_thread() {
+            Ok(rseq) => {
+                // SAFETY: the registration lives until the end of this block.
+                let cpu = unsafe { std::ptr::addr_of!((*rseq.area).cpu_id).read_volatile() };
+                // SAFETY: asks a number of the kernel.
+                let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+                assert!(i64::from(cpu) < cpus, "{cpu} of {cpus}");
+            }
+            Err(error) => println!("skipped: no restartable sequences here ({error})"),
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A timed, certified walk over a working set: the safe side of `walk.s`.
+
+mod code;
+#[cfg(test)]
+mod tests;
+
+use std::arch::global_asm;
+
+use corehop_core::workload::{Pattern, WorkingSet};
+
+use crate::clock::Ticks;
+use crate::memory::Linked;
+use crate::rseq::Rseq;
+
+pub(crate) use code::CodeMemory;
+
+global_asm!(include_str!("walk.s"));
+
+unsafe extern "C" {
+    fn corehop_list_read(context: *mut Context);
+    fn corehop_list_write(context: *mut Context);
+    fn corehop_list4_read(context: *mut Context);
+    fn corehop_list4_write(context: *mut Context);
+    fn corehop_list8_read(context: *mut Context);
+    fn corehop_list8_write(context: *mut Context);
+    fn corehop_scan_read(context: *mut Context);
+    fn corehop_scan_write(context: *mut Context);
+    fn corehop_code(context: *mut Context);
+    fn corehop_empty(context: *mut Context);
+}
+
+/// What the loops in `walk.s` are given and give back; the numbers are their offsets there.
+/// The two buffers of chains are told apart by one bit of their address, hence the alignment.
+#[repr(C, align(128))]
+#[derive(Debug, Clone)]
+struct Context {
+    /// 0: where the walk starts; for a list also where it ends.
+    start: u64,
+    /// 8: the ticks above which a chunk has a hole.
+    threshold: u64,
+    /// 16: the stamp at which to give up.
+    deadline: u64,
+    /// 24: the thread's rseq area; 0 for none.
+    rseq: u64,
+    /// 32: the share of written elements or words, as a fraction of 2^64.
+    step: u64,
+    /// 40: its accumulator at the start.
+    accumulator: u64,
+    /// 48 and 56: the stamps of the start and the end.
+    began: u64,
+    ended: u64,
+    /// 64: how often the kernel came by.
+    aborts: u64,
+    /// 72 and 80: chunks with a hole, and the ticks lost with them.
+    holes: u64,
+    lost: u64,
+    /// 88: 1 where the deadline ended it.
+    given_up: u64,
+    /// 96: the end of a scan; the descriptor of code.
+    end: u64,
+    /// 104 and 112: used by eight chains.
+    work: [u64; 2],
+    /// 120: 1 where the sequence was found disarmed.
+    disarmed: u64,
+    /// 128: the chains' elements, in two buffers.
+    chains: [u64; 16],
+    /// 256: takes the writes that go nowhere.
+    scratch: [u64; 8],
+}
+
+/// What came of a walk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Walked {
+    /// The stamp at its start.
+    pub began: Ticks,
+    /// Its duration, that of the stamps themselves included.
+    pub ticks: Ticks,
+    /// How often the scheduler came by.
+    pub aborts: u32,
+    /// Chunks with a hole.
+    pub holes: u64,
+    /// The ticks spent in those chunks.
+    pub lost: Ticks,
+    /// Whether it reached its end before the deadline.
+    pub complete: bool,
+    /// Whether restartable sequences watched all of it.
+    pub watched: bool,
+}
+
+/// A working set ready to be walked by the thread that owns `rseq`.
+#[derive(Debug)]
+pub struct Walk {
+    run: unsafe extern "C" fn(*mut Context),
+    context: Box<Context>,
+    chunks: u64,
+}
+
+impl Walk {
+    /// A walk over `linked`, which must outlive it.
+    pub(crate) fn new(set: &WorkingSet, linked: &Linked) -> Self {
+        let writes = set.write_ratio > 0.0;
+        let run: unsafe extern "C" fn(*mut Context) = match (set.pattern, set.chains, writes) {
+            (Pattern::Code, ..) => corehop_code,
+            (Pattern::Scan, _, false) => corehop_scan_read,
+            (Pattern::Scan, _, true) => corehop_scan_write,
+            (Pattern::Shuffled, 4, false) => corehop_list4_read,
+            (Pattern::Shuffled, 4, true) => corehop_list4_write,
+            (Pattern::Shuffled, 8, false) => corehop_list8_read,
+            (Pattern::Shuffled, 8, true) => corehop_list8_write,
+            (Pattern::Shuffled, _, false) => corehop_list_read,
+            (Pattern::Shuffled, _, true) => corehop_list_write,
+        };
+        let share =
+            if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
+        let (step, accumulator) = fraction(share);
+        let mut context = Box::new(Context::idle(step, accumulator));
+        context.start = linked.start;
+        context.end = linked.end;
+        context.chains[..8].copy_from_slice(&linked.chains);
+        Self { run, context, chunks: set.lines() / corehop_core::workload::CHUNK_LINES }
+    }
+
+    /// The number of chunks.
+    pub const fn chunks(&self) -> u64 {
+        self.chunks
+    }
+
+    /// Walks once. A chunk of more than `threshold` ticks has a hole; at the stamp `deadline` the
+    /// walk is given up.
+    pub fn walk(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) -> Walked {
+        self.context.prepare(rseq, threshold, deadline);
+        // SAFETY: `new` filled the context for this function from memory that outlives `self`, and
+        // the rseq area, if any, belongs to the calling thread because `Rseq` cannot leave it.
+        unsafe { (self.run)(&raw mut *self.context) };
+        self.context.walked()
+    }
+}
+
+impl Context {
+    const fn idle(step: u64, accumulator: u64) -> Self {
+        Self {
+            start: 0,
+            threshold: 0,
+            deadline: 0,
+            rseq: 0,
+            step,
+            accumulator,
+            began: 0,
+            ended: 0,
+            aborts: 0,
+            holes: 0,
+            lost: 0,
+            given_up: 0,
+            end: 0,
+            work: [0; 2],
+            disarmed: 0,
+            chains: [0; 16],
+            scratch: [0; 8],
+        }
+    }
+
+    fn prepare(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) {
+        self.rseq = rseq.map_or(0, Rseq::address);
+        (self.threshold, self.deadline) = (threshold, deadline);
+        (self.aborts, self.holes, self.lost) = (0, 0, 0);
+        (self.given_up, self.disarmed) = (0, 0);
+    }
+
+    const fn walked(&self) -> Walked {
+        Walked {
+            began: self.began,
+            ticks: self.ended.wrapping_sub(self.began),
+            aborts: self.aborts as u32,
+            holes: self.holes,
+            lost: self.lost,
+            complete: self.given_up == 0,
+            watched: self.rseq != 0 && self.disarmed == 0,
+        }
+    }
+}
+
+/// A share as a step and a first value of a 64-bit accumulator whose carries are that share.
+fn fraction(share: f64) -> (u64, u64) {
+    if share >= 1.0 {
+        // With both at their largest every addition carries.
+        (u64::MAX, u64::MAX)
+    } else {
+        ((share * 2_f64.powi(64)) as u64, 0)
+    }
+}
+
+/// The cost of a walk's time stamps around nothing, in ticks: the median of many.
+pub fn stamp_overhead() -> Ticks {
+    let mut context = Box::new(Context::idle(0, 0));
+    let mut ticks: Vec<Ticks> = (0..1001)
+        .map(|_| {
+            context.prepare(None, Ticks::MAX, Ticks::MAX);
+            // SAFETY: the empty walk reads and writes its context only.
+            unsafe { corehop_empty(&raw mut *context) };
+            context.walked().ticks
+        })
+        .collect();
+    ticks.sort_unstable();
+    ticks[ticks.len() / 2]
+}
+
+#[cfg(test)]
+mod layout {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_context_lies_as_the_assembly_expects_it() {
+        let offsets = [
+            (offset_of!(Context, start), 0),
+            (offset_of!(Context, threshold), 8),
+            (offset_of!(Context, deadline), 16),
+            (offset_of!(Context, rseq), 24),
+            (offset_of!(Context, step), 32),
+            (offset_of!(Context, accumulator), 40),
+            (offset_of!(Context, began), 48),
+            (offset_of!(Context, ended), 56),
+            (offset_of!(Context, aborts), 64),
+            (offset_of!(Context, holes), 72),
+            (offset_of!(Context, lost), 80),
+            (offset_of!(Context, given_up), 88),
+            (offset_of!(Context, end), 96),
+            (offset_of!(Context, work), 104),
+            (offset_of!(Context, disarmed), 120),
+            (offset_of!(Context, chains), 128),
+            (offset_of!(Context, scratch), 256),
+        ];
+        assert!(offsets.iter().all(|(is, should)| is == should), "{offsets:?}");
+    }
+
+    #[test]
+    fn a_share_of_all_always_carries_and_a_half_every_second_time() {
+        let carries = |share| {
+            let (step, mut accumulator) = fraction(share);
+            (0..1000)
+                .filter(|_| {
+                    let (sum, carry) = accumulator.overflowing_add(step);
+                    accumulator = sum;
+                    carry
+                })
+                .count()
+        };
+        assert_eq!([carries(0.0), carries(0.25), carries(0.5), carries(1.0)], [0, 250, 500, 1000]);
+    }
+}

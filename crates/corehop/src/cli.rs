@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verbs, one file each in `cmd`.
+
+use clap::{Parser, Subcommand};
+
+use crate::cmd;
+use crate::exit::{Exit, Failure};
+
+/// What it costs to preempt a thread, to move it to another core, and what that does to a schedule.
+///
+/// Data goes to files, progress to stderr, one machine-readable answer to stdout with --json. Exit
+/// codes: 0 done, 1 the answer is no or unknown, 2 usage, 3 not possible on this host, 4 damaged
+/// input, 6 the host failed midway, 130 interrupted; `corehop explain exit-codes` says more.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Measure what preemptions and migrations cost, and what explains it.
+    Measure(cmd::measure::Args),
+}
+
+/// Runs the verb that was typed.
+pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
+    match cli.verb {
+        Verb::Measure(args) => cmd::measure::run(&args),
+    }
+}

@@ -1,0 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One file per verb: its options, and the calls that it stands for.
+
+pub(crate) mod measure;

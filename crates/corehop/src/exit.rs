@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The exit codes, and which error means which.
+
+use std::fmt::Display;
+use std::process::ExitCode;
+
+use corehop_core::experiment::{ExperimentError, PlanError};
+use corehop_core::machine::MachineError;
+use corehop_core::platform::PlatformError;
+use corehop_core::samples::FileError;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// It ran, but the answer is no, or unknown.
+    No = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// Not possible on this host.
+    NotPossible = 3,
+    /// An input file is damaged or not of the expected kind.
+    Damaged = 4,
+    /// The host failed midway; what was recorded is kept.
+    Failed = 6,
+    /// Interrupted; what was recorded is kept.
+    Interrupted = 130,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error on its way out: what to say, and the exit code.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    exit: Exit,
+    error: anyhow::Error,
+}
+
+impl Failure {
+    /// `error` as the reason for `exit`.
+    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+        Self { exit, error: error.into() }
+    }
+
+    /// A sentence as the reason for `exit`.
+    pub(crate) fn says(exit: Exit, sentence: impl Display) -> Self {
+        Self { exit, error: anyhow::anyhow!("{sentence}") }
+    }
+
+    /// The same, with what was being done in front.
+    pub(crate) fn context(self, doing: impl Display + Send + Sync + 'static) -> Self {
+        Self { exit: self.exit, error: self.error.context(doing) }
+    }
+
+    /// Prints the error with its causes on one line, and gives its code.
+    #[expect(clippy::print_stderr, reason = "the one place where errors are printed")]
+    pub(crate) fn report(&self) -> ExitCode {
+        eprintln!("corehop: {:#}", self.error);
+        self.exit.into()
+    }
+}
+
+impl From<FileError> for Failure {
+    fn from(error: FileError) -> Self {
+        let exit = if matches!(error, FileError::Io(_)) { Exit::Failed } else { Exit::Damaged };
+        Self::new(exit, error)
+    }
+}
+
+impl From<PlatformError> for Failure {
+    fn from(error: PlatformError) -> Self {
+        Self::new(Exit::Damaged, error)
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::new(Exit::Damaged, error)
+    }
+}
+
+impl From<ExperimentError> for Failure {
+    fn from(error: ExperimentError) -> Self {
+        let not_here = matches!(error, ExperimentError::NotMeasurable { .. });
+        Self::new(if not_here { Exit::NotPossible } else { Exit::Usage }, error)
+    }
+}
+
+impl From<MachineError> for Failure {
+    fn from(error: MachineError) -> Self {
+        let exit = match error {
+            MachineError::Plan(_) | MachineError::NotPossible { .. } => Exit::NotPossible,
+            MachineError::Failed { .. } | MachineError::Sink(_) => Exit::Failed,
+        };
+        Self::new(exit, error)
+    }
+}
