@@ -9,6 +9,7 @@
 pub mod words;
 pub mod units;
 pub mod platform;
+pub mod finding;
 pub mod workload;
 pub mod experiment;
 pub mod samples;
