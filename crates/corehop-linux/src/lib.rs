@@ -2,6 +2,8 @@
 //! The live machine of corehop, and everything that asks Linux.
 
 pub mod clock;
+pub mod live;
 pub mod memory;
 pub mod rseq;
+pub mod thread;
 pub mod walk;

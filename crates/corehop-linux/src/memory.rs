@@ -287,6 +287,14 @@ impl SetMemory {
         self.mapping.flush();
     }
 
+    /// The share of it on huge pages, by the kernel's account.
+    pub(crate) fn huge_share(&self) -> f64 {
+        let (start, length) = self.raw();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        let huge = huge_bytes(&smaps, start).unwrap_or(0);
+        (huge as f64 / length as f64).min(1.0)
+    }
+
     /// Its first byte and its length, for the user's own jobs.
     pub(crate) fn raw(&self) -> (u64, usize) {
         (self.mapping.address(), self.mapping.length())
@@ -328,6 +336,30 @@ fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut Draw) -> Link
         chains[chain] = address(lines[0]);
     }
     Linked { start: chains[0], end: 0, chains }
+}
+
+/// The bytes on huge pages of the mapping that holds `address`, from the text of `/proc/self/smaps`.
+fn huge_bytes(smaps: &str, address: u64) -> Option<u64> {
+    let mut lines = smaps.lines().skip_while(|line| !holds(line, address)).skip(1);
+    let field = |line: &str, name: &str| -> Option<u64> {
+        line.strip_prefix(name)?.trim().trim_end_matches(" kB").parse().ok()
+    };
+    let mapping = lines
+        .by_ref()
+        .take_while(|line| line.split_once(' ').is_some_and(|(head, _)| head.ends_with(':')));
+    let kib = mapping.filter_map(|line| {
+        field(line, "AnonHugePages:").or_else(|| field(line, "Private_Hugetlb:"))
+    });
+    Some(kib.sum::<u64>() * 1024)
+}
+
+/// Whether a line of smaps begins a mapping that holds `address`.
+fn holds(line: &str, address: u64) -> bool {
+    let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    range
+        .and_then(|(from, to)| Some(hex(from)?..hex(to)?))
+        .is_some_and(|range| range.contains(&address))
 }
 
 /// What the system says could be allocated without swapping.

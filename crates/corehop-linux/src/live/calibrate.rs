@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the measured thread finds out before its first job: the cost of a time stamp, and from when
+//! on a chunk of a walk has a hole.
+
+use corehop_core::experiment::Draw;
+use corehop_core::units::Bytes;
+use corehop_core::workload::WorkingSet;
+use serde_json::{Value, json};
+
+use crate::clock::{Clock, Ticks};
+use crate::memory::{MemoryError, SetMemory};
+use crate::walk::{Walk, stamp_overhead};
+
+/// How much longer than a chunk of uncached lines a chunk must take to have a hole: twice.
+///
+/// Less, and a slow row of memory or a page walk looks like an interruption; more, and interruptions
+/// pass for slow memory.
+const MARGIN: f64 = 2.0;
+
+/// The share of uncached chunks that the slowest of them are.
+const SLOWEST: f64 = 0.01;
+
+/// How much longer than its usual time a chunk of cached lines must take to have a hole.
+const WARM_MARGIN: f64 = 20.0;
+
+/// The shortest hole that is looked for among cached lines, in nanoseconds: shorter ones are within
+/// what a core does on its own (a page walk, a refill of its front end).
+const SHORTEST_HOLE_NS: f64 = 800.0;
+
+/// The results.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Calibration {
+    /// The ticks of the stamps around a walk.
+    pub(crate) overhead: Ticks,
+    /// The ticks above which a chunk of any lines has a hole.
+    pub(crate) threshold: Ticks,
+}
+
+impl Calibration {
+    /// Measures them on the calling thread's CPU, under the load that is running.
+    pub(crate) fn measure(clock: &Clock) -> Result<Self, MemoryError> {
+        let set = WorkingSet::list(Bytes::from_kib(256), 0.0);
+        let memory = SetMemory::new(&set, &mut Draw::new(0, 0))?;
+        let mut walk = Walk::new(&set, memory.linked());
+        let mut slow_share = |threshold: Ticks| {
+            let walks = (0..4).map(|_| {
+                memory.flush();
+                walk.walk(None, threshold, Ticks::MAX).holes
+            });
+            walks.sum::<u64>() as f64 / (4 * walk.chunks()) as f64
+        };
+        // From 30 ns per line on, by a quarter at a time; 20 steps end beyond any memory.
+        let candidates =
+            std::iter::successors(Some(clock.ticks(500.0)), |ticks| Some(ticks + ticks / 4));
+        let slowest = candidates.take(20).find(|&ticks| slow_share(ticks) <= SLOWEST);
+        let slowest = slowest.unwrap_or(clock.ticks(30_000.0));
+        Ok(Self { overhead: stamp_overhead(), threshold: (slowest as f64 * MARGIN) as Ticks })
+    }
+
+    /// The ticks above which a chunk of a warm touch has a hole, where such chunks take `usual` ticks.
+    pub(crate) fn warm_threshold(&self, clock: &Clock, usual: f64) -> Ticks {
+        let ticks = (usual * WARM_MARGIN).max(SHORTEST_HOLE_NS * clock.hertz() / 1e9);
+        (ticks as Ticks).min(self.threshold)
+    }
+
+    pub(crate) fn describe(&self, clock: &Clock) -> Value {
+        json!({
+            "stamp_overhead_ns": clock.nanos(self.overhead),
+            "hole_threshold_ns_per_chunk": clock.nanos(self.threshold),
+        })
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measured threads: one that roams, or one parked on every CPU.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use corehop_core::units::{Cpu, CpuList};
+use corehop_core::workload::Mover;
+
+use super::runner::{Next, Runner};
+use crate::rseq::Rseq;
+use crate::thread::{Policy, best_policy, punctual, set_affinity};
+
+/// What a measured thread has of its own.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Its restartable sequences, where the kernel has them.
+    pub(crate) rseq: Option<Rseq>,
+    /// The policy it is under now.
+    pub(crate) policy: Policy,
+    /// The best policy that it may have.
+    pub(crate) best: Policy,
+    /// Whether it stays on its CPU, and jobs move by being handed over.
+    pub(crate) parked: bool,
+}
+
+/// A place for the job's state: taken by who waits for it.
+#[derive(Debug, Default)]
+struct Slot {
+    content: Mutex<Content>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+enum Content {
+    #[default]
+    Empty,
+    State(Box<Runner>),
+    End,
+}
+
+impl Slot {
+    fn put(&self, content: Content) {
+        *self.content.lock().unwrap_or_else(PoisonError::into_inner) = content;
+        self.changed.notify_one();
+    }
+
+    /// Waits for a state; `None` is the end.
+    fn take(&self) -> Option<Box<Runner>> {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            match std::mem::take(&mut *content) {
+                Content::State(runner) => return Some(runner),
+                Content::End => return None,
+                Content::Empty => {
+                    content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner)
+                }
+            }
+        }
+    }
+}
+
+/// Where the state goes: the slots of all threads, and that of the coordinator.
+#[derive(Debug)]
+struct Slots {
+    threads: BTreeMap<Cpu, Slot>,
+    home: Slot,
+}
+
+impl Slots {
+    /// The slot of the thread on `cpu`; a roaming thread has the only one.
+    fn of(&self, cpu: Cpu) -> Option<&Slot> {
+        self.threads.get(&cpu).or_else(|| self.threads.values().next())
+    }
+}
+
+/// The measured threads of a phase.
+#[derive(Debug)]
+pub(crate) struct Crew {
+    slots: Arc<Slots>,
+    threads: Vec<JoinHandle<()>>,
+    policy: (Policy, Option<String>),
+}
+
+impl Crew {
+    /// Starts the threads that `mover` needs on `cpus`.
+    pub(crate) fn start(
+        mover: Mover,
+        cpus: &CpuList,
+        real_time: &Result<(), String>,
+    ) -> io::Result<Self> {
+        let places: Vec<Cpu> = match mover {
+            Mover::Affinity => cpus.first().into_iter().collect(),
+            Mover::Handover => cpus.iter().collect(),
+        };
+        let threads = places.iter().map(|&cpu| (cpu, Slot::default())).collect();
+        let slots = Arc::new(Slots { threads, home: Slot::default() });
+        let mut crew = Self { slots, threads: Vec::new(), policy: (Policy::Other(0), None) };
+        for cpu in places {
+            let (ready, is_ready) = std::sync::mpsc::channel();
+            let (slots, real_time) = (crew.slots.clone(), real_time.clone());
+            let parked = mover == Mover::Handover;
+            crew.threads.push(std::thread::Builder::new().name(format!("job-{}", cpu.0)).spawn(
+                move || {
+                    match sit_down(cpu, real_time, parked) {
+                        Ok((seat, policy)) => {
+                            // The coordinator waits for this message.
+                            let _ = ready.send(Ok(policy));
+                            work(cpu, seat, &slots);
+                        }
+                        Err(error) => {
+                            let _ = ready.send(Err(error));
+                        }
+                    }
+                },
+            )?);
+            crew.policy = is_ready.recv().map_err(io::Error::other)??;
+        }
+        Ok(crew)
+    }
+
+    /// Lets the threads carry out the runner's orders; it is back when they are.
+    pub(crate) fn run(&self, runner: &mut Box<Runner>, start: Cpu) {
+        let Some(slot) = self.slots.of(start) else { return };
+        slot.put(Content::State(std::mem::replace(runner, Box::new(Runner::nobody()))));
+        if let Some(back) = self.slots.home.take() {
+            *runner = back;
+        }
+    }
+
+    /// The policy of the measured threads, and why it is no better one.
+    pub(crate) fn policy(&self) -> &(Policy, Option<String>) {
+        &self.policy
+    }
+}
+
+fn sit_down(
+    cpu: Cpu,
+    real_time: Result<(), String>,
+    parked: bool,
+) -> io::Result<(Seat, (Policy, Option<String>))> {
+    set_affinity([cpu])?;
+    punctual();
+    let policy = best_policy(real_time);
+    let seat = Seat { rseq: Rseq::of_this_thread().ok(), policy: policy.0, best: policy.0, parked };
+    Ok((seat, policy))
+}
+
+fn work(cpu: Cpu, mut seat: Seat, slots: &Slots) {
+    let mine = slots.of(cpu);
+    while let Some(mut runner) = mine.and_then(Slot::take) {
+        let next = runner.go_on(&mut seat);
+        let to = match next {
+            Next::HandTo(cpu) => slots.of(cpu).unwrap_or(&slots.home),
+            Next::Done => &slots.home,
+        };
+        to.put(Content::State(runner));
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for slot in self.slots.threads.values() {
+            slot.put(Content::End);
+        }
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has left its state to nobody; there is nothing to save here.
+            let _ = thread.join();
+        }
+    }
+}

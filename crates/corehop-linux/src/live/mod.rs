@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live machine: plans run on threads of this host.
+//!
+//! A coordinator (the caller) hands a batch of jobs to the measured thread, waits, and passes the
+//! records on. While a batch runs nothing of ours runs but what the plan says; while records are
+//! written no job runs. With the mover `handover` there is a measured thread parked on every CPU, and
+//! the job's state goes from one to the next; otherwise a single one changes its own affinity.
+
+mod calibrate;
+mod crew;
+mod duty;
+mod offsets;
+mod polluter;
+mod runner;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use corehop_core::experiment::{Draw, Job, Phase, Plan, Step};
+use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
+use corehop_core::platform::Platform;
+use corehop_core::units::{Cpu, CpuList};
+use corehop_core::workload::{Absence, Load, WorkingSet};
+use serde_json::{Map, Value, json};
+
+use crate::clock::Clock;
+use crate::memory::{MemoryError, SetMemory};
+
+use crew::Crew;
+use offsets::Offsets;
+use polluter::{Polluters, Preemptor};
+use runner::{Runner, SetState, Tally};
+
+/// How long a batch of jobs should take, so that records reach the sink in time.
+const BATCH: Duration = Duration::from_millis(250);
+
+/// What the live machine is told beside the plan.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Why the measured thread must not be real-time, where it must not.
+    pub no_real_time: Option<String>,
+}
+
+/// This host.
+#[derive(Debug)]
+pub struct LiveMachine {
+    platform: Platform,
+    options: Options,
+    clock: Clock,
+    started: Instant,
+    /// What is kept from run to run, as the same sets are run in many blocks.
+    sets: Vec<(WorkingSet, SetState)>,
+    facts: Map<String, Value>,
+    tally: Tally,
+}
+
+impl LiveMachine {
+    /// The host described by `platform`, which `discover` made.
+    pub fn new(platform: Platform, options: Options) -> Self {
+        Self {
+            platform,
+            options,
+            clock: Clock::calibrate(Duration::from_millis(20)),
+            started: Instant::now(),
+            sets: Vec::new(),
+            facts: Map::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// Whether FIFO may be tried on this host, or why not.
+    fn real_time(&self) -> Result<(), String> {
+        if let Some(why) = &self.options.no_real_time {
+            return Err(why.clone());
+        }
+        match self.platform.usable().len() {
+            0 | 1 => Err("SCHED_FIFO is refused where only one CPU is usable".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The states of the plan's working sets, in its order: those of an earlier run where they are
+    /// the same, otherwise fresh.
+    fn prepare_sets(&mut self, plan: &Plan) -> Result<Vec<SetState>, MachineError> {
+        let mut kept = std::mem::take(&mut self.sets);
+        let mut prepare = |(index, set): (usize, &WorkingSet)| {
+            if let Some(at) = kept.iter().position(|(known, _)| known == set) {
+                return Ok(kept.swap_remove(at).1);
+            }
+            let memory = SetMemory::new(set, &mut Draw::new(plan.seed, 100 + index as u64));
+            SetState::new(set, memory.map_err(not_possible)?, plan.seed).map_err(|why| MachineError::NotPossible {
+                what: format!("the user's own job {}", set.workload.as_deref().unwrap_or_default()),
+                why,
+                remedy: "name a shared library and a function `void f(void *memory, size_t bytes, uint64_t pass)` in it".to_owned(),
+            })
+        };
+        plan.sets.iter().enumerate().map(&mut prepare).collect()
+    }
+
+    fn run_phase(
+        &mut self,
+        plan: &Plan,
+        at: usize,
+        sets: Vec<SetState>,
+        sink: &mut dyn Sink,
+    ) -> Result<(Outcome, Vec<SetState>), MachineError> {
+        let phase = &plan.phases[at];
+        let load = RunningLoad::start(&phase.load, &self.platform, plan.seed)?;
+        let preemptors = park_preemptors(plan, phase)?;
+        let cpus = cpus_of(phase);
+        let offsets = Offsets::measure(&cpus, &self.clock)
+            .map_err(|error| failed("comparing the CPUs' clocks", error))?;
+        self.facts.insert("clock_offsets".to_owned(), offsets.describe());
+        let mut runner = Box::new(Runner::new(
+            plan.clone(),
+            at,
+            self.clock,
+            self.started,
+            sets,
+            preemptors,
+            load,
+            offsets,
+        ));
+        let crew = Crew::start(plan.mover, &cpus, &self.real_time())
+            .map_err(|error| failed("starting the measured thread", error))?;
+        let outcome = self.run_batches(&mut runner, &crew, phase, sink);
+        self.note(&crew, &runner);
+        let sets = runner.into_sets();
+        outcome.map(|outcome| (outcome, sets))
+    }
+
+    fn run_batches(
+        &mut self,
+        runner: &mut Box<Runner>,
+        crew: &Crew,
+        phase: &Phase,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, MachineError> {
+        let mut next = 0;
+        while next < phase.jobs.len() {
+            let end = batch_end(&phase.jobs, next, runner);
+            runner.order(next..end);
+            crew.run(runner, phase.jobs[next].start);
+            sink.take(&runner.take_records()).map_err(MachineError::Sink)?;
+            if let Some(error) = runner.take_error() {
+                return Err(error);
+            }
+            if sink.enough() {
+                return Ok(Outcome::Stopped);
+            }
+            next = end;
+        }
+        Ok(Outcome::Complete)
+    }
+
+    /// Keeps what the provenance is to say of a phase.
+    fn note(&mut self, crew: &Crew, runner: &Runner) {
+        self.tally.add(runner.tally());
+        let policy = crew.policy();
+        self.facts.insert(
+            "policy".to_owned(),
+            json!({"best": policy.0.to_string(), "why_no_better": policy.1}),
+        );
+        self.facts.insert("calibration".to_owned(), runner.describe_calibration());
+    }
+}
+
+impl Machine for LiveMachine {
+    fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+        plan.check(&self.platform)?;
+        let mut sets = self.prepare_sets(plan)?;
+        for at in 0..plan.phases.len() {
+            let (outcome, back) = self.run_phase(plan, at, sets, sink)?;
+            sets = back;
+            if outcome == Outcome::Stopped {
+                return Ok(outcome);
+            }
+        }
+        self.sets = plan.sets.iter().cloned().zip(sets).collect();
+        Ok(Outcome::Complete)
+    }
+
+    fn provenance(&self) -> Map<String, Value> {
+        let mut facts = self.facts.clone();
+        facts.insert("kind".to_owned(), json!("live"));
+        facts.insert("tsc_hz".to_owned(), json!(self.clock.hertz()));
+        facts.insert("tsc_relative_error".to_owned(), json!(self.clock.error));
+        facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
+        facts
+    }
+}
+
+/// The background load of a phase.
+#[derive(Debug)]
+pub(crate) enum RunningLoad {
+    Idle,
+    Polluters(Polluters),
+}
+
+impl RunningLoad {
+    fn start(load: &Load, platform: &Platform, seed: u64) -> Result<Self, MachineError> {
+        let everywhere =
+            |cpus: &CpuList| if cpus.is_empty() { platform.usable() } else { cpus.clone() };
+        match load {
+            Load::Idle => Ok(Self::Idle),
+            Load::Constructed { polluter, cpus } => {
+                let cpus: Vec<Cpu> = everywhere(cpus).iter().collect();
+                Polluters::start(polluter, &cpus, seed).map(Self::Polluters).map_err(not_possible)
+            }
+            other => Err(MachineError::NotPossible {
+                what: format!("the load `{}`", other.word()),
+                why: "this version does not run it".to_owned(),
+                remedy: "use --load constructed".to_owned(),
+            }),
+        }
+    }
+
+    /// The bytes it has moved so far, where it counts them.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match self {
+            Self::Idle => None,
+            Self::Polluters(polluters) => Some(polluters.bytes()),
+        }
+    }
+}
+
+/// A preemptor on every CPU on which a job of the phase is preempted by one.
+fn park_preemptors(plan: &Plan, phase: &Phase) -> Result<BTreeMap<Cpu, Preemptor>, MachineError> {
+    let Some(polluter) = &plan.preemptor else { return Ok(BTreeMap::new()) };
+    let mut parked = BTreeMap::new();
+    for cpu in phase.jobs.iter().flat_map(preempted_on) {
+        if let std::collections::btree_map::Entry::Vacant(place) = parked.entry(cpu) {
+            place.insert(Preemptor::park(polluter, cpu, plan.seed).map_err(not_possible)?);
+        }
+    }
+    Ok(parked)
+}
+
+/// The CPUs that a job leaves to a preemptor.
+fn preempted_on(job: &Job) -> Vec<Cpu> {
+    let mut here = job.start;
+    let mut left = Vec::new();
+    for step in &job.steps {
+        if let Step::Leave(away) = step {
+            if away.to_whom == Absence::Preemptor {
+                left.push(here);
+            }
+            here = away.to;
+        }
+    }
+    left
+}
+
+fn cpus_of(phase: &Phase) -> CpuList {
+    let to = |step: &Step| if let Step::Leave(away) = step { Some(away.to) } else { None };
+    CpuList::new(
+        phase.jobs.iter().flat_map(|job| job.steps.iter().filter_map(to).chain([job.start])),
+    )
+}
+
+/// Where the batch that starts with job `first` ends: after about [`BATCH`], by what is expected.
+fn batch_end(jobs: &[Job], first: usize, runner: &Runner) -> usize {
+    let mut expected = 0.0;
+    let fits = |job: &&Job| {
+        expected += runner.expected_ns(job);
+        expected < BATCH.as_nanos() as f64
+    };
+    first + jobs[first..].iter().take_while(fits).count().max(1)
+}
+
+fn not_possible(error: MemoryError) -> MachineError {
+    MachineError::NotPossible {
+        what: "this plan".to_owned(),
+        why: error.to_string(),
+        remedy: "see `corehop doctor`".to_owned(),
+    }
+}
+
+fn failed(what: &str, error: impl std::fmt::Display) -> MachineError {
+    MachineError::Failed { what: what.to_owned(), why: error.to_string() }
+}

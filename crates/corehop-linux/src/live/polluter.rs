@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Polluters and preemptors: threads that walk a working set of their own, and prove that they did.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use corehop_core::experiment::Draw;
+use corehop_core::units::Cpu;
+use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet};
+
+use crate::clock::{Ticks, roughly_now};
+use crate::memory::{MemoryError, SetMemory};
+use crate::thread::{Policy, set_affinity, set_policy};
+
+/// The lines walked between two looks at the orders.
+const STRIDE: u64 = 64;
+
+/// A polluter's cursor over its working set.
+#[derive(Debug)]
+struct Cursor {
+    memory: SetMemory,
+    at: u64,
+    pattern: Pattern,
+    step: u64,
+    accumulator: u64,
+}
+
+impl Cursor {
+    fn new(polluter: &Polluter, draw: &mut Draw) -> Result<Self, MemoryError> {
+        let set = WorkingSet {
+            pattern: polluter.pattern,
+            page: Page::Base,
+            ..WorkingSet::list(polluter.wss, polluter.write_ratio)
+        };
+        let memory = SetMemory::new(&set, draw)?;
+        let share =
+            if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
+        let step = (share.min(1.0) * 2_f64.powi(64)) as u64;
+        Ok(Self { at: memory.linked().start, memory, pattern: set.pattern, step, accumulator: 0 })
+    }
+
+    /// Walks on by [`STRIDE`] lines.
+    fn stride(&mut self) {
+        for _ in 0..STRIDE {
+            let (sum, write) = self.accumulator.overflowing_add(self.step);
+            self.accumulator = sum;
+            let element = self.at as *mut u64;
+            // SAFETY: `at` is always the address of a line of `memory`, which only this thread uses.
+            let next = unsafe {
+                if write {
+                    element.add(1).write_volatile(sum);
+                }
+                element.read_volatile()
+            };
+            self.at = if self.pattern == Pattern::Shuffled { next } else { self.following_line() };
+        }
+    }
+
+    fn following_line(&self) -> u64 {
+        let next = self.at + LINE;
+        let linked = self.memory.linked();
+        if next < linked.end { next } else { linked.start }
+    }
+}
+
+/// A counter alone on its cache lines, so that reading one does not slow its neighbour.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Lines(AtomicU64);
+
+/// Polluters on several CPUs, running until dropped.
+#[derive(Debug)]
+pub(crate) struct Polluters {
+    lines: Arc<Vec<Lines>>,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Polluters {
+    /// Starts one on each of `cpus` under the ordinary policy.
+    ///
+    /// # Errors
+    /// [`MemoryError`] where its working set has no memory.
+    pub(crate) fn start(polluter: &Polluter, cpus: &[Cpu], seed: u64) -> Result<Self, MemoryError> {
+        let lines: Arc<Vec<Lines>> = Arc::new(cpus.iter().map(|_| Lines::default()).collect());
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut all = Self { lines, stop, threads: Vec::new() };
+        for (index, &cpu) in cpus.iter().enumerate() {
+            let cursor = Cursor::new(polluter, &mut Draw::new(seed, 1000 + index as u64))?;
+            let (lines, stop) = (all.lines.clone(), all.stop.clone());
+            all.threads
+                .push(std::thread::spawn(move || pollute(cursor, cpu, &lines[index].0, &stop)));
+        }
+        Ok(all)
+    }
+
+    /// The bytes walked so far by all.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lines.iter().map(|lines| lines.0.load(Ordering::Relaxed) * LINE).sum()
+    }
+}
+
+fn pollute(mut cursor: Cursor, cpu: Cpu, lines: &AtomicU64, stop: &AtomicBool) {
+    // Where the CPU is gone, the count that stays at zero says so in every sample.
+    if set_affinity([cpu]).is_err() || set_policy(Policy::Other(0)).is_err() {
+        return;
+    }
+    while !stop.load(Ordering::Relaxed) {
+        cursor.stride();
+        lines.fetch_add(STRIDE, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Polluters {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A polluter that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A preemptor parked on one CPU: it has the CPU exactly while a job is off it.
+#[derive(Debug)]
+pub(crate) struct Preemptor {
+    /// The CPU it is parked on.
+    pub(crate) cpu: Cpu,
+    orders: Arc<Orders>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct Orders {
+    /// Walk until this stamp.
+    until: AtomicU64,
+    lines: Lines,
+    end: AtomicBool,
+}
+
+impl Preemptor {
+    /// Parks one on `cpu`, under the ordinary policy.
+    ///
+    /// # Errors
+    /// [`MemoryError`] where its working set has no memory.
+    pub(crate) fn park(polluter: &Polluter, cpu: Cpu, seed: u64) -> Result<Self, MemoryError> {
+        let cursor = Cursor::new(polluter, &mut Draw::new(seed, 2000 + u64::from(cpu.0)))?;
+        let orders = Arc::new(Orders::default());
+        let shared = orders.clone();
+        let thread = std::thread::spawn(move || preempt(cursor, cpu, &shared));
+        Ok(Self { cpu, orders, thread: Some(thread) })
+    }
+
+    /// Lets it walk until the stamp `until`, from the moment the caller leaves the CPU.
+    pub(crate) fn go(&self, until: Ticks) {
+        self.orders.until.store(until, Ordering::Relaxed);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+
+    /// Calls it off, wherever it is.
+    pub(crate) fn stop(&self) {
+        self.orders.until.store(0, Ordering::Relaxed);
+    }
+
+    /// The lines walked so far.
+    pub(crate) fn lines(&self) -> u64 {
+        self.orders.lines.0.load(Ordering::Relaxed)
+    }
+}
+
+fn preempt(mut cursor: Cursor, cpu: Cpu, orders: &Orders) {
+    if set_affinity([cpu]).is_err() || set_policy(Policy::Other(0)).is_err() {
+        return;
+    }
+    while !orders.end.load(Ordering::Relaxed) {
+        if roughly_now() >= orders.until.load(Ordering::Relaxed) {
+            std::thread::park();
+            continue;
+        }
+        cursor.stride();
+        orders.lines.0.fetch_add(STRIDE, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Preemptor {
+    fn drop(&mut self) {
+        self.orders.end.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A preemptor that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_core::units::Bytes;
+    use std::time::{Duration, Instant};
+
+    fn small(pattern: Pattern) -> Polluter {
+        Polluter { wss: Bytes::from_kib(64), pattern, write_ratio: 0.25 }
+    }
+
+    fn eventually(what: impl Fn() -> bool) -> bool {
+        let start = Instant::now();
+        std::iter::repeat_with(|| std::thread::sleep(Duration::from_millis(1)))
+            .map(|()| what())
+            .take_while(|_| start.elapsed() < Duration::from_secs(20))
+            .any(|is| is)
+    }
+
+    #[test]
+    fn polluters_make_progress_until_they_are_dropped() {
+        for pattern in [Pattern::Shuffled, Pattern::Scan] {
+            let polluters = Polluters::start(&small(pattern), &[Cpu(0)], 1).unwrap();
+            assert!(eventually(|| polluters.bytes() > 1 << 20), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn a_preemptor_walks_only_when_told_to_and_stops_when_told_to() {
+        let preemptor = Preemptor::park(&small(Pattern::Shuffled), Cpu(0), 1).unwrap();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(preemptor.lines(), 0);
+        preemptor.go(Ticks::MAX);
+        assert!(eventually(|| preemptor.lines() > 0));
+        preemptor.stop();
+        let rests = || {
+            let before = preemptor.lines();
+            std::thread::sleep(Duration::from_millis(3));
+            preemptor.lines() == before
+        };
+        assert!(eventually(rests));
+    }
+}

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Carries out the script of one job after the other, on whichever thread has it.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use corehop_core::experiment::{Absent, Draw, Job, Plan, Step};
+use corehop_core::machine::MachineError;
+use corehop_core::samples::{Certificate, JobRecord, Leave, Touch};
+use corehop_core::units::Cpu;
+use corehop_core::workload::{Absence, CHUNK_LINES, LineState, Page, WorkingSet};
+use serde_json::{Value, json};
+
+use super::RunningLoad;
+use super::calibrate::Calibration;
+use super::crew::Seat;
+use super::duty::{BUDGET_NS, Ledger};
+use super::offsets::Offsets;
+use super::polluter::Preemptor;
+use crate::clock::{self, Clock, Ticks, clock_rate_spin, now, sleep_until};
+use crate::memory::SetMemory;
+use crate::thread::{Policy, current_cpu, set_affinity, set_policy, usage};
+use crate::walk::{Walk, Walked};
+
+/// A working set with what has been learned of it.
+#[derive(Debug)]
+pub(crate) struct SetState {
+    memory: SetMemory,
+    walk: Walk,
+    fresh_frames: bool,
+    lines: u64,
+    huge_share: f64,
+    draw: Draw,
+    /// The longest of its last cold touches and flushes together, in nanoseconds.
+    cold_ns: f64,
+    /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
+    warm_chunk: f64,
+}
+
+/// What an uncached line is expected to take before anything is known, in nanoseconds.
+const UNKNOWN_LINE_NS: f64 = 300.0;
+
+impl SetState {
+    /// Errors with a sentence where the user's own job cannot be loaded.
+    pub(crate) fn new(set: &WorkingSet, memory: SetMemory, seed: u64) -> Result<Self, String> {
+        if set.workload.is_some() {
+            return Err("this version does not load it".to_owned());
+        }
+        Ok(Self {
+            walk: Walk::new(set, memory.linked()),
+            huge_share: if set.page == Page::Base { 0.0 } else { memory.huge_share() },
+            memory,
+            fresh_frames: set.fresh_frames,
+            lines: set.lines(),
+            draw: Draw::new(seed, 7),
+            cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
+            warm_chunk: f64::NAN,
+        })
+    }
+
+    fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
+        let renewed = self.memory.renew(&mut self.draw);
+        renewed.map_err(|error| super::failed("taking fresh page frames", error))?;
+        self.walk = Walk::new(set, self.memory.linked());
+        self.huge_share = if set.page == Page::Base { 0.0 } else { self.memory.huge_share() };
+        Ok(())
+    }
+}
+
+/// Where the wall time went.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tally {
+    absences_ns: f64,
+    touches_ns: f64,
+    duty_ns: f64,
+    prepare_ns: f64,
+    jobs: u64,
+}
+
+impl Tally {
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.absences_ns += other.absences_ns;
+        self.touches_ns += other.touches_ns;
+        self.duty_ns += other.duty_ns;
+        self.prepare_ns += other.prepare_ns;
+        self.jobs += other.jobs;
+    }
+
+    /// The physical minimum is what no machine can do without: absences, touches, and the waits that
+    /// the duty budget asks for.
+    pub(crate) fn describe(&self, wall: Duration) -> Value {
+        let minimum = self.absences_ns + self.touches_ns + self.duty_ns;
+        json!({
+            "jobs": self.jobs,
+            "wall_ns": wall.as_nanos() as u64,
+            "absences_ns": self.absences_ns as u64,
+            "touches_ns": self.touches_ns as u64,
+            "duty_waits_ns": self.duty_ns as u64,
+            "preparations_ns": self.prepare_ns as u64,
+            "wall_over_minimum": wall.as_nanos() as f64 / minimum,
+        })
+    }
+}
+
+/// What a thread does with the runner when it can go no further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Hand it to the thread parked on that CPU.
+    HandTo(Cpu),
+    /// Give it back to the coordinator.
+    Done,
+}
+
+/// A job that has been handed over in the middle of an absence.
+#[derive(Debug, Clone, Copy)]
+struct Crossing {
+    away: Absent,
+    from: Cpu,
+    left: Ticks,
+    resume_at: i64,
+    load_bytes: Option<u64>,
+}
+
+/// The state of a phase's execution. One thread at a time has it.
+#[derive(Debug)]
+pub(crate) struct Runner {
+    plan: Plan,
+    phase: usize,
+    clock: Clock,
+    started: Instant,
+    sets: Vec<SetState>,
+    preemptors: BTreeMap<Cpu, Preemptor>,
+    load: RunningLoad,
+    offsets: Offsets,
+    calibration: Option<Calibration>,
+    ledgers: BTreeMap<Cpu, Ledger>,
+    /// The stamp that times in ledgers are relative to.
+    origin: Ticks,
+    jobs: Range<usize>,
+    step: usize,
+    here: Cpu,
+    busy_since: Ticks,
+    crossing: Option<Crossing>,
+    record: JobRecord,
+    records: Vec<JobRecord>,
+    error: Option<MachineError>,
+    tally: Tally,
+}
+
+impl Runner {
+    #[expect(clippy::too_many_arguments, reason = "one caller, which makes each of them")]
+    pub(crate) fn new(
+        plan: Plan,
+        phase: usize,
+        clock: Clock,
+        started: Instant,
+        sets: Vec<SetState>,
+        preemptors: BTreeMap<Cpu, Preemptor>,
+        load: RunningLoad,
+        offsets: Offsets,
+    ) -> Self {
+        Self {
+            plan,
+            phase,
+            clock,
+            started,
+            sets,
+            preemptors,
+            load,
+            offsets,
+            calibration: None,
+            ledgers: BTreeMap::new(),
+            origin: now(),
+            jobs: 0..0,
+            step: 0,
+            here: Cpu::default(),
+            busy_since: 0,
+            crossing: None,
+            record: JobRecord::default(),
+            records: Vec::new(),
+            error: None,
+            tally: Tally::default(),
+        }
+    }
+
+    /// Stands in while the real one is away.
+    pub(crate) fn nobody() -> Self {
+        let plan = Plan {
+            schema: 0,
+            experiment: String::new(),
+            seed: 0,
+            mover: corehop_core::workload::Mover::Affinity,
+            preemptor: None,
+            sets: Vec::new(),
+            cells: Vec::new(),
+            phases: Vec::new(),
+        };
+        let clock = Clock::of_rate(1.0);
+        Self::new(
+            plan,
+            0,
+            clock,
+            Instant::now(),
+            Vec::new(),
+            BTreeMap::new(),
+            RunningLoad::Idle,
+            Offsets::default(),
+        )
+    }
+
+    /// The jobs to do next.
+    pub(crate) fn order(&mut self, jobs: Range<usize>) {
+        self.records.reserve(jobs.len());
+        self.jobs = jobs;
+        self.step = 0;
+    }
+
+    pub(crate) fn take_records(&mut self) -> Vec<JobRecord> {
+        std::mem::take(&mut self.records)
+    }
+
+    pub(crate) fn take_error(&mut self) -> Option<MachineError> {
+        self.error.take()
+    }
+
+    pub(crate) fn into_sets(self: Box<Self>) -> Vec<SetState> {
+        self.sets
+    }
+
+    pub(crate) const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    pub(crate) fn describe_calibration(&self) -> Value {
+        self.calibration.map_or(Value::Null, |calibration| calibration.describe(&self.clock))
+    }
+
+    /// The time that `job` is expected to take, the waits of the duty budget included.
+    pub(crate) fn expected_ns(&self, job: &Job) -> f64 {
+        let busy = self.need_ns(job);
+        let away: f64 = job
+            .steps
+            .iter()
+            .map(|step| if let Step::Leave(away) = step { away.length.get() as f64 } else { 0.0 })
+            .sum();
+        (busy * 2.0).max(busy + away)
+    }
+
+    /// The time for which `job` and its preemptor are expected to keep a CPU busy.
+    fn need_ns(&self, job: &Job) -> f64 {
+        let set = &self.sets[self.plan.cells[job.cell].set];
+        let touch = |step: &Step| match step {
+            Step::Touch => set.cold_ns,
+            Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
+            Step::Prepare(_) => set.cold_ns,
+            Step::Leave(_) => 0.0,
+        };
+        job.steps.iter().map(touch).sum()
+    }
+
+    fn job(&self) -> &Job {
+        &self.plan.phases[self.phase].jobs[self.jobs.start]
+    }
+
+    fn set(&mut self) -> &mut SetState {
+        let index = self.plan.cells[self.job().cell].set;
+        &mut self.sets[index]
+    }
+
+    /// Carries out what is ordered, as far as this thread can.
+    pub(crate) fn go_on(&mut self, seat: &mut Seat) -> Next {
+        match self.advance(seat) {
+            Ok(next) => next,
+            Err(error) => {
+                self.error = Some(error);
+                self.jobs = self.jobs.end..self.jobs.end;
+                self.crossing = None;
+                Next::Done
+            }
+        }
+    }
+
+    fn advance(&mut self, seat: &mut Seat) -> Result<Next, MachineError> {
+        if self.calibration.is_none() {
+            let measured = Calibration::measure(&self.clock);
+            self.calibration = Some(measured.map_err(|error| super::failed("calibrating", error))?);
+        }
+        if let Some(crossing) = self.crossing.take() {
+            self.arrive(&crossing, now());
+        }
+        while !self.jobs.is_empty() {
+            if self.step == 0 {
+                let start = self.job().start;
+                if seat.parked && current_cpu() != start {
+                    return Ok(Next::HandTo(start));
+                }
+                self.begin(seat, start)?;
+            }
+            while let Some(step) = self.job().steps.get(self.step).cloned() {
+                self.step += 1;
+                match step {
+                    Step::Prepare(state) => self.prepare(state),
+                    Step::Touch => self.touch(seat),
+                    Step::Leave(away) => {
+                        if let Some(next) = self.leave(seat, away)? {
+                            return Ok(next);
+                        }
+                    }
+                }
+            }
+            self.finish();
+        }
+        Ok(Next::Done)
+    }
+
+    /// Goes to the job's first CPU, waits until its duty budget allows the job, takes its policy.
+    fn begin(&mut self, seat: &mut Seat, start: Cpu) -> Result<(), MachineError> {
+        if !seat.parked {
+            move_to(start)?;
+        }
+        self.here = start;
+        let need = self.need_ns(self.job());
+        self.keep_to_budget(need);
+        let policy = if need_of_one_stretch(need, self.job()) > BUDGET_NS {
+            Policy::Other(0)
+        } else {
+            seat.best
+        };
+        if policy != seat.policy {
+            set_policy(policy).map_err(|error| super::failed("changing the policy", error))?;
+            seat.policy = policy;
+        }
+        if self.set().fresh_frames {
+            let set = self.plan.sets[self.plan.cells[self.job().cell].set].clone();
+            self.set().renew(&set)?;
+        }
+        let huge_share = self.set().huge_share;
+        self.record = JobRecord {
+            phase: self.phase,
+            job: self.jobs.start,
+            start_ns: self.started.elapsed().as_nanos() as u64,
+            policy: policy.to_string(),
+            huge_share,
+            touches: Vec::with_capacity(self.job().steps.len()),
+            leaves: Vec::with_capacity(1),
+        };
+        self.busy_since = now();
+        Ok(())
+    }
+
+    fn keep_to_budget(&mut self, need: f64) {
+        let at = self.clock.between(self.origin, now());
+        let wait = self.ledgers.entry(self.here).or_default().wait(at, need);
+        if wait > 0.0 {
+            sleep_until(clock::read(libc::CLOCK_MONOTONIC) + wait as i64);
+            self.tally.duty_ns += wait;
+        }
+    }
+
+    /// Enters the time since the job came to this CPU as busy.
+    fn was_busy(&mut self, until: Ticks) {
+        let from = self.clock.between(self.origin, self.busy_since);
+        let to = self.clock.between(self.origin, until);
+        self.ledgers.entry(self.here).or_default().busy(from, to);
+    }
+
+    fn finish(&mut self) {
+        self.was_busy(now());
+        self.records.push(std::mem::take(&mut self.record));
+        self.tally.jobs += 1;
+        self.jobs.start += 1;
+        self.step = 0;
+    }
+
+    fn prepare(&mut self, state: LineState) {
+        let begin = now();
+        match state {
+            LineState::Invalid => self.set().memory.flush(),
+            LineState::Valid => {
+                self.set().walk.walk(None, Ticks::MAX, Ticks::MAX);
+            }
+            LineState::Modified => self.fill_with_modified(),
+        }
+        self.tally.prepare_ns += self.clock.between(begin, now());
+    }
+
+    /// Drops the working set's lines, and fills the caches with modified lines of other data.
+    fn fill_with_modified(&mut self) {
+        self.set().memory.flush();
+    }
+
+    fn touch(&mut self, seat: &Seat) {
+        let Some(calibration) = self.calibration else { return };
+        let cpu = self.here;
+        let clock = self.clock;
+        let first = self.record.touches.is_empty();
+        let warm = self.record.touches.len() == 1;
+        let deadline = match seat.policy {
+            Policy::Fifo(_) => now() + clock.ticks(BUDGET_NS),
+            Policy::Other(_) => Ticks::MAX,
+        };
+        let set = self.set();
+        let threshold = if warm && set.warm_chunk.is_finite() {
+            calibration.warm_threshold(&clock, set.warm_chunk)
+        } else {
+            calibration.threshold
+        };
+        let spin_ns = clock.nanos(clock_rate_spin());
+        let (before, begin) = (usage(), now());
+        let walked = set.walk.walk(seat.rseq.as_ref(), threshold, deadline);
+        let (after, ended_on) = (usage(), current_cpu());
+        let elapsed = clock.between(begin, now());
+        let chunks = set.walk.chunks();
+        if first {
+            set.cold_ns = elapsed;
+        } else if walked.holes == 0 {
+            set.warm_chunk = walked.ticks as f64 / chunks as f64;
+        }
+        self.tally.touches_ns += elapsed;
+        let lines = self.set().lines;
+        self.record.touches.push(Touch {
+            cpu,
+            ended_on,
+            ns: clock.nanos(walked.ticks.saturating_sub(calibration.overhead)),
+            lines,
+            lines_certified: lines - (walked.holes.min(chunks) * CHUNK_LINES),
+            uncertified_ns: clock.nanos(walked.lost),
+            aborts: walked.aborts,
+            switches: (after.switches - before.switches) as u32,
+            faults: (after.faults - before.faults) as u32,
+            steal_ns: stolen(elapsed, after.cpu_ns - before.cpu_ns),
+            interrupts: None,
+            misses: None,
+            spin_ns,
+            complete: walked.complete,
+            certificate: certificate(&walked),
+        });
+    }
+
+    /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in
+    /// the middle of it.
+    fn leave(&mut self, seat: &Seat, away: Absent) -> Result<Option<Next>, MachineError> {
+        let load_bytes = self.load.bytes();
+        let preemptor_lines = self.preemptor(away).map(Preemptor::lines);
+        let length = away.length.get();
+        let left = now();
+        let resume_at = clock::read(libc::CLOCK_MONOTONIC) + length.cast_signed();
+        self.was_busy(left);
+        let crossing = Crossing { away, from: self.here, left, resume_at, load_bytes };
+        if away.to != self.here && seat.parked {
+            self.crossing = Some(crossing);
+            return Ok(Some(Next::HandTo(away.to)));
+        }
+        if let Some(preemptor) = self.preemptor(away) {
+            preemptor.go(left + self.clock.ticks(length as f64));
+        }
+        if away.to != self.here {
+            move_to(away.to)?;
+        }
+        self.arrive(&crossing, now());
+        let ran = self.preemptor(away).map(Preemptor::lines);
+        if let (Some(leave), Some(ran), Some(before)) =
+            (self.record.leaves.last_mut(), ran, preemptor_lines)
+        {
+            leave.preemptor_lines = Some(ran - before);
+        }
+        Ok(None)
+    }
+
+    fn preemptor(&self, away: Absent) -> Option<&Preemptor> {
+        let wanted = away.to_whom == Absence::Preemptor;
+        self.preemptors.get(&self.here).filter(|preemptor| wanted && preemptor.cpu == self.here)
+    }
+
+    /// Sleeps for what remains of an absence, on the CPU on which the job resumes; the stamp `on_cpu`
+    /// was taken when it got there.
+    fn arrive(&mut self, crossing: &Crossing, on_cpu: Ticks) {
+        let Crossing { away, from, left, resume_at, load_bytes } = *crossing;
+        sleep_until(resume_at);
+        let resumed = now();
+        if let Some(preemptor) = self.preemptor(away) {
+            preemptor.stop();
+        }
+        let moved = away.to != from;
+        let to = away.to;
+        let (switch_ns, _) = self.offsets.between(&self.clock, (from, left), (to, on_cpu));
+        let (length_ns, bound_ns) = self.offsets.between(&self.clock, (from, left), (to, resumed));
+        self.record.leaves.push(Leave {
+            from,
+            to,
+            requested_ns: away.length.get(),
+            length_ns,
+            bound_ns,
+            switch_ns: moved.then_some(switch_ns),
+            preemptor_lines: None,
+            load_bytes: self.load.bytes().zip(load_bytes).map(|(after, before)| after - before),
+        });
+        self.tally.absences_ns += away.length.get() as f64;
+        self.here = to;
+        // A preemptor keeps the CPU busy as the job does; the budget counts both.
+        self.busy_since = if self.preemptor(away).is_some() { left } else { resumed };
+    }
+}
+
+/// The longest stretch that a job computes without a pause, out of all it needs.
+fn need_of_one_stretch(need: f64, job: &Job) -> f64 {
+    let preempted: u64 = job
+        .steps
+        .iter()
+        .map(|step| match step {
+            Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get(),
+            _ => 0,
+        })
+        .sum();
+    let touches = job.steps.iter().filter(|step| !matches!(step, Step::Leave(_))).count();
+    let before = job.steps.iter().take_while(|step| !matches!(step, Step::Leave(_))).count();
+    (need - preempted as f64) * before as f64 / touches.max(1) as f64
+}
+
+fn move_to(cpu: Cpu) -> Result<(), MachineError> {
+    set_affinity([cpu]).map_err(|error| MachineError::Failed {
+        what: format!("moving to {cpu}"),
+        why: format!(
+            "{error}: it was taken offline or out of this process's cpuset; see `corehop platform`"
+        ),
+    })
+}
+
+/// Time that passed and was not this thread's by the kernel's account: stolen, where the kernel
+/// accounts for that; below the accuracy of the comparison it is nothing.
+fn stolen(elapsed_ns: f64, cpu_ns: u64) -> u64 {
+    const ACCURACY_NS: f64 = 2_000.0;
+    let missing = elapsed_ns - cpu_ns as f64;
+    if missing > ACCURACY_NS { missing as u64 } else { 0 }
+}
+
+const fn certificate(walked: &Walked) -> Certificate {
+    if walked.watched { Certificate::RseqAndGaps } else { Certificate::GapsAndSwitches }
+}

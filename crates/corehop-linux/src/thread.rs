@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The calling thread: where it may run, under which policy, and what the kernel counts of it.
+
+use std::fmt;
+use std::io;
+
+use corehop_core::units::{Cpu, CpuList};
+
+/// The real-time priority of a measured job: above everything that is not real-time, below all else.
+pub const FIFO_PRIORITY: i32 = 2;
+
+/// Restricts the calling thread to `cpus`.
+///
+/// # Errors
+/// `EINVAL` where none of them is online and in the thread's cpuset.
+pub fn set_affinity(cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
+    // SAFETY: an all-zero mask is a valid value of this plain struct.
+    let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for Cpu(cpu) in cpus {
+        if cpu as usize >= 8 * size_of::<libc::cpu_set_t>() {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        // SAFETY: the CPU was checked to lie inside the mask.
+        unsafe { libc::CPU_SET(cpu as usize, &mut mask) };
+    }
+    // SAFETY: reads a mask of the size given, for the calling thread (0).
+    let answer =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const mask) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The CPUs that the calling thread may run on.
+///
+/// # Errors
+/// What sched_getaffinity(2) answers: more CPUs than the mask holds.
+pub fn affinity() -> io::Result<CpuList> {
+    // SAFETY: an all-zero mask is a valid value of this plain struct.
+    let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: writes a mask of the size given.
+    let answer = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut mask) };
+    if answer != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bits = 8 * size_of::<libc::cpu_set_t>();
+    // SAFETY: every index lies inside the mask.
+    let set = (0..bits).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &mask) });
+    Ok(CpuList::new(set.map(|cpu| Cpu(cpu as u32))))
+}
+
+/// The CPU that the calling thread is on.
+pub fn current_cpu() -> Cpu {
+    // SAFETY: asks a number of the kernel.
+    Cpu(unsafe { libc::sched_getcpu() }.cast_unsigned())
+}
+
+/// A scheduling policy of the kinds used here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_FIFO` at this priority.
+    Fifo(i32),
+    /// `SCHED_OTHER` at this nice value.
+    Other(i32),
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::Other(nice) => write!(f, "other:{nice}"),
+        }
+    }
+}
+
+/// Puts the calling thread under `policy`.
+///
+/// # Errors
+/// `EPERM` without CAP_SYS_NICE, or in a cgroup without a real-time budget.
+pub fn set_policy(policy: Policy) -> io::Result<()> {
+    let (kind, priority) = match policy {
+        Policy::Fifo(priority) => (libc::SCHED_FIFO, priority),
+        Policy::Other(_) => (libc::SCHED_OTHER, 0),
+    };
+    let parameter = libc::sched_param { sched_priority: priority };
+    // A child of a real-time thread is not to inherit what only this thread bounds.
+    // SAFETY: reads the parameter, for the calling thread (0).
+    if unsafe {
+        libc::sched_setscheduler(0, kind | libc::SCHED_RESET_ON_FORK, &raw const parameter)
+    } != 0
+    {
+        return Err(io::Error::last_os_error());
+    }
+    if let Policy::Other(nice) = policy {
+        // SAFETY: on Linux this sets the nice value of the calling thread only.
+        let answer = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
+        if answer != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+/// The best policy that the calling thread may have for measuring, and why no better one.
+///
+/// `real_time` says whether FIFO may be tried. The thread is under the policy afterwards.
+pub fn best_policy(real_time: Result<(), String>) -> (Policy, Option<String>) {
+    let why = match real_time {
+        Ok(()) => match set_policy(Policy::Fifo(FIFO_PRIORITY)) {
+            Ok(()) => {
+                limit_real_time();
+                return (Policy::Fifo(FIFO_PRIORITY), None);
+            }
+            Err(error) => format!(
+                "SCHED_FIFO: {error} (`sudo setcap cap_sys_nice+ep` on the binary, or run as root)"
+            ),
+        },
+        Err(why) => why,
+    };
+    let other = [-20, 0].map(Policy::Other).into_iter().find(|&policy| set_policy(policy).is_ok());
+    (other.unwrap_or(Policy::Other(0)), Some(why))
+}
+
+/// A second line of defence behind the walk's own deadline: the kernel ends a process whose real-time
+/// thread computes for a second without sleeping.
+fn limit_real_time() {
+    let limit = libc::rlimit { rlim_cur: 1_000_000, rlim_max: 1_000_000 };
+    // SAFETY: reads the limit. A refusal leaves the first line of defence.
+    unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) };
+}
+
+/// What the kernel counts of the calling thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// Page faults that needed no input or output, and those that did.
+    pub faults: u64,
+    /// Involuntary context switches.
+    pub switches: u64,
+    /// Time on the CPU in nanoseconds, without what the hypervisor stole.
+    pub cpu_ns: u64,
+}
+
+/// Reads the calling thread's counts: a third of a microsecond.
+pub fn usage() -> Usage {
+    // SAFETY: an all-zero value of this plain struct is valid.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: writes the struct.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage) };
+    Usage {
+        faults: (usage.ru_minflt + usage.ru_majflt).cast_unsigned(),
+        switches: usage.ru_nivcsw.cast_unsigned(),
+        cpu_ns: crate::clock::read(libc::CLOCK_THREAD_CPUTIME_ID).cast_unsigned(),
+    }
+}
+
+/// Asks the kernel to wake the calling thread as punctually as it can.
+pub fn punctual() {
+    // SAFETY: sets the thread's timer slack to a nanosecond.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_runs_where_it_is_told_to() {
+        std::thread::spawn(|| {
+            for cpu in affinity().unwrap().iter() {
+                set_affinity([cpu]).unwrap();
+                assert_eq!((current_cpu(), affinity().unwrap()), (cpu, CpuList::new([cpu])));
+            }
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_refused() {
+        for cpu in [1000, 100_000] {
+            let error = set_affinity([Cpu(cpu)]).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+        }
+    }
+
+    #[test]
+    fn where_fifo_may_not_be_tried_the_reason_is_passed_on() {
+        std::thread::spawn(|| {
+            let (policy, why) = best_policy(Err("one CPU only".to_owned()));
+            assert!(matches!(policy, Policy::Other(_)) && why.as_deref() == Some("one CPU only"));
+        })
+        .join()
+        .unwrap();
+    }
+}
