@@ -2,6 +2,7 @@
 //! The live machine of corehop, and everything that asks Linux.
 
 pub mod clock;
+pub mod discover;
 pub mod live;
 pub mod memory;
 pub mod rseq;

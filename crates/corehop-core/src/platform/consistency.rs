@@ -99,11 +99,7 @@ fn inside(
     if inner.is_contradicted() {
         return Ok(());
     }
-    let straddles = |group: &&CpuList| {
-        let shares = outer.iter().map(|other| other.intersection(group).len());
-        shares.filter(|&shared| shared > 0 && shared < group.len()).count() > 0
-    };
-    inner.value.iter().find(straddles).map_or(Ok(()), |group| {
+    inner.value.straddling(outer).map_or(Ok(()), |group| {
         let problem = format!("CPUs {group} are {what} but belong to {two}");
         Err(Disagreement { fact: fact.to_owned(), problem })
     })

@@ -69,6 +69,13 @@ impl CpuGroups {
         all.sort_unstable();
         all.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0])
     }
+    /// The first group that reaches into two groups of `outer`, or lies only partly in one.
+    pub fn straddling(&self, outer: &Self) -> Option<&CpuList> {
+        self.iter().find(|group| {
+            let shared = outer.iter().map(|other| other.intersection(group).len());
+            shared.into_iter().any(|shared| shared > 0 && shared < group.len())
+        })
+    }
     /// The short form, where the groups are regular.
     fn pattern(&self) -> Option<String> {
         let size = self.0.first()?.len();

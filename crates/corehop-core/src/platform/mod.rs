@@ -253,7 +253,9 @@ impl Platform {
     }
     /// How memory looks from the packages.
     pub fn memory_architecture(&self) -> MemoryArchitecture {
-        match (self.packages.value.len(), self.nodes.len()) {
+        // A node without CPUs is more memory, not another place to migrate to.
+        let nodes = self.nodes.iter().filter(|node| !node.cpus.value.is_empty()).count();
+        match (self.packages.value.len(), nodes) {
             (_, 2..) => MemoryArchitecture::Numa,
             (2.., _) => MemoryArchitecture::Uma,
             _ => MemoryArchitecture::SingleSocket,

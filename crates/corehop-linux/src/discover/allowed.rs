@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPUs that this process may run on: its affinity, and the cpuset that it is in.
+
+use corehop_core::platform::Fact;
+use corehop_core::units::{Cpu, CpuList};
+
+use super::{DiscoverError, SysRoot};
+
+/// The CPUs of `present` that both the affinity and the cpuset allow.
+pub(super) fn allowed(root: &SysRoot, present: &CpuList) -> Result<Fact<CpuList>, DiscoverError> {
+    let mut cpus = present.clone();
+    let mut places = Vec::new();
+    if let Some((mask, place)) = affinity(root)? {
+        cpus = cpus.intersection(&mask);
+        places.push(place);
+    }
+    if let Some((set, place)) = cpuset(root)? {
+        cpus = cpus.intersection(&set);
+        places.push(place);
+    }
+    if places.is_empty() {
+        return Ok(Fact::assumed(cpus, "neither an affinity nor a cpuset was found"));
+    }
+    Ok(Fact::cited(cpus, places.join(" and ")))
+}
+
+/// The affinity of this process, or of the one whose files were copied.
+fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> {
+    if root.is_live()
+        && let Some(mask) = own_affinity()
+    {
+        return Ok(Some((mask, "sched_getaffinity".to_owned())));
+    }
+    let path = "proc/self/status";
+    let Some(status) = root.read(path) else { return Ok(None) };
+    let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let Some(text) = line else { return Ok(None) };
+    let mask = text.trim().parse().map_err(|_| root.unreadable(path, text))?;
+    Ok(Some((mask, format!("/{path}"))))
+}
+
+/// What sched_getaffinity says of the calling thread. The mask grows until the kernel's fits.
+fn own_affinity() -> Option<CpuList> {
+    let mut words = vec![0_u64; 16];
+    loop {
+        let size = words.len() * size_of::<u64>();
+        // SAFETY: the buffer is `size` bytes long, writable and aligned for a mask of longs; the
+        // kernel writes no more than that.
+        let result = unsafe { libc::sched_getaffinity(0, size, words.as_mut_ptr().cast()) };
+        if result == 0 {
+            break;
+        }
+        if words.len() >= 1 << 12 {
+            return None;
+        }
+        words = vec![0; words.len() * 2];
+    }
+    let bit = |cpu: &u32| words[*cpu as usize / 64] >> (cpu % 64) & 1 == 1;
+    Some(CpuList::new((0..words.len() as u32 * 64).filter(bit).map(Cpu)))
+}
+
+/// The cpuset that the process is in, by the files of cgroup v2 or v1.
+fn cpuset(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> {
+    let Some(groups) = root.read("proc/self/cgroup") else { return Ok(None) };
+    for line in groups.lines() {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };
+        let (mounts, file): (&[&str], _) = if controllers.is_empty() {
+            (&["sys/fs/cgroup", "sys/fs/cgroup/unified"], "cpuset.cpus.effective")
+        } else if controllers.split(',').any(|name| name == "cpuset") {
+            (&["sys/fs/cgroup/cpuset", "sys/fs/cgroup/cpu,cpuset"], "cpuset.effective_cpus")
+        } else {
+            continue;
+        };
+        for mount in mounts {
+            if let Some(found) = nearest(root, mount, path, file)? {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The file of the group itself, or of the nearest one above that has it: the controller need not
+/// be on in each, and a container sees its own group as the root.
+fn nearest(
+    root: &SysRoot,
+    mount: &str,
+    group: &str,
+    file: &str,
+) -> Result<Option<(CpuList, String)>, DiscoverError> {
+    let mut group = group.trim_matches('/');
+    loop {
+        let path = if group.is_empty() {
+            format!("{mount}/{file}")
+        } else {
+            format!("{mount}/{group}/{file}")
+        };
+        if !group.split('/').any(|part| part == "..")
+            && let Some(cpus) = root.parsed(&path)?
+        {
+            return Ok(Some((cpus, format!("/{path}"))));
+        }
+        if group.is_empty() {
+            return Ok(None);
+        }
+        group = group.rsplit_once('/').map_or("", |(above, _)| above);
+    }
+}
