@@ -15,3 +15,4 @@ pub mod experiment;
 pub mod samples;
 pub mod machine;
 pub mod model;
+pub mod report;

@@ -103,7 +103,7 @@ fn a_class_without_a_pair_is_missing_and_says_why() {
         [
             "no two CPUs share a core",
             "no two usable CPUs of different cores share a level-2 cache; CPU 1 is not allowed to us",
-            "no two usable CPUs share no cache; CPU 6 is offline",
+            "every two usable CPUs share a cache; CPU 6 is offline",
         ]
     );
     platform.allowed = Some(Fact::cited(cpus("3"), "a cpuset"));

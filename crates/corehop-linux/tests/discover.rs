@@ -5,15 +5,17 @@ mod trees;
 
 use std::fs;
 
+use corehop_core::platform::tree::Part;
 use corehop_core::platform::{Affinity, CacheKind, MemoryArchitecture, Platform};
 use corehop_core::units::{Bytes, Cpu, CpuList};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use trees::tree;
 
-const MACHINES: [&str; 8] = [
+const MACHINES: [&str; 9] = [
     "smt_laptop",
     "xeon_two_sockets",
     "epyc_many_l3",
+    "epyc_nps4",
     "arm_big_little",
     "guest_480_mib",
     "one_cpu",
@@ -101,6 +103,18 @@ fn several_level_3_caches_in_a_package_make_memory_migrations_inside_it() {
     assert_eq!(epyc.affinity(Cpu(0), Cpu(2)), Affinity::Memory);
     assert_eq!(epyc.affinity(Cpu(0), Cpu(16)), Affinity::Memory);
     assert_eq!(epyc.node_of(Cpu(2)).unwrap().id, 0);
+}
+
+#[test]
+fn nodes_may_lie_inside_packages() {
+    let epyc = found("epyc_nps4");
+    let tree = epyc.tree();
+    assert_eq!(tree.inside.len(), 2);
+    assert!(matches!(tree.inside[0].parts[..], [Part::Package(0)]));
+    let node = &tree.inside[0].inside[3];
+    assert!(matches!(node.parts[..], [Part::Node(node)] if node.id == 3));
+    assert_eq!(node.cpus, cpus("48-63,176-191"));
+    assert_eq!(epyc.usable().len(), 100);
 }
 
 #[test]

@@ -38,14 +38,16 @@ impl Affinity {
             Self::Memory => "memory_migration",
         }
     }
-    /// What two CPUs of this class have in common, as the end of a sentence: "no two CPUs …".
-    fn bond(self) -> &'static str {
+    /// Why there is no such pair among `these` ("two CPUs", "two usable CPUs"), as a clause.
+    fn absence(self, these: &str) -> String {
         match self {
-            Self::SameCpu => "exist",
-            Self::Smt => "share a core",
-            Self::L2 => "of different cores share a level-2 cache",
-            Self::L3 => "have a level-3 cache as the innermost one they share",
-            Self::Memory => "share no cache",
+            Self::SameCpu => "no CPU is usable".to_owned(),
+            Self::Smt => format!("no {these} share a core"),
+            Self::L2 => format!("no {these} of different cores share a level-2 cache"),
+            Self::L3 => {
+                format!("no {these} have a level-3 cache as the innermost one that they share")
+            }
+            Self::Memory => format!("every {these} share a cache"),
         }
     }
 }
@@ -119,15 +121,16 @@ impl Platform {
     /// Whether the machine has no such pair at all, or has one that may not be used.
     fn why_missing(&self, affinity: Affinity) -> String {
         let usable = self.usable();
-        if let Some((a, b)) = self.pair(&self.cpus.value, affinity) {
+        // Of a CPU that is offline most hosts do not say what it shares.
+        let placed = self.cores.value.cpus();
+        if let Some((a, b)) = self.pair(&placed, affinity) {
             let idle = if usable.contains(a) { b } else { a };
-            let online = self.online();
-            let state = if online.contains(idle) { "not allowed to us" } else { "offline" };
-            return format!("no two usable CPUs {}; {idle} is {state}", affinity.bond());
+            let state = if self.online().contains(idle) { "not allowed to us" } else { "offline" };
+            return format!("{}; {idle} is {state}", affinity.absence("two usable CPUs"));
         }
         if usable.len() < 2 {
             return format!("only {} CPU is usable", usable.len());
         }
-        format!("no two CPUs {}", affinity.bond())
+        affinity.absence("two CPUs")
     }
 }

@@ -16,6 +16,7 @@ pub mod fact;
 pub mod groups;
 pub mod quantity;
 pub mod affinity;
+pub mod tree;
 mod consistency;
 mod text;
 

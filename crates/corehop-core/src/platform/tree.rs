@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine as boxes in boxes: nodes, packages, caches, cores, CPUs, whichever holds which.
+
+use super::{Cache, CacheKind, CpuGroups, Node, Platform};
+use crate::units::{Cpu, CpuList};
+
+/// A part of a machine that a set of CPUs has in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part<'a> {
+    /// All of it.
+    Machine,
+    /// A NUMA node.
+    Node(&'a Node),
+    /// A package, by its place in [`Platform::packages`].
+    Package(usize),
+    /// An instance of a cache.
+    Cache(&'a Cache),
+    /// A core, by its place in [`Platform::cores`].
+    Core(usize),
+    /// A CPU.
+    Cpu(Cpu),
+}
+
+/// What some CPUs share, and the smaller such sets inside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Block<'a> {
+    /// All parts that exactly these CPUs share, outermost first.
+    pub parts: Vec<Part<'a>>,
+    /// The CPUs, of those that are online.
+    pub cpus: CpuList,
+    /// The next smaller sets.
+    pub inside: Vec<Block<'a>>,
+}
+
+/// One way to divide CPUs: each group with the part that it shares.
+type Division<'a> = Vec<(Part<'a>, &'a CpuList)>;
+
+impl Platform {
+    /// The machine as boxes in boxes; the outermost is the machine, the innermost are CPUs.
+    ///
+    /// A level that divides nothing further is merged into the one outside it, so that a package
+    /// that is also a node is one box with two parts.
+    pub fn tree(&self) -> Block<'_> {
+        let cpus = self.online().clone();
+        let inside = blocks(&cpus, &self.divisions());
+        Block { parts: vec![Part::Machine], cpus, inside }
+    }
+
+    fn divisions(&self) -> Vec<Division<'_>> {
+        let nodes: Division<'_> =
+            self.nodes.iter().map(|node| (Part::Node(node), &node.cpus.value)).collect();
+        let packages = numbered(&self.packages.value, Part::Package);
+        // A node of several packages is outside them; several nodes in a package are inside it.
+        let mut divisions = if nodes.len() > packages.len() {
+            vec![packages, nodes]
+        } else {
+            vec![nodes, packages]
+        };
+        let mut levels: Vec<_> =
+            self.caches.iter().map(|cache| (cache.level, cache.kind)).collect();
+        levels.sort_unstable_by_key(|&(level, kind)| (std::cmp::Reverse(level), kind));
+        levels.dedup();
+        let (outer, inner): (Vec<_>, Vec<_>) =
+            levels.into_iter().partition(|&(level, _)| level > 1);
+        divisions.extend(outer.into_iter().map(|level| self.instances(level)));
+        divisions.push(numbered(&self.cores.value, Part::Core));
+        divisions.extend(inner.into_iter().map(|level| self.instances(level)));
+        divisions
+    }
+
+    /// The instances of all caches of one level and kind: two kinds of core have two such caches.
+    fn instances(&self, level: (u32, CacheKind)) -> Division<'_> {
+        let caches = self.caches.iter().filter(|cache| (cache.level, cache.kind) == level);
+        let instance = |cache| move |cpus| (Part::Cache(cache), cpus);
+        caches.flat_map(|cache| cache.instances.value.iter().map(instance(cache))).collect()
+    }
+}
+
+fn numbered(groups: &CpuGroups, part: fn(usize) -> Part<'static>) -> Division<'_> {
+    groups.iter().enumerate().map(|(place, cpus)| (part(place), cpus)).collect()
+}
+
+/// The blocks that `cpus` fall into by the first division, each divided by the others; CPUs that
+/// the first one does not know fall through to the next.
+fn blocks<'a>(cpus: &CpuList, divisions: &[Division<'a>]) -> Vec<Block<'a>> {
+    let Some((first, rest)) = divisions.split_first() else {
+        return cpus.iter().map(leaf).collect();
+    };
+    let mut left = cpus.clone();
+    let mut found = Vec::new();
+    for &(part, group) in first {
+        let group = left.intersection(group);
+        if group.is_empty() {
+            continue;
+        }
+        left = CpuList::new(left.iter().filter(|&cpu| !group.contains(cpu)));
+        found.push(merged(part, group.clone(), blocks(&group, rest)));
+    }
+    found.extend(blocks(&left, rest));
+    found.sort_by(|a, b| a.cpus.cmp(&b.cpus));
+    found
+}
+
+fn leaf<'a>(cpu: Cpu) -> Block<'a> {
+    Block { parts: vec![Part::Cpu(cpu)], cpus: CpuList::new([cpu]), inside: Vec::new() }
+}
+
+/// A block, or, where the only one inside has the same CPUs and is more than a CPU, that one with
+/// one part more.
+fn merged<'a>(part: Part<'a>, cpus: CpuList, mut inside: Vec<Block<'a>>) -> Block<'a> {
+    match inside.pop() {
+        Some(mut only) if inside.is_empty() && !only.inside.is_empty() => {
+            // A core is named before the caches that it has for itself.
+            let own = matches!((part, only.parts[0]), (Part::Cache(_), Part::Core(_)));
+            only.parts.insert(usize::from(own), part);
+            only
+        }
+        last => {
+            inside.extend(last);
+            Block { parts: vec![part], cpus, inside }
+        }
+    }
+}
+
+impl Block<'_> {
+    /// Whether two blocks are alike but for the CPUs and the numbers of their parts.
+    pub fn resembles(&self, other: &Self) -> bool {
+        let alike = |(a, b): (&Part<'_>, &Part<'_>)| match (a, b) {
+            (Part::Cache(a), Part::Cache(b)) => a == b,
+            _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+        };
+        self.parts.len() == other.parts.len()
+            && self.inside.len() == other.inside.len()
+            && self.parts.iter().zip(&other.parts).all(alike)
+            && self.inside.iter().zip(&other.inside).all(|(a, b)| a.resembles(b))
+    }
+    /// Whether it is a core, or a part of one.
+    pub fn is_core(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Core(_)))
+    }
+}

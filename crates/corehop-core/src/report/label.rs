@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Short names for the parts of a machine, and what stands behind them.
+
+use crate::platform::tree::Part;
+use crate::platform::{Cache, Check, Fact, Platform};
+use crate::units::{Bytes, Cpu, CpuList};
+
+/// A size for reading: exact where a unit divides it, otherwise with one decimal.
+pub fn size(bytes: Bytes) -> String {
+    let exact = bytes.to_string();
+    if exact.len() <= 8 {
+        return exact;
+    }
+    let (unit, factor) =
+        if bytes.get() >= 1 << 30 { ("GiB", 1_u64 << 30) } else { ("MiB", 1 << 20) };
+    format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
+}
+
+/// What a part is called in a tree or a drawing.
+pub fn part(part: Part<'_>) -> String {
+    match part {
+        Part::Machine => "machine".to_owned(),
+        Part::Package(place) => format!("package {place}"),
+        Part::Core(place) => format!("core {place}"),
+        Part::Cpu(cpu) => cpu.to_string(),
+        Part::Node(node) => match &node.memory {
+            Some(memory) => format!("node {} ({})", node.id, size(memory.value)),
+            None => format!("node {}", node.id),
+        },
+        Part::Cache(cache) => short(cache),
+    }
+}
+
+/// The same for one of many: without its number.
+pub fn kind(part: Part<'_>) -> String {
+    match part {
+        Part::Package(_) => "package".to_owned(),
+        Part::Core(_) => "core".to_owned(),
+        Part::Cpu(_) => "CPU".to_owned(),
+        Part::Node(_) => "node".to_owned(),
+        Part::Machine | Part::Cache(_) => self::part(part),
+    }
+}
+
+/// `L2 2 MiB`, with a mark where the size, or who shares it, is contradicted.
+fn short(cache: &Cache) -> String {
+    let name = match &cache.size {
+        Some(bytes) => format!("{} {}", cache.label(), size(bytes.value)),
+        None => cache.label(),
+    };
+    if doubted(cache) { format!("{name} (contradicted)") } else { name }
+}
+
+/// Whether the size of a cache, or who shares it, was found to be otherwise.
+pub fn doubted(cache: &Cache) -> bool {
+    cache.size.as_ref().is_some_and(Fact::is_contradicted) || cache.instances.is_contradicted()
+}
+
+/// A cache in full: size, ways, line, latency, and what checks of them found.
+pub fn cache(cache: &Cache) -> String {
+    let mut words = vec![short(cache)];
+    words.extend(cache.ways.as_ref().map(|ways| format!("{} ways", ways.value)));
+    words.extend(cache.line.as_ref().map(|line| format!("lines of {}", line.value)));
+    words.extend(cache.latency.as_ref().map(|latency| latency.value.to_string()));
+    words.join(", ")
+}
+
+/// What is wrong with a cache, in one line per fact that is contradicted.
+pub fn doubts(cache: &Cache) -> Vec<String> {
+    let label = cache.label();
+    let doubt = |what: &str, check: Option<&Check>| match check {
+        Some(Check::Contradicted { why }) => Some(format!("{label}, {what}: {why}")),
+        _ => None,
+    };
+    [
+        doubt("size", cache.size.as_ref().map(|fact| &fact.check)),
+        doubt("ways", cache.ways.as_ref().map(|fact| &fact.check)),
+        doubt("line", cache.line.as_ref().map(|fact| &fact.check)),
+        doubt("sets", cache.sets.as_ref().map(|fact| &fact.check)),
+        doubt("sharing", Some(&cache.instances.check)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `CPU 3` or `CPUs 0-3`.
+pub fn cpus(cpus: &CpuList) -> String {
+    if cpus.len() == 1 { format!("CPU {cpus}") } else { format!("CPUs {cpus}") }
+}
+
+const OFFLINE: &str = "offline";
+const NOT_ALLOWED: &str = "not allowed to us";
+
+/// The CPUs that no work can be put on, by the reason.
+pub fn all_unusable(platform: &Platform) -> Vec<(&'static str, CpuList)> {
+    let for_reason = |reason| {
+        let cpus = platform.cpus.value.iter();
+        (reason, CpuList::new(cpus.filter(|&cpu| unusable(platform, cpu) == Some(reason))))
+    };
+    let reasons = [OFFLINE, NOT_ALLOWED].into_iter().map(for_reason);
+    reasons.filter(|(_, cpus)| !cpus.is_empty()).collect()
+}
+
+/// Why no work can be put on a CPU; nothing where it can.
+pub fn unusable(platform: &Platform, cpu: Cpu) -> Option<&'static str> {
+    if !platform.online().contains(cpu) {
+        Some(OFFLINE)
+    } else if !platform.allowed().contains(cpu) {
+        Some(NOT_ALLOWED)
+    } else {
+        None
+    }
+}

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Results for the eye: text, tables, drawings, pages. Nothing is computed here.
+
+pub mod label;
+pub mod platform_svg;
+pub mod platform_text;
