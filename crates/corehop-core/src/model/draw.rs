@@ -30,7 +30,7 @@ impl Law {
             Self::Normal => normal_quantile(p),
             Self::LogNormal => normal_quantile(p).exp(),
             Self::Die => (6.0 * p - 1e-12).ceil().max(1.0),
-            Self::Pareto(shape) if shape == 0.0 => -(-p).ln_1p(),
+            Self::Pareto(0.0) => -(-p).ln_1p(),
             Self::Pareto(shape) => ((1.0 - p).powf(-shape) - 1.0) / shape,
         }
     }

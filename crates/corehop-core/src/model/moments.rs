@@ -341,9 +341,9 @@ mod tests {
     fn the_interval_of_an_autocorrelated_mean_covers_where_a_naive_one_does_not() {
         let mut draw = Draw::new(29);
         let (mut with, mut without) = (0, 0);
-        let runs = 500;
+        let runs = 300;
         for seed in 0..runs {
-            let samples = draw.autoregression(0.7, 600);
+            let samples = draw.autoregression(0.7, 500);
             let m = moments(&samples, 0.05, seed).unwrap();
             with += u32::from(m.interval.unwrap().contains(0.0));
             without += u32::from(bootstrap(&samples, m.mean, 1, 0.05, seed).unwrap().contains(0.0));

@@ -75,10 +75,9 @@ fn kolmogorov(x: f64) -> f64 {
     if x < 0.3 {
         return 1.0; // the series does not converge there, and the sum is 1 to nine digits
     }
-    let terms = (1..=100).map(|j| {
-        let j = f64::from(j);
-        let sign = if j % 2.0 == 1.0 { 2.0 } else { -2.0 };
-        sign * (-2.0 * j * j * x * x).exp()
+    let terms = (1..=100).map(|j: i32| {
+        let sign = if j % 2 == 1 { 2.0 } else { -2.0 };
+        sign * (-2.0 * f64::from(j * j) * x * x).exp()
     });
     terms.sum::<f64>().clamp(0.0, 1.0)
 }

@@ -119,7 +119,7 @@ pub(crate) fn maximize(f: impl Fn(f64) -> f64, low: f64, high: f64, steps: usize
     let golden = (5.0_f64.sqrt() - 1.0) / 2.0;
     let (mut left, mut right) = (b - golden * (b - a), a + golden * (b - a));
     let (mut at_left, mut at_right) = (f(left), f(right));
-    while b - a > 1e-6 * (1.0 + a.abs()) {
+    while b - a > 1e-5 * (1.0 + a.abs()) {
         if at_left >= at_right {
             (b, right, at_right) = (right, left, at_left);
             left = b - golden * (b - a);

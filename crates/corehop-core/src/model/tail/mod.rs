@@ -420,7 +420,7 @@ fn profiled(ys: &[f64], x: f64, survival: f64) -> f64 {
         let scale = if shape.abs() < 1e-9 { x / hazard } else { shape / theta };
         gpd::log_likelihood(ys, shape, theta, scale)
     };
-    gpd::maximize(at, -0.95, 2.05, 30).map_or(f64::NEG_INFINITY, at)
+    gpd::maximize(at, -0.95, 2.05, 12).map_or(f64::NEG_INFINITY, at)
 }
 
 /// Where `inside` ends, going from `start` by factors of `step`; None if it does not within 10^6.
