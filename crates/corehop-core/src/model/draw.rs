@@ -26,11 +26,10 @@ impl Law {
     pub(crate) fn quantile(self, p: f64) -> f64 {
         match self {
             Self::Uniform => p,
-            Self::Exponential => -(-p).ln_1p(),
+            Self::Exponential | Self::Pareto(0.0) => -(-p).ln_1p(),
             Self::Normal => normal_quantile(p),
             Self::LogNormal => normal_quantile(p).exp(),
             Self::Die => (6.0 * p - 1e-12).ceil().max(1.0),
-            Self::Pareto(0.0) => -(-p).ln_1p(),
             Self::Pareto(shape) => ((1.0 - p).powf(-shape) - 1.0) / shape,
         }
     }
