@@ -1,2 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Models: what samples say, with an interval.
+//!
+//! Every function here is pure: values in, statements out, the same for the same seed. What the data
+//! do not carry is None, a refusal or "cannot tell", never a number.
+
+pub mod ordered;
+mod binomial;
+#[cfg(test)]
+mod draw;
+pub mod quantile;
+pub mod moments;
+pub mod tail;
+pub mod sequential;
+pub mod compare;

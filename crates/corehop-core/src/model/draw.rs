@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Samples of known laws, for tests that ask whether an interval covers what it says.
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// A law whose quantiles and mean are known.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Law {
+    /// On [0, 1].
+    Uniform,
+    /// With mean 1.
+    Exponential,
+    /// `exp(Z)` with `Z` standard normal.
+    LogNormal,
+    /// Standard normal.
+    Normal,
+    /// Whole numbers 1 to 6: many ties.
+    Die,
+    /// Generalized Pareto with scale 1 and this shape.
+    Pareto(f64),
+}
+
+impl Law {
+    /// The least `x` with `F(x) >= p`.
+    pub(crate) fn quantile(self, p: f64) -> f64 {
+        match self {
+            Self::Uniform => p,
+            Self::Exponential | Self::Pareto(0.0) => -(-p).ln_1p(),
+            Self::Normal => normal_quantile(p),
+            Self::LogNormal => normal_quantile(p).exp(),
+            Self::Die => (6.0 * p - 1e-12).ceil().max(1.0),
+            Self::Pareto(shape) => ((1.0 - p).powf(-shape) - 1.0) / shape,
+        }
+    }
+
+    /// The mean.
+    pub(crate) fn mean(self) -> f64 {
+        match self {
+            Self::Uniform => 0.5,
+            Self::Exponential => 1.0,
+            Self::Normal => 0.0,
+            Self::LogNormal => 0.5_f64.exp(),
+            Self::Die => 3.5,
+            Self::Pareto(shape) => 1.0 / (1.0 - shape),
+        }
+    }
+}
+
+fn normal_quantile(p: f64) -> f64 {
+    -std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
+}
+
+/// A seeded source of samples.
+pub(crate) struct Draw(Pcg64Mcg);
+
+impl Draw {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Pcg64Mcg::seed_from_u64(seed))
+    }
+
+    /// Uniform on [0, 1).
+    pub(crate) fn unit(&mut self) -> f64 {
+        self.0.random()
+    }
+
+    /// Standard normal (Box and Muller, one of the two).
+    pub(crate) fn normal(&mut self) -> f64 {
+        let (u, v) = (1.0 - self.unit(), self.unit());
+        (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos()
+    }
+
+    /// One value of `law`.
+    pub(crate) fn value(&mut self, law: Law) -> f64 {
+        match law {
+            Law::Normal => self.normal(),
+            Law::LogNormal => self.normal().exp(),
+            _ => {
+                // Away from 0, whose quantile is no value of the law.
+                let u = 1.0 - self.unit();
+                law.quantile(u.min(1.0 - 1e-16))
+            }
+        }
+    }
+
+    /// `n` independent values of `law`.
+    pub(crate) fn values(&mut self, law: Law, n: usize) -> Vec<f64> {
+        (0..n).map(|_| self.value(law)).collect()
+    }
+
+    /// `n` values of a stationary autoregression `x' = rho·x + noise` with variance 1 and mean 0.
+    pub(crate) fn autoregression(&mut self, rho: f64, n: usize) -> Vec<f64> {
+        let mut x = self.normal();
+        let step = (1.0 - rho * rho).sqrt();
+        (0..n)
+            .map(|_| {
+                x = rho * x + step * self.normal();
+                x
+            })
+            .collect()
+    }
+}
