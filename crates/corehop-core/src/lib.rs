@@ -15,4 +15,5 @@ pub mod experiment;
 pub mod samples;
 pub mod machine;
 pub mod model;
+pub mod decision;
 pub mod report;

@@ -32,6 +32,14 @@ impl Experiment for AccessTime {
         "access-time"
     }
 
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn sets(&self) -> Vec<WorkingSet> {
+        self.sets.clone()
+    }
+
     fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let mut cells = Vec::new();
         for (set, working_set) in self.sets.iter().enumerate() {
@@ -55,11 +63,12 @@ impl Experiment for AccessTime {
         &self,
         platform: &Platform,
         seed: u64,
+        block: u64,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
-        let phases = phases(&cells, quota, &mut Draw::new(seed, 1), |cell, _, _| {
+        let phases = phases(&cells, quota, &mut Draw::new(seed, 1 + block), |cell, _, _| {
             // The first touch after a state is the one that meets it; for `valid` that state is made
             // by an untimed pass in the same order.
             Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }

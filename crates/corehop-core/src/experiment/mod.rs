@@ -6,6 +6,7 @@
 
 mod access_time;
 mod draw;
+mod overrides;
 mod plan;
 mod polluter_sweep;
 mod preemption_length;
@@ -14,6 +15,7 @@ mod synthetic;
 
 pub use access_time::AccessTime;
 pub use draw::Draw;
+pub use overrides::Overrides;
 pub use plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
@@ -21,8 +23,8 @@ pub use preset::{Preset, UnknownPreset};
 pub use synthetic::{Group, Synthetic};
 
 use crate::platform::Platform;
-use crate::units::Cpu;
-use crate::workload::{Event, WorkloadError};
+use crate::units::{Cpu, Nanos};
+use crate::workload::{Absence, Event, WorkingSet, WorkloadError};
 
 /// Why an experiment has no plan on a platform.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -69,12 +71,40 @@ pub trait Experiment {
     /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
     fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError>;
 
-    /// The plan that takes `quota[i]` samples of cell `i` of [`Experiment::cells`], in random order.
+    /// The plan that takes `quota[i]` samples of cell `i` of [`Experiment::cells`], in random order;
+    /// `block` counts the plans of one run, so that each draws anew.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::cells`].
-    fn block(&self, platform: &Platform, seed: u64, quota: &[u32])
-    -> Result<Plan, ExperimentError>;
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        block: u64,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError>;
+
+    /// The parameters, from which with the seed every plan follows.
+    fn parameters(&self) -> serde_json::Value;
+
+    /// The working sets that the cells refer to.
+    fn sets(&self) -> Vec<WorkingSet>;
+
+    /// About how long the whole takes: the touches at a guess of 100 ns per line, the absences, and
+    /// the waits of a duty budget of one half.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::cells`].
+    fn projected(&self, platform: &Platform) -> Result<Nanos, ExperimentError> {
+        let sets = self.sets();
+        let of_cell = |(cell, samples): &(Cell, u32)| {
+            let touches = 4 * 100 * sets[cell.set].lines();
+            let away = cell.length.mean().get();
+            let preempted = if cell.absence == Absence::Preemptor { away } else { 0 };
+            u64::from(*samples) * (away + touches).max(2 * (touches + preempted))
+        };
+        Ok(Nanos::new(self.cells(platform)?.iter().map(of_cell).sum()))
+    }
 
     /// The whole plan: every cell with as many samples as asked for.
     ///
@@ -82,7 +112,7 @@ pub trait Experiment {
     /// [`ExperimentError`], as for [`Experiment::cells`].
     fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
         let quota: Vec<u32> = self.cells(platform)?.iter().map(|&(_, samples)| samples).collect();
-        self.block(platform, seed, &quota)
+        self.block(platform, seed, 0, &quota)
     }
 }
 

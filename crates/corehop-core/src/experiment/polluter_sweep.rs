@@ -59,6 +59,14 @@ impl Experiment for PolluterSweep {
         "polluter-sweep"
     }
 
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn sets(&self) -> Vec<WorkingSet> {
+        self.as_synthetic().sets()
+    }
+
     fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         self.as_synthetic().cells(platform)
     }
@@ -67,9 +75,10 @@ impl Experiment for PolluterSweep {
         &self,
         platform: &Platform,
         seed: u64,
+        block: u64,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
-        let plan = self.as_synthetic().block(platform, seed, quota)?;
+        let plan = self.as_synthetic().block(platform, seed, block, quota)?;
         Ok(Plan { experiment: self.name().to_owned(), ..plan })
     }
 }

@@ -32,6 +32,15 @@ impl Experiment for PreemptionLength {
         "preemption-length"
     }
 
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn sets(&self) -> Vec<WorkingSet> {
+        // Nothing is touched; a plan's cells refer to a working set all the same.
+        vec![WorkingSet::list(Bytes::from_kib(4), 0.0)]
+    }
+
     fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cell = |load: &Load, &length: &Nanos| Cell {
             load: load.clone(),
@@ -50,11 +59,12 @@ impl Experiment for PreemptionLength {
         &self,
         platform: &Platform,
         seed: u64,
+        block: u64,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
-        let phases = phases(&cells, quota, &mut Draw::new(seed, 1), |cell, _, draw| {
+        let phases = phases(&cells, quota, &mut Draw::new(seed, 1 + block), |cell, _, draw| {
             let Cell { length, absence, .. } = cells[cell];
             let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
             Job { cell, start, steps: vec![Step::Leave(away)] }
@@ -65,8 +75,7 @@ impl Experiment for PreemptionLength {
             seed,
             mover: Mover::Affinity,
             preemptor: None,
-            // Nothing is touched; a plan's cells refer to a working set all the same.
-            sets: vec![WorkingSet::list(Bytes::from_kib(4), 0.0)],
+            sets: self.sets(),
             cells,
             phases,
         })

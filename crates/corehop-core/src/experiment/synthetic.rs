@@ -46,17 +46,6 @@ pub struct Group {
 }
 
 impl Synthetic {
-    /// Every working set once, in the order of first mention: groups that share one share its memory.
-    fn sets(&self) -> Vec<WorkingSet> {
-        let mut sets: Vec<WorkingSet> = Vec::new();
-        for set in self.groups.iter().flat_map(|group| &group.sets) {
-            if !sets.contains(set) {
-                sets.push(set.clone());
-            }
-        }
-        sets
-    }
-
     /// The CPUs to use: those asked for, all of which must be usable.
     fn usable(&self, platform: &Platform) -> Result<CpuList, ExperimentError> {
         let usable = platform.usable();
@@ -71,6 +60,21 @@ impl Synthetic {
 impl Experiment for Synthetic {
     fn name(&self) -> &'static str {
         "synthetic"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    /// Every working set once, in the order of first mention: groups that share one share its memory.
+    fn sets(&self) -> Vec<WorkingSet> {
+        let mut sets: Vec<WorkingSet> = Vec::new();
+        for set in self.groups.iter().flat_map(|group| &group.sets) {
+            if !sets.contains(set) {
+                sets.push(set.clone());
+            }
+        }
+        sets
     }
 
     fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
@@ -94,6 +98,7 @@ impl Experiment for Synthetic {
         &self,
         platform: &Platform,
         seed: u64,
+        block: u64,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cpus = self.usable(platform)?;
@@ -102,7 +107,7 @@ impl Experiment for Synthetic {
         if jobs > Plan::MOST_JOBS {
             return Err(ExperimentError::TooLarge { jobs });
         }
-        let mut draw = Draw::new(seed, 1);
+        let mut draw = Draw::new(seed, 1 + block);
         let phases = phases(&cells, quota, &mut draw, |cell, here, draw| {
             let cell_of = &cells[cell];
             let (start, to) = route(platform, &cpus, cell_of.event, here, draw);

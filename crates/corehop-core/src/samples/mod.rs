@@ -12,7 +12,7 @@ mod row;
 mod store;
 
 pub use column::{Column, Row, SchemaError, Text};
-pub use project::{Project, RunContext};
+pub use project::{Observation, Project, RunContext};
 pub use provenance::Provenance;
 pub use record::{Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
 pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample};

@@ -48,10 +48,26 @@ impl RunContext {
     }
 }
 
+/// A row as far as it matters to how many more are taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Observation {
+    /// The cell it is of.
+    pub cell: u64,
+    /// Whether it is valid.
+    pub valid: bool,
+    /// What is to be known precisely, in nanoseconds: a delay, or a time.
+    pub value_ns: f64,
+    /// What the precision is relative to, in nanoseconds.
+    pub scale_ns: f64,
+}
+
 /// A row made of a job's record; `None` where the job's script does not lead to such a row.
 pub trait Project: Sized {
     /// The row of `record`, which is of a job of `plan`.
     fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self>;
+
+    /// The row as far as deciding how many more to take needs it.
+    fn observation(&self) -> Observation;
 }
 
 /// The job, its cell and its working set.
@@ -62,6 +78,11 @@ fn origin<'a>(plan: &'a Plan, record: &JobRecord) -> Option<(&'a Job, &'a Cell, 
 }
 
 impl Project for Sample {
+    fn observation(&self) -> Observation {
+        let value_ns = self.resumed_ns - self.warm_ns;
+        Observation { cell: self.cell, valid: self.valid, value_ns, scale_ns: self.warm_ns }
+    }
+
     /// Cold, warm and resumed are the job's first, second and last touch.
     fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
         let (job, cell, set) = origin(plan, record)?;
@@ -74,6 +95,7 @@ impl Project for Sample {
             machine: context.machine.clone(),
             seed: plan.seed,
             job: context.job(record),
+            cell: job.cell as u64,
             wss_bytes: set.wss.get(),
             pattern: set.pattern,
             page: set.page,
@@ -183,9 +205,18 @@ fn polluter_text(plan: &Plan, cell: &Cell) -> Option<String> {
 }
 
 impl Project for AccessTime {
+    fn observation(&self) -> Observation {
+        Observation {
+            cell: self.cell,
+            valid: self.valid,
+            value_ns: self.walk_ns,
+            scale_ns: self.walk_ns,
+        }
+    }
+
     /// The job's only touch.
     fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
-        let (_, cell, set) = origin(plan, record)?;
+        let (job, cell, set) = origin(plan, record)?;
         let walk = record.touches.last()?;
         let disturbed_by = walk.disturbances();
         let walk_ns = walk.certified_ns().unwrap_or(walk.ns);
@@ -193,6 +224,7 @@ impl Project for AccessTime {
             machine: context.machine.clone(),
             seed: plan.seed,
             job: context.job(record),
+            cell: job.cell as u64,
             wss_bytes: set.wss.get(),
             pattern: set.pattern,
             page: set.page,
@@ -217,15 +249,25 @@ impl Project for AccessTime {
 }
 
 impl Project for PreemptionLength {
+    fn observation(&self) -> Observation {
+        Observation {
+            cell: self.cell,
+            valid: true,
+            value_ns: self.length_ns,
+            scale_ns: self.length_ns,
+        }
+    }
+
     /// The job's only absence.
     fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
-        let (_, cell, _) = origin(plan, record)?;
+        let (job, cell, _) = origin(plan, record)?;
         let leave = record.leaves.first()?;
         let Cpu(cpu) = leave.from;
         Some(Self {
             machine: context.machine.clone(),
             seed: plan.seed,
             job: context.job(record),
+            cell: job.cell as u64,
             load: cell.load.word().into(),
             cpu: u64::from(cpu),
             start_ns: record.start_ns,

@@ -20,6 +20,8 @@ row! {
         seed: u64,
         /// The number of the job in the run.
         job: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
         /// The working-set size in bytes.
         wss_bytes: u64,
         /// The order of the accesses.
@@ -118,6 +120,8 @@ row! {
         seed: u64,
         /// The number of the job in the run.
         job: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
         /// The working-set size in bytes.
         wss_bytes: u64,
         /// The order of the accesses.
@@ -168,6 +172,8 @@ row! {
         seed: u64,
         /// The number of the job in the run.
         job: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
         /// The background load.
         load: Text,
         /// The CPU it ran on.

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a user may change of a preset: given values replace the preset's, for every experiment.
+
+use super::plan::Length;
+use super::synthetic::Synthetic;
+use super::{AccessTime, PolluterSweep, PreemptionLength};
+use crate::units::{Bytes, CpuList};
+use crate::workload::{Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
+
+/// Values in place of a preset's; what is empty or `None` stays as the preset has it.
+#[derive(Debug, Clone, Default)]
+pub struct Overrides {
+    /// The sizes of the working sets.
+    pub wss: Vec<Bytes>,
+    /// Their write ratios.
+    pub write_ratios: Vec<f64>,
+    /// Their pattern.
+    pub pattern: Option<Pattern>,
+    /// Their pages.
+    pub page: Option<Page>,
+    /// The number of chains.
+    pub chains: Option<u8>,
+    /// The NUMA node of their memory.
+    pub node: Option<u32>,
+    /// Whether every job gets fresh page frames.
+    pub fresh_frames: bool,
+    /// The user's own job.
+    pub workload: Option<String>,
+    /// The events.
+    pub events: Vec<Event>,
+    /// How preemption lengths are drawn.
+    pub length: Option<Length>,
+    /// What preemptors walk.
+    pub preemptor: Option<Polluter>,
+    /// How jobs get to another CPU.
+    pub mover: Option<Mover>,
+    /// The background load.
+    pub load: Option<Load>,
+    /// The only CPUs to use.
+    pub cpus: CpuList,
+    /// The number of samples of each cell.
+    pub samples: Option<u32>,
+}
+
+impl Overrides {
+    /// The working sets with the given values in place of their own, each once.
+    fn sets(&self, sets: &mut Vec<WorkingSet>) {
+        let sizes = if self.wss.is_empty() { sizes_of(sets) } else { self.wss.clone() };
+        let Some(like) = sets.first().cloned() else { return };
+        if !self.wss.is_empty() || !self.write_ratios.is_empty() {
+            let ratios = if self.write_ratios.is_empty() {
+                ratios_of(sets)
+            } else {
+                self.write_ratios.clone()
+            };
+            let of_size = |wss| ratios.iter().map(move |&write_ratio| (wss, write_ratio));
+            let pairs = sizes.into_iter().flat_map(of_size);
+            *sets = pairs
+                .map(|(wss, write_ratio)| WorkingSet { wss, write_ratio, ..like.clone() })
+                .collect();
+        }
+        for set in sets.iter_mut() {
+            set.pattern = self.pattern.unwrap_or(set.pattern);
+            set.page = self.page.unwrap_or(set.page);
+            set.chains = self.chains.unwrap_or(set.chains);
+            set.node = self.node.or(set.node);
+            set.fresh_frames |= self.fresh_frames;
+            set.workload = self.workload.clone().or(set.workload.take());
+        }
+        let mut seen: Vec<WorkingSet> = Vec::new();
+        sets.retain(|set| {
+            !seen.contains(set) && {
+                seen.push(set.clone());
+                true
+            }
+        });
+    }
+
+    /// Changes a synthetic experiment.
+    pub fn synthetic(&self, experiment: &mut Synthetic) {
+        experiment.mover = self.mover.unwrap_or(experiment.mover);
+        if let Some(preemptor) = &self.preemptor {
+            experiment.preemptor = preemptor.clone();
+        }
+        if !self.cpus.is_empty() {
+            experiment.cpus = self.cpus.clone();
+        }
+        for group in &mut experiment.groups {
+            self.sets(&mut group.sets);
+            if !self.events.is_empty() {
+                group.events.clone_from(&self.events);
+            }
+            group.length = self.length.unwrap_or(group.length);
+            group.samples = self.samples.unwrap_or(group.samples);
+        }
+        // Groups that differed only in what is now the same would sample the same cells twice.
+        let mut seen = Vec::new();
+        experiment.groups.retain(|group| {
+            let key = (
+                group.load.clone(),
+                group.sets.clone(),
+                group.events.clone(),
+                group.length,
+                group.absence,
+            );
+            let new = !seen.contains(&key);
+            seen.push(key);
+            new
+        });
+    }
+
+    /// Changes an access-time experiment.
+    pub fn access_time(&self, experiment: &mut AccessTime) {
+        self.sets(&mut experiment.sets);
+        experiment.cpu = self.cpus.first().or(experiment.cpu);
+        if let Some(samples) = self.samples {
+            experiment.states.iter_mut().for_each(|(_, walks)| *walks = samples);
+        }
+    }
+
+    /// Changes a preemption-length experiment.
+    pub fn preemption_length(&self, experiment: &mut PreemptionLength) {
+        experiment.cpu = self.cpus.first().or(experiment.cpu);
+        experiment.samples = self.samples.unwrap_or(experiment.samples);
+        if let Some(Length::Fixed(length)) = self.length {
+            experiment.lengths = vec![length];
+        }
+        if let Some(load) = &self.load {
+            experiment.loads = vec![load.clone()];
+        }
+    }
+
+    /// Changes a polluter sweep.
+    pub fn polluter_sweep(&self, experiment: &mut PolluterSweep) {
+        self.sets(&mut experiment.sets);
+        experiment.samples = self.samples.unwrap_or(experiment.samples);
+        if !self.cpus.is_empty() {
+            experiment.cpus = self.cpus.clone();
+        }
+        if let Some(Length::Fixed(length)) = self.length {
+            experiment.lengths = vec![length];
+        }
+        if let Some(preemptor) = &self.preemptor {
+            experiment.polluter = preemptor.clone();
+        }
+        if let Some(load) = &self.load {
+            experiment.loads = vec![load.clone()];
+        }
+    }
+}
+
+fn sizes_of(sets: &[WorkingSet]) -> Vec<Bytes> {
+    let mut sizes: Vec<Bytes> = sets.iter().map(|set| set.wss).collect();
+    sizes.dedup();
+    sizes
+}
+
+fn ratios_of(sets: &[WorkingSet]) -> Vec<f64> {
+    let mut ratios: Vec<f64> = Vec::new();
+    for set in sets {
+        if !ratios.contains(&set.write_ratio) {
+            ratios.push(set.write_ratio);
+        }
+    }
+    ratios
+}
