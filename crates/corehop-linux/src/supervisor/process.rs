@@ -104,12 +104,16 @@ impl ProcessId {
     /// A descriptor that turns readable when the process dies (pidfd_open(2)); none before Linux
     /// 5.3, or when it is dead already.
     pub(super) fn death_notice(self) -> Option<OwnedFd> {
-        // SAFETY: pidfd_open takes two integers and touches no memory of ours.
-        let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, self.pid, 0) } as RawFd;
-        // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
-        let fd = (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })?;
-        self.is_alive().then_some(fd)
+        let notice = pidfd(self.pid)?;
+        self.is_alive().then_some(notice)
     }
+}
+
+fn pidfd(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers and touches no memory of ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
+    // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Turns `-1` into the error that the call has left behind.

@@ -34,7 +34,7 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     if let Some(death) = &death {
         wait_readable([Some(death)], None)?;
     }
-    while !owner.wait_gone(Duration::from_secs(60)) {}
+    while !owner.wait_gone(Duration::from_mins(1)) {}
     journal.lock()?;
     journal.reload()?;
     journal.undo_all();
