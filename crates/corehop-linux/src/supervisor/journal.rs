@@ -5,8 +5,10 @@
 //! `live` or `done`. A line is marked done by writing four bytes over four others, which works on a
 //! full disk too. The owner holds a lock on the file (flock(2)) for as long as it lives.
 
+use std::ffi::CString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -34,7 +36,7 @@ struct Line<U> {
     undo: U,
 }
 
-/// Both names are four bytes long, and stand at [`STATE_AT`] of their line.
+/// Both names are four bytes long, and follow [`STATE`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -42,7 +44,8 @@ enum State {
     Done,
 }
 
-const STATE_AT: u64 = br#"{"state":""#.len() as u64;
+/// How a line begins.
+const STATE: &str = r#"{"state":""#;
 
 /// A line as it was read: what it holds, or where that is not understood, its text.
 #[derive(Debug)]
@@ -113,7 +116,7 @@ impl Journal {
         if !of.is_file() || of.uid() != own_uid() {
             return Err(refused(format!("is not a file of yours (owner: user {})", of.uid())));
         }
-        let header = read_header(&whole_text(&file)?)?;
+        let header = read_header(&whole(&file)?)?;
         let mut journal =
             Self { path: path.into(), header, file, length: 0, entries: vec![], torn: false };
         journal.reload()?;
@@ -122,11 +125,11 @@ impl Journal {
 
     /// Reads again what the owner has written since.
     pub(super) fn reload(&mut self) -> io::Result<()> {
-        let text = whole_text(&self.file)?;
+        let bytes = whole(&self.file)?;
         self.entries.clear();
         self.length = 0;
-        for line in text.split_inclusive('\n') {
-            self.torn = !line.ends_with('\n');
+        for line in bytes.split_inclusive(|&byte| byte == b'\n') {
+            self.torn = !line.ends_with(b"\n");
             if self.torn {
                 break;
             }
@@ -176,7 +179,7 @@ impl Journal {
         if let Some(entry) = self.entries.get_mut(number) {
             entry.live = false;
             // A mark that cannot be made costs a second, idle, taking back.
-            let _unmarked = self.file.write_all_at(b"done", entry.offset + STATE_AT);
+            let _unmarked = self.file.write_all_at(b"done", entry.offset + STATE.len() as u64);
         }
     }
 
@@ -256,22 +259,21 @@ pub(super) const EXTENSION: &str = "journal";
 /// Journals are some kilobytes; something larger is not read into memory.
 const LARGEST: u64 = 16 << 20;
 
-fn whole_text(file: &File) -> io::Result<String> {
+fn whole(file: &File) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     if length > LARGEST {
         return Err(invalid(format!("is no journal of corehop ({length} bytes)")));
     }
     let mut bytes = vec![0; length as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    // Damage to one line must not hide the others.
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
-fn read_header(text: &str) -> io::Result<Header> {
-    let (line, _) = text
-        .split_once('\n')
-        .ok_or_else(|| invalid("ends within its first line: nothing was changed yet".into()))?;
-    let value: serde_json::Value = serde_json::from_str(line)
+fn read_header(bytes: &[u8]) -> io::Result<Header> {
+    let end = bytes.iter().position(|&byte| byte == b'\n');
+    let end =
+        end.ok_or_else(|| invalid("ends within its first line: nothing was changed yet".into()))?;
+    let value: serde_json::Value = serde_json::from_slice(&bytes[..end])
         .map_err(|_| invalid("is no journal of corehop: its first line is not JSON".into()))?;
     match value["corehop_journal"].as_u64() {
         Some(version) if version > u64::from(VERSION) => Err(invalid(format!(
@@ -283,15 +285,16 @@ fn read_header(text: &str) -> io::Result<Header> {
     }
 }
 
-fn parse(offset: u64, text: &str) -> Entry {
-    let text = text.trim_end();
-    match serde_json::from_str::<Line<serde_json::Value>>(text) {
-        Ok(Line { state, undo }) => Entry {
+/// Damage to one line must not hide the others, nor move them.
+fn parse(offset: u64, line: &[u8]) -> Entry {
+    let text = String::from_utf8_lossy(line).trim_end().to_owned();
+    match serde_json::from_str::<Line<serde_json::Value>>(&text) {
+        Ok(Line { state, undo }) if text.starts_with(STATE) => Entry {
             offset,
             live: state == State::Live,
             undo: serde_json::from_value(undo).map_err(|error| format!("{text}: {error}")),
         },
-        Err(_) => Entry { offset, live: true, undo: Err(text.to_owned()) },
+        _ => Entry { offset, live: true, undo: Err(text) },
     }
 }
 
@@ -344,12 +347,20 @@ pub(super) fn check_private(directory: &Path) -> io::Result<()> {
 /// `/run/corehop` (root), `$XDG_RUNTIME_DIR/corehop`, `/tmp/corehop-UID`.
 pub fn journal_directories() -> Vec<PathBuf> {
     let uid = own_uid();
-    let is_own = |path: &PathBuf| fs::metadata(path).is_ok_and(|of| of.is_dir() && of.uid() == uid);
     let root = (uid == 0).then(|| PathBuf::from("/run"));
-    // A session of another user's, entered by su, hands on a variable that is not ours to use.
-    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(is_own);
-    let named = root.into_iter().filter(is_own).chain(session).map(|path| path.join("corehop"));
+    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let bases = root.into_iter().chain(session).filter(|base| is_usable(base));
+    let named = bases.map(|base| base.join("corehop"));
     named.chain([PathBuf::from(format!("/tmp/corehop-{uid}"))]).collect()
+}
+
+/// A session of another user's, entered by su, hands on a variable that is not ours to use; and
+/// `/run` may be missing, or read-only.
+fn is_usable(base: &Path) -> bool {
+    let Ok(name) = CString::new(base.as_os_str().as_bytes()) else { return false };
+    // SAFETY: access reads a C string, which `name` is.
+    let writable = unsafe { libc::access(name.as_ptr(), libc::W_OK) } == 0;
+    writable && fs::metadata(base).is_ok_and(|of| of.is_dir() && of.uid() == own_uid())
 }
 
 #[cfg(test)]
@@ -406,7 +417,9 @@ mod tests {
         journal.append_line(r#"{"state":"live","undo":{"kind":"unmount","path":"/x"}}"#).unwrap();
         journal.append_line(r#"{"state":"done","undo":{"kind":"unmount","path":"/y"}}"#).unwrap();
         journal.append_line("garbage").unwrap();
-        journal.append(remove(&path)).unwrap();
+        // What is read in place of bytes that are no text has another length.
+        journal.file.write_all_at(&[0xff; 4], journal.length - 6).unwrap();
+        let last = journal.append(remove(&path)).unwrap();
         let mut read = Journal::open(&journal.path).unwrap();
         let outcomes: Vec<Outcome> = read.undo_all().into_iter().map(|(_, o)| o).collect();
         assert!(
@@ -418,6 +431,8 @@ mod tests {
             "{outcomes:?}"
         );
         assert!(!read.is_settled());
+        let marked = &fs::read(&journal.path).unwrap()[journal.entries[last].offset as usize..];
+        assert!(marked.starts_with(br#"{"state":"done","undo":"#));
     }
 
     #[test]

@@ -27,6 +27,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -46,8 +47,8 @@ pub use undo::{Outcome, Undo};
 pub enum SupervisorError {
     /// The directory of the journals cannot be used.
     #[error(
-        "{path} cannot hold the journal of changes: {source}; nothing was changed. Remove it if it \
-         is not yours to keep, or set XDG_RUNTIME_DIR to a directory of your own", path = path.display()
+        "{path} cannot hold the journal of changes: {source}; nothing was changed. Make it \
+         a directory of your own that only you can write to, or remove it", path = path.display()
     )]
     Directory {
         /// The directory.
@@ -58,7 +59,7 @@ pub enum SupervisorError {
     /// The journal cannot be written.
     #[error(
         "the journal of changes in {path} cannot be written: {source}; so the change ({change}) \
-         was not made. Free some space there, or set XDG_RUNTIME_DIR to a directory elsewhere",
+         was not made. Free some space there",
         path = path.display()
     )]
     Journal {
@@ -154,9 +155,15 @@ pub enum SupervisorError {
     },
 }
 
-/// Number of a recorded change, of one guard.
+/// A recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UndoId(usize);
+pub struct UndoId {
+    /// Which of the journals that this process has begun.
+    journal: usize,
+    number: usize,
+}
+
+static JOURNALS_BEGUN: AtomicUsize = AtomicUsize::new(0);
 
 /// Keeps the list of changes, and takes back what is listed when its last clone is dropped.
 ///
@@ -176,6 +183,7 @@ struct Shared {
 /// What there is from the first change on.
 #[derive(Debug)]
 struct Active {
+    serial: usize,
     journal: Journal,
     supervisor: Child,
     lifeline: UnixStream,
@@ -216,20 +224,21 @@ impl Guard {
     /// When the journal or the supervisor cannot be had. A supervisor that was killed is replaced.
     pub fn record(&self, undo: Undo) -> Result<UndoId, SupervisorError> {
         let change = undo.to_string();
-        self.shared.with_active(&change, |active| active.record(undo)).map(UndoId)
+        self.shared.with_active(&change, |active| active.record(undo))
     }
 
-    /// Takes one change back before the end of the run. Does nothing the second time.
+    /// Takes one change back before the end of the run. Does nothing the second time, and for a
+    /// change of another guard.
     ///
     /// # Errors
     /// When it cannot be taken back. It stays listed then.
     pub fn undo(&self, id: UndoId) -> Result<(), SupervisorError> {
         match self.shared.lock().as_mut() {
-            Some(active) => {
-                let outcome = active.journal.undo(id.0);
+            Some(active) if active.serial == id.journal => {
+                let outcome = active.journal.undo(id.number);
                 active.report(outcome.into_iter().collect())
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -258,8 +267,9 @@ impl Guard {
     /// After a write that failed: what is as it was needs no restoring, which would fail as well.
     fn settle_failed(&self, id: UndoId, path: &Path, shown: &str) {
         if fs::read_to_string(path).is_ok_and(|now| now == shown) {
-            if let Some(active) = self.shared.lock().as_mut() {
-                active.journal.mark_done(id.0);
+            let mut slot = self.shared.lock();
+            if let Some(active) = slot.as_mut().filter(|active| active.serial == id.journal) {
+                active.journal.mark_done(id.number);
             }
         } else {
             // Where this fails it stays listed, and is reported at the end.
@@ -334,7 +344,12 @@ impl Active {
             _ => SupervisorError::Directory { path: directory.into(), source },
         })?;
         match start_supervisor(&journal) {
-            Ok((supervisor, lifeline)) => Ok(Self { journal, supervisor, lifeline }),
+            Ok((supervisor, lifeline)) => Ok(Self {
+                serial: JOURNALS_BEGUN.fetch_add(1, Ordering::Relaxed),
+                journal,
+                supervisor,
+                lifeline,
+            }),
             Err(error) => {
                 // It lists nothing; a file left over would be reported as such, and do no harm.
                 let _left_over = journal.remove();
@@ -343,18 +358,18 @@ impl Active {
         }
     }
 
-    fn record(&mut self, undo: Undo) -> Result<usize, SupervisorError> {
+    fn record(&mut self, undo: Undo) -> Result<UndoId, SupervisorError> {
         if !matches!(self.supervisor.try_wait(), Ok(None)) {
             interrupt::clear_lifeline(self.lifeline.as_raw_fd());
             (self.supervisor, self.lifeline) = start_supervisor(&self.journal)?;
         }
         let change = undo.to_string();
-        let path = self.journal.path.clone();
-        self.journal.append(undo).map_err(|source| SupervisorError::Journal {
-            path,
-            change,
-            source,
-        })
+        match self.journal.append(undo) {
+            Ok(number) => Ok(UndoId { journal: self.serial, number }),
+            Err(source) => {
+                Err(SupervisorError::Journal { path: self.journal.path.clone(), change, source })
+            }
+        }
     }
 
     fn end(mut self) -> Result<(), SupervisorError> {
@@ -449,7 +464,7 @@ mod tests {
     fn a_guard_that_guards_nothing_writes_nothing_and_starts_nobody() {
         let here = tempfile::tempdir().unwrap();
         let guard = Guard::in_directory(&here.path().join("run"));
-        guard.undo(UndoId(0)).unwrap();
+        guard.undo(UndoId { journal: 0, number: 0 }).unwrap();
         guard.take_all_back().unwrap();
         assert_eq!(guard.supervisor_pid(), None);
         assert!(!here.path().join("run").exists());

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Changes to the system that are taken back whatever happens to the process that made them.
-//!
-//! Run it with the directory for its journal, give it orders on its standard input, and end it in
-//! any way you like:
-//!
-//! ```text
-//! $ cargo run --example guarded /tmp/journal
-//! set /proc/sys/kernel/printk_ratelimit 6
-//! load 1 while :; do sort /etc/services; done
-//! supervisor
-//! 4711
-//! ```
-#![allow(clippy::print_stdout, reason = "it talks to who runs it")]
+//! The run that the tests end: makes changes as it is told on its standard input, one order a
+//! line, and answers each with a line.
 
 use std::error::Error;
 use std::io::BufRead;
@@ -21,16 +10,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use corehop_linux::supervisor::{
-    Guard, LoadChild, ProcessId, Undo, interrupt, main_if_asked, spawn_load,
-};
+use corehop_linux::supervisor::{Guard, LoadChild, ProcessId, Undo, interrupt, spawn_load};
 
-fn main() -> ExitCode {
-    // First of all: this process may be a supervisor, or the keeper of a load.
-    if let Some(code) = main_if_asked() {
-        return code;
-    }
-    match run() {
+/// The argument that makes the test program such a run.
+pub(crate) const ROLE: &str = "guarded";
+
+pub(crate) fn main(directory: &str) -> ExitCode {
+    match run(Path::new(directory)) {
         Ok(()) if interrupt::requested() => ExitCode::from(interrupt::INTERRUPTED as u8),
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -40,10 +26,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<(), Box<dyn Error>> {
+fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     interrupt::install()?;
-    let directory = std::env::args_os().nth(1).ok_or("which directory is the journal to be in?")?;
-    let guard = Guard::in_directory(Path::new(&directory));
+    let guard = Guard::in_directory(directory);
     let mut loads = Vec::new();
     let orders = lines_of_stdin();
     while !interrupt::requested() {
@@ -81,6 +66,7 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
         "pin" => pin(guard, first.parse()?, second)?,
         "load" => loads.push(spawn_load(second, first.parse()?, guard)?),
         "unload" => drop(loads.pop()),
+        "back" => guard.take_all_back()?,
         "check" => load()?.check()?,
         "leader" => return Ok(load()?.leader().pid.to_string()),
         "restarts" => return Ok(load()?.restarts().to_string()),
