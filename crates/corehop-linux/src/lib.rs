@@ -6,5 +6,6 @@ pub mod discover;
 pub mod live;
 pub mod memory;
 pub mod rseq;
+pub mod supervisor;
 pub mod thread;
 pub mod walk;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ctrl-C and its kin: the first asks a run to end, the second ends it.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+
+use super::process::{ENDING, checked, signal_set};
+use super::watch::UNDO_NOW;
+
+static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The socket of the supervisor that watches over this process; -1 for none.
+static LIFELINE: AtomicI32 = AtomicI32::new(-1);
+
+/// The exit code of an interrupted run.
+pub const INTERRUPTED: i32 = 130;
+/// How long the second interrupt waits for the supervisor, in milliseconds.
+const PATIENCE_MS: libc::c_int = 5_000;
+
+/// Lets SIGINT, SIGTERM and SIGHUP ask the run to end: see [`requested`]. A SIGINT after one of
+/// them ends the process with exit code 130, as soon as the supervisor has taken its changes back.
+///
+/// System calls that wait return `EINTR` then. SIGHUP stays ignored where it is (nohup(1)).
+///
+/// # Errors
+/// None that a correct kernel gives.
+pub fn install() -> io::Result<()> {
+    for signal in ENDING {
+        // SAFETY: an all-zero sigaction is valid: no flags, an empty mask, SIG_DFL.
+        let mut old: libc::sigaction = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
+        new.sa_sigaction = on_signal as *const () as libc::sighandler_t;
+        // SAFETY: `old` is a live local; no new action is given.
+        checked(unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut old) })?;
+        if signal == libc::SIGHUP && old.sa_sigaction == libc::SIG_IGN {
+            continue;
+        }
+        // SAFETY: `on_signal` makes only calls that signal-safety(7) allows.
+        checked(unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) })?;
+    }
+    Ok(())
+}
+
+/// Whether the run has been asked to end.
+pub fn requested() -> bool {
+    REQUESTED.load(Ordering::Relaxed)
+}
+
+/// Keeps the signals away from the calling thread, for one that measures: another thread takes
+/// them.
+pub fn keep_off_this_thread() {
+    let set = signal_set(&ENDING);
+    // SAFETY: the kernel reads `set`; no old mask is asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Names the supervisor's socket, for the second interrupt. Of several guards the last counts; the
+/// changes of the others are taken back when the process is gone.
+pub(super) fn set_lifeline(fd: i32) {
+    LIFELINE.store(fd, Ordering::SeqCst);
+}
+
+/// Forgets the socket `fd`, before it is closed.
+pub(super) fn clear_lifeline(fd: i32) {
+    // It may be that of another guard by now, which stays.
+    let _other = LIFELINE.compare_exchange(fd, -1, Ordering::SeqCst, Ordering::SeqCst);
+}
+
+extern "C" fn on_signal(signal: libc::c_int) {
+    if REQUESTED.swap(true, Ordering::SeqCst) && signal == libc::SIGINT {
+        undo_by_supervisor(LIFELINE.load(Ordering::SeqCst));
+        // SAFETY: _exit ends the process without running anything of it.
+        unsafe { libc::_exit(INTERRUPTED) };
+    }
+}
+
+fn undo_by_supervisor(fd: libc::c_int) {
+    let word = UNDO_NOW;
+    let mut answer = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    // SAFETY: send reads one byte of a live local, poll writes to one; both are allowed in a
+    // handler, and a closed or absent descriptor makes them return at once.
+    unsafe {
+        if libc::send(fd, (&raw const word).cast(), 1, libc::MSG_NOSIGNAL) == 1 {
+            libc::poll(&raw mut answer, 1, PATIENCE_MS);
+        }
+    }
+}

@@ -1,0 +1,482 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Nothing left behind: every change to the system is taken back, whatever ends the run.
+//!
+//! A [`Guard`] writes down how to take a change back before the change is made. It takes back what
+//! is listed when it is dropped. When the process dies before that, by a signal, a crash or SIGKILL,
+//! the supervisor does: a second, tiny process that was started before the first change. When both
+//! die, the list is still on disk, and [`restore`] works through it.
+//!
+//! The supervisor and the keepers of background loads are this same program, started anew with a
+//! hidden first argument: `main` asks [`main_if_asked`] before anything else.
+//!
+//! Out of reach: a host that loses power (settings of its kernel are gone then, a journal of an
+//! earlier boot takes back ordinary files alone), and changes that were not announced here.
+
+mod process;
+mod undo;
+mod journal;
+mod watch;
+pub mod interrupt;
+mod load;
+mod restore;
+
+use std::env;
+use std::fs;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use corehop_core::units::CpuList;
+
+use journal::Journal;
+
+pub use journal::journal_directories;
+pub use load::{LoadChild, LoadCommand, spawn_load};
+pub use process::ProcessId;
+pub use restore::{Restored, Verdict, restore};
+pub use undo::{Outcome, Undo};
+
+/// Why a change was refused, or could not be taken back.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SupervisorError {
+    /// The directory of the journals cannot be used.
+    #[error(
+        "{path} cannot hold the journal of changes: {source}; nothing was changed. Make it \
+         a directory of your own that only you can write to, or remove it", path = path.display()
+    )]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: io::Error,
+    },
+    /// The journal cannot be written.
+    #[error(
+        "the journal of changes in {path} cannot be written: {source}; so the change ({change}) \
+         was not made. Free some space there",
+        path = path.display()
+    )]
+    Journal {
+        /// The directory or the journal.
+        path: PathBuf,
+        /// What was going to be changed, as what would take it back.
+        change: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// The supervisor cannot be started.
+    #[error(
+        "the supervisor, which takes changes back if this process dies, cannot be started: \
+         {source}; nothing was changed. It needs one more process (ulimit -u) and /proc"
+    )]
+    Start {
+        /// The error.
+        source: io::Error,
+    },
+    /// The program is not prepared to be a supervisor.
+    #[error("this program does not call corehop_linux::supervisor::main_if_asked first in main")]
+    NotPrepared,
+    /// Processes cannot be told apart.
+    #[error("/proc cannot be read: {source}; mount it: mount -t proc proc /proc")]
+    Proc {
+        /// The error.
+        source: io::Error,
+    },
+    /// A setting cannot be read or written.
+    #[error("the setting {path} cannot be {verb}: {source}", path = path.display())]
+    Setting {
+        /// Its file.
+        path: PathBuf,
+        /// `read`, or `changed to …`.
+        verb: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// Some changes could not be taken back.
+    #[error(
+        "not taken back: {left}; still listed in {journal}: after removing the cause, run \
+         `corehop doctor --restore`", journal = journal.display()
+    )]
+    Left {
+        /// What, and why.
+        left: String,
+        /// Where it is listed.
+        journal: PathBuf,
+    },
+    /// A load cannot be started.
+    #[error("the load `{command}` cannot be started: {source}")]
+    LoadStart {
+        /// The shell command.
+        command: String,
+        /// The error.
+        source: io::Error,
+    },
+    /// A load is to run where nothing may.
+    #[error(
+        "the load `{command}` cannot run on CPUs {asked}: the kernel gives it CPUs {got} (offline, \
+         or outside the cpuset of this process?); name others"
+    )]
+    LoadCpus {
+        /// The shell command.
+        command: String,
+        /// The CPUs asked for.
+        asked: CpuList,
+        /// What the kernel made of them.
+        got: CpuList,
+    },
+    /// A load that does not run on.
+    #[error(
+        "the load `{command}` ended at once {times} times in a row (last: {status}), so it loads \
+         nothing; run it by hand to see why{log}, or name a command that goes on"
+    )]
+    LoadGivenUp {
+        /// The shell command.
+        command: String,
+        /// How often.
+        times: u32,
+        /// How it ended the last time.
+        status: std::process::ExitStatus,
+        /// Where its output is.
+        log: String,
+    },
+    /// A load that something else has ended.
+    #[error("the load `{command}` is gone: process {pid} that keeps it was killed from outside")]
+    LoadKilled {
+        /// The shell command.
+        command: String,
+        /// The keeper.
+        pid: i32,
+    },
+}
+
+/// A recorded change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UndoId {
+    /// Which of the journals that this process has begun.
+    journal: usize,
+    number: usize,
+}
+
+static JOURNALS_BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+/// Keeps the list of changes, and takes back what is listed when its last clone is dropped.
+///
+/// Shared between threads by reference or by clone. Nothing is started or written before the first
+/// change is recorded.
+#[derive(Debug, Clone)]
+pub struct Guard {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    directory: PathBuf,
+    active: Mutex<Option<Active>>,
+}
+
+/// What there is from the first change on.
+#[derive(Debug)]
+struct Active {
+    serial: usize,
+    journal: Journal,
+    supervisor: Child,
+    lifeline: UnixStream,
+}
+
+impl Default for Guard {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Guard {
+    /// A guard with its journal in the user's own place: see [`journal_directories`].
+    pub fn new() -> Self {
+        Self::in_directory(&journal_directories()[0])
+    }
+
+    /// A guard with its journal in `directory`, which is made where its parent exists.
+    pub fn in_directory(directory: &Path) -> Self {
+        let shared = Shared { directory: directory.into(), active: Mutex::new(None) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// A guard that has its journal and its supervisor already, for who wants to know beforehand
+    /// that changes will be possible.
+    ///
+    /// # Errors
+    /// As [`Guard::record`].
+    pub fn start() -> Result<Self, SupervisorError> {
+        let guard = Self::new();
+        guard.shared.with_active("none yet", |_| Ok(()))?;
+        Ok(guard)
+    }
+
+    /// Writes down how to take a change back. Call it before the change; if it fails, do not make it.
+    ///
+    /// # Errors
+    /// When the journal or the supervisor cannot be had. A supervisor that was killed is replaced.
+    pub fn record(&self, undo: Undo) -> Result<UndoId, SupervisorError> {
+        let change = undo.to_string();
+        self.shared.with_active(&change, |active| active.record(undo))
+    }
+
+    /// Takes one change back before the end of the run. Does nothing the second time, and for a
+    /// change of another guard.
+    ///
+    /// # Errors
+    /// When it cannot be taken back. It stays listed then.
+    pub fn undo(&self, id: UndoId) -> Result<(), SupervisorError> {
+        match self.shared.lock().as_mut() {
+            Some(active) if active.serial == id.journal => {
+                let outcome = active.journal.undo(id.number);
+                active.report(outcome.into_iter().collect())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes the setting in the file `path` to `value`, until [`Guard::undo`] or the end.
+    ///
+    /// Of a setting that shows its choices (`always [madvise] never`) the one in brackets is what
+    /// will be restored.
+    ///
+    /// # Errors
+    /// As [`Guard::record`], and when the file cannot be read or written; nothing is changed then.
+    pub fn set(&self, path: &Path, value: &str) -> Result<UndoId, SupervisorError> {
+        let failed = |verb: String| {
+            move |source| SupervisorError::Setting { path: path.to_owned(), verb, source }
+        };
+        let path = path.canonicalize().map_err(failed("read".into()))?;
+        let shown = fs::read_to_string(&path).map_err(failed("read".into()))?;
+        let content = chosen(&shown).to_owned();
+        let id = self.record(Undo::WriteFile { path: path.clone(), content })?;
+        if let Err(source) = undo::write_existing(&path, value) {
+            self.settle_failed(id, &path, &shown);
+            return Err(failed(format!("changed to `{value}`"))(source));
+        }
+        Ok(id)
+    }
+
+    /// After a write that failed: what is as it was needs no restoring, which would fail as well.
+    fn settle_failed(&self, id: UndoId, path: &Path, shown: &str) {
+        if fs::read_to_string(path).is_ok_and(|now| now == shown) {
+            let mut slot = self.shared.lock();
+            if let Some(active) = slot.as_mut().filter(|active| active.serial == id.journal) {
+                active.journal.mark_done(id.number);
+            }
+        } else {
+            // Where this fails it stays listed, and is reported at the end.
+            let _reported_later = self.undo(id);
+        }
+    }
+
+    /// Takes everything back, last change first, and ends the supervisor: what dropping the guard
+    /// does, with a report. The guard can be used again.
+    ///
+    /// # Errors
+    /// When something could not be taken back. It stays listed for [`restore`].
+    pub fn take_all_back(&self) -> Result<(), SupervisorError> {
+        self.shared.end()
+    }
+
+    /// The supervisor's process number, where one was needed so far.
+    pub fn supervisor_pid(&self) -> Option<u32> {
+        self.shared.lock().as_ref().map(|active| active.supervisor.id())
+    }
+}
+
+/// What to write to get back to the setting that reads as `shown`.
+fn chosen(shown: &str) -> &str {
+    let in_brackets = |word: &&str| word.starts_with('[') && word.ends_with(']') && word.len() > 2;
+    let mut words = shown.split_whitespace().filter(in_brackets);
+    match (words.next(), words.next()) {
+        (Some(word), None) => &word[1..word.len() - 1],
+        _ => shown,
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<Active>> {
+        // A panic elsewhere leaves the list as it was: each of its lines is written in one go.
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs `work` with journal and supervisor, which are made for the first `change`.
+    fn with_active<T>(
+        &self,
+        change: &str,
+        work: impl FnOnce(&mut Active) -> Result<T, SupervisorError>,
+    ) -> Result<T, SupervisorError> {
+        let mut slot = self.lock();
+        let active = match slot.take() {
+            Some(active) => active,
+            None => Active::begin(&self.directory, change)?,
+        };
+        work(slot.insert(active))
+    }
+
+    fn end(&self) -> Result<(), SupervisorError> {
+        self.lock().take().map_or(Ok(()), Active::end)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // What could not be taken back stays in the journal, where `restore` reports it.
+        let _reported_later = self.end();
+    }
+}
+
+impl Active {
+    fn begin(directory: &Path, change: &str) -> Result<Self, SupervisorError> {
+        ProcessId::own().map_err(|source| SupervisorError::Proc { source })?;
+        let journal = Journal::create(directory).map_err(|source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                SupervisorError::Journal { path: directory.into(), change: change.into(), source }
+            }
+            _ => SupervisorError::Directory { path: directory.into(), source },
+        })?;
+        match start_supervisor(&journal) {
+            Ok((supervisor, lifeline)) => Ok(Self {
+                serial: JOURNALS_BEGUN.fetch_add(1, Ordering::Relaxed),
+                journal,
+                supervisor,
+                lifeline,
+            }),
+            Err(error) => {
+                // It lists nothing; a file left over would be reported as such, and do no harm.
+                let _left_over = journal.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn record(&mut self, undo: Undo) -> Result<UndoId, SupervisorError> {
+        if !matches!(self.supervisor.try_wait(), Ok(None)) {
+            interrupt::clear_lifeline(self.lifeline.as_raw_fd());
+            (self.supervisor, self.lifeline) = start_supervisor(&self.journal)?;
+        }
+        let change = undo.to_string();
+        match self.journal.append(undo) {
+            Ok(number) => Ok(UndoId { journal: self.serial, number }),
+            Err(source) => {
+                Err(SupervisorError::Journal { path: self.journal.path.clone(), change, source })
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<(), SupervisorError> {
+        let outcomes = self.journal.undo_all();
+        let result = self.report(outcomes);
+        if self.journal.is_settled() {
+            // A journal without a live line does no harm.
+            let _left_over = self.journal.remove();
+        }
+        self.dismiss_supervisor();
+        result
+    }
+
+    fn report(&self, outcomes: Vec<(String, Outcome)>) -> Result<(), SupervisorError> {
+        let left: Vec<String> = outcomes
+            .into_iter()
+            .filter(|(_, outcome)| !outcome.is_settled())
+            .map(|(what, outcome)| format!("{what}: {outcome}"))
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        Err(SupervisorError::Left { left: left.join("; "), journal: self.journal.path.clone() })
+    }
+
+    /// A supervisor that was stopped from outside does not hear; it is our child, so its number
+    /// cannot have gone to another.
+    fn dismiss_supervisor(&mut self) {
+        interrupt::clear_lifeline(self.lifeline.as_raw_fd());
+        let _dead_already = self.lifeline.write_all(&[watch::DONE]);
+        let begun = Instant::now();
+        while matches!(self.supervisor.try_wait(), Ok(None)) {
+            if begun.elapsed() > Duration::from_secs(1) {
+                let _ends_it = self.supervisor.kill();
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+fn start_supervisor(journal: &Journal) -> Result<(Child, UnixStream), SupervisorError> {
+    let arguments = [journal.path.as_os_str()];
+    let (child, lifeline) =
+        process::start_helper(watch::ROLE, &arguments, Stdio::null(), Stdio::null()).map_err(
+            |source| match source.kind() {
+                io::ErrorKind::NotConnected => SupervisorError::NotPrepared,
+                _ => SupervisorError::Start { source },
+            },
+        )?;
+    interrupt::set_lifeline(lifeline.as_raw_fd());
+    Ok((child, lifeline))
+}
+
+/// Does the work of a helper process where this process was started as one, and returns its exit
+/// code; to be called first in `main`:
+///
+/// ```no_run
+/// # use std::process::ExitCode;
+/// fn main() -> ExitCode {
+///     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+///         return code;
+///     }
+///     // …
+/// #   ExitCode::SUCCESS
+/// }
+/// ```
+pub fn main_if_asked() -> Option<ExitCode> {
+    let mut arguments = env::args_os().skip(1);
+    let role = arguments.next()?;
+    let rest: Vec<_> = arguments.collect();
+    let done = match (role.to_str()?, &rest[..]) {
+        (watch::ROLE, [journal]) => watch::supervise(journal),
+        (load::ROLE, [cpus, command]) => load::keep(cpus, command),
+        _ => return None,
+    };
+    Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_setting_that_shows_its_choices_the_chosen_one_is_restored() {
+        assert_eq!(chosen("always [madvise] never\n"), "madvise");
+        assert_eq!(chosen("950000\n"), "950000\n");
+        assert_eq!(chosen("[a] [b]\n"), "[a] [b]\n");
+        assert_eq!(chosen("[]"), "[]");
+    }
+
+    #[test]
+    fn a_guard_that_guards_nothing_writes_nothing_and_starts_nobody() {
+        let here = tempfile::tempdir().unwrap();
+        let guard = Guard::in_directory(&here.path().join("run"));
+        guard.undo(UndoId { journal: 0, number: 0 }).unwrap();
+        guard.take_all_back().unwrap();
+        assert_eq!(guard.supervisor_pid(), None);
+        assert!(!here.path().join("run").exists());
+    }
+
+    #[test]
+    fn a_program_that_cannot_be_a_supervisor_is_told_so_and_leaves_no_journal() {
+        // This very test program does not call `main_if_asked`.
+        let here = tempfile::tempdir().unwrap();
+        let guard = Guard::in_directory(&here.path().join("run"));
+        let error = guard.record(Undo::RemoveFile { path: "/none".into() }).unwrap_err();
+        assert!(matches!(error, SupervisorError::NotPrepared), "{error}");
+        assert_eq!(fs::read_dir(here.path().join("run")).unwrap().count(), 0);
+    }
+}

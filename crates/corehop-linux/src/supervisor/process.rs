@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes as `/proc` shows them, and the calls that prepare a helper process of ours.
+
+use std::ffi::{OsStr, c_ulong};
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use corehop_core::units::{Cpu, CpuList};
+use serde::{Deserialize, Serialize};
+
+/// A process or thread that cannot be mistaken for another: a number is given out again after its
+/// holder has died, a number together with its start time is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessId {
+    /// The process or thread number.
+    pub pid: i32,
+    /// When it was started, in clock ticks since the host was (field 22 of `/proc/PID/stat`).
+    pub start_time: u64,
+}
+
+/// What is used here of `/proc/PID/stat` (proc_pid_stat(5)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) id: ProcessId,
+    pub(super) pgrp: i32,
+    /// Dead, and at most waiting for its parent to take notice.
+    pub(super) dead: bool,
+    /// User and system time of the process and of the children it has waited for, in clock ticks.
+    pub(super) ticks: u64,
+}
+
+impl Stat {
+    /// The record of `pid`.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such process, or `/proc` is not mounted.
+    pub(super) fn of(pid: i32) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/stat"))?;
+        Self::parse(pid, &text).ok_or_else(|| io::Error::other(format!("/proc/{pid}/stat: {text}")))
+    }
+
+    /// The fields follow the last parenthesis: a program's name may hold blanks and parentheses.
+    fn parse(pid: i32, text: &str) -> Option<Self> {
+        let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            id: ProcessId { pid, start_time: number(19)? },
+            pgrp: fields.get(2)?.parse().ok()?,
+            dead: matches!(*fields.first()?, "Z" | "X"),
+            ticks: (11..15).map(number).sum::<Option<u64>>()?,
+        })
+    }
+
+    /// Every process there is.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let names = fs::read_dir("/proc").into_iter().flatten().flatten();
+        names
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+            .filter_map(|pid| Self::of(pid).ok())
+    }
+}
+
+impl ProcessId {
+    /// The process or thread that has this number now.
+    ///
+    /// # Errors
+    /// `NotFound` where none has, or `/proc` is not mounted.
+    pub fn of(pid: i32) -> io::Result<Self> {
+        Ok(Stat::of(pid)?.id)
+    }
+
+    /// The calling process.
+    ///
+    /// # Errors
+    /// `NotFound` where `/proc` is not mounted.
+    pub fn own() -> io::Result<Self> {
+        Self::of(std::process::id() as i32)
+    }
+
+    /// Whether it still runs. A process that is dead but not yet waited for does not.
+    pub fn is_alive(self) -> bool {
+        Stat::of(self.pid).is_ok_and(|stat| stat.id == self && !stat.dead)
+    }
+
+    /// Waits until it runs no more, at most for `limit`; whether it is gone.
+    pub(super) fn wait_gone(self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        while self.is_alive() {
+            if Instant::now() > end {
+                return false;
+            }
+            sleep(Duration::from_millis(1));
+        }
+        true
+    }
+
+    /// A descriptor that turns readable when the process dies (pidfd_open(2)); none before Linux
+    /// 5.3, or when it is dead already.
+    pub(super) fn death_notice(self) -> Option<OwnedFd> {
+        let notice = pidfd(self.pid)?;
+        self.is_alive().then_some(notice)
+    }
+}
+
+fn pidfd(pid: i32) -> Option<OwnedFd> {
+    // SAFETY: pidfd_open takes two integers and touches no memory of ours.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
+    // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Turns `-1` into the error that the call has left behind.
+pub(super) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+const WORD: usize = c_ulong::BITS as usize;
+/// As many CPUs as [`CpuList`] can name.
+const MASK_WORDS: usize = 65_536 / WORD;
+
+/// Lets thread `tid` (0: the calling one) run on `cpus` alone (sched_setaffinity(2)).
+///
+/// # Errors
+/// `EINVAL` where none of them is online and allowed, `ESRCH` where the thread is gone. A list
+/// of which some are allowed is not an error: ask [`affinity`] what came of it.
+pub(super) fn set_affinity(tid: i32, cpus: &CpuList) -> io::Result<()> {
+    let mut mask = vec![0 as c_ulong; MASK_WORDS];
+    for Cpu(cpu) in cpus.iter() {
+        mask[cpu as usize / WORD] |= 1 << (cpu as usize % WORD);
+    }
+    set_mask(tid, &mask)
+}
+
+fn set_mask(tid: i32, mask: &[c_ulong]) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of_val(mask)` bytes from `mask`, which is as long.
+    checked(unsafe { libc::sched_setaffinity(tid, size_of_val(mask), mask.as_ptr().cast()) })?;
+    Ok(())
+}
+
+/// The CPUs that thread `tid` (0: the calling one) may run on (sched_getaffinity(2)).
+///
+/// # Errors
+/// `ESRCH` where the thread is gone.
+pub(super) fn affinity(tid: i32) -> io::Result<CpuList> {
+    let mut mask = vec![0 as c_ulong; MASK_WORDS];
+    // SAFETY: the kernel writes at most `MASK_WORDS` words to `mask`, which is as long.
+    checked(unsafe {
+        libc::sched_getaffinity(tid, MASK_WORDS * size_of::<c_ulong>(), mask.as_mut_ptr().cast())
+    })?;
+    let set = |cpu: &usize| mask[cpu / WORD] >> (cpu % WORD) & 1 == 1;
+    Ok(CpuList::new((0..MASK_WORDS * WORD).filter(set).map(|cpu| Cpu(cpu as u32))))
+}
+
+/// The signals that end a program from outside.
+pub(super) const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// A set of signals.
+pub(super) fn signal_set(signals: &[libc::c_int]) -> libc::sigset_t {
+    // SAFETY: all-zero bits are a valid value of this plain C structure.
+    let mut set = unsafe { std::mem::zeroed() };
+    // SAFETY: both calls write to `set` alone.
+    unsafe {
+        libc::sigemptyset(&raw mut set);
+        for &signal in signals {
+            libc::sigaddset(&raw mut set, signal);
+        }
+    }
+    set
+}
+
+/// Makes `blocked` the signals, and the only ones, that this thread does not receive.
+pub(super) fn block_only(blocked: &[libc::c_int]) {
+    let set = signal_set(blocked);
+    // SAFETY: the kernel reads `set`; no old mask is asked for.
+    unsafe { libc::sigprocmask(libc::SIG_SETMASK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Sets what `signals` do to `SIG_IGN` or `SIG_DFL`; fit for the time between fork and exec.
+pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) {
+    for &signal in signals {
+        // SAFETY: neither disposition runs code of ours.
+        unsafe { libc::signal(signal, disposition) };
+    }
+}
+
+/// Starts this program anew as a helper that does `role`, in a session of its own, under
+/// SCHED_OTHER, allowed on every CPU, deaf to the signals that end a program, and tied to the
+/// caller by its standard input, a socket of which the other end is returned.
+///
+/// Returns when the helper has said that it is ready.
+///
+/// # Errors
+/// When it cannot be started, or is not ready within ten seconds (`NotConnected` where the
+/// program does not know the role: it has not called [`super::main_if_asked`]).
+pub(super) fn start_helper(
+    role: &str,
+    arguments: &[&OsStr],
+    stdout: Stdio,
+    stderr: Stdio,
+) -> io::Result<(Child, UnixStream)> {
+    let (lifeline, theirs) = UnixStream::pair()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg0("corehop").arg(role).args(arguments);
+    command.stdin(OwnedFd::from(theirs)).stdout(stdout).stderr(stderr);
+    // SAFETY: `leave_the_parent` makes system calls only; it neither allocates nor locks.
+    unsafe { command.pre_exec(leave_the_parent) };
+    let mut child = command.spawn()?;
+    drop(command);
+    if let Err(error) = await_ready(&lifeline) {
+        // A helper that never got ready has changed nothing; it is our child, so its number is its own.
+        child.kill()?;
+        child.wait()?;
+        return Err(error);
+    }
+    Ok((child, lifeline))
+}
+
+fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
+    lifeline.set_read_timeout(Some(Duration::from_secs(10)))?;
+    let mut answer = [0];
+    match io::Read::read(&mut lifeline, &mut answer)? {
+        1 if answer == *READY => lifeline.set_read_timeout(None),
+        _ => Err(io::ErrorKind::NotConnected.into()),
+    }
+}
+
+/// What a helper says first.
+pub(super) const READY: &[u8; 1] = b"R";
+
+/// What a helper does between fork and exec: becomes independent of the terminal, of the signals
+/// sent to it, and of a real-time policy and a pinning that the calling thread may have.
+fn leave_the_parent() -> io::Result<()> {
+    // SAFETY: these calls take integers, or a pointer to a live local.
+    unsafe {
+        checked(libc::setsid())?;
+        if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
+            let ordinary: libc::sched_param = std::mem::zeroed();
+            checked(libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary))?;
+        }
+    }
+    dispose(&ENDING, libc::SIG_IGN);
+    // The kernel takes of it what the cpuset allows.
+    set_mask(0, &[c_ulong::MAX; 8_192 / WORD])
+}
+
+/// What a helper does first in its `main`: takes a name, lets go of every descriptor inherited
+/// beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
+/// lifeline and of a notice of its parent's death.
+pub(super) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
+    // SAFETY: PR_SET_NAME reads a C string, which `name` is.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    block_only(&[]);
+    for fd in open_descriptors()?.into_iter().filter(|&fd| fd > 2) {
+        // SAFETY: nothing in this process, which has only just begun, owns a descriptor above 2.
+        unsafe { libc::close(fd) };
+    }
+    Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+fn open_descriptors() -> io::Result<Vec<RawFd>> {
+    let names = fs::read_dir("/proc/self/fd")?;
+    Ok(names.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect())
+}
+
+/// Waits until one of `fds` can be read or has lost its other end; `None` is never ready.
+///
+/// # Errors
+/// Those of poll(2) but `EINTR`, after which it waits on.
+pub(super) fn wait_readable<const N: usize>(
+    fds: [Option<&dyn AsRawFd>; N],
+    limit: Option<Duration>,
+) -> io::Result<[bool; N]> {
+    let mut polled = fds.map(|fd| libc::pollfd {
+        fd: fd.map_or(-1, AsRawFd::as_raw_fd),
+        events: libc::POLLIN,
+        revents: 0,
+    });
+    let timeout = limit.map_or(-1, |limit| limit.as_millis() as libc::c_int);
+    loop {
+        // SAFETY: `polled` has `N` elements and outlives the call.
+        match checked(unsafe { libc::poll(polled.as_mut_ptr(), N as libc::nfds_t, timeout) }) {
+            Ok(_) => return Ok(polled.map(|fd| fd.revents != 0)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_blanks_and_parentheses_does_not_shift_the_fields() {
+        let text = "77 (a) b (c) d) Z 1 42 42 0 -1 4194304 9 8 7 6 10 20 300 4000 20 0 1 0 5555 0";
+        let id = ProcessId { pid: 77, start_time: 5555 };
+        assert_eq!(Stat::parse(77, text), Some(Stat { id, pgrp: 42, dead: true, ticks: 4330 }));
+        assert_eq!(Stat::parse(77, "77 (cat) S 1 42"), None);
+    }
+
+    #[test]
+    fn this_process_lives_and_one_with_its_number_but_another_start_does_not() {
+        let own = ProcessId::own().unwrap();
+        assert!(own.is_alive() && own.death_notice().is_some());
+        let other = ProcessId { start_time: own.start_time + 1, ..own };
+        assert!(!other.is_alive() && other.death_notice().is_none());
+    }
+
+    #[test]
+    fn an_affinity_that_is_set_is_the_one_that_is_read() {
+        std::thread::spawn(|| {
+            let one = CpuList::new(affinity(0).unwrap().first());
+            set_affinity(0, &one).unwrap();
+            assert_eq!(affinity(0).unwrap(), one);
+            assert!(set_affinity(0, &CpuList::new([Cpu(65_535)])).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What takes a change back. Each kind may be done twice, and on something that is gone already.
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use corehop_core::units::CpuList;
+use serde::{Deserialize, Serialize};
+
+use super::process::{ProcessId, Stat, set_affinity};
+
+/// How to take one change to the system back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Undo {
+    /// Write `content` to the existing file `path`: a setting.
+    WriteFile {
+        /// The file, absolute.
+        path: PathBuf,
+        /// What it held before.
+        content: String,
+    },
+    /// Remove the file `path`.
+    RemoveFile {
+        /// The file, absolute.
+        path: PathBuf,
+    },
+    /// Move every process in the cgroup `path`, and in those below it, to `back_to`; remove it.
+    RemoveCgroup {
+        /// The cgroup's folder, absolute; version 1 or 2.
+        path: PathBuf,
+        /// The folder of a cgroup of the same hierarchy.
+        back_to: PathBuf,
+    },
+    /// End a process group: SIGTERM, and SIGKILL half a second later.
+    KillProcessGroup {
+        /// Its leader. Where another process has this number, its group is left alone.
+        leader: ProcessId,
+    },
+    /// Let a thread run on `cpus` again.
+    SetAffinity {
+        /// The thread. Where another thread has this number, it is left alone.
+        thread: ProcessId,
+        /// Where it was allowed to run before.
+        cpus: CpuList,
+    },
+}
+
+/// What came of an [`Undo`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The change is taken back.
+    Undone,
+    /// There was nothing left to take back: the file, process or cgroup is gone.
+    AlreadyGone,
+    /// The change died with the boot of the host that it was made in.
+    OtherBoot,
+    /// It could not be taken back; the reason.
+    Failed(String),
+    /// The journal holds something that this version does not know; the line.
+    Unknown(String),
+}
+
+impl Outcome {
+    /// Whether nothing of the change is left.
+    pub fn is_settled(&self) -> bool {
+        !matches!(self, Self::Failed(_) | Self::Unknown(_))
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undone => f.write_str("taken back"),
+            Self::AlreadyGone => f.write_str("gone already"),
+            Self::OtherBoot => f.write_str("gone with an earlier boot of this host"),
+            Self::Failed(reason) => write!(f, "FAILED, {reason}"),
+            Self::Unknown(line) => write!(f, "NOT UNDERSTOOD, written by a later corehop? {line}"),
+        }
+    }
+}
+
+impl Undo {
+    /// Takes the change back.
+    pub(super) fn apply(&self) -> Outcome {
+        let result = match self {
+            Self::WriteFile { path, content } => write_existing(path, content),
+            Self::RemoveFile { path } => fs::remove_file(path),
+            Self::RemoveCgroup { path, back_to } => remove_cgroup(path, back_to),
+            Self::KillProcessGroup { leader } => end_group(*leader),
+            Self::SetAffinity { thread, .. } if !thread.is_alive() => {
+                Err(ErrorKind::NotFound.into())
+            }
+            Self::SetAffinity { thread, cpus } => set_affinity(thread.pid, cpus),
+        };
+        match result {
+            Ok(()) => Outcome::Undone,
+            Err(error) if is_gone(&error) => Outcome::AlreadyGone,
+            Err(error) => Outcome::Failed(error.to_string()),
+        }
+    }
+
+    /// Whether the change outlives the host's next boot: settings of the kernel and processes do
+    /// not, and writing an old setting over what the new boot has chosen would be a change.
+    pub(super) fn survives_reboot(&self) -> bool {
+        match self {
+            Self::WriteFile { path, .. } | Self::RemoveFile { path } => {
+                !["/proc", "/sys", "/dev", "/run"].iter().any(|root| path.starts_with(root))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Undo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WriteFile { path, content } => {
+                write!(f, "write `{}` to {}", content.trim_end(), path.display())
+            }
+            Self::RemoveFile { path } => write!(f, "remove the file {}", path.display()),
+            Self::RemoveCgroup { path, .. } => write!(f, "remove the cgroup {}", path.display()),
+            Self::KillProcessGroup { leader } => write!(f, "end process group {}", leader.pid),
+            Self::SetAffinity { thread, cpus } => {
+                write!(f, "let thread {} run on CPUs {cpus}", thread.pid)
+            }
+        }
+    }
+}
+
+/// ENODEV is what a file of a cgroup says whose folder was removed while it was open.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+        || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
+}
+
+/// Writes in one call, as settings of the kernel want it, and never makes a file that is gone.
+pub(super) fn write_existing(path: &Path, content: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).truncate(true).open(path)?.write_all(content.as_bytes())
+}
+
+fn remove_cgroup(path: &Path, back_to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)?.flatten() {
+        if entry.file_type()?.is_dir() {
+            remove_cgroup(&entry.path(), back_to)?;
+        }
+    }
+    // A process that is ending keeps its cgroup busy for a moment.
+    for _ in 0..100 {
+        move_processes(path, back_to)?;
+        match fs::remove_dir(path) {
+            Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+                sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+    Err(ErrorKind::ResourceBusy.into())
+}
+
+fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
+    for pid in fs::read_to_string(from.join("cgroup.procs"))?.lines() {
+        match write_existing(&to.join("cgroup.procs"), pid) {
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// How long a process has to end by itself after SIGTERM.
+const GRACE: Duration = Duration::from_millis(500);
+
+/// The variable by which the processes of a load are known when the group's leader is dead, or
+/// when they have left the group.
+pub(super) const MARK: &str = "COREHOP_LOAD";
+
+/// What [`MARK`] holds for the processes of the group that `leader` began.
+pub(super) fn mark(leader: ProcessId) -> String {
+    format!("{}-{}", leader.pid, leader.start_time)
+}
+
+/// Ends the group of `leader` and all that carry its mark, the calling process excepted.
+///
+/// # Errors
+/// `NotFound` where there was none, `TimedOut` where some would not die.
+pub(super) fn end_group(leader: ProcessId) -> io::Result<()> {
+    let first = group(leader);
+    if first.is_empty() {
+        return Err(ErrorKind::NotFound.into());
+    }
+    signal_all(&first, libc::SIGTERM)?;
+    let begun = Instant::now();
+    while begun.elapsed() < 10 * GRACE {
+        let left = group(leader);
+        if left.is_empty() {
+            return Ok(());
+        }
+        if begun.elapsed() > GRACE {
+            signal_all(&left, libc::SIGKILL)?;
+        }
+        sleep(Duration::from_millis(2));
+    }
+    Err(ErrorKind::TimedOut.into())
+}
+
+/// The living processes that belong to the group `leader` began.
+///
+/// As long as the leader is there, be it dead and not yet waited for, its number is the group's.
+/// Later the number may have gone to a stranger who began a group and died too; then only the mark
+/// tells.
+fn group(leader: ProcessId) -> Vec<ProcessId> {
+    let led = ProcessId::of(leader.pid).is_ok_and(|holder| holder == leader);
+    let mark = format!("{MARK}={}", mark(leader));
+    let own = std::process::id() as i32;
+    Stat::all()
+        .filter(|stat| !stat.dead && stat.id.pid != own)
+        .filter(|stat| (led && stat.pgrp == leader.pid) || carries(stat.id.pid, &mark))
+        .map(|stat| stat.id)
+        .collect()
+}
+
+fn carries(pid: i32, mark: &str) -> bool {
+    fs::read(format!("/proc/{pid}/environ"))
+        .is_ok_and(|environ| environ.split(|&byte| byte == 0).any(|var| var == mark.as_bytes()))
+}
+
+fn signal_all(processes: &[ProcessId], signal: libc::c_int) -> io::Result<()> {
+    for process in processes.iter().filter(|process| process.is_alive()) {
+        // SAFETY: kill takes two integers. The number is positive: no group, not everybody.
+        let sent = super::process::checked(unsafe { libc::kill(process.pid, signal) });
+        if let Err(error) = sent
+            && !is_gone(&error)
+        {
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_survives_the_journal_and_a_newer_field_or_kind_is_not_taken_for_a_known_one() {
+        let process = ProcessId { pid: 5, start_time: 9 };
+        for undo in [
+            Undo::WriteFile { path: "/proc/x".into(), content: "1\n".into() },
+            Undo::RemoveFile { path: "/tmp/x".into() },
+            Undo::RemoveCgroup { path: "/a/b".into(), back_to: "/a".into() },
+            Undo::KillProcessGroup { leader: process },
+            Undo::SetAffinity { thread: process, cpus: "0-3,8".parse().unwrap() },
+        ] {
+            let text = serde_json::to_string(&undo).unwrap();
+            assert_eq!(serde_json::from_str::<Undo>(&text).unwrap(), undo);
+        }
+        for newer in [
+            r#"{"kind":"unmount","path":"/mnt"}"#,
+            r#"{"kind":"remove_file","path":"/tmp/x","only_if_empty":true}"#,
+        ] {
+            assert!(serde_json::from_str::<Undo>(newer).is_err(), "{newer}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_already_is_no_failure() {
+        let here = tempfile::tempdir().unwrap();
+        let path = here.path().join("none");
+        let mut stranger = ProcessId::own().unwrap();
+        stranger.start_time += 1;
+        for undo in [
+            Undo::WriteFile { path: path.clone(), content: "1".into() },
+            Undo::RemoveFile { path: path.clone() },
+            Undo::RemoveCgroup { path: path.clone(), back_to: here.path().into() },
+            Undo::KillProcessGroup { leader: stranger },
+            Undo::SetAffinity { thread: stranger, cpus: "0".parse().unwrap() },
+        ] {
+            assert_eq!(undo.apply(), Outcome::AlreadyGone, "{undo}");
+        }
+        assert!(!path.exists(), "a setting that is gone must not be made as a file");
+    }
+
+    #[test]
+    fn only_ordinary_files_outlive_a_boot() {
+        let write = |path: &str| Undo::WriteFile { path: path.into(), content: String::new() };
+        assert!(write("/home/me/x").survives_reboot());
+        assert!(!write("/proc/sys/kernel/x").survives_reboot());
+        let leader = ProcessId { pid: 5, start_time: 9 };
+        assert!(!Undo::KillProcessGroup { leader }.survives_reboot());
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The supervisor process: waits for the death of the one that makes changes, then takes back
+//! what the journal still lists.
+
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use super::journal::Journal;
+use super::process::{READY, enter_helper, wait_readable};
+
+/// The argument that makes the program a supervisor.
+pub(super) const ROLE: &str = "__supervise";
+/// Sent to the supervisor: all is taken back, it may go.
+pub(super) const DONE: u8 = b'D';
+/// Sent to the supervisor: take everything back at once, and answer with one byte.
+pub(super) const UNDO_NOW: u8 = b'U';
+
+/// The supervisor's `main`: watches over the owner of `journal`.
+pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
+    let mut lifeline = enter_helper(c"corehop-guard")?;
+    let mut journal = Journal::open(Path::new(journal))?;
+    std::env::set_current_dir("/")?;
+    let owner = journal.header.owner;
+    let death = owner.death_notice();
+    lifeline.write_all(READY)?;
+    if owner_said_done(&mut lifeline, death.as_ref(), &mut journal)? {
+        return Ok(());
+    }
+    // The lifeline breaks while the owner is still dying.
+    if let Some(death) = &death {
+        wait_readable([Some(death)], None)?;
+    }
+    while !owner.wait_gone(Duration::from_mins(1)) {}
+    journal.lock()?;
+    journal.reload()?;
+    journal.undo_all();
+    // What could not be taken back stays listed for `corehop doctor --restore`.
+    if journal.is_settled() { journal.remove() } else { Ok(()) }
+}
+
+/// Whether the owner took everything back itself; false when it died.
+///
+/// A child that the owner has forked may keep the lifeline open, so the notice of its death
+/// counts as well.
+fn owner_said_done(
+    lifeline: &mut UnixStream,
+    death: Option<&OwnedFd>,
+    journal: &mut Journal,
+) -> io::Result<bool> {
+    loop {
+        let [spoke, _died] = wait_readable([Some(&*lifeline), death.map(|fd| fd as _)], None)?;
+        if !spoke {
+            return Ok(false);
+        }
+        let mut word = [0];
+        match lifeline.read(&mut word) {
+            Ok(1) if word == [DONE] => return Ok(true),
+            Ok(1) if word == [UNDO_NOW] => {
+                journal.reload()?;
+                journal.undo_all_under_owner();
+                lifeline.write_all(&word)?;
+            }
+            _ => return Ok(false),
+        }
+    }
+}

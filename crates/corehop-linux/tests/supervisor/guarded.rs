@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The run that the tests end: makes changes as it is told on its standard input, one order a
+//! line, and answers each with a line.
+
+use std::error::Error;
+use std::io::BufRead;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use corehop_linux::supervisor::{Guard, LoadChild, ProcessId, Undo, interrupt, spawn_load};
+
+/// The argument that makes the test program such a run.
+pub(crate) const ROLE: &str = "guarded";
+
+pub(crate) fn main(directory: &str) -> ExitCode {
+    match run(Path::new(directory)) {
+        Ok(()) if interrupt::requested() => ExitCode::from(interrupt::INTERRUPTED as u8),
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
+    interrupt::install()?;
+    let guard = Guard::in_directory(directory);
+    let mut loads = Vec::new();
+    let orders = lines_of_stdin();
+    while !interrupt::requested() {
+        match orders.recv_timeout(Duration::from_millis(10)) {
+            Ok(order) if order == "end" => break,
+            Ok(order) => match obey(&order, &guard, &mut loads) {
+                Ok(answer) => println!("{answer}"),
+                Err(error) => println!("refused: {error}"),
+            },
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    drop(loads);
+    // Dropping the guard would do as well, without a word.
+    Ok(guard.take_all_back()?)
+}
+
+/// Read by a thread of its own, because reading goes on after a signal.
+fn lines_of_stdin() -> Receiver<String> {
+    let (send, receive) = channel();
+    thread::spawn(move || {
+        std::io::stdin().lock().lines().map_while(Result::ok).try_for_each(|line| send.send(line))
+    });
+    receive
+}
+
+fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String, Box<dyn Error>> {
+    let (verb, rest) = order.split_once(' ').unwrap_or((order, ""));
+    let (first, second) = rest.split_once(' ').unwrap_or((rest, ""));
+    let load = || loads.last().ok_or("no load yet");
+    match verb {
+        "set" => drop(guard.set(Path::new(first), second)?),
+        "cgroup" => join_new_cgroup(guard, Path::new(first), second.parse()?)?,
+        "pin" => pin(guard, first.parse()?, second)?,
+        "load" => loads.push(spawn_load(second, first.parse()?, guard)?),
+        "unload" => drop(loads.pop()),
+        "back" => guard.take_all_back()?,
+        "check" => load()?.check()?,
+        "leader" => return Ok(load()?.leader().pid.to_string()),
+        "restarts" => return Ok(load()?.restarts().to_string()),
+        "cpu-time" => return Ok(load()?.cpu_time().get().to_string()),
+        "supervisor" => return Ok(guard.supervisor_pid().unwrap_or(0).to_string()),
+        "real-time" => become_real_time()?,
+        "stubborn" => stay_busy(),
+        "abort" => std::process::abort(),
+        "panic" => panic!("as asked"),
+        #[allow(clippy::exit, reason = "to show that no destructor is needed")]
+        "exit" => std::process::exit(0),
+        _ => return Err("no such order".into()),
+    }
+    Ok("done".into())
+}
+
+fn join_new_cgroup(guard: &Guard, path: &Path, process: i32) -> Result<(), Box<dyn Error>> {
+    let back_to: PathBuf = path.parent().ok_or("it has no parent")?.into();
+    guard.record(Undo::RemoveCgroup { path: path.into(), back_to })?;
+    std::fs::create_dir(path)?;
+    Ok(std::fs::write(path.join("cgroup.procs"), process.to_string())?)
+}
+
+fn pin(guard: &Guard, thread: i32, before_and_after: &str) -> Result<(), Box<dyn Error>> {
+    let (before, after) = before_and_after.split_once(' ').ok_or("from where, to where?")?;
+    guard.record(Undo::SetAffinity { thread: ProcessId::of(thread)?, cpus: before.parse()? })?;
+    let mask = 1_u64 << after.parse::<u32>()?;
+    // SAFETY: the kernel reads eight bytes of a live local.
+    match unsafe { libc::sched_setaffinity(thread, 8, (&raw const mask).cast()) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+/// Gives the calling thread, which mostly sleeps, the lowest real-time priority.
+fn become_real_time() -> Result<(), Box<dyn Error>> {
+    let lowest = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads a live local.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const lowest) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+/// Does not ask whether it has been interrupted.
+fn stay_busy() {
+    println!("done");
+    thread::sleep(Duration::from_mins(1));
+}
