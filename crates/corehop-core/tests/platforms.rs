@@ -176,6 +176,28 @@ fn a_slip_is_refused_with_its_line_and_its_key() {
 }
 
 #[test]
+fn every_file_of_the_library_is_known_by_its_id_and_says_what_the_papers_say() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../platforms");
+    let mut files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    files.sort();
+    let names: Vec<_> = Platform::names().map(|id| format!("{id}.toml")).collect();
+    assert_eq!(files, names);
+    for id in Platform::names() {
+        assert_eq!(Platform::named(id).unwrap().unwrap().id, id);
+    }
+    let x5650 = Platform::named("xeon_x5650").unwrap().unwrap();
+    assert_eq!(x5650.memory_architecture(), MemoryArchitecture::Numa);
+    assert_eq!(x5650.affinity(Cpu(0), Cpu(5)), Affinity::L3);
+    assert_eq!(x5650.affinity(Cpu(0), Cpu(6)), Affinity::Memory);
+    let l7455 = Platform::named("xeon_l7455").unwrap().unwrap();
+    assert_eq!(l7455.memory_architecture(), MemoryArchitecture::Uma);
+    assert!(Platform::named("abacus").is_none());
+}
+
+#[test]
 fn a_fact_marked_as_contradicted_is_not_held_against_the_others() {
     let text = L7455.replacen(
         "{ value = \"3 MiB\", ",

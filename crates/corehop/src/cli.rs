@@ -22,11 +22,14 @@ pub(crate) struct Cli {
 enum Verb {
     /// Measure what preemptions and migrations cost, and what explains it.
     Measure(cmd::measure::Args),
+    /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
+    Platform(cmd::platform::Args),
 }
 
 /// Runs the verb that was typed.
 pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Measure(args) => cmd::measure::run(&args),
+        Verb::Platform(args) => cmd::platform::run(&args),
     }
 }

@@ -18,6 +18,7 @@ pub mod quantity;
 pub mod affinity;
 pub mod tree;
 mod consistency;
+mod library;
 mod text;
 
 pub use affinity::{Affinity, MemoryArchitecture, MissingClass};

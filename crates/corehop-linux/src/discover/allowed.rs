@@ -2,7 +2,7 @@
 //! The CPUs that this process may run on: its affinity, and the cpuset that it is in.
 
 use corehop_core::platform::Fact;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_core::units::CpuList;
 
 use super::{DiscoverError, SysRoot};
 
@@ -27,7 +27,7 @@ pub(super) fn allowed(root: &SysRoot, present: &CpuList) -> Result<Fact<CpuList>
 /// The affinity of this process, or of the one whose files were copied.
 fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> {
     if root.is_live()
-        && let Some(mask) = own_affinity()
+        && let Ok(mask) = crate::thread::affinity()
     {
         return Ok(Some((mask, "sched_getaffinity".to_owned())));
     }
@@ -37,26 +37,6 @@ fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> 
     let Some(text) = line else { return Ok(None) };
     let mask = text.trim().parse().map_err(|_| root.unreadable(path, text))?;
     Ok(Some((mask, format!("/{path}"))))
-}
-
-/// What sched_getaffinity says of the calling thread. The mask grows until the kernel's fits.
-fn own_affinity() -> Option<CpuList> {
-    let mut words = vec![0_u64; 16];
-    loop {
-        let size = words.len() * size_of::<u64>();
-        // SAFETY: the buffer is `size` bytes long, writable and aligned for a mask of longs; the
-        // kernel writes no more than that.
-        let result = unsafe { libc::sched_getaffinity(0, size, words.as_mut_ptr().cast()) };
-        if result == 0 {
-            break;
-        }
-        if words.len() >= 1 << 12 {
-            return None;
-        }
-        words = vec![0; words.len() * 2];
-    }
-    let bit = |cpu: &u32| words[*cpu as usize / 64] >> (cpu % 64) & 1 == 1;
-    Some(CpuList::new((0..words.len() as u32 * 64).filter(bit).map(Cpu)))
 }
 
 /// The cpuset that the process is in, by the files of cgroup v2 or v1.

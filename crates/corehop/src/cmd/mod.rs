@@ -2,3 +2,4 @@
 //! One file per verb: its options, and the calls that it stands for.
 
 pub(crate) mod measure;
+pub(crate) mod platform;

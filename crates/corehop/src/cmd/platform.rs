@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop platform`
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use corehop_core::platform::{Affinity, Platform};
+use corehop_core::report::{platform_svg, platform_text};
+use corehop_linux::discover::{DiscoverError, SysRoot, discover};
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+
+/// Which machine to describe, and how.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A platform that comes with the program, or a file; this host if left out.
+    #[arg(value_name = "NAME|FILE.toml")]
+    platform: Option<String>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write it to a platform file.
+    #[arg(short, long, value_name = "FILE.toml")]
+    output: Option<PathBuf>,
+    /// Draw it.
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+    /// Describe the machine whose sys/ and proc/ were copied here.
+    #[arg(long, value_name = "DIR", conflicts_with = "platform")]
+    sysfs_root: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let platform = match (&args.platform, &args.sysfs_root) {
+        (Some(name), _) => described(name)?,
+        (None, Some(copy)) => found(&SysRoot::at(copy))?,
+        (None, None) => found(&SysRoot::live())?,
+    };
+    if let Some(path) = &args.output {
+        write(path, &platform.to_toml())?;
+    }
+    if let Some(path) = &args.svg {
+        write(path, &platform_svg::draw(&platform))?;
+    }
+    if args.json {
+        print(&format!("{:#}\n", json(&platform)))?;
+    } else {
+        print(&platform_text::text(&platform))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// The platform, its classes of CPU pairs with an instance of each, and the classes it lacks.
+fn json(platform: &Platform) -> serde_json::Value {
+    let usable = platform.usable();
+    let class = |affinity: Affinity| {
+        let (from, to) = platform.pair(&usable, affinity)?;
+        Some(json!({"event": affinity.event(), "from_cpu": from, "to_cpu": to}))
+    };
+    let missing = platform.missing_classes();
+    let missing =
+        missing.iter().map(|class| json!({"event": class.affinity.event(), "why": class.why}));
+    json!({
+        "platform": platform,
+        "memory_architecture": platform.memory_architecture(),
+        "classes": Affinity::ALL.into_iter().filter_map(class).collect::<Vec<_>>(),
+        "not_measurable": missing.collect::<Vec<_>>(),
+    })
+}
+
+/// The platform of this name, or in this file: what ends in `.toml`, or has a slash, is a file.
+pub(crate) fn described(name: &str) -> Result<Platform, Failure> {
+    if !name.ends_with(".toml") && !name.contains('/') {
+        let Some(platform) = Platform::named(name) else {
+            let known: Vec<_> = Platform::names().collect();
+            let known = known.join(", ");
+            let sentence = format!(
+                "no platform is called `{name}`: known are {known}; a file's name ends in .toml"
+            );
+            return Err(Failure::says(Exit::Usage, sentence));
+        };
+        return Ok(platform?);
+    }
+    let text = std::fs::read_to_string(name).map_err(|error| {
+        Failure::new(Exit::Usage, error).context(format!("reading the platform file {name}"))
+    })?;
+    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(name.to_owned()))
+}
+
+/// The machine whose files are below `root`.
+pub(crate) fn found(root: &SysRoot) -> Result<Platform, Failure> {
+    discover(root).map_err(|error| {
+        let no_cpus = matches!(error, DiscoverError::NoCpus { .. });
+        let exit = match (root.is_live(), no_cpus) {
+            (true, _) => Exit::NotPossible,
+            (false, true) => Exit::Usage,
+            (false, false) => Exit::Damaged,
+        };
+        Failure::new(exit, error)
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        Failure::new(Exit::Failed, error).context(format!("writing {}", path.display()))
+    })
+}
+
+/// Writes the answer to stdout; a reader that has gone away (`| head`) has seen enough.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(Exit::Failed, error).context("writing the answer"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop platform`, as it is typed.
+
+#[path = "../../corehop-linux/tests/trees/mod.rs"]
+mod trees;
+
+use std::fs;
+use std::process::{Command, Output};
+
+use corehop_core::platform::Platform;
+use tempfile::TempDir;
+
+fn corehop(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).arg("platform").args(args).output().unwrap()
+}
+
+/// What it prints, provided that it ends well and says nothing else.
+fn answer(args: &[&str]) -> String {
+    let output = corehop(args);
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What it complains of, with its exit code.
+fn complaint(args: &[&str]) -> (i32, String) {
+    let output = corehop(args);
+    assert!(output.stdout.is_empty());
+    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn this_host_is_described_as_text_as_json_as_a_file_and_as_a_drawing() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (toml, svg) = (path("host.toml"), path("host.svg"));
+    let json = answer(&["--json", "-o", &toml, "--svg", &svg]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let from_json: Platform = serde_json::from_value(json["platform"].clone()).unwrap();
+    let classes = ["classes", "not_measurable"].map(|key| json[key].as_array().unwrap().len());
+    assert_eq!(classes.iter().sum::<usize>(), 5);
+    let from_file = Platform::from_toml(&fs::read_to_string(&toml).unwrap()).unwrap();
+    assert_eq!(from_json, from_file);
+    assert!(fs::read_to_string(&svg).unwrap().starts_with("<svg"));
+    let text = answer(&[&toml]);
+    assert!(text.starts_with(&from_file.name) && text.contains("classes of CPU pairs"), "{text}");
+}
+
+#[test]
+fn a_platform_of_the_library_and_a_copied_machine_are_described_alike() {
+    assert!(answer(&["xeon_l7455"]).contains("l2_migration      for instance CPU 0 to CPU 1"));
+    let tree = trees::tree("xeon_two_sockets");
+    let text = answer(&["--sysfs-root", tree.path().to_str().unwrap()]);
+    assert!(text.contains("not measurable here: l2_migration (no two CPUs of"), "{text}");
+}
+
+#[test]
+fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_code() {
+    let folder = TempDir::new().unwrap();
+    let bad = folder.path().join("bad.toml");
+    fs::write(&bad, "schema = 1\nid = \"x\"\nname = \"x\"\ncpus = 4\n").unwrap();
+    let bad = bad.to_str().unwrap();
+    let empty = folder.path().to_str().unwrap();
+    for (args, code, words) in [
+        (&["abacus"][..], 2, "known are xeon_l7455"),
+        (&["/nowhere/x.toml"], 2, "/nowhere/x.toml"),
+        (&[bad], 4, "line 4, `cpus`"),
+        (&["--sysfs-root", empty], 2, "give the directory that holds sys/ and proc/"),
+        (&["--sysfs-root", empty, "xeon_l7455"], 2, "cannot be used with"),
+        (&["xeon_l7455", "-o", "/nowhere/x.toml"], 6, "writing /nowhere/x.toml"),
+    ] {
+        let (got, text) = complaint(args);
+        assert!(got == code && text.contains(words), "{args:?}: {got}\n{text}");
+    }
+}
