@@ -4,12 +4,16 @@
 mod cli;
 mod cmd;
 mod exit;
+mod run;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
+    if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+        return code;
+    }
     match cli::run(cli::Cli::parse()) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),

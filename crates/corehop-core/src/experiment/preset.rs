@@ -51,6 +51,11 @@ impl Preset {
         }
     }
 
+    /// What polluters of the load `constructed` walk where nothing else is asked for.
+    pub fn polluter(platform: &Platform) -> Polluter {
+        preemptor(platform)
+    }
+
     /// Access times with the preset's parameters.
     pub fn access_time(self, platform: &Platform) -> AccessTime {
         let (sizes, states) = match self {

@@ -4,6 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::experiment::Plan;
+
 /// The provenance block in a result's metadata, as one JSON object.
 ///
 /// The fields that every result has are named here; what a machine adds of its own (kernel,
@@ -39,6 +41,17 @@ pub struct Provenance {
 }
 
 impl Provenance {
+    /// Enters a plan that is about to run: the digests of all, and the first one whole if it is small.
+    pub fn note_plan(&mut self, plan: &Plan) {
+        const SMALL: usize = 64 << 10;
+        if !self.plan_digest.is_empty() {
+            self.plan_digest.push('+');
+        } else if let Some(text) = Some(plan.to_json()).filter(|text| text.len() <= SMALL) {
+            self.plan = serde_json::from_str(&text).ok();
+        }
+        self.plan_digest.push_str(&plan.digest());
+    }
+
     /// The block as JSON.
     pub fn to_json(&self) -> String {
         serde_json::json!(self).to_string()

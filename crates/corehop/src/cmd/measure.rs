@@ -1,12 +1,390 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure`
+//! `corehop measure`: an experiment, on a machine, into a file.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use corehop_core::decision::sampling::Goal;
+use corehop_core::experiment::{Experiment, Length, Overrides, Plan, Preset};
+use corehop_core::model::sequential::Precision;
+use corehop_core::platform::Platform;
+use corehop_core::samples::{AccessTime, PreemptionLength, Sample};
+use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transfer};
+use corehop_linux::discover::{SysRoot, discover};
+use corehop_linux::live::{LiveMachine, Options};
 
 use crate::exit::{Exit, Failure};
+use crate::run::{Destination, Run, Target};
+
+/// The experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum ExperimentName {
+    /// The synthetic method: cold, warm, an event, resumed
+    Synthetic,
+    /// Access times by working-set size
+    AccessTime,
+    /// Preemption lengths asked against got
+    PreemptionLength,
+    /// Delay against preemption length
+    PolluterSweep,
+}
 
 /// What to measure, on what, and where to write it.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// What to measure; not needed with --plan
+    #[arg(required_unless_present = "plan")]
+    experiment: Option<ExperimentName>,
+    /// The machine: `live`, the id of a platform, or a platform file
+    #[arg(long, default_value = "live")]
+    on: String,
+    /// quick (minutes), bastoni or waechtler (hours; --dry-run says how many)
+    #[arg(long, default_value = "quick")]
+    preset: Preset,
+    /// The file to write; `FILE.part` while it is being written
+    #[arg(short, long, value_name = "FILE.parquet")]
+    output: Option<PathBuf>,
+    /// Write an Arrow stream to stdout instead of a file
+    #[arg(long, conflicts_with = "output")]
+    stream: bool,
+    /// Go on with the FILE.part of an interrupted run
+    #[arg(long, requires = "output")]
+    resume: bool,
+    /// The seed of every draw
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Run a plan from a file (`-`: stdin)
+    #[arg(long, value_name = "FILE", conflicts_with = "experiment")]
+    plan: Option<PathBuf>,
+    /// Print the plan's outline and the projected time; with --json the plan itself
+    #[arg(long)]
+    dry_run: bool,
+    /// One machine-readable answer on stdout
+    #[arg(long)]
+    json: bool,
+    /// No progress on stderr
+    #[arg(short, long)]
+    quiet: bool,
+    /// Never SCHED_FIFO
+    #[arg(long)]
+    no_real_time: bool,
 
-pub(crate) fn run(_: &Args) -> Result<Exit, Failure> {
-    Err(Failure::says(Exit::Usage, "name an experiment"))
+    /// Valid samples of each cell
+    #[arg(long, value_name = "N", help_heading = "Enough samples")]
+    samples: Option<u32>,
+    /// Until every cell's median is known to ±PERCENT of its warm touch, with 95 % confidence
+    #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
+    precision: Option<f64>,
+    /// Stop after this time; the worst cells get what is left of it
+    #[arg(long, value_name = "TIME", help_heading = "Enough samples")]
+    budget: Option<Nanos>,
+
+    /// Working-set sizes, for instance `64KiB,1MiB`
+    #[arg(long, value_delimiter = ',', help_heading = "In place of the preset's values")]
+    wss: Vec<Bytes>,
+    /// Shares of word accesses that write, for instance `0,1/4,0.5`
+    #[arg(long, value_delimiter = ',', value_parser = ratio, help_heading = "In place of the preset's values")]
+    write_ratio: Vec<f64>,
+    /// shuffled, scan or code
+    #[arg(long, help_heading = "In place of the preset's values")]
+    pattern: Option<Pattern>,
+    /// 4k, thp or hugetlb
+    #[arg(long, help_heading = "In place of the preset's values")]
+    page: Option<Page>,
+    /// Independent chains of accesses: 1, 4 or 8
+    #[arg(long, help_heading = "In place of the preset's values")]
+    chains: Option<u8>,
+    /// The NUMA node of the working sets
+    #[arg(long, help_heading = "In place of the preset's values")]
+    node: Option<u32>,
+    /// Fresh page frames for every job
+    #[arg(long, help_heading = "In place of the preset's values")]
+    fresh_frames: bool,
+    /// The user's own job: a function in a shared library
+    #[arg(long, value_name = "LIB.so:FUNCTION", help_heading = "In place of the preset's values")]
+    workload: Option<String>,
+    /// Events, for instance `none,preemption,l3_migration`
+    #[arg(long = "event", value_delimiter = ',', help_heading = "In place of the preset's values")]
+    events: Vec<Event>,
+    /// Preemption lengths: `4ms`, or `0..50ms` for uniformly drawn ones
+    #[arg(long, value_parser = length, help_heading = "In place of the preset's values")]
+    length: Option<Length>,
+    /// What preemptors walk: SIZE[,PATTERN[,WRITE_RATIO]]
+    #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
+    preemptor: Option<Polluter>,
+    /// How a job gets to another CPU: affinity or handover
+    #[arg(long, help_heading = "In place of the preset's values")]
+    mover: Option<Mover>,
+    /// The only CPUs to use
+    #[arg(long, value_name = "LIST", help_heading = "In place of the preset's values")]
+    cpus: Option<CpuList>,
+
+    /// idle, constructed, realistic, dma or buslock
+    #[arg(long, help_heading = "Background load")]
+    load: Option<String>,
+    /// The command of --load realistic
+    #[arg(long, value_name = "COMMAND", help_heading = "Background load")]
+    command: Option<String>,
+    /// The CPUs that the load runs on
+    #[arg(long, value_name = "LIST", help_heading = "Background load")]
+    load_cpus: Option<CpuList>,
+    /// What the polluters of --load constructed walk: SIZE[,PATTERN[,WRITE_RATIO]]
+    #[arg(long, value_parser = polluter, help_heading = "Background load")]
+    polluter: Option<Polluter>,
+    /// What --load dma does: direct or loopback
+    #[arg(long, default_value = "direct", help_heading = "Background load")]
+    transfer: Transfer,
+    /// Let --load buslock use split locks, which stall every CPU
+    #[arg(long, help_heading = "Background load")]
+    split_locks: bool,
+}
+
+/// Measures.
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let platform = platform(args)?;
+    if let Some(path) = &args.plan {
+        return run_plan(args, platform, path);
+    }
+    let load = args.load(&platform)?;
+    let overrides = args.overrides(load.clone());
+    match args.experiment {
+        Some(ExperimentName::AccessTime) => {
+            let mut experiment = args.preset.access_time(&platform);
+            overrides.access_time(&mut experiment);
+            carry_out::<AccessTime>(args, platform, &experiment)
+        }
+        Some(ExperimentName::PreemptionLength) => {
+            let mut experiment = args.preset.preemption_length();
+            overrides.preemption_length(&mut experiment);
+            carry_out::<PreemptionLength>(args, platform, &experiment)
+        }
+        Some(ExperimentName::PolluterSweep) => {
+            let mut experiment = args.preset.polluter_sweep(&platform);
+            overrides.polluter_sweep(&mut experiment);
+            carry_out::<Sample>(args, platform, &experiment)
+        }
+        Some(ExperimentName::Synthetic) | None => {
+            let mut experiment = args.preset.synthetic(&platform, load.as_ref());
+            overrides.synthetic(&mut experiment);
+            carry_out::<Sample>(args, platform, &experiment)
+        }
+    }
+}
+
+fn carry_out<R: Target>(
+    args: &Args,
+    platform: Platform,
+    experiment: &dyn Experiment,
+) -> Result<Exit, Failure> {
+    if args.dry_run {
+        return dry_run(args, &platform, experiment);
+    }
+    args.to_run(args.goal())?.experiment::<R>(
+        &mut LiveMachine::new(platform, args.options()),
+        experiment,
+        args.seed,
+    )
+}
+
+fn run_plan(args: &Args, platform: Platform, path: &PathBuf) -> Result<Exit, Failure> {
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map(|_| ())
+    };
+    read.map_err(|error| {
+        Failure::new(Exit::Damaged, error).context(format!("reading the plan {}", path.display()))
+    })?;
+    let plan = Plan::from_json(&text)?;
+    plan.check(&platform)?;
+    let mut machine = LiveMachine::new(platform, args.options());
+    let run = args.to_run(Goal::Count)?;
+    match plan.experiment.as_str() {
+        "access-time" => run.plan::<AccessTime>(&mut machine, &plan),
+        "preemption-length" => run.plan::<PreemptionLength>(&mut machine, &plan),
+        _ => run.plan::<Sample>(&mut machine, &plan),
+    }
+}
+
+/// Prints what would be done.
+#[expect(clippy::print_stdout, reason = "this is the answer")]
+fn dry_run(args: &Args, platform: &Platform, experiment: &dyn Experiment) -> Result<Exit, Failure> {
+    let projected = experiment.projected(platform)?;
+    if args.json {
+        println!("{}", experiment.plan(platform, args.seed)?.to_json());
+        return Ok(Exit::Done);
+    }
+    let cells = experiment.cells(platform)?;
+    let samples: u64 = cells.iter().map(|&(_, samples)| u64::from(samples)).sum();
+    println!(
+        "{} on {}: {} cells, {samples} samples",
+        experiment.name(),
+        platform.name,
+        cells.len()
+    );
+    println!("projected: {}", crate::run::rough(duration(projected)));
+    for missing in platform.missing_classes() {
+        println!("not measurable here: {} ({})", missing.affinity.event(), missing.why);
+    }
+    Ok(Exit::Done)
+}
+
+/// The machine's description; what `--on` names.
+fn platform(args: &Args) -> Result<Platform, Failure> {
+    if args.on == "live" {
+        return discover(&SysRoot::live()).map_err(|error| Failure::new(Exit::NotPossible, error));
+    }
+    Err(Failure::says(
+        Exit::NotPossible,
+        format!("`--on {}`: this version measures live machines only; leave --on out", args.on),
+    ))
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        Options { no_real_time: self.no_real_time.then(|| "--no-real-time was given".to_owned()) }
+    }
+
+    fn to_run(&self, goal: Goal) -> Result<Run, Failure> {
+        Ok(Run {
+            destination: self.destination()?,
+            goal,
+            budget: self.budget.map(duration),
+            quiet: self.quiet,
+            json: self.json,
+        })
+    }
+
+    fn destination(&self) -> Result<Destination, Failure> {
+        match (&self.output, self.stream) {
+            (Some(path), _) => Ok(Destination::File { path: path.clone(), resume: self.resume }),
+            (None, true) => Ok(Destination::Stdout),
+            (None, false) => Err(Failure::says(
+                Exit::Usage,
+                "where to? give `-o FILE.parquet`, --stream or --dry-run",
+            )),
+        }
+    }
+
+    fn goal(&self) -> Goal {
+        match (self.precision, self.samples, self.budget) {
+            (Some(relative), ..) => Goal::Precision(Precision { relative, alpha: 0.05 }),
+            (None, None, Some(_)) => Goal::Time,
+            _ => Goal::Count,
+        }
+    }
+
+    fn overrides(&self, load: Option<Load>) -> Overrides {
+        Overrides {
+            wss: self.wss.clone(),
+            write_ratios: self.write_ratio.clone(),
+            pattern: self.pattern,
+            page: self.page,
+            chains: self.chains,
+            node: self.node,
+            fresh_frames: self.fresh_frames,
+            workload: self.workload.clone(),
+            events: self.events.clone(),
+            length: self.length,
+            preemptor: self.preemptor.clone(),
+            mover: self.mover,
+            load,
+            cpus: self.cpus.clone().unwrap_or_default(),
+            samples: self.samples,
+        }
+    }
+
+    /// The load that was asked for, with its options.
+    fn load(&self, platform: &Platform) -> Result<Option<Load>, Failure> {
+        let cpus = self.load_cpus.clone().unwrap_or_default();
+        let polluter = || self.polluter.clone().unwrap_or_else(|| Preset::polluter(platform));
+        Ok(Some(match self.load.as_deref() {
+            None => return Ok(None),
+            Some("idle") => Load::Idle,
+            Some("constructed") => Load::Constructed { polluter: polluter(), cpus },
+            Some("realistic") => {
+                let command = self.command.clone().ok_or_else(|| {
+                    Failure::says(Exit::Usage, "--load realistic needs --command, for instance --command 'make -C /usr/src/linux -j1'")
+                })?;
+                Load::Realistic { command, cpus }
+            }
+            Some("dma") => Load::Dma { transfer: self.transfer, cpus },
+            Some("buslock") => Load::Buslock { split: self.split_locks, cpus },
+            Some(other) => {
+                return Err(Failure::says(
+                    Exit::Usage,
+                    format!(
+                        "`{other}` is not a load; known are: idle, constructed, realistic, dma, buslock"
+                    ),
+                ));
+            }
+        }))
+    }
+}
+
+fn duration(time: Nanos) -> Duration {
+    Duration::from_nanos(time.get())
+}
+
+/// `5%` as 0.05.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
+        _ => Err("write for instance `5%`".to_owned()),
+    }
+}
+
+/// `0.25` or `1/4`.
+fn ratio(text: &str) -> Result<f64, String> {
+    let number = |text: &str| {
+        text.trim().parse::<f64>().map_err(|_| "write for instance `0.25` or `1/4`".to_owned())
+    };
+    let value = match text.split_once('/') {
+        Some((above, below)) => number(above)? / number(below)?,
+        None => number(text)?,
+    };
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("a share lies between 0 and 1".to_owned())
+    }
+}
+
+/// `4ms`, or `0..50ms`.
+fn length(text: &str) -> Result<Length, String> {
+    let time = |text: &str| text.parse::<Nanos>().map_err(|error| error.to_string());
+    match text.split_once("..") {
+        None => time(text).map(Length::Fixed),
+        Some((low, high)) => {
+            let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            let low = if low.ends_with(|c: char| c.is_ascii_digit()) {
+                format!("{low}{unit}")
+            } else {
+                low.to_owned()
+            };
+            let (low, high) = (time(&low)?, time(high)?);
+            if low <= high {
+                Ok(Length::Uniform(low, high))
+            } else {
+                Err("the first length is the longer one: turn them round".to_owned())
+            }
+        }
+    }
+}
+
+/// `4MiB`, `4MiB,scan`, `4MiB,shuffled,0.5`.
+fn polluter(text: &str) -> Result<Polluter, String> {
+    let mut parts = text.split(',');
+    let wss =
+        parts.next().unwrap_or_default().parse::<Bytes>().map_err(|error| error.to_string())?;
+    let pattern = parts
+        .next()
+        .map_or(Ok(Pattern::Shuffled), str::parse)
+        .map_err(|error| error.to_string())?;
+    let write_ratio = parts.next().map_or(Ok(0.5), ratio)?;
+    Ok(Polluter { wss, pattern, write_ratio })
 }

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A run: blocks of plans on a machine until there are enough samples, written as they are made.
+
+mod output;
+mod progress;
+mod provenance;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use corehop_core::decision::sampling::{Campaign, Goal};
+use corehop_core::experiment::{Experiment, Plan};
+use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+use corehop_core::samples::{JobRecord, Project, Provenance, Row, RunContext};
+use corehop_linux::supervisor::interrupt;
+use serde_json::json;
+
+use crate::exit::{Exit, Failure};
+use output::Output;
+use progress::Progress;
+
+pub(crate) use progress::rough;
+
+/// A row type that a machine's records become.
+pub(crate) trait Target: Row + Project + 'static {}
+impl<R: Row + Project + 'static> Target for R {}
+
+/// Where the rows go.
+#[derive(Debug, Clone)]
+pub(crate) enum Destination {
+    /// To this file, going on with what an interrupted run left of it, if asked to.
+    File { path: PathBuf, resume: bool },
+    /// As an Arrow stream to stdout.
+    Stdout,
+}
+
+/// What a run is to do, apart from the experiment.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) destination: Destination,
+    pub(crate) goal: Goal,
+    pub(crate) budget: Option<Duration>,
+    pub(crate) quiet: bool,
+    pub(crate) json: bool,
+}
+
+/// A run under way.
+struct Underway<R: Target> {
+    output: Output<R>,
+    campaign: Campaign,
+    progress: Progress,
+    deadline: Option<Instant>,
+    jobs: u64,
+    valid: u64,
+}
+
+/// The rows of one plan on their way to the file.
+struct Block<'a, R: Target> {
+    underway: &'a mut Underway<R>,
+    context: RunContext,
+    plan: &'a Plan,
+}
+
+impl<R: Target> Sink for Block<'_, R> {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        let project = |record| R::project(&self.context, self.plan, record);
+        let rows: Vec<R> = records.iter().filter_map(project).collect();
+        self.underway.output.append(&rows)?;
+        rows.iter().for_each(|row| self.underway.note(row));
+        self.underway.progress.show(&self.underway.campaign);
+        Ok(())
+    }
+
+    fn enough(&self) -> bool {
+        self.underway.stopped_by().is_some()
+    }
+}
+
+impl<R: Target> Underway<R> {
+    fn note(&mut self, row: &R) {
+        let observation = row.observation();
+        self.campaign.note(observation);
+        self.jobs += 1;
+        self.valid += u64::from(observation.valid);
+    }
+
+    /// What ends the run early, if anything does.
+    fn stopped_by(&self) -> Option<&'static str> {
+        if interrupt::requested() {
+            return Some("interrupt");
+        }
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some("budget")
+    }
+
+    fn run_block(
+        &mut self,
+        machine: &mut dyn Machine,
+        plan: &Plan,
+    ) -> Result<Outcome, MachineError> {
+        let context = RunContext::new(plan, machine.platform(), self.jobs);
+        machine.run(plan, &mut Block { underway: self, context, plan })
+    }
+}
+
+impl Run {
+    /// Takes the samples of an experiment, block by block, until its goal is reached.
+    pub(crate) fn experiment<R: Target>(
+        &self,
+        machine: &mut dyn Machine,
+        experiment: &dyn Experiment,
+        seed: u64,
+    ) -> Result<Exit, Failure> {
+        let asked: Vec<u32> =
+            experiment.cells(machine.platform())?.iter().map(|&(_, samples)| samples).collect();
+        let first = experiment.block(machine.platform(), seed, 0, &vec![0; asked.len()])?;
+        let mut provenance = provenance::begin(machine, &first);
+        provenance.parameters = experiment.parameters();
+        let mut underway = self.begin::<R>(&provenance, &asked)?;
+        let mut run = || -> Result<(), Failure> {
+            for block in 0.. {
+                let quota = underway.campaign.next();
+                if quota.iter().all(|&more| more == 0) || underway.stopped_by().is_some() {
+                    break;
+                }
+                // Blocks of a resumed run draw other numbers than those it has had.
+                let block = block + underway.jobs;
+                let plan = experiment.block(machine.platform(), seed, block, &quota)?;
+                provenance.note_plan(&plan);
+                underway.run_block(machine, &plan)?;
+            }
+            Ok(())
+        };
+        let ended = run();
+        self.end(underway, ended, machine, provenance)
+    }
+
+    /// Runs a plan as it stands.
+    pub(crate) fn plan<R: Target>(
+        &self,
+        machine: &mut dyn Machine,
+        plan: &Plan,
+    ) -> Result<Exit, Failure> {
+        let mut provenance = provenance::begin(machine, plan);
+        provenance.note_plan(plan);
+        let mut asked = vec![0; plan.cells.len()];
+        plan.phases.iter().flat_map(|phase| &phase.jobs).for_each(|job| asked[job.cell] += 1);
+        let mut underway = self.begin::<R>(&provenance, &asked)?;
+        let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
+        self.end(underway, ended, machine, provenance)
+    }
+
+    fn begin<R: Target>(
+        &self,
+        provenance: &Provenance,
+        asked: &[u32],
+    ) -> Result<Underway<R>, Failure> {
+        interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
+        let (output, earlier) = Output::begin(&self.destination, provenance)?;
+        let mut underway = Underway {
+            output,
+            campaign: Campaign::new(asked, self.goal),
+            progress: Progress::new(self.quiet),
+            deadline: self.budget.map(|budget| Instant::now() + budget),
+            jobs: 0,
+            valid: 0,
+        };
+        earlier.iter().for_each(|row| underway.note(row));
+        Ok(underway)
+    }
+
+    /// Turns the stream into the file, says what is missing, and decides the exit code.
+    fn end<R: Target>(
+        &self,
+        underway: Underway<R>,
+        ended: Result<(), Failure>,
+        machine: &dyn Machine,
+        mut provenance: Provenance,
+    ) -> Result<Exit, Failure> {
+        let stopped_by = underway.stopped_by();
+        underway.progress.end(&underway.campaign, stopped_by);
+        provenance.stopped_by = match (&ended, stopped_by) {
+            (Err(_), _) => Some("failure".to_owned()),
+            (Ok(()), why) => why.map(str::to_owned),
+        };
+        provenance.machine.extend(machine.provenance());
+        let written = underway.output.end(&provenance);
+        ended?;
+        let written = written?;
+        if self.json {
+            answer(written, underway.jobs, underway.valid, stopped_by);
+        }
+        Ok(if stopped_by == Some("interrupt") { Exit::Interrupted } else { Exit::Done })
+    }
+}
+
+/// The one machine-readable answer.
+#[expect(clippy::print_stdout, reason = "this is the answer")]
+fn answer(file: Option<PathBuf>, samples: u64, valid: u64, stopped_by: Option<&str>) {
+    println!(
+        "{}",
+        json!({"file": file, "samples": samples, "valid": valid, "stopped_by": stopped_by})
+    );
+}

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The file of a run: `FILE.part` while it goes on, `FILE` when it has ended.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use corehop_core::samples::{FileError, Part, Provenance, Reader, Row, write_parquet};
+
+use super::Destination;
+use crate::exit::{Exit, Failure};
+
+/// Rows being written.
+pub(super) struct Output<R: Row> {
+    part: Part<R, Box<dyn Write>>,
+    path: Option<PathBuf>,
+}
+
+impl<R: Row> Output<R> {
+    /// Opens the destination; for a resumed run also gives the rows it already has.
+    pub(super) fn begin(
+        to: &Destination,
+        provenance: &Provenance,
+    ) -> Result<(Self, Vec<R>), Failure> {
+        match to {
+            Destination::Stdout => {
+                let part = Part::begin(Box::new(io::stdout()) as Box<dyn Write>, provenance)?;
+                Ok((Self { part, path: None }, Vec::new()))
+            }
+            Destination::File { path, resume } => Self::file(path, *resume, provenance),
+        }
+    }
+
+    fn file(path: &Path, resume: bool, provenance: &Provenance) -> Result<(Self, Vec<R>), Failure> {
+        let part_path = beside(path, "part");
+        let earlier = if resume { set_aside::<R>(path, &part_path, provenance)? } else { None };
+        let file = create(&part_path, resume)?;
+        let begun = Part::begin(Box::new(BufWriter::new(file)) as Box<dyn Write>, provenance);
+        let mut part = begun.map_err(|error| {
+            Failure::from(error).context(format!("writing {}", part_path.display()))
+        })?;
+        let rows = match earlier {
+            Some((aside, rows)) => {
+                part.append(&rows)?;
+                remove(&aside)?;
+                rows
+            }
+            None => Vec::new(),
+        };
+        Ok((Self { part, path: Some(path.to_owned()) }, rows))
+    }
+
+    /// Appends rows and hands them to the system.
+    pub(super) fn append(&mut self, rows: &[R]) -> Result<(), FileError> {
+        self.part.append(rows)
+    }
+
+    /// Ends the stream and turns it into Parquet, which takes the file's place at once or not at all.
+    pub(super) fn end(self, provenance: &Provenance) -> Result<Option<PathBuf>, Failure> {
+        self.part.end()?;
+        let Some(path) = self.path else { return Ok(None) };
+        let part_path = beside(&path, "part");
+        let converting = beside(&path, "converting");
+        let convert = || -> Result<(), FileError> {
+            let mut rows = Reader::open(File::open(&part_path)?)?;
+            write_parquet::<R, _, _>(&mut rows, provenance, File::create(&converting)?)?;
+            fs::rename(&converting, &path)?;
+            Ok(fs::remove_file(&part_path)?)
+        };
+        convert().map_err(|error| {
+            // What could not be finished is not left lying about; the stream has everything.
+            let _ = fs::remove_file(&converting);
+            Failure::new(Exit::Failed, error).context(format!(
+                "turning {} into {}; the former keeps every sample",
+                part_path.display(),
+                path.display()
+            ))
+        })?;
+        Ok(Some(path))
+    }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    name.into()
+}
+
+/// A fresh stream's file. One that an interrupted run left is not overwritten.
+fn create(part_path: &Path, resume: bool) -> Result<File, Failure> {
+    if part_path.exists() && !resume {
+        return Err(Failure::says(
+            Exit::Usage,
+            format!(
+                "{} is what an interrupted run left: go on with --resume, read it with `corehop show`, or remove it",
+                part_path.display()
+            ),
+        ));
+    }
+    File::create(part_path).map_err(|error| {
+        Failure::new(Exit::Failed, error).context(format!("creating {}", part_path.display()))
+    })
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    fs::remove_file(path).map_err(|error| {
+        Failure::new(Exit::Failed, error).context(format!("removing {}", path.display()))
+    })
+}
+
+/// The rows of the run to be resumed, and where they lie until they are copied.
+fn set_aside<R: Row>(
+    path: &Path,
+    part_path: &Path,
+    now: &Provenance,
+) -> Result<Option<(PathBuf, Vec<R>)>, Failure> {
+    let aside = beside(path, "earlier");
+    // An earlier attempt to resume may have ended while it was copying.
+    if !aside.exists() {
+        let Some(source) = [part_path, path].into_iter().find(|path| path.exists()) else {
+            return Ok(None);
+        };
+        fs::rename(source, &aside).map_err(|error| {
+            Failure::new(Exit::Failed, error).context(format!("renaming {}", source.display()))
+        })?;
+    }
+    match earlier_rows(&aside, now) {
+        Ok(rows) => Ok(Some((aside, rows))),
+        Err(failure) => {
+            // Nothing was changed: the file goes back to where it was.
+            let _ = fs::rename(&aside, part_path);
+            Err(failure.context(format!("resuming {}", path.display())))
+        }
+    }
+}
+
+fn earlier_rows<R: Row>(aside: &Path, now: &Provenance) -> Result<Vec<R>, Failure> {
+    let file = File::open(aside).map_err(|error| Failure::new(Exit::Failed, error))?;
+    let mut reader = Reader::open(file)?;
+    let then = &reader.kind().provenance;
+    if (&then.experiment, &then.parameters, then.seed)
+        != (&now.experiment, &now.parameters, now.seed)
+    {
+        return Err(Failure::says(
+            Exit::Usage,
+            "it was begun with other parameters; repeat the command that began it, with --resume",
+        ));
+    }
+    Ok(reader.all()?)
+}
