@@ -13,3 +13,4 @@ pub mod moments;
 pub mod tail;
 pub mod sequential;
 pub mod compare;
+pub mod verdict;
