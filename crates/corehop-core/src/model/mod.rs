@@ -14,3 +14,7 @@ pub mod tail;
 pub mod sequential;
 pub mod compare;
 pub mod verdict;
+#[cfg(test)]
+pub(crate) mod example;
+pub mod estimator;
+pub mod summary;

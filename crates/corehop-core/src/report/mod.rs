@@ -4,3 +4,4 @@
 pub mod label;
 pub mod platform_svg;
 pub mod platform_text;
+pub mod table;

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rows for tests: a clean one of each type, to be varied.
+
+use crate::platform::MemoryArchitecture;
+use crate::samples::{AccessTime, Certificate, PreemptionLength, Sample};
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// A valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
+pub(crate) fn sample() -> Sample {
+    Sample {
+        experiment: "synthetic".into(),
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        wss_bytes: 4096,
+        pattern: Pattern::Shuffled,
+        page: Page::Base,
+        write_ratio: 0.5,
+        load: "idle".into(),
+        event: Event::Preemption,
+        memory_architecture: MemoryArchitecture::SingleSocket,
+        from_cpu: 0,
+        to_cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 4_000_000,
+        length_ns: 4_050_000.0,
+        cold_ns: 5_000.0,
+        warm_ns: 1_000.0,
+        resumed_ns: 3_000.0,
+        policy: "fifo:2".into(),
+        cache_state: LineState::Invalid,
+        chains: 1,
+        polluter: None,
+        preempted_by: Absence::Preemptor,
+        task: None,
+        task_count: None,
+        lines: 64,
+        lines_certified: 64,
+        valid: true,
+        disturbed_by: Vec::new(),
+        repaired: Vec::new(),
+        repaired_ns: 0.0,
+        certificate: Certificate::RseqAndGaps,
+        cold_valid: true,
+        preemption_length: "fixed_4ms".into(),
+        length_bound_ns: 0.0,
+        mover: Mover::Affinity,
+        switch_ns: None,
+        preemptor_lines: Some(60_000),
+        load_bytes_per_s: None,
+        huge_share: 0.0,
+        spin_warm_ns: 100.0,
+        spin_resumed_ns: 100.0,
+        steal_ns: 0,
+        interrupts: None,
+        misses_warm: None,
+        misses_resumed: None,
+    }
+}
+
+/// A valid walk of 4 KiB at 1.5 ns an access.
+pub(crate) fn access_time() -> AccessTime {
+    AccessTime {
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        wss_bytes: 4096,
+        pattern: Pattern::Shuffled,
+        page: Page::Base,
+        write_ratio: 0.0,
+        chains: 1,
+        cache_state: LineState::Valid,
+        node: None,
+        cpu: 0,
+        start_ns: 0,
+        walk_ns: 96.0,
+        access_ns: 1.5,
+        policy: "fifo:2".into(),
+        lines: 64,
+        lines_certified: 64,
+        valid: true,
+        disturbed_by: Vec::new(),
+        repaired: Vec::new(),
+        certificate: Certificate::RseqAndGaps,
+        huge_share: 0.0,
+    }
+}
+
+/// An absence of 1 ms that took 1.06 ms.
+pub(crate) fn preemption_length() -> PreemptionLength {
+    PreemptionLength {
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        load: "idle".into(),
+        cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 1_000_000,
+        length_ns: 1_060_000.0,
+        policy: "fifo:2".into(),
+    }
+}
