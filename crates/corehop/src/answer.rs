@@ -16,13 +16,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// The columns of the terminal, as the shell states them; 100 where it does not.
+/// The columns of the terminal; 100 where standard output is none.
 pub(crate) fn width() -> usize {
-    let stated = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
-    stated.unwrap_or_else(|| usize::from(terminal_columns().unwrap_or(100)))
-}
-
-/// The width of the terminal that standard output is, if it is one.
-fn terminal_columns() -> Option<u16> {
-    indicatif::TermLike::width(&indicatif_stdout()?).into()
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }

@@ -24,6 +24,8 @@ enum Verb {
     Measure(cmd::measure::Args),
     /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
     Platform(cmd::platform::Args),
+    /// Say what files of samples say: as a table, and as one page.
+    Report(cmd::report::Args),
 }
 
 /// Runs the verb that was typed.
@@ -31,5 +33,6 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),
+        Verb::Report(args) => cmd::report::run(&args),
     }
 }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `corehop` program: parses what was typed, calls the libraries, prints what they answer.
 
+mod answer;
 mod cli;
 mod cmd;
 mod exit;
 mod run;
+mod input;
 
 use std::process::ExitCode;
 

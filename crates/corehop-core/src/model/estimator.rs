@@ -24,12 +24,6 @@ words! {
     }
 }
 
-impl Default for Estimator {
-    fn default() -> Self {
-        Self::Difference
-    }
-}
-
 impl Estimator {
     /// The delay of `sample` in microseconds. `None` where the sample lacks an interval that this
     /// estimator needs: a certified cold touch, or the direct cost of the switch.
@@ -37,10 +31,9 @@ impl Estimator {
         let resumed_less_warm = sample.resumed_ns - sample.warm_ns;
         let nanos = match self {
             Self::Difference => resumed_less_warm,
-            Self::AgainstLeast if !sample.cold_valid => return None,
+            Self::AgainstLeast | Self::ColdBound if !sample.cold_valid => return None,
             Self::AgainstLeast => sample.resumed_ns - sample.warm_ns.min(sample.cold_ns),
             Self::WithSwitch => resumed_less_warm + sample.switch_ns?,
-            Self::ColdBound if !sample.cold_valid => return None,
             Self::ColdBound => sample.cold_ns - sample.warm_ns,
         };
         Some(nanos / 1e3)

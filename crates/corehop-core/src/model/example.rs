@@ -12,6 +12,7 @@ pub(crate) fn sample() -> Sample {
         machine: "box".into(),
         seed: 1,
         job: 0,
+        cell: 0,
         wss_bytes: 4096,
         pattern: Pattern::Shuffled,
         page: Page::Base,

@@ -68,6 +68,7 @@ fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(text)
 }
 
+#[expect(clippy::ref_option, reason = "the form that serde calls")]
 fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_some(&text.as_deref())
 }
@@ -291,7 +292,7 @@ impl Gathered {
             load_bytes_per_s: middle(&self.load_rate),
             huge_share: self.huge_share / self.n_all as f64,
             certificates: self.certificates.clone(),
-            policies: self.policies.iter().map(|policy| policy.to_string()).collect(),
+            policies: self.policies.iter().map(ToString::to_string).collect(),
         }
     }
 }

@@ -3,3 +3,4 @@
 
 pub(crate) mod measure;
 pub(crate) mod platform;
+pub(crate) mod report;
