@@ -379,8 +379,8 @@ mod tests {
         assert_eq!((delay.min, delay.max.value, delay.max.n), (1.0, 10.0, 5));
         assert_eq!((delay.median_per_kib, delay.max_per_kib), (0.75, 2.5));
         assert_eq!(delay.over_warm, Some(3.0));
-        assert_eq!(summary.warm_us.unwrap().estimate, 1.0);
-        assert_eq!(summary.cold_bound_us.unwrap().estimate, 4.0);
+        assert_eq!(summary.warm_us.map(|warm| warm.estimate), Some(1.0));
+        assert_eq!(summary.cold_bound_us.map(|cold| cold.estimate), Some(4.0));
     }
 
     #[test]
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(summary.disturbed_by, [(Cause::Preempted, 1), (Cause::Gap, 2)].into());
         assert_eq!(summary.repaired_by, [(Cause::Gap, 1)].into());
         assert_eq!(summary.repaired_share, Some(0.5));
-        assert_eq!(summary.delay.unwrap().max.value, 2.0);
+        assert_eq!(summary.delay.map(|delay| delay.max.value), Some(2.0));
     }
 
     #[test]
