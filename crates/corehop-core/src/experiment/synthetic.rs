@@ -245,9 +245,13 @@ fn route(
     *draw.from(if from_here.is_empty() { &pairs } else { &from_here })
 }
 
-/// Cold, warm, event, resumed.
+/// Cold, settle, warm, event, resumed.
+///
+/// One pass does not bring a working set to rest in caches that do not replace by strict age; the
+/// untimed one between cold and warm does, or warm would be dearer than an undisturbed resumed touch.
 fn script(cell: &Cell, to: Cpu, draw: &mut Draw) -> Vec<Step> {
-    let mut steps = vec![Step::Prepare(cell.state), Step::Touch, Step::Touch];
+    let settle = Step::Prepare(LineState::Valid);
+    let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle, Step::Touch];
     match cell.event {
         Event::None => {}
         Event::Flush => steps.push(Step::Prepare(LineState::Invalid)),

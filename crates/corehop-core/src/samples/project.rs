@@ -9,8 +9,16 @@ use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Load, Polluter, WorkingSet};
 
-/// The largest relative change of the clock rate between two touches that are compared.
-const FREQUENCY_DRIFT: f64 = 0.05;
+/// The largest relative change of the core's speed between two touches that are compared.
+///
+/// A core that wakes from an idle state runs up to a fifth slower for some microseconds; that is part
+/// of what being off the CPU costs. A larger change is another clock rate, or a sibling that has
+/// become busy (or idle) in between.
+const SPEED_DRIFT: f64 = 0.25;
+
+/// The shortest absence in which a preemptor or a load must have made progress, in nanoseconds: in
+/// less the system may not even get to switch to it.
+const SHORTEST_PROGRESS_NS: f64 = 200e3;
 
 /// What all rows of a run share.
 #[derive(Debug, Clone)]
@@ -154,15 +162,15 @@ impl Project for Sample {
 fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leave>) -> Vec<Cause> {
     let mut causes = [warm.disturbances(), resumed.disturbances()].concat();
     let drift = (resumed.spin_ns / warm.spin_ns - 1.0).abs();
-    if drift > FREQUENCY_DRIFT {
+    if drift > SPEED_DRIFT {
         causes.push(Cause::Frequency);
     }
-    let ran = |count: Option<u64>| count != Some(0);
-    if leave.is_some_and(|leave| match cell.absence {
-        Absence::Preemptor => !ran(leave.preemptor_lines),
-        Absence::Load => !ran(leave.load_bytes),
+    let idle = |leave: &Leave| match cell.absence {
+        Absence::Preemptor => leave.preemptor_lines == Some(0),
+        Absence::Load => leave.load_bytes == Some(0),
         Absence::Nothing => false,
-    }) {
+    };
+    if leave.is_some_and(|leave| leave.length_ns > SHORTEST_PROGRESS_NS && idle(leave)) {
         causes.push(Cause::LoadAbsent);
     }
     causes.sort_unstable();

@@ -54,7 +54,8 @@ words! {
         WrongCpu = "wrong_cpu",
         /// A touch was given up at its real-time deadline.
         Deadline = "deadline",
-        /// The core's clock rate changed between the warm and the resumed touch.
+        /// The core's speed changed between the warm and the resumed touch: another clock rate, or a
+        /// sibling that became busy.
         Frequency = "frequency",
         /// The preemptor or load that should have run meanwhile made no progress.
         LoadAbsent = "load_absent",

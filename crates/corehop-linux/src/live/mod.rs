@@ -26,6 +26,7 @@ use serde_json::{Map, Value, json};
 use crate::clock::Clock;
 use crate::memory::{MemoryError, SetMemory};
 
+use calibrate::Calibration;
 use crew::Crew;
 use offsets::Offsets;
 use polluter::{Polluters, Preemptor};
@@ -50,6 +51,8 @@ pub struct LiveMachine {
     started: Instant,
     /// What is kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
+    offsets: Option<(CpuList, Offsets)>,
+    calibrations: Vec<(Load, Calibration)>,
     facts: Map<String, Value>,
     tally: Tally,
 }
@@ -63,6 +66,8 @@ impl LiveMachine {
             clock: Clock::calibrate(Duration::from_millis(20)),
             started: Instant::now(),
             sets: Vec::new(),
+            offsets: None,
+            calibrations: Vec::new(),
             facts: Map::new(),
             tally: Tally::default(),
         }
@@ -108,9 +113,7 @@ impl LiveMachine {
         let load = RunningLoad::start(&phase.load, &self.platform, plan.seed)?;
         let preemptors = park_preemptors(plan, phase)?;
         let cpus = cpus_of(phase);
-        let offsets = Offsets::measure(&cpus, &self.clock)
-            .map_err(|error| failed("comparing the CPUs' clocks", error))?;
-        self.facts.insert("clock_offsets".to_owned(), offsets.describe());
+        let offsets = self.offsets(&cpus)?;
         let mut runner = Box::new(Runner::new(
             plan.clone(),
             at,
@@ -121,12 +124,30 @@ impl LiveMachine {
             load,
             offsets,
         ));
+        runner.calibration = self.calibration(&phase.load);
         let crew = Crew::start(plan.mover, &cpus, &self.real_time())
             .map_err(|error| failed("starting the measured thread", error))?;
         let outcome = self.run_batches(&mut runner, &crew, phase, sink);
-        self.note(&crew, &runner);
+        self.note(&phase.load, &crew, &runner);
         let sets = runner.into_sets();
         outcome.map(|outcome| (outcome, sets))
+    }
+
+    /// The offsets of the CPUs' clocks: measured once, unless other CPUs are used.
+    fn offsets(&mut self, cpus: &CpuList) -> Result<Offsets, MachineError> {
+        if let Some((_, offsets)) = self.offsets.as_ref().filter(|(of, _)| of == cpus) {
+            return Ok(offsets.clone());
+        }
+        let measured = Offsets::measure(cpus, &self.clock);
+        let offsets = measured.map_err(|error| failed("comparing the CPUs' clocks", error))?;
+        self.facts.insert("clock_offsets".to_owned(), offsets.describe());
+        self.offsets = Some((cpus.clone(), offsets.clone()));
+        Ok(offsets)
+    }
+
+    /// What an earlier block has found out under the same load.
+    fn calibration(&self, load: &Load) -> Option<Calibration> {
+        self.calibrations.iter().find(|(of, _)| of == load).map(|&(_, calibration)| calibration)
     }
 
     fn run_batches(
@@ -154,7 +175,11 @@ impl LiveMachine {
     }
 
     /// Keeps what the provenance is to say of a phase.
-    fn note(&mut self, crew: &Crew, runner: &Runner) {
+    fn note(&mut self, load: &Load, crew: &Crew, runner: &Runner) {
+        if let Some(calibration) = runner.calibration {
+            self.calibrations.retain(|(of, _)| of != load);
+            self.calibrations.push((load.clone(), calibration));
+        }
         self.tally.add(runner.tally());
         let policy = crew.policy();
         self.facts.insert(

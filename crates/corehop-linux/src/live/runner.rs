@@ -133,7 +133,7 @@ pub(crate) struct Runner {
     preemptors: BTreeMap<Cpu, Preemptor>,
     load: RunningLoad,
     offsets: Offsets,
-    calibration: Option<Calibration>,
+    pub(super) calibration: Option<Calibration>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
     origin: Ticks,
@@ -379,6 +379,8 @@ impl Runner {
             LineState::Invalid => self.set().memory.flush(),
             LineState::Valid => {
                 self.set().walk.walk(None, Ticks::MAX, Ticks::MAX);
+                self.tally.touches_ns += self.clock.between(begin, now());
+                return;
             }
             LineState::Modified => self.fill_with_modified(),
         }
