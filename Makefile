@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# `make run` measures this machine, `make test` tests everything; the others are for developers.
+
+COREHOP := target/release/corehop
+STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
+VENV    := .venv
+PYTHON  := $(VENV)/bin/python
+
+.PHONY: run test bench dist lint clean
+
+## Build, measure this host for some minutes, print the table and where the report lies.
+run: build
+	@mkdir -p out && rm -f out/quick*.part
+	$(COREHOP) measure access-time       --preset quick -o out/quick-access.parquet
+	$(COREHOP) measure preemption-length --preset quick -o out/quick-length.parquet
+	$(COREHOP) measure synthetic         --preset quick -o out/quick.parquet
+	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
+	    --table text -o out/quick.html
+
+.PHONY: build
+build:
+	cargo build --release --locked -p corehop
+
+## Everything: Rust, the static binary in an empty chroot, Python, the report in a headless browser.
+test: build
+	cargo test --locked
+	tests/dist.sh $(STATIC)
+	tests/python.sh $(VENV)
+	tests/browser.sh $(VENV)
+
+## Benchmarks, each beside a peer or a physical limit, into out/bench.json.
+bench: build
+	@mkdir -p out
+	benches/run.sh $(COREHOP) out/bench.json
+
+## A binary that runs on a machine with nothing installed: dist/corehop.
+dist:
+	RUSTFLAGS="-C target-feature=+crt-static" cargo build --release --locked \
+	    --target x86_64-unknown-linux-gnu -p corehop
+	mkdir -p dist && cp $(STATIC) dist/corehop
+
+lint:
+	cargo fmt --check
+	cargo clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+
+clean:
+	rm -rf target out dist $(VENV)
