@@ -9,3 +9,4 @@ pub mod rseq;
 pub mod supervisor;
 pub mod thread;
 pub mod walk;
+pub mod bpf;

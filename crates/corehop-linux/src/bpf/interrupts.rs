@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Per-CPU counts of what takes a CPU away from a thread: interrupts, switches, steal.
+//!
+//! One program per tracepoint adds to a word of the CPU it runs on; the words of a CPU lie side by
+//! side in memory that this process sees, so that a measured thread reads them before and after a
+//! walk with a handful of loads.
+//!
+//! The additions are atomic. A plain one would lose counts where a program is interrupted between
+//! its load and its store by another that counts in the same word: softirqs run with interrupts
+//! on, NMIs come at any time, two vectors share the word of function calls, and recent kernels run
+//! tracing programs preemptibly. The line belongs to its CPU, so it costs a few nanoseconds.
+//!
+//! What is not seen: SMIs and exits of a virtual machine (no tracepoint passes), and interrupts of
+//! vectors that have no tracepoint of their own. On processors other than x86 the tick and the
+//! interrupts between processors are ordinary interrupts: they all count as `device_irqs`.
+//!
+//! Steal is what the scheduler has subtracted from its clock so far. It looks at the hypervisor's
+//! account when it updates that clock, and the word is written at the end of the tick: steal
+//! within a walk may appear up to a tick later. What is stolen *now* shows in wall time minus
+//! [`thread_cpu_time`](crate::counters::software::thread_cpu_time), which updates the clock first.
+
+use corehop_core::units::{Cpu, CpuList};
+
+use super::asm::Reg::{R0, R1, R2, R6};
+use super::asm::Source::Imm;
+use super::asm::{self, Compare, Helper, Insn, Reg, Source, Width};
+use super::btf::Btf;
+use super::{Attached, BpfError, Map, ProgramInfo, Shown, kernel_types};
+
+/// What is counted per CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counter {
+    /// Interrupts of the local timer: ticks, and whatever else the timer was set for.
+    LocalTimer,
+    /// Another CPU asked this one to schedule.
+    Reschedule,
+    /// Another CPU had this one run a function; TLB shootdowns are among them.
+    CallFunction,
+    /// Interrupts with a handler in a driver; off x86, all interrupts.
+    DeviceIrqs,
+    /// Softirq handlers run (timers, network, RCU, …), one for each kind.
+    Softirqs,
+    /// NMIs that somebody claimed.
+    Nmis,
+    /// Deferred work in interrupt context (printk, nohz_full, …) and thermal events.
+    OtherIrqs,
+    /// Times the CPU went from one thread to another.
+    Switches,
+    /// Nanoseconds during which the hypervisor ran something else, since boot.
+    Steal,
+}
+
+/// All counters, in the order of their words.
+pub const COUNTERS: [Counter; 9] = [
+    Counter::LocalTimer,
+    Counter::Reschedule,
+    Counter::CallFunction,
+    Counter::DeviceIrqs,
+    Counter::Softirqs,
+    Counter::Nmis,
+    Counter::OtherIrqs,
+    Counter::Switches,
+    Counter::Steal,
+];
+
+impl Counter {
+    /// Name of the counter's column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::LocalTimer => "local_timer",
+            Self::Reschedule => "reschedule",
+            Self::CallFunction => "call_function",
+            Self::DeviceIrqs => "device_irqs",
+            Self::Softirqs => "softirqs",
+            Self::Nmis => "nmis",
+            Self::OtherIrqs => "other_irqs",
+            Self::Switches => "switches",
+            Self::Steal => "steal_ns",
+        }
+    }
+}
+
+/// Words from one CPU's counters to the next one's: two cache lines, because some processors
+/// fetch lines in pairs, and on some a line has 128 bytes.
+const STRIDE: usize = 16;
+const STRIDE_SHIFT: u8 = 7;
+/// The way from a thread to the steal time of the run queue it is on.
+const STEAL_PATH: &str = "se.cfs_rq->rq->prev_steal_time_rq";
+
+/// What a program does when its tracepoint is passed.
+#[derive(Debug, Clone, Copy)]
+enum Action {
+    /// Add one.
+    Count,
+    /// Add one if the argument with this number is not zero.
+    CountIf(i16),
+    /// Copy the run queue's steal time.
+    CopySteal,
+}
+
+/// A tracepoint, and what it counts.
+struct Probe {
+    tracepoint: &'static str,
+    counter: Counter,
+    action: Action,
+}
+
+const fn probe(tracepoint: &'static str, counter: Counter, action: Action) -> Probe {
+    Probe { tracepoint, counter, action }
+}
+
+const PROBES: [Probe; 11] = [
+    probe("local_timer_entry", Counter::LocalTimer, Action::Count),
+    probe("reschedule_entry", Counter::Reschedule, Action::Count),
+    probe("call_function_entry", Counter::CallFunction, Action::Count),
+    probe("call_function_single_entry", Counter::CallFunction, Action::Count),
+    probe("irq_handler_entry", Counter::DeviceIrqs, Action::Count),
+    probe("softirq_entry", Counter::Softirqs, Action::Count),
+    // Passed once per handler asked; its third argument is how many events that one has handled.
+    probe("nmi_handler", Counter::Nmis, Action::CountIf(2)),
+    probe("irq_work_entry", Counter::OtherIrqs, Action::Count),
+    probe("thermal_apic_entry", Counter::OtherIrqs, Action::Count),
+    probe("sched_switch", Counter::Switches, Action::Count),
+    probe("local_timer_exit", Counter::Steal, Action::CopySteal),
+];
+
+impl Probe {
+    /// The instructions, for counters of `cpus` CPUs in the map `fd`.
+    fn program(&self, types: &Btf, fd: i32, cpus: u32) -> Result<Vec<Insn>, BpfError> {
+        let mut program = match self.action {
+            Action::Count => vec![],
+            Action::CountIf(argument) => vec![
+                asm::load(R1, R1, argument * 8),
+                Insn::JumpIf(Compare::Equal, R1, Imm(0), "out"),
+            ],
+            Action::CopySteal => load_steal(types)?,
+        };
+        program.extend(counter_address(fd, cpus, self.counter));
+        program.extend(match self.action {
+            Action::CopySteal => {
+                vec![Insn::Store(Width::U64, R1, 0, Source::Reg(R6))]
+            }
+            _ => vec![asm::set(R2, Imm(1)), Insn::AtomicAdd(Width::U64, R1, 0, R2)],
+        });
+        program.extend([Insn::Label("out"), asm::set(R0, Imm(0)), Insn::Exit]);
+        Ok(program)
+    }
+}
+
+/// `R1` = address of this CPU's word of `counter`. Leaves `R6` alone.
+fn counter_address(fd: i32, cpus: u32, counter: Counter) -> [Insn; 5] {
+    [
+        Insn::Call(Helper::Cpu),
+        // The verifier wants to see that the address stays inside of the map.
+        Insn::JumpIf(Compare::AtLeast, R0, Imm(cpus as i32), "out"),
+        asm::shift_left(R0, STRIDE_SHIFT),
+        Insn::MapValue(R1, fd, counter as u32 * 8),
+        asm::add(R1, Source::Reg(R0)),
+    ]
+}
+
+/// `R6` = steal time of the run queue of this CPU, or out. The kernel catches loads that fault.
+fn load_steal(types: &Btf) -> Result<Vec<Insn>, BpfError> {
+    let mut program = vec![Insn::Call(Helper::CurrentTask)];
+    let mut base: Reg = R0;
+    for member in types.loads("task_struct", STEAL_PATH)? {
+        program.push(asm::load(R6, base, member.offset as i16));
+        base = R6;
+    }
+    program.push(Insn::JumpIf(Compare::Equal, R6, Imm(0), "out"));
+    Ok(program)
+}
+
+/// A counter, or part of it, that this kernel does not give.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skipped {
+    /// The tracepoint that would have fed it.
+    pub tracepoint: &'static str,
+    /// The counter.
+    pub counter: Counter,
+    /// Why not.
+    pub reason: String,
+}
+
+/// Counts of one CPU at one moment, or what was added between two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct InterruptCounts {
+    /// [`Counter::LocalTimer`]
+    pub local_timer: u64,
+    /// [`Counter::Reschedule`]
+    pub reschedule: u64,
+    /// [`Counter::CallFunction`]
+    pub call_function: u64,
+    /// [`Counter::DeviceIrqs`]
+    pub device_irqs: u64,
+    /// [`Counter::Softirqs`]
+    pub softirqs: u64,
+    /// [`Counter::Nmis`]
+    pub nmis: u64,
+    /// [`Counter::OtherIrqs`]
+    pub other_irqs: u64,
+    /// [`Counter::Switches`]
+    pub switches: u64,
+    /// [`Counter::Steal`]
+    pub steal_ns: u64,
+}
+
+impl InterruptCounts {
+    fn from_words(word: impl Fn(Counter) -> u64) -> Self {
+        Self {
+            local_timer: word(Counter::LocalTimer),
+            reschedule: word(Counter::Reschedule),
+            call_function: word(Counter::CallFunction),
+            device_irqs: word(Counter::DeviceIrqs),
+            softirqs: word(Counter::Softirqs),
+            nmis: word(Counter::Nmis),
+            other_irqs: word(Counter::OtherIrqs),
+            switches: word(Counter::Switches),
+            steal_ns: word(Counter::Steal),
+        }
+    }
+
+    /// The value of one counter.
+    pub const fn get(&self, counter: Counter) -> u64 {
+        match counter {
+            Counter::LocalTimer => self.local_timer,
+            Counter::Reschedule => self.reschedule,
+            Counter::CallFunction => self.call_function,
+            Counter::DeviceIrqs => self.device_irqs,
+            Counter::Softirqs => self.softirqs,
+            Counter::Nmis => self.nmis,
+            Counter::OtherIrqs => self.other_irqs,
+            Counter::Switches => self.switches,
+            Counter::Steal => self.steal_ns,
+        }
+    }
+
+    /// What was added since `earlier`, of the same CPU.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        Self::from_words(|counter| self.get(counter).saturating_sub(earlier.get(counter)))
+    }
+
+    /// Interrupts of all kinds; softirqs are not counted, since they run at the end of one.
+    pub const fn interrupts(&self) -> u64 {
+        self.local_timer
+            + self.reschedule
+            + self.call_function
+            + self.device_irqs
+            + self.nmis
+            + self.other_irqs
+    }
+
+    /// The counters that are not zero, with their values: what has happened, by name.
+    pub fn causes(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        COUNTERS.into_iter().map(|counter| (counter, self.get(counter))).filter(|&(_, n)| n > 0)
+    }
+}
+
+/// The counters, running. They stop, and leave nothing behind, when dropped; several may run side
+/// by side.
+#[derive(Debug)]
+pub struct InterruptCounters {
+    // Declared before the memory that they write, though they would keep it alive.
+    probes: Vec<(&'static str, Counter, Attached)>,
+    words: Shown,
+    cpus: usize,
+    skipped: Vec<Skipped>,
+}
+
+impl InterruptCounters {
+    /// Count on `cpus`. Tracepoints that this kernel lacks are skipped and named.
+    ///
+    /// # Errors
+    /// Where the kernel has no BTF, the caller may not, or none of the tracepoints is there.
+    pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
+        Self::open_with(&kernel_types()?, cpus)
+    }
+
+    /// The same with type information that has been read already.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_with(types: &Btf, cpus: &CpuList) -> Result<Self, BpfError> {
+        let cpus = cpus.iter().last().map_or(1, |Cpu(highest)| highest + 1);
+        let map = Map::array("corehop_irqs", cpus << STRIDE_SHIFT, 1)?;
+        let (mut probes, mut skipped) = (vec![], vec![]);
+        for probe in &PROBES {
+            match attach(probe, types, &map, cpus) {
+                Ok(attached) => probes.push((probe.tracepoint, probe.counter, attached)),
+                Err(error) if error.is_general() => return Err(error),
+                Err(error) => skipped.push(Skipped {
+                    tracepoint: probe.tracepoint,
+                    counter: probe.counter,
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        if probes.is_empty() {
+            let reasons = skipped.into_iter().map(|skipped| skipped.reason).collect();
+            return Err(BpfError::NothingToCount { reasons });
+        }
+        Ok(Self { probes, words: map.show(0, map.size())?, cpus: cpus as usize, skipped })
+    }
+
+    /// The counts of `cpus` CPUs, the lowest-numbered ones: how far [`read`](Self::read) goes.
+    pub fn covers(&self, cpu: Cpu) -> bool {
+        (cpu.0 as usize) < self.cpus
+    }
+
+    /// The counts of `cpu` as they are now: nine loads from one or two cache lines, no system
+    /// call, no allocation.
+    ///
+    /// # Panics
+    /// For a CPU above those it was opened for.
+    #[inline]
+    pub fn read(&self, Cpu(cpu): Cpu) -> InterruptCounts {
+        assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
+        let first = cpu as usize * STRIDE;
+        InterruptCounts::from_words(|counter| self.words.word(first + counter as usize))
+    }
+
+    /// Whether `counter` is fed at all; where not, its zeros mean nothing.
+    pub fn has(&self, counter: Counter) -> bool {
+        self.probes.iter().any(|&(_, fed, _)| fed == counter)
+    }
+
+    /// What this kernel does not give, and why.
+    pub fn skipped(&self) -> &[Skipped] {
+        &self.skipped
+    }
+
+    /// What the kernel knows of each program, by tracepoint.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn programs(&self) -> std::io::Result<Vec<(&'static str, ProgramInfo)>> {
+        self.probes.iter().map(|(name, _, program)| Ok((*name, program.info()?))).collect()
+    }
+}
+
+fn attach(probe: &Probe, types: &Btf, map: &Map, cpus: u32) -> Result<Attached, BpfError> {
+    // The tracepoint first: where it is missing, that is the reason, whatever else is.
+    types.tracepoint(probe.tracepoint)?;
+    let program = probe.program(types, map.fd(), cpus)?;
+    let name = format!("hop_{}", probe.tracepoint);
+    Attached::new(types, probe.tracepoint, &name, &program)
+}

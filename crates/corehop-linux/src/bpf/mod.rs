@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small tracing programs in the kernel, without a compiler, an object file or a library.
+//!
+//! A program is a list of [`asm::Insn`], its offsets come from the kernel's own types ([`btf`]),
+//! and it writes into the array of a [`Map`] that user memory shows: whoever wants to know reads
+//! a word, at the cost of a load. Nothing is pinned: all of it goes when its owner goes, by drop
+//! or because the kernel closes the files of a dead process.
+//!
+//! Needs Linux 5.11 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`.
+//! Overhead: `cargo run --release --example interrupt_cost` measures it on the machine at hand.
+
+pub mod btf;
+pub mod asm;
+mod syscall;
+pub mod interrupts;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use asm::{AsmError, Insn};
+use btf::{Btf, BtfError};
+pub use syscall::ProgramInfo;
+
+/// Where the kernel shows its type information.
+pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
+
+/// Why the kernel does not run a program of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum BpfError {
+    /// The kernel's type information cannot be read.
+    #[error(
+        "{VMLINUX_BTF} cannot be read ({source}): BPF needs a kernel with CONFIG_DEBUG_INFO_BTF=y"
+    )]
+    NoBtf {
+        /// What reading it said.
+        source: io::Error,
+    },
+    /// The kernel's type information does not hold what a program needs.
+    #[error(transparent)]
+    Btf(#[from] BtfError),
+    /// The caller may not.
+    #[error(
+        "the kernel refuses {what} ({source}): run as root, or give the program the right with \
+         `setcap cap_bpf,cap_perfmon+ep FILE` (in a container, its seccomp profile has to allow \
+         bpf too; before Linux 5.11, raise `ulimit -l`)"
+    )]
+    NotPermitted {
+        /// What was asked for.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The kernel was built without.
+    #[error("this kernel has no bpf(2) ({source}): it needs CONFIG_BPF_SYSCALL=y")]
+    NoBpf {
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// The verifier does not take a program.
+    #[error(
+        "the kernel does not take the program `{program}` ({source}); its verifier says:\n{log}"
+    )]
+    Rejected {
+        /// Name of the program.
+        program: String,
+        /// What the kernel said.
+        source: io::Error,
+        /// The verifier's log.
+        log: String,
+    },
+    /// A program that cannot be written down: a fault of ours.
+    #[error("the program `{program}` is malformed: {source}")]
+    Malformed {
+        /// Name of the program.
+        program: String,
+        /// What is wrong.
+        source: AsmError,
+    },
+    /// Any other refusal.
+    #[error("{what} failed: {source}")]
+    Failed {
+        /// What was asked for.
+        what: String,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A place outside of a map.
+    #[error("{bytes} bytes at {first} do not lie in the map `{map}` of {size} bytes, by pages")]
+    OutsideOfMap {
+        /// Name of the map.
+        map: String,
+        /// First byte asked for.
+        first: usize,
+        /// How many were asked for.
+        bytes: usize,
+        /// Size of the map's memory.
+        size: usize,
+    },
+    /// None of the tracepoints is there.
+    #[error("none of the counters can be had: {}", reasons.join("; "))]
+    NothingToCount {
+        /// Why, for each.
+        reasons: Vec<String>,
+    },
+}
+
+impl BpfError {
+    /// What a failed system call means.
+    fn from_call(what: impl Into<String>, source: io::Error) -> Self {
+        let what = what.into();
+        match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => Self::NotPermitted { what, source },
+            Some(libc::ENOSYS) => Self::NoBpf { source },
+            _ => Self::Failed { what, source },
+        }
+    }
+    /// Whether another program of the same process would meet the same refusal.
+    pub fn is_general(&self) -> bool {
+        matches!(self, Self::NoBtf { .. } | Self::NotPermitted { .. } | Self::NoBpf { .. })
+    }
+}
+
+/// The running kernel's type information.
+///
+/// # Errors
+/// Where it cannot be read, or is of a newer format.
+pub fn kernel_types() -> Result<Btf, BpfError> {
+    let bytes = std::fs::read(VMLINUX_BTF).map_err(|source| BpfError::NoBtf { source })?;
+    Ok(Btf::parse(bytes)?)
+}
+
+/// An array that programs write and user memory shows. Closed on drop; programs and mappings made
+/// from it keep its memory alive.
+#[derive(Debug)]
+pub struct Map {
+    fd: OwnedFd,
+    name: String,
+    size: usize,
+}
+
+impl Map {
+    /// An array of `entries` values of `value_bytes` each (rounded up to 8), all zero.
+    ///
+    /// The values lie one after the other from the start of a page, so that values of whole pages
+    /// can be shown one by one. [`Insn::MapValue`] works on arrays of one entry only.
+    ///
+    /// # Errors
+    /// Where the caller may not, or the kernel has no memory for it.
+    pub fn array(name: &str, value_bytes: u32, entries: u32) -> Result<Self, BpfError> {
+        let fd = syscall::create_array(name, value_bytes, entries).map_err(|source| {
+            BpfError::from_call(format!("a BPF map of {entries} times {value_bytes} bytes"), source)
+        })?;
+        let used = value_bytes.next_multiple_of(8) as usize * entries as usize;
+        Ok(Self { fd, name: name.to_owned(), size: used.next_multiple_of(page_size()) })
+    }
+
+    /// The descriptor, for instructions that name the map.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Show `bytes` from `first` on, both multiples of the page size, in this process's memory,
+    /// to be read.
+    ///
+    /// # Errors
+    /// Where that is not inside of the map, or the kernel has no memory for it.
+    pub fn show(&self, first: usize, bytes: usize) -> Result<Shown, BpfError> {
+        let page = page_size();
+        let inside = first.checked_add(bytes).is_some_and(|end| end <= self.size);
+        if !inside || bytes == 0 || first % page != 0 || bytes % page != 0 {
+            let map = self.name.clone();
+            return Err(BpfError::OutsideOfMap { map, first, bytes, size: self.size });
+        }
+        Shown::map(&self.fd, first, bytes).map_err(|source| {
+            BpfError::from_call(format!("mmap of the map `{}`", self.name), source)
+        })
+    }
+
+    /// Size of the memory behind it: whole pages.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+}
+
+fn page_size() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(size).unwrap_or(4096)
+}
+
+/// Memory of a [`Map`], shown read-only in this process. Unmapped on drop.
+#[derive(Debug)]
+pub struct Shown {
+    words: NonNull<AtomicU64>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is read only, by atomic loads, and belongs to the mapping, not to a thread.
+unsafe impl Send for Shown {}
+// SAFETY: as above.
+unsafe impl Sync for Shown {}
+
+impl Shown {
+    fn map(fd: &OwnedFd, first: usize, bytes: usize) -> io::Result<Self> {
+        // SAFETY: a fresh mapping that the kernel places; it touches no memory of ours.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                fd.as_raw_fd(),
+                first as libc::off_t,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let words = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { words, bytes })
+    }
+
+    /// How many words there are.
+    pub fn len(&self) -> usize {
+        self.bytes / 8
+    }
+
+    /// Whether there is none; there always is.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// The word at `index`, as it is now: one load, no system call.
+    ///
+    /// # Panics
+    /// Beyond the end.
+    pub fn word(&self, index: usize) -> u64 {
+        assert!(index < self.len(), "word {index} of {}", self.len());
+        // SAFETY: inside of the mapping (just checked), aligned to 8, alive as long as self; the
+        // kernel writes concurrently, hence the atomic.
+        unsafe { self.words.add(index).as_ref() }.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        // SAFETY: exactly what mmap gave, and nothing refers to it any more.
+        unsafe { libc::munmap(self.words.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// A program that runs whenever its tracepoint is passed. Detached and unloaded on drop.
+#[derive(Debug)]
+pub struct Attached {
+    // Declared first, so that it is closed first: the program runs no more.
+    _link: OwnedFd,
+    program: OwnedFd,
+}
+
+impl Attached {
+    /// Verify `program`, and run it at the tracepoint `tracepoint` from now on. `name` is what
+    /// tools show for it: letters, digits and `_`, at most 15 of them.
+    ///
+    /// # Errors
+    /// Where the kernel lacks the tracepoint, the verifier rejects the program, or the caller may
+    /// not.
+    pub fn new(
+        types: &Btf,
+        tracepoint: &str,
+        name: &str,
+        program: &[Insn],
+    ) -> Result<Self, BpfError> {
+        let target = types.tracepoint(tracepoint)?;
+        let slots = asm::assemble(program)
+            .map_err(|source| BpfError::Malformed { program: name.to_owned(), source })?;
+        let fd = syscall::load_tracing(name, target, &slots, None)
+            .or_else(|source| Err(rejection(name, target, &slots, source)))?;
+        let link = syscall::attach_tracing(&fd).map_err(|source| {
+            BpfError::from_call(format!("attaching to the tracepoint `{tracepoint}`"), source)
+        })?;
+        Ok(Self { _link: link, program: fd })
+    }
+
+    /// What the kernel knows of the program.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn info(&self) -> io::Result<ProgramInfo> {
+        syscall::program_info(&self.program)
+    }
+}
+
+/// Why a program was not loaded: once more with the verifier's log, unless the reason is plain.
+fn rejection(name: &str, target: u32, slots: &[asm::Slot], source: io::Error) -> BpfError {
+    let program = name.to_owned();
+    match source.raw_os_error() {
+        Some(libc::EPERM | libc::ENOSYS) => {
+            BpfError::from_call(format!("loading the BPF program `{name}`"), source)
+        }
+        _ => {
+            let mut log = vec![0; 1 << 18];
+            // It fails as it did before; should it not, the descriptor is closed here.
+            drop(syscall::load_tracing(name, target, slots, Some(&mut log)));
+            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+            let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();
+            BpfError::Rejected { program, source, log }
+        }
+    }
+}
+
+/// Keeps the kernel counting the run time of BPF programs (two clock readings per run).
+#[derive(Debug)]
+pub struct RunTimeStatistics {
+    _fd: OwnedFd,
+}
+
+impl RunTimeStatistics {
+    /// Begin; dropping it ends it, unless somebody else wants them too.
+    ///
+    /// # Errors
+    /// Where the caller may not (it takes `CAP_SYS_ADMIN`).
+    pub fn begin() -> Result<Self, BpfError> {
+        syscall::enable_run_time_statistics()
+            .map(|fd| Self { _fd: fd })
+            .map_err(|source| BpfError::from_call("run-time statistics of BPF programs", source))
+    }
+}
