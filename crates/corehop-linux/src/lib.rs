@@ -10,3 +10,4 @@ pub mod supervisor;
 pub mod thread;
 pub mod walk;
 pub mod bpf;
+pub mod counters;

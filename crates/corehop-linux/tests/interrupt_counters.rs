@@ -336,7 +336,7 @@ fn memory_outside_of_a_map_is_not_shown() {
     let page = 4096_usize.max(Map::array("hop_size", 8, 1).unwrap().size());
     let map = Map::array("hop_pages", page as u32, 4).unwrap();
     assert_eq!(map.size(), 4 * page);
-    assert_eq!(map.show(3 * page, page).unwrap().word(0), 0);
+    assert_eq!(map.show(3 * page, page).unwrap().words(0), [0; 4]);
     for (first, bytes) in [(4 * page, page), (0, 5 * page), (8, page), (0, 8), (0, 0)] {
         let error = map.show(first, bytes).unwrap_err().to_string();
         assert!(error.contains("hop_pages"), "{error}");

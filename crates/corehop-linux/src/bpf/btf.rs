@@ -271,7 +271,7 @@ impl Btf {
             let record = self.resolve(id)?.filter(|record| record.is_compound());
             let found = self.find_member(record.ok_or_else(missing)?, name, 0)?;
             let member = found.ok_or_else(missing)?;
-            if member.is_bit_field || member.bit_offset % 8 != 0 {
+            if member.is_bit_field || !member.bit_offset.is_multiple_of(8) {
                 return Err(BtfError::NotAWord {
                     structure: structure.to_owned(),
                     member: path.to_owned(),

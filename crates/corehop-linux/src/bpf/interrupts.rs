@@ -206,7 +206,8 @@ pub struct InterruptCounts {
 }
 
 impl InterruptCounts {
-    fn from_words(word: impl Fn(Counter) -> u64) -> Self {
+    #[inline]
+    fn from_each(word: impl Fn(Counter) -> u64) -> Self {
         Self {
             local_timer: word(Counter::LocalTimer),
             reschedule: word(Counter::Reschedule),
@@ -238,7 +239,7 @@ impl InterruptCounts {
     /// What was added since `earlier`, of the same CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
-        Self::from_words(|counter| self.get(counter).saturating_sub(earlier.get(counter)))
+        Self::from_each(|counter| self.get(counter).saturating_sub(earlier.get(counter)))
     }
 
     /// Interrupts of all kinds; softirqs are not counted, since they run at the end of one.
@@ -316,8 +317,8 @@ impl InterruptCounters {
     #[inline]
     pub fn read(&self, Cpu(cpu): Cpu) -> InterruptCounts {
         assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
-        let first = cpu as usize * STRIDE;
-        InterruptCounts::from_words(|counter| self.words.word(first + counter as usize))
+        let words: [u64; COUNTERS.len()] = self.words.words(cpu as usize * STRIDE);
+        InterruptCounts::from_each(|counter| words[counter as usize])
     }
 
     /// Whether `counter` is fed at all; where not, its zeros mean nothing.

@@ -169,7 +169,7 @@ impl Map {
     pub fn show(&self, first: usize, bytes: usize) -> Result<Shown, BpfError> {
         let page = page_size();
         let inside = first.checked_add(bytes).is_some_and(|end| end <= self.size);
-        if !inside || bytes == 0 || first % page != 0 || bytes % page != 0 {
+        if !inside || bytes == 0 || !first.is_multiple_of(page) || !bytes.is_multiple_of(page) {
             let map = self.name.clone();
             return Err(BpfError::OutsideOfMap { map, first, bytes, size: self.size });
         }
@@ -223,6 +223,7 @@ impl Shown {
     }
 
     /// How many words there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.bytes / 8
     }
@@ -232,15 +233,18 @@ impl Shown {
         self.bytes == 0
     }
 
-    /// The word at `index`, as it is now: one load, no system call.
+    /// The `N` words from `first` on, as they are now: loads, no system call.
     ///
     /// # Panics
     /// Beyond the end.
-    pub fn word(&self, index: usize) -> u64 {
-        assert!(index < self.len(), "word {index} of {}", self.len());
+    #[inline]
+    pub fn words<const N: usize>(&self, first: usize) -> [u64; N] {
+        let inside = first.checked_add(N).is_some_and(|end| end <= self.len());
+        assert!(inside, "words {first} to {first} + {N} of {}", self.len());
         // SAFETY: inside of the mapping (just checked), aligned to 8, alive as long as self; the
-        // kernel writes concurrently, hence the atomic.
-        unsafe { self.words.add(index).as_ref() }.load(Ordering::Relaxed)
+        // kernel writes concurrently, hence the atomics.
+        let words = unsafe { std::slice::from_raw_parts(self.words.add(first).as_ptr(), N) };
+        std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
     }
 }
 

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hardware counters of the calling thread by perf_event_open(2): cycles, instructions, misses.
+//!
+//! Which of them a processor has is found out by asking. They are read by `rdpmc`, without a
+//! system call, where the kernel allows it, and by read(2) otherwise. Only user mode is counted:
+//! what an interrupt misses is not the walk's doing, and it needs no privilege at
+//! `kernel.perf_event_paranoid` 2. A group that had to share the processor's counters is scaled by
+//! the time it was counting.
+
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::CounterError;
+
+mod page;
+
+/// What may be counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HardwareEvent {
+    /// Cycles of the core, not of the time stamp counter.
+    Cycles,
+    /// Instructions retired.
+    Instructions,
+    /// Reads that missed the last-level cache.
+    LlcMisses,
+    /// Misses of the L2 cache. Intel: loads retired; AMD: requests; ARM: refills.
+    L2Misses,
+    /// Reads that missed the L1 data cache.
+    L1Misses,
+    /// Reads that missed the first-level data TLB.
+    DtlbMisses,
+}
+
+/// All events, in the order in which they are asked for: the first ones share a group.
+pub const EVENTS: [HardwareEvent; 6] = [
+    HardwareEvent::Cycles,
+    HardwareEvent::Instructions,
+    HardwareEvent::LlcMisses,
+    HardwareEvent::L2Misses,
+    HardwareEvent::L1Misses,
+    HardwareEvent::DtlbMisses,
+];
+
+/// Kinds of event (`enum perf_type_id`).
+const TYPE_HARDWARE: u32 = 0;
+const TYPE_CACHE: u32 = 3;
+const TYPE_RAW: u32 = 4;
+
+/// A cache event: cache, operation 0 (read), result 1 (miss).
+const fn read_misses(cache: u64) -> (u32, u64) {
+    (TYPE_CACHE, cache | 1 << 16)
+}
+
+impl HardwareEvent {
+    /// Name of the event's column.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::LlcMisses => "llc_misses",
+            Self::L2Misses => "l2_misses",
+            Self::L1Misses => "l1_misses",
+            Self::DtlbMisses => "dtlb_misses",
+        }
+    }
+
+    /// Type and configuration for the kernel; none where it is not known for this processor.
+    const fn encoding(self, vendor: Vendor) -> Option<(u32, u64)> {
+        Some(match (self, vendor) {
+            (Self::Cycles, _) => (TYPE_HARDWARE, 0),
+            (Self::Instructions, _) => (TYPE_HARDWARE, 1),
+            (Self::L1Misses, _) => read_misses(0),
+            (Self::LlcMisses, _) => read_misses(2),
+            (Self::DtlbMisses, _) => read_misses(3),
+            // MEM_LOAD_RETIRED.L2_MISS: event 0xd1, unit mask 0x10, since Haswell.
+            (Self::L2Misses, Vendor::Intel) => (TYPE_RAW, 0x10d1),
+            // l2_cache_req_stat.ic_dc_miss_in_l2: event 0x64, unit mask 0x09, since Zen.
+            (Self::L2Misses, Vendor::Amd) => (TYPE_RAW, 0x0964),
+            // L2D_CACHE_REFILL of the architecture's common events.
+            (Self::L2Misses, Vendor::Arm) => (TYPE_RAW, 0x17),
+            (Self::L2Misses, Vendor::Other) => return None,
+        })
+    }
+}
+
+/// Who made the processor, as far as the events differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Vendor {
+    Intel,
+    Amd,
+    Arm,
+    Other,
+}
+
+impl Vendor {
+    /// From the text of `/proc/cpuinfo`.
+    fn parse(cpuinfo: &str) -> Self {
+        let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        for (name, value) in fields {
+            match (name.trim(), value.trim()) {
+                ("vendor_id", "GenuineIntel") => return Self::Intel,
+                ("vendor_id", "AuthenticAMD" | "HygonGenuine") => return Self::Amd,
+                // A line of the 64-bit ARM kernel only, whoever built the core.
+                ("CPU implementer", _) => return Self::Arm,
+                _ => {}
+            }
+        }
+        Self::Other
+    }
+}
+
+/// `struct perf_event_attr` as of its first version; the kernel takes every length it has known.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup_events: u32,
+    breakpoint_type: u32,
+    config1: u64,
+}
+
+/// Do not count the kernel (bit 5) or the hypervisor (bit 6).
+const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+/// Reading gives the whole group (8), each value with its number (4), the time it was wanted (1)
+/// and the time it was counted (2).
+const READ_FORMAT: u64 = 15;
+const CLOSE_ON_EXEC: u64 = 8;
+/// `PERF_EVENT_IOC_ID`: the number that an event has in what is read.
+const IOC_ID: u64 = 0x8008_2407;
+
+/// Open one event of the calling thread, on every CPU it runs on, in the group of `leader`.
+fn open_event((kind, config): (u32, u64), leader: RawFd) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind,
+        size: size_of::<Attributes>() as u32,
+        config,
+        read_format: READ_FORMAT,
+        flags: USER_ONLY,
+        ..Attributes::default()
+    };
+    // SAFETY: the attributes live through the call and have the size they say.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            &raw const attributes,
+            0,
+            -1,
+            leader,
+            CLOSE_ON_EXEC,
+        )
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor, nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+}
+
+fn id_of(event: &OwnedFd) -> io::Result<u64> {
+    let mut id = 0_u64;
+    // SAFETY: the command writes 64 bits, into id.
+    let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_ID as _, &raw mut id) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(id) }
+}
+
+/// Why an event cannot be counted, from what the kernel said. `paranoid` is the value of
+/// `kernel.perf_event_paranoid`, where it is known.
+fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterError {
+    let level = paranoid.map_or(String::from("unknown"), |level| level.to_string());
+    let (reason, remedy) = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP | libc::ENXIO) => (
+            "the kernel knows no such event of this processor: it has no counters, or a \
+             hypervisor keeps them"
+                .to_owned(),
+            "run on the bare machine, or give the guest a PMU (QEMU: -cpu host,pmu=on)",
+        ),
+        Some(libc::EACCES | libc::EPERM) => (
+            format!("kernel.perf_event_paranoid is {level}, and the caller has no CAP_PERFMON"),
+            "`sysctl kernel.perf_event_paranoid=2`, or `setcap cap_perfmon+ep FILE`",
+        ),
+        Some(libc::ENOSYS) => (
+            "this kernel has no perf_event_open(2), or a seccomp profile hides it".to_owned(),
+            "use a kernel with CONFIG_PERF_EVENTS=y",
+        ),
+        Some(libc::EMFILE) => {
+            ("too many files are open".to_owned(), "raise the limit with `ulimit -n`")
+        }
+        Some(libc::EBUSY) => (
+            "somebody else has the processor's counters to themselves".to_owned(),
+            "stop other profilers; `sysctl kernel.nmi_watchdog=0` frees one counter",
+        ),
+        _ => ("the kernel refuses the event".to_owned(), "see `perf list` for what there is"),
+    };
+    CounterError::unavailable(event, error, reason, remedy)
+}
+
+fn paranoid_level() -> Option<i32> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").ok()?;
+    text.trim().parse().ok()
+}
+
+/// An open event.
+#[derive(Debug)]
+struct Member {
+    event: HardwareEvent,
+    id: u64,
+    /// Kept open for as long as it shall count.
+    fd: OwnedFd,
+    /// None where the kernel gives no page, or the processor's counter cannot be read by users.
+    page: Option<page::MappedPage>,
+}
+
+/// Counts at one moment, or what was added between two. An event that is not counted has none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HardwareCounts([Option<u64>; EVENTS.len()]);
+
+impl HardwareCounts {
+    /// The count of one event.
+    pub const fn get(&self, event: HardwareEvent) -> Option<u64> {
+        self.0[event as usize]
+    }
+
+    /// What was added since `earlier`; none where either is missing.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        Self(EVENTS.map(|event| Some(self.get(event)?.saturating_sub(earlier.get(event)?))))
+    }
+
+    fn set(&mut self, event: HardwareEvent, count: Option<u64>) {
+        self.0[event as usize] = count;
+    }
+}
+
+/// Counters of the thread that opened them. It alone may read them: `rdpmc` reads the counters of
+/// the CPU it runs on, which are this thread's while it runs.
+#[derive(Debug)]
+pub struct HardwareCounters {
+    /// Each group counts all its members or none; the first member leads it.
+    groups: Vec<Vec<Member>>,
+    unavailable: Vec<CounterError>,
+    of_this_thread: PhantomData<*const ()>,
+}
+
+impl HardwareCounters {
+    /// Start counting what this processor can count.
+    ///
+    /// # Errors
+    /// Where it is nothing; the reason and the remedy are those of the first event.
+    pub fn open() -> Result<Self, CounterError> {
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let mut counters =
+            Self { groups: vec![], unavailable: vec![], of_this_thread: PhantomData };
+        for event in EVENTS {
+            let Some(encoding) = event.encoding(Vendor::parse(&cpuinfo)) else { continue };
+            if let Err(error) = counters.add(event, encoding) {
+                let what = format!("hardware counter `{}`", event.name());
+                counters.unavailable.push(refusal(&what, &error, paranoid_level()));
+            }
+        }
+        if counters.groups.is_empty() {
+            return Err(counters.unavailable.swap_remove(0));
+        }
+        Ok(counters)
+    }
+
+    /// Into the last group, so that they count together; into one of its own where the processor
+    /// has no counter left, so that they take turns.
+    fn add(&mut self, event: HardwareEvent, encoding: (u32, u64)) -> io::Result<()> {
+        if let Some(group) = self.groups.last_mut() {
+            match open_event(encoding, group[0].fd.as_raw_fd()) {
+                Ok(fd) => {
+                    group.push(Member::new(event, fd)?);
+                    return Ok(());
+                }
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.groups.push(vec![Member::new(event, open_event(encoding, -1)?)?]);
+        Ok(())
+    }
+
+    /// The counts as they are now. No allocation.
+    pub fn read(&self) -> HardwareCounts {
+        let mut counts = HardwareCounts::default();
+        for group in &self.groups {
+            if !read_by_rdpmc(group, &mut counts) {
+                read_by_call(group, &mut counts);
+            }
+        }
+        counts
+    }
+
+    /// What is not counted, and why.
+    pub fn unavailable(&self) -> &[CounterError] {
+        &self.unavailable
+    }
+}
+
+impl Member {
+    fn new(event: HardwareEvent, fd: OwnedFd) -> io::Result<Self> {
+        Ok(Self { event, id: id_of(&fd)?, page: page::MappedPage::of(&fd), fd })
+    }
+}
+
+/// All of the group without a system call, or false.
+fn read_by_rdpmc(group: &[Member], counts: &mut HardwareCounts) -> bool {
+    for member in group {
+        let Some(count) = member.page.as_ref().and_then(page::MappedPage::count) else {
+            return false;
+        };
+        counts.set(member.event, Some(count));
+    }
+    true
+}
+
+fn read_by_call(group: &[Member], counts: &mut HardwareCounts) {
+    let mut answer = [0_u8; 24 + 16 * EVENTS.len()];
+    // SAFETY: the kernel writes at most the length given.
+    let length =
+        unsafe { libc::read(group[0].fd.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len()) };
+    let answer = answer.get(..usize::try_from(length).unwrap_or(0)).unwrap_or(&[]);
+    let reading = GroupReading::parse(answer);
+    for member in group {
+        counts.set(member.event, reading.as_ref().ok().and_then(|group| group.count(member.id)));
+    }
+}
+
+/// What reading a group gives: how many values; the time they were wanted and the time they were
+/// counted, in ns; then a value and a number for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct GroupReading<'a> {
+    wanted_ns: u64,
+    counted_ns: u64,
+    values: &'a [u8],
+}
+
+impl<'a> GroupReading<'a> {
+    fn parse(answer: &'a [u8]) -> Result<Self, CounterError> {
+        let malformed = || CounterError::Malformed {
+            what: "the answer of a group of hardware counters",
+            found: format!("{} bytes", answer.len()),
+        };
+        let number = |index| word(answer, index).ok_or_else(malformed);
+        let values = usize::try_from(number(0)?).ok().and_then(|count| count.checked_mul(16));
+        let values = values.and_then(|bytes| answer.get(24..)?.get(..bytes));
+        Ok(Self {
+            wanted_ns: number(1)?,
+            counted_ns: number(2)?,
+            values: values.ok_or_else(malformed)?,
+        })
+    }
+
+    /// The count of the event with this number, scaled where the group took turns with others;
+    /// none where it never had its turn.
+    fn count(&self, id: u64) -> Option<u64> {
+        let mut values = self.values.chunks_exact(16);
+        let value = values.find(|value| word(value, 1) == Some(id))?;
+        scaled(word(value, 0)?, self.wanted_ns, self.counted_ns)
+    }
+}
+
+/// `value` as it would be, had it been counted all the time it was wanted.
+fn scaled(value: u64, wanted_ns: u64, counted_ns: u64) -> Option<u64> {
+    let product = u128::from(value) * u128::from(wanted_ns);
+    let scaled = product.checked_div(u128::from(counted_ns))?;
+    u64::try_from(scaled).ok()
+}
+
+fn word(bytes: &[u8], index: usize) -> Option<u64> {
+    bytes.get(index * 8..)?.first_chunk().map(|chunk| u64::from_ne_bytes(*chunk))
+}
+
+#[cfg(test)]
+#[path = "hardware_tests.rs"]
+mod tests;

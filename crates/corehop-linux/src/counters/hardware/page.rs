@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The page through which the kernel tells a thread where its counter is (`struct
+//! perf_event_mmap_page`, include/uapi/linux/perf_event.h), and the instruction that reads it.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+/// The part of the page that is used, in words of 32 bits.
+pub(super) type Page = [AtomicU32; 16];
+
+/// Positions in it.
+const LOCK: usize = 2;
+const INDEX: usize = 3;
+const OFFSET: usize = 4;
+const TIME_WANTED: usize = 6;
+const TIME_COUNTED: usize = 8;
+const CAPABILITIES: usize = 10;
+const WIDTH: usize = 12;
+/// The capability of reading the counter from user mode.
+const USER_RDPMC: u64 = 1 << 2;
+/// The kernel changes the page at switches, not in a loop: a few attempts always do.
+const ATTEMPTS: u32 = 100;
+const PAGE_BYTES: usize = 4096;
+
+/// The page of one event, shown in this process. Unmapped on drop.
+#[derive(Debug)]
+pub(super) struct MappedPage {
+    page: NonNull<Page>,
+}
+
+impl MappedPage {
+    /// None where the kernel does not show it; then the event is read by a system call.
+    pub(super) fn of(event: &OwnedFd) -> Option<Self> {
+        // SAFETY: a fresh read-only mapping that the kernel places.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                PAGE_BYTES,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                event.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            None
+        } else {
+            NonNull::new(at.cast()).map(|page| Self { page })
+        }
+    }
+
+    /// The event's count, where it can be read here and now without a system call.
+    pub(super) fn count(&self) -> Option<u64> {
+        // SAFETY: mapped as long as self; the kernel writes concurrently, hence the atomics.
+        count(unsafe { self.page.as_ref() }, read_counter)
+    }
+}
+
+impl Drop for MappedPage {
+    fn drop(&mut self) {
+        // SAFETY: exactly what was mapped, and nothing refers to it any more.
+        unsafe { libc::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
+    }
+}
+
+/// The protocol that the kernel's header describes: `lock` changes whenever the rest does. The
+/// counter holds its `width` lower bits of a number with sign, to be added to `offset`. None where
+/// the event is not on a counter, users may not read it, or it shares its counter.
+pub(super) fn count(page: &Page, mut counter: impl FnMut(u32) -> Option<u64>) -> Option<u64> {
+    for _ in 0..ATTEMPTS {
+        let lock = page[LOCK].load(Ordering::Relaxed);
+        fence(Ordering::Acquire);
+        let index = page[INDEX].load(Ordering::Relaxed);
+        let allowed = wide(page, CAPABILITIES) & USER_RDPMC != 0;
+        let always_on = wide(page, TIME_WANTED) == wide(page, TIME_COUNTED);
+        let raw = if allowed && always_on && index > 0 { counter(index - 1) } else { None };
+        let count = raw.and_then(|raw| {
+            let value = extend_sign(raw, width(page))?;
+            Some(wide(page, OFFSET).wrapping_add(value))
+        });
+        fence(Ordering::Acquire);
+        if page[LOCK].load(Ordering::Relaxed) == lock {
+            return count;
+        }
+    }
+    None
+}
+
+/// 64 bits from two words; torn only if `lock` has changed too.
+fn wide(page: &Page, word: usize) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&page[word].load(Ordering::Relaxed).to_ne_bytes());
+    bytes[4..].copy_from_slice(&page[word + 1].load(Ordering::Relaxed).to_ne_bytes());
+    u64::from_ne_bytes(bytes)
+}
+
+fn width(page: &Page) -> u32 {
+    let [low, high, ..] = page[WIDTH].load(Ordering::Relaxed).to_ne_bytes();
+    u32::from(u16::from_ne_bytes([low, high]))
+}
+
+fn extend_sign(raw: u64, width: u32) -> Option<u64> {
+    let unused = 64_u32.checked_sub(width).filter(|&unused| unused < 64)?;
+    Some(((raw << unused) as i64 >> unused) as u64)
+}
+
+/// The processor's counter number `index`.
+#[cfg(target_arch = "x86_64")]
+fn read_counter(index: u32) -> Option<u64> {
+    let (low, high): (u32, u32);
+    // SAFETY: rdpmc reads a register; the page has just said that this is allowed, or else its
+    // lock changes and the value is thrown away. A refusal in between would be a signal, which the
+    // kernel avoids by clearing the capability first.
+    unsafe {
+        std::arch::asm!(
+            "rdpmc",
+            in("ecx") index, out("eax") low, out("edx") high,
+            options(nostack, preserves_flags)
+        );
+    }
+    Some(u64::from(high) << 32 | u64::from(low))
+}
+
+/// Elsewhere the kernel has to be asked (on ARM, users may not read the counters by default).
+#[cfg(not(target_arch = "x86_64"))]
+fn read_counter(_index: u32) -> Option<u64> {
+    None
+}

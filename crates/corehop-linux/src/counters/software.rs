@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What Linux counts in software: faults and switches of a thread, its CPU time, the CPUs' idle
+//! and stolen time, interrupts by row, and SMIs where the processor counts them.
+//!
+//! The readers are a system call or a small file each; the parsers take text, so that machines
+//! that are not at hand can be tested from what theirs says.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use corehop_core::units::{Cpu, Nanos};
+
+use super::CounterError;
+
+/// What the kernel has counted for one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+pub struct ThreadCounts {
+    /// Page faults served without I/O.
+    pub minor_faults: u64,
+    /// Page faults that had to wait for I/O.
+    pub major_faults: u64,
+    /// Times the thread left its CPU because it blocked.
+    pub voluntary_switches: u64,
+    /// Times the thread was taken off its CPU.
+    pub involuntary_switches: u64,
+    /// Time the thread ran, in ns. Interrupts that came meanwhile are in it, unless the kernel
+    /// accounts for them (CONFIG_IRQ_TIME_ACCOUNTING); stolen time is not, in a guest that the
+    /// hypervisor tells of it.
+    pub cpu_time_ns: u64,
+}
+
+impl ThreadCounts {
+    /// The calling thread's counts: two system calls, no allocation.
+    pub fn read() -> Self {
+        // SAFETY: all-zero is a valid rusage; the kernel fills it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            // Cannot fail: the kind is valid and the address is ours.
+            libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+            usage
+        };
+        Self {
+            minor_faults: usage.ru_minflt as u64,
+            major_faults: usage.ru_majflt as u64,
+            voluntary_switches: usage.ru_nvcsw as u64,
+            involuntary_switches: usage.ru_nivcsw as u64,
+            cpu_time_ns: thread_cpu_time().get(),
+        }
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        let added = |later: u64, earlier: u64| later.saturating_sub(earlier);
+        Self {
+            minor_faults: added(self.minor_faults, earlier.minor_faults),
+            major_faults: added(self.major_faults, earlier.major_faults),
+            voluntary_switches: added(self.voluntary_switches, earlier.voluntary_switches),
+            involuntary_switches: added(self.involuntary_switches, earlier.involuntary_switches),
+            cpu_time_ns: added(self.cpu_time_ns, earlier.cpu_time_ns),
+        }
+    }
+
+    /// Times the thread left its CPU, for whatever reason.
+    pub const fn switches(&self) -> u64 {
+        self.voluntary_switches + self.involuntary_switches
+    }
+
+    /// Of a difference over `wall` time: the time during which the thread should have run and did
+    /// not, which is what a hypervisor has stolen. None where the thread left its CPU, since then
+    /// it waited as well. The two clocks are read one after the other: under a microsecond, it
+    /// says nothing.
+    pub fn stolen(&self, wall: Nanos) -> Option<Nanos> {
+        let missing = wall.get().saturating_sub(self.cpu_time_ns);
+        (self.switches() == 0).then_some(Nanos::new(missing))
+    }
+}
+
+/// Time that the calling thread has run. Reading it brings the scheduler's clock up to date, stolen
+/// time included.
+pub fn thread_cpu_time() -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the structure; the clock of the own thread always exists.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    Nanos::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// How one CPU has spent its time since boot, in ticks of `1 / sysconf(_SC_CLK_TCK)`, mostly 10 ms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CpuTicks {
+    /// Running threads or interrupts.
+    pub busy: u64,
+    /// Nothing to do, or waiting for I/O.
+    pub idle: u64,
+    /// Taken by the hypervisor.
+    pub steal: u64,
+}
+
+impl CpuTicks {
+    /// What was added since `earlier`. Idle ticks may run backwards by one or two on a tickless
+    /// CPU.
+    #[must_use]
+    pub fn minus(&self, earlier: &Self) -> Self {
+        Self {
+            busy: self.busy.saturating_sub(earlier.busy),
+            idle: self.idle.saturating_sub(earlier.idle),
+            steal: self.steal.saturating_sub(earlier.steal),
+        }
+    }
+
+    /// Of a difference: the share of time the CPU was busy, from 0 to 1; of an SMT sibling, the
+    /// share of time it competed for the core. None where not a tick has passed.
+    pub fn busy_share(&self) -> Option<f64> {
+        let total = self.busy + self.idle + self.steal;
+        (total > 0).then(|| self.busy as f64 / total as f64)
+    }
+}
+
+/// The CPUs' times, from `/proc/stat` (proc_stat(5)).
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CpuTimes {
+    by_cpu: Vec<(Cpu, CpuTicks)>,
+}
+
+impl CpuTimes {
+    /// As they are now: about 2 µs for a small machine, allocates.
+    ///
+    /// # Errors
+    /// Where `/proc/stat` cannot be read or understood.
+    pub fn read() -> Result<Self, CounterError> {
+        Self::parse(&read_file("/proc/stat")?)
+    }
+
+    /// From the text of `/proc/stat`. Offline CPUs have no line.
+    ///
+    /// # Errors
+    /// Where a CPU's line does not hold numbers, or there is none.
+    pub fn parse(text: &str) -> Result<Self, CounterError> {
+        let malformed =
+            |found: &str| CounterError::Malformed { what: "/proc/stat", found: found.to_owned() };
+        let mut by_cpu = Vec::new();
+        for line in text.lines() {
+            let Some((name, times)) = line.split_once(' ') else { continue };
+            let Some(number) = name.strip_prefix("cpu").filter(|rest| !rest.is_empty()) else {
+                continue;
+            };
+            let number = number.parse().map_err(|_| malformed(line))?;
+            let times: Result<Vec<u64>, _> = times.split_whitespace().map(str::parse).collect();
+            by_cpu.push((Cpu(number), ticks(&times.map_err(|_| malformed(line))?)));
+        }
+        if by_cpu.is_empty() {
+            Err(malformed(text.lines().next().unwrap_or("")))
+        } else {
+            Ok(Self { by_cpu })
+        }
+    }
+
+    /// The times of one CPU; none where it is offline.
+    pub fn of(&self, cpu: Cpu) -> Option<CpuTicks> {
+        self.by_cpu.iter().find(|(known, _)| *known == cpu).map(|&(_, ticks)| ticks)
+    }
+}
+
+/// user nice system idle iowait irq softirq steal; what follows (guest) is in user already.
+fn ticks(times: &[u64]) -> CpuTicks {
+    let time = |index: usize| times.get(index).copied().unwrap_or(0);
+    CpuTicks {
+        busy: [0, 1, 2, 5, 6].into_iter().map(time).sum(),
+        idle: time(3) + time(4),
+        steal: time(7),
+    }
+}
+
+/// `/proc/interrupts`: how often each interrupt has come to each CPU since boot. Reading it takes
+/// tens of microseconds: for before and after a run, not for a sample.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct InterruptTable {
+    cpus: Vec<Cpu>,
+    rows: Vec<(String, Vec<u64>)>,
+}
+
+impl InterruptTable {
+    /// As it is now.
+    ///
+    /// # Errors
+    /// Where `/proc/interrupts` cannot be read or understood.
+    pub fn read() -> Result<Self, CounterError> {
+        Self::parse(&read_file("/proc/interrupts")?)
+    }
+
+    /// From the text of `/proc/interrupts`.
+    ///
+    /// # Errors
+    /// Where the first line does not name CPUs.
+    pub fn parse(text: &str) -> Result<Self, CounterError> {
+        let mut lines = text.lines();
+        let header = lines.next().unwrap_or("");
+        let cpus: Option<Vec<Cpu>> = header
+            .split_whitespace()
+            .map(|name| name.strip_prefix("CPU")?.parse().ok().map(Cpu))
+            .collect();
+        let cpus = cpus.filter(|cpus| !cpus.is_empty()).ok_or(CounterError::Malformed {
+            what: "/proc/interrupts",
+            found: header.to_owned(),
+        })?;
+        let rows = lines.filter_map(|line| row(line, cpus.len())).collect();
+        Ok(Self { cpus, rows })
+    }
+
+    /// How often the interrupt with this label (`NMI`, `LOC`, `24`) has come to `cpu`; none where
+    /// there is no such row, or no such CPU online.
+    pub fn count(&self, label: &str, cpu: Cpu) -> Option<u64> {
+        let column = self.cpus.iter().position(|known| *known == cpu)?;
+        let (_, counts) = self.rows.iter().find(|(known, _)| known == label)?;
+        counts.get(column).copied()
+    }
+
+    /// NMIs that have come to `cpu`; none where this architecture does not list them.
+    pub fn nmis(&self, cpu: Cpu) -> Option<u64> {
+        self.count("NMI", cpu)
+    }
+}
+
+/// Label and counts of a row; those of sums over all CPUs (`ERR`, `MIS`) have one count only, and
+/// belong to no CPU.
+fn row(line: &str, cpus: usize) -> Option<(String, Vec<u64>)> {
+    let (label, rest) = line.split_once(':')?;
+    let counts: Vec<u64> =
+        rest.split_whitespace().take(cpus).map_while(|count| count.parse().ok()).collect();
+    let counts = if counts.len() == cpus { counts } else { vec![] };
+    Some((label.trim().to_owned(), counts))
+}
+
+/// `MSR_SMI_COUNT` of Intel processors since Nehalem: SMIs since the last reset, in 32 bits.
+const MSR_SMI_COUNT: u64 = 0x34;
+
+/// Reads the number of system management interrupts of one CPU. These stop all software; no
+/// tracepoint and no counter of the kernel sees them.
+#[derive(Debug)]
+pub struct SmiCounter {
+    msr: File,
+}
+
+impl SmiCounter {
+    /// The counter of `cpu`.
+    ///
+    /// # Errors
+    /// Where the processor has none, the kernel does not show it, or the caller may not.
+    pub fn open(cpu: Cpu) -> Result<Self, CounterError> {
+        Self::open_file(Path::new(&format!("/dev/cpu/{}/msr", cpu.0)))
+    }
+
+    fn open_file(path: &Path) -> Result<Self, CounterError> {
+        let counter = File::open(path).map(|msr| Self { msr }).map_err(|error| no_msr(&error))?;
+        // Other processors answer only when asked: once now, so that a run does not fail midway.
+        counter.read()?;
+        Ok(counter)
+    }
+
+    /// SMIs since the processor was reset, modulo 2^32.
+    ///
+    /// # Errors
+    /// Where the processor does not have the register.
+    pub fn read(&self) -> Result<u32, CounterError> {
+        let mut value = [0; 8];
+        self.msr.read_exact_at(&mut value, MSR_SMI_COUNT).map_err(|error| no_msr(&error))?;
+        // The count is the lower half of a 64-bit register; the upper one is reserved.
+        Ok(u64::from_ne_bytes(value) as u32)
+    }
+}
+
+fn no_msr(error: &io::Error) -> CounterError {
+    let (reason, remedy) = match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ENXIO | libc::ENODEV) => (
+            "the kernel shows no model-specific registers",
+            "on an Intel processor, `modprobe msr` (CONFIG_X86_MSR)",
+        ),
+        Some(libc::EACCES | libc::EPERM) => {
+            ("model-specific registers are for root", "run as root, with kernel lockdown off")
+        }
+        _ => (
+            "this processor, or its hypervisor, has no register 0x34 that counts them",
+            "look for gaps instead, as the measured loop does, or use rtla hwnoise",
+        ),
+    };
+    CounterError::unavailable("SMI count", error, reason, remedy)
+}
+
+fn read_file(path: &'static str) -> Result<String, CounterError> {
+    std::fs::read_to_string(path).map_err(|error| {
+        CounterError::unavailable(path, &error, "it cannot be read", "mount /proc")
+    })
+}
+
+#[cfg(test)]
+#[path = "software_tests.rs"]
+mod tests;
