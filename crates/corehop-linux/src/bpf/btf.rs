@@ -471,4 +471,4 @@ fn layout_of(bytes: &[u8], layout: &Range<usize>, record: Record) -> Option<usiz
 
 #[cfg(test)]
 #[path = "btf_tests.rs"]
-mod tests;
+pub(super) mod tests;

@@ -58,7 +58,8 @@ fn tiny_kernel() -> Blob {
     let mut blob = Blob::new();
     blob.record("int", kind::INT << 24, 4, &[32]); // 1
     blob.record("u64", kind::INT << 24, 8, &[64]); // 2
-    blob.compound(kind::STRUCT, "rq", 64, &[("lock", 1, 0), ("clock", 2, 128)]); // 3
+    let rq = [("lock", 1, 0), ("clock", 2, 128), ("prev_steal_time_rq", 2, 192)];
+    blob.compound(kind::STRUCT, "rq", 64, &rq); // 3
     blob.record("", kind::PTR << 24, 3, &[]); // 4: struct rq *
     blob.compound(kind::STRUCT, "cfs_rq", 32, &[("load", 2, 0), ("rq", 4, 192)]); // 5
     blob.record("", kind::PTR << 24, 5, &[]); // 6: struct cfs_rq *
@@ -84,7 +85,7 @@ fn tiny_kernel() -> Blob {
     blob
 }
 
-fn tiny() -> Btf {
+pub(in crate::bpf) fn tiny() -> Btf {
     Btf::parse(tiny_kernel().bytes()).unwrap()
 }
 

@@ -10,14 +10,17 @@
 //! on, NMIs come at any time, two vectors share the word of function calls, and recent kernels run
 //! tracing programs preemptibly. The line belongs to its CPU, so it costs a few nanoseconds.
 //!
-//! What is not seen: SMIs and exits of a virtual machine (no tracepoint passes), and interrupts of
-//! vectors that have no tracepoint of their own. On processors other than x86 the tick and the
-//! interrupts between processors are ordinary interrupts: they all count as `device_irqs`.
+//! What is not seen: SMIs and exits of a virtual machine (no tracepoint passes); interrupts of
+//! vectors that have no tracepoint of their own; and, on some kernels, what comes while process 1
+//! has the CPU, since they run no programs then (a measured thread is another process). On
+//! processors other than x86 the tick and the interrupts between processors are ordinary
+//! interrupts: they all count as `device_irqs`.
 //!
 //! Steal is what the scheduler has subtracted from its clock so far. It looks at the hypervisor's
 //! account when it updates that clock, and the word is written at the end of the tick: steal
 //! within a walk may appear up to a tick later. What is stolen *now* shows in wall time minus
-//! [`thread_cpu_time`](crate::counters::software::thread_cpu_time), which updates the clock first.
+//! [`thread_cpu_time`](crate::counters::software::thread_cpu_time), which updates the clock first:
+//! [`Attribution::stolen`](crate::counters::attribution::Attribution::stolen) knows which to use.
 
 use corehop_core::units::{Cpu, CpuList};
 
@@ -183,7 +186,7 @@ pub struct Skipped {
 }
 
 /// Counts of one CPU at one moment, or what was added between two.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InterruptCounts {
     /// [`Counter::LocalTimer`]
     pub local_timer: u64,
@@ -304,7 +307,7 @@ impl InterruptCounters {
         Ok(Self { probes, words: map.show(0, map.size())?, cpus: cpus as usize, skipped })
     }
 
-    /// The counts of `cpus` CPUs, the lowest-numbered ones: how far [`read`](Self::read) goes.
+    /// Whether [`read`](Self::read) answers for `cpu`.
     pub fn covers(&self, cpu: Cpu) -> bool {
         (cpu.0 as usize) < self.cpus
     }
@@ -346,4 +349,66 @@ fn attach(probe: &Probe, types: &Btf, map: &Map, cpus: u32) -> Result<Attached, 
     let program = probe.program(types, map.fd(), cpus)?;
     let name = format!("hop_{}", probe.tracepoint);
     Attached::new(types, probe.tracepoint, &name, &program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bpf::btf::tests::tiny;
+
+    fn listing(tracepoint: &str) -> Vec<String> {
+        let probe = PROBES.iter().find(|probe| probe.tracepoint == tracepoint).unwrap();
+        let program = probe.program(&tiny(), 3, 2).unwrap();
+        program.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_program_adds_one_to_the_word_of_its_cpu() {
+        let expected = [
+            "call get_smp_processor_id",
+            "if r0 >= 2 goto out",
+            "r0 <<= 7",
+            "r1 = map[fd 3][0] +16",
+            "r1 += r0",
+            "r2 = 1",
+            "lock *(u64 *)(r1 +0) += r2",
+            "out:",
+            "r0 = 0",
+            "exit",
+        ];
+        assert_eq!(listing("call_function_entry"), expected);
+    }
+
+    #[test]
+    fn an_nmi_counts_where_its_third_argument_says_that_it_was_handled() {
+        let listing = listing("nmi_handler");
+        assert_eq!(listing[..2], ["r1 = *(u64 *)(r1 +16)", "if r1 == 0 goto out"]);
+        assert_eq!(listing[5], "r1 = map[fd 3][0] +40");
+    }
+
+    #[test]
+    fn steal_is_loaded_from_the_run_queue_and_copied() {
+        let listing = listing("local_timer_exit");
+        let loads = [
+            "call get_current_task_btf",
+            "r6 = *(u64 *)(r0 +72)",
+            "r6 = *(u64 *)(r6 +24)",
+            "r6 = *(u64 *)(r6 +24)",
+            "if r6 == 0 goto out",
+        ];
+        assert_eq!(listing[..5], loads);
+        assert_eq!(listing[10], "*(u64 *)(r1 +0) = r6");
+    }
+
+    #[test]
+    fn the_words_of_a_cpu_fit_between_it_and_the_next() {
+        assert_eq!(STRIDE * 8, 1 << STRIDE_SHIFT);
+        assert!(COUNTERS.len() <= STRIDE);
+        for (index, counter) in COUNTERS.into_iter().enumerate() {
+            assert_eq!(counter as usize, index);
+            assert!(PROBES.iter().any(|probe| probe.counter == counter), "{counter:?} is not fed");
+            let counts = InterruptCounts::from_each(|c| u64::from(c == counter));
+            assert_eq!(counts.causes().collect::<Vec<_>>(), [(counter, 1)]);
+        }
+    }
 }

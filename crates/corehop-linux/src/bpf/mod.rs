@@ -280,7 +280,7 @@ impl Attached {
         let slots = asm::assemble(program)
             .map_err(|source| BpfError::Malformed { program: name.to_owned(), source })?;
         let fd = syscall::load_tracing(name, target, &slots, None)
-            .or_else(|source| Err(rejection(name, target, &slots, source)))?;
+            .map_err(|source| rejection(name, target, &slots, source))?;
         let link = syscall::attach_tracing(&fd).map_err(|source| {
             BpfError::from_call(format!("attaching to the tracepoint `{tracepoint}`"), source)
         })?;
@@ -298,20 +298,15 @@ impl Attached {
 
 /// Why a program was not loaded: once more with the verifier's log, unless the reason is plain.
 fn rejection(name: &str, target: u32, slots: &[asm::Slot], source: io::Error) -> BpfError {
-    let program = name.to_owned();
-    match source.raw_os_error() {
-        Some(libc::EPERM | libc::ENOSYS) => {
-            BpfError::from_call(format!("loading the BPF program `{name}`"), source)
-        }
-        _ => {
-            let mut log = vec![0; 1 << 18];
-            // It fails as it did before; should it not, the descriptor is closed here.
-            drop(syscall::load_tracing(name, target, slots, Some(&mut log)));
-            let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-            let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();
-            BpfError::Rejected { program, source, log }
-        }
+    if let Some(libc::EPERM | libc::ENOSYS) = source.raw_os_error() {
+        return BpfError::from_call(format!("loading the BPF program `{name}`"), source);
     }
+    let mut log = vec![0; 1 << 18];
+    // It fails as it did before; should it not, the descriptor is closed here.
+    drop(syscall::load_tracing(name, target, slots, Some(&mut log)));
+    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
+    let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();
+    BpfError::Rejected { program: name.to_owned(), source, log }
 }
 
 /// Keeps the kernel counting the run time of BPF programs (two clock readings per run).

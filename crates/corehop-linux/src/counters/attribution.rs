@@ -4,17 +4,21 @@
 //! A gap in a walk is seen by the time stamps inside of it; what caused it, the kernel has to say.
 //! The upper rung has it from the kernel's tracepoints, per CPU, at the cost of a few loads, and
 //! needs privileges. The lower one has it from what every thread may ask about itself: it sees
-//! switches, faults and stolen time, and no interrupts. There is no rung of perf records between
-//! the two: at some 470 ns per switch they tell no more about a gap than the lower one does.
+//! switches, faults and often stolen time, and no interrupts. There is no rung of perf records
+//! between the two: at some 470 ns per switch they tell no more about a gap than the lower one.
+
+use std::fmt::Write;
 
 use corehop_core::units::{Cpu, CpuList, Nanos};
 
 use super::software::ThreadCounts;
+use crate::bpf::btf::Btf;
 use crate::bpf::interrupts::{COUNTERS, Counter, InterruptCounters, InterruptCounts};
+use crate::bpf::{BpfError, kernel_types};
 
 /// The rung in use.
 #[derive(Debug)]
-pub enum Attribution {
+pub enum Rung {
     /// Per-CPU counters of interrupts, switches and steal, by BPF; and what a thread may ask.
     Bpf(InterruptCounters),
     /// What a thread may ask about itself: getrusage(2) and its CPU time.
@@ -41,20 +45,45 @@ impl Witness {
         Self { thread: self.thread.minus(&earlier.thread), cpu }
     }
 
-    /// Of a difference over `wall` time: time stolen by a hypervisor, by the better of two
-    /// accounts. The thread's own is up to date at once, and none where it left its CPU; the run
-    /// queue's lags by up to a tick.
-    pub fn stolen(&self, wall: Nanos) -> Option<Nanos> {
-        self.thread.stolen(wall).or_else(|| self.cpu.map(|cpu| Nanos::new(cpu.steal_ns)))
+    /// Interrupts of all kinds, where the rung gives them.
+    pub fn interrupts(&self) -> Option<u64> {
+        self.cpu.map(|cpu| cpu.interrupts())
     }
+}
+
+/// The witness.
+#[derive(Debug)]
+pub struct Attribution {
+    rung: Rung,
+    /// Whether the time that a thread has not run is stolen time and nothing else.
+    not_run_is_stolen: bool,
 }
 
 impl Attribution {
     /// The best rung for measuring on `cpus`. Never fails: the lower rung is always there.
     pub fn open(cpus: &CpuList) -> Self {
-        match InterruptCounters::open(cpus) {
-            Ok(counters) => Self::Bpf(counters),
-            Err(error) => Self::Rusage { because: error.to_string() },
+        Self::on(kernel_types(), cpus)
+    }
+
+    fn on(types: Result<Btf, BpfError>, cpus: &CpuList) -> Self {
+        // Unknown counts as no: better no steal than interrupts under a wrong name.
+        let not_run_is_stolen = types.as_ref().is_ok_and(|types| !subtracts_interrupts(types));
+        let rung = types
+            .and_then(|types| InterruptCounters::open_with(&types, cpus))
+            .map_or_else(|error| Rung::Rusage { because: error.to_string() }, Rung::Bpf);
+        Self { rung, not_run_is_stolen }
+    }
+
+    /// The rung in use.
+    pub const fn rung(&self) -> &Rung {
+        &self.rung
+    }
+
+    /// The per-CPU counters, where this rung has them.
+    pub const fn counters(&self) -> Option<&InterruptCounters> {
+        match &self.rung {
+            Rung::Bpf(counters) => Some(counters),
+            Rung::Rusage { .. } => None,
         }
     }
 
@@ -65,53 +94,59 @@ impl Attribution {
     /// # Panics
     /// For a CPU above those it was opened for.
     pub fn read(&self, cpu: Cpu) -> Witness {
-        Witness {
-            thread: ThreadCounts::read(),
-            cpu: self.counters().map(|counters| counters.read(cpu)),
-        }
+        let cpu = self.counters().map(|counters| counters.read(cpu));
+        Witness { thread: ThreadCounts::read(), cpu }
     }
 
-    /// The per-CPU counters, where this rung has them.
-    pub fn counters(&self) -> Option<&InterruptCounters> {
-        match self {
-            Self::Bpf(counters) => Some(counters),
-            Self::Rusage { .. } => None,
-        }
+    /// Of a difference over `wall` time: what a hypervisor has stolen, where that can be said.
+    ///
+    /// The thread's own account is up to date, but says nothing where the thread left its CPU or
+    /// the kernel takes interrupts for time not run as well. The run queue's lags by up to a tick.
+    pub fn stolen(&self, difference: &Witness, wall: Nanos) -> Option<Nanos> {
+        let by_thread = difference.thread.not_run(wall).filter(|_| self.not_run_is_stolen);
+        by_thread.or_else(|| {
+            let cpu = difference.cpu.filter(|_| self.sees(Counter::Steal));
+            cpu.map(|cpu| Nanos::new(cpu.steal_ns))
+        })
     }
 
-    /// Whether a disturbance of this kind would be seen. Where not, its absence means nothing.
+    /// Whether what this counter counts would be seen. Where not, its zeros mean nothing.
     pub fn sees(&self, counter: Counter) -> bool {
-        match self {
-            Self::Bpf(counters) => counters.has(counter),
-            Self::Rusage { .. } => matches!(counter, Counter::Switches),
-        }
+        self.counters().map_or(counter == Counter::Switches, |counters| counters.has(counter))
     }
 
     /// Name of the rung, for a column.
     pub const fn name(&self) -> &'static str {
-        match self {
-            Self::Bpf(_) => "bpf",
-            Self::Rusage { .. } => "rusage",
+        match self.rung {
+            Rung::Bpf(_) => "bpf",
+            Rung::Rusage { .. } => "rusage",
         }
     }
 
     /// A sentence for a result's provenance: which rung, what it sees, what it lacks and why.
     pub fn provenance(&self) -> String {
-        match self {
-            Self::Bpf(counters) => {
+        match &self.rung {
+            Rung::Bpf(counters) => {
                 let missing = counters.skipped().iter();
                 let missing = missing.map(|skipped| (skipped.counter, skipped.reason.as_str()));
-                sentence(|counter| counters.has(counter), missing)
+                seen_and_missing(|counter| counters.has(counter), missing)
             }
-            Self::Rusage { because } => format!(
-                "Disturbances are attributed by getrusage and thread CPU time: switches, page \
-                 faults and stolen time are seen, interrupts are not. No BPF counters: {because}"
+            Rung::Rusage { because } => format!(
+                "Disturbances are attributed by getrusage and thread CPU time: switches and page \
+                 faults are seen, interrupts are not, stolen time {}. No BPF counters: {because}",
+                if self.not_run_is_stolen { "is" } else { "is not told from interrupts" }
             ),
         }
     }
 }
 
-fn sentence<'a>(
+/// Whether this kernel keeps the time of interrupts out of a thread's CPU time
+/// (CONFIG_IRQ_TIME_ACCOUNTING): a run queue has a field for it only then.
+fn subtracts_interrupts(types: &Btf) -> bool {
+    types.member("rq", "prev_irq_time").is_ok()
+}
+
+fn seen_and_missing<'a>(
     has: impl Fn(Counter) -> bool,
     missing: impl Iterator<Item = (Counter, &'a str)>,
 ) -> String {
@@ -120,7 +155,8 @@ fn sentence<'a>(
         format!("Disturbances are attributed by BPF counters of each CPU: {}", seen.join(", "));
     for (counter, reason) in missing {
         let extent = if has(counter) { "only in part" } else { "not" };
-        text.push_str(&format!("; {} {extent}: {reason}", counter.name()));
+        // Writing to a string cannot fail.
+        let _ = write!(text, "; {} {extent}: {reason}", counter.name());
     }
     text.push('.');
     text
@@ -129,13 +165,19 @@ fn sentence<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bpf::btf::BtfError;
+
+    fn lower(not_run_is_stolen: bool) -> Attribution {
+        let rung = Rung::Rusage { because: "no CAP_BPF: use setcap".to_owned() };
+        Attribution { rung, not_run_is_stolen }
+    }
 
     #[test]
     fn the_sentence_names_what_is_seen_and_what_is_not_with_the_reason() {
         let has = |counter| matches!(counter, Counter::Switches | Counter::CallFunction);
         let missing = [(Counter::Steal, "no `rq`"), (Counter::CallFunction, "no `x_entry`")];
         assert_eq!(
-            sentence(has, missing.into_iter()),
+            seen_and_missing(has, missing.into_iter()),
             "Disturbances are attributed by BPF counters of each CPU: call_function, switches; \
              steal_ns not: no `rq`; call_function only in part: no `x_entry`."
         );
@@ -143,11 +185,23 @@ mod tests {
 
     #[test]
     fn the_lower_rung_says_why_it_is_in_use_and_what_it_does_not_see() {
-        let rung = Attribution::Rusage { because: "no CAP_BPF: use setcap".to_owned() };
-        let text = rung.provenance();
-        assert!(text.contains("interrupts are not") && text.ends_with("no CAP_BPF: use setcap"));
-        assert!(rung.sees(Counter::Switches) && !rung.sees(Counter::LocalTimer));
-        assert_eq!(rung.read(Cpu(0)).cpu, None);
+        let text = lower(true).provenance();
+        assert!(text.contains("interrupts are not, stolen time is. No BPF"), "{text}");
+        assert!(text.ends_with("no CAP_BPF: use setcap"), "{text}");
+        assert!(lower(false).provenance().contains("stolen time is not told"));
+        assert!(lower(true).sees(Counter::Switches) && !lower(true).sees(Counter::LocalTimer));
+        assert_eq!(lower(true).read(Cpu(0)).interrupts(), None);
+    }
+
+    #[test]
+    fn without_type_information_the_lower_rung_serves_and_names_the_reason() {
+        let gone = BpfError::NoBtf { source: std::io::ErrorKind::NotFound.into() };
+        let rung = Attribution::on(Err(gone), &CpuList::new([Cpu(0)]));
+        assert!(rung.name() == "rusage" && !rung.not_run_is_stolen);
+        assert!(rung.provenance().contains("CONFIG_DEBUG_INFO_BTF"));
+        let damaged = BtfError::NotBtf { found: 0x457f }.into();
+        let rung = Attribution::on(Err(damaged), &CpuList::new([Cpu(0)]));
+        assert!(rung.provenance().contains("0x457f"));
     }
 
     #[test]
@@ -162,13 +216,27 @@ mod tests {
     }
 
     #[test]
-    fn stolen_time_is_the_threads_own_account_while_it_stays_on_its_cpu() {
-        let cpu = Some(InterruptCounts { steal_ns: 70, ..InterruptCounts::default() });
-        let thread = ThreadCounts { cpu_time_ns: 940, ..ThreadCounts::default() };
-        let wall = Nanos::new(1000);
-        assert_eq!(Witness { thread, cpu }.stolen(wall), Some(Nanos::new(60)));
-        let left = ThreadCounts { voluntary_switches: 1, ..thread };
-        assert_eq!(Witness { thread: left, cpu }.stolen(wall), Some(Nanos::new(70)));
-        assert_eq!(Witness { thread: left, cpu: None }.stolen(wall), None);
+    fn stolen_time_is_what_was_not_run_unless_interrupts_or_absence_are_in_that() {
+        let thread = ThreadCounts { cpu_time_ns: 94_000, ..ThreadCounts::default() };
+        let stayed = Witness { thread, cpu: None };
+        let left = Witness { thread: ThreadCounts { voluntary_switches: 1, ..thread }, cpu: None };
+        let wall = Nanos::from_micros(100);
+        assert_eq!(lower(true).stolen(&stayed, wall), Some(Nanos::from_micros(6)));
+        assert_eq!(lower(true).stolen(&left, wall), None);
+        assert_eq!(lower(false).stolen(&stayed, wall), None);
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a skip says why")]
+    fn where_the_thread_cannot_say_the_run_queue_does() {
+        let upper = Attribution::open(&CpuList::new([Cpu(0)]));
+        if !upper.sees(Counter::Steal) {
+            return eprintln!("skipped: {}", upper.provenance());
+        }
+        let cpu = Some(InterruptCounts { steal_ns: 7_000, ..InterruptCounts::default() });
+        let left = ThreadCounts { voluntary_switches: 1, ..ThreadCounts::default() };
+        let difference = Witness { thread: left, cpu };
+        let stolen = upper.stolen(&difference, Nanos::from_micros(100));
+        assert_eq!(stolen, Some(Nanos::from_micros(7)));
     }
 }

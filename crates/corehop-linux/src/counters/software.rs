@@ -15,7 +15,7 @@ use corehop_core::units::{Cpu, Nanos};
 use super::CounterError;
 
 /// What the kernel has counted for one thread.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadCounts {
     /// Page faults served without I/O.
     pub minor_faults: u64,
@@ -68,12 +68,13 @@ impl ThreadCounts {
         self.voluntary_switches + self.involuntary_switches
     }
 
-    /// Of a difference over `wall` time: the time during which the thread should have run and did
-    /// not, which is what a hypervisor has stolen. None where the thread left its CPU, since then
-    /// it waited as well. The two clocks are read one after the other: under a microsecond, it
-    /// says nothing.
-    pub fn stolen(&self, wall: Nanos) -> Option<Nanos> {
+    /// Of a difference over `wall` time: how long the thread was on its CPU and its time stood
+    /// still, because a hypervisor ran something else or, on kernels that account for them,
+    /// interrupts were served. None where the thread left its CPU, since then it waited as well;
+    /// zero below a microsecond, since the two clocks are read one after the other.
+    pub fn not_run(&self, wall: Nanos) -> Option<Nanos> {
         let missing = wall.get().saturating_sub(self.cpu_time_ns);
+        let missing = if missing < 1_000 { 0 } else { missing };
         (self.switches() == 0).then_some(Nanos::new(missing))
     }
 }

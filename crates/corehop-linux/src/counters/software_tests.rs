@@ -110,22 +110,30 @@ fn damaged_times_are_refused_with_the_line() {
 }
 
 #[test]
-fn stolen_time_is_known_only_while_the_thread_stays_on_its_cpu() {
-    let ran = ThreadCounts { cpu_time_ns: 900, ..ThreadCounts::default() };
-    assert_eq!(ran.stolen(Nanos::new(1000)), Some(Nanos::new(100)));
-    assert_eq!(ran.stolen(Nanos::new(800)), Some(Nanos::new(0)));
+fn time_not_run_is_known_only_while_the_thread_stays_on_its_cpu() {
+    let ran = ThreadCounts { cpu_time_ns: 9_000, ..ThreadCounts::default() };
+    assert_eq!(ran.not_run(Nanos::new(12_000)), Some(Nanos::new(3_000)));
+    assert_eq!(ran.not_run(Nanos::new(9_999)), Some(Nanos::new(0)), "too little to tell");
+    assert_eq!(ran.not_run(Nanos::new(8_000)), Some(Nanos::new(0)));
     let preempted = ThreadCounts { involuntary_switches: 1, ..ran };
-    assert_eq!(preempted.stolen(Nanos::new(1000)), None);
+    assert_eq!(preempted.not_run(Nanos::new(12_000)), None);
 }
 
 #[test]
 fn this_thread_s_faults_switches_and_time_grow_with_what_it_does() {
+    // Memory that the allocator cannot have touched before.
+    // SAFETY: a fresh anonymous mapping that the kernel places.
+    let memory = unsafe {
+        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+        libc::mmap(std::ptr::null_mut(), 1 << 16, access, kind | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    assert_ne!(memory, libc::MAP_FAILED);
     let before = ThreadCounts::read();
-    let mut memory = vec![0_u8; 64 << 12];
-    for page in memory.chunks_mut(1 << 12) {
-        page[0] = 1;
+    // SAFETY: just mapped, writable, aligned to a page; nothing else refers to it.
+    unsafe {
+        memory.cast::<u8>().write_volatile(1);
+        libc::munmap(memory, 1 << 16);
     }
-    std::hint::black_box(&memory);
     std::thread::sleep(std::time::Duration::from_millis(1));
     let added = ThreadCounts::read().minus(&before);
     assert!(added.minor_faults > 0 && added.voluntary_switches > 0, "{added:?}");
@@ -145,9 +153,9 @@ fn this_machine_s_own_files_are_understood() {
 fn smis_are_the_lower_half_of_the_register() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let mut registers = vec![0_u8; 0x34];
-    registers.extend((u64::MAX << 32 | 1234).to_ne_bytes());
+    registers.extend((u64::MAX << 32 | 0x4d2).to_ne_bytes());
     file.write_all(&registers).unwrap();
-    assert_eq!(SmiCounter::open_file(file.path()).unwrap().read(), Ok(1234));
+    assert_eq!(SmiCounter::open_file(file.path()).unwrap().read(), Ok(0x4d2));
 }
 
 #[test]

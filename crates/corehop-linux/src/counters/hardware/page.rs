@@ -107,6 +107,7 @@ fn extend_sign(raw: u64, width: u32) -> Option<u64> {
 
 /// The processor's counter number `index`.
 #[cfg(target_arch = "x86_64")]
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere there is none")]
 fn read_counter(index: u32) -> Option<u64> {
     let (low, high): (u32, u32);
     // SAFETY: rdpmc reads a register; the page has just said that this is allowed, or else its
