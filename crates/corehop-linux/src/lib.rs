@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live machine of corehop, and everything that asks Linux.
 
+pub mod bpf;
 pub mod clock;
+pub mod counters;
 pub mod discover;
 pub mod live;
 pub mod memory;
@@ -9,5 +11,3 @@ pub mod rseq;
 pub mod supervisor;
 pub mod thread;
 pub mod walk;
-pub mod bpf;
-pub mod counters;

@@ -173,6 +173,12 @@ mod tests {
     }
 
     #[test]
+    fn one_witness_serves_all_threads() {
+        const fn shared<T: Send + Sync>() {}
+        shared::<Attribution>();
+    }
+
+    #[test]
     fn the_sentence_names_what_is_seen_and_what_is_not_with_the_reason() {
         let has = |counter| matches!(counter, Counter::Switches | Counter::CallFunction);
         let missing = [(Counter::Steal, "no `rq`"), (Counter::CallFunction, "no `x_entry`")];
