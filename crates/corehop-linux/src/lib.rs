@@ -7,6 +7,7 @@ pub mod counters;
 pub mod discover;
 pub mod live;
 pub mod memory;
+pub mod preflight;
 pub mod rseq;
 pub mod supervisor;
 pub mod thread;

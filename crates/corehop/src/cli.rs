@@ -20,6 +20,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Say what this host allows, what would spoil a measurement on it, and what to type.
+    Doctor(cmd::doctor::Args),
     /// Measure what preemptions and migrations cost, and what explains it.
     Measure(cmd::measure::Args),
     /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
@@ -31,6 +33,7 @@ enum Verb {
 /// Runs the verb that was typed.
 pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
+        Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),
         Verb::Report(args) => cmd::report::run(&args),

@@ -33,11 +33,11 @@ impl SysRoot {
         &self.0
     }
     /// The content of a file, without the line break at its end; nothing where it cannot be read.
-    pub(super) fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         self.head(path, LARGEST_FILE)
     }
     /// The first `most` bytes of a file.
-    pub(super) fn head(&self, path: &str, most: u64) -> Option<String> {
+    pub(crate) fn head(&self, path: &str, most: u64) -> Option<String> {
         let mut bytes = Vec::new();
         File::open(self.0.join(path)).ok()?.take(most).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\0']).to_owned())
@@ -51,7 +51,7 @@ impl SysRoot {
         Ok(Some(value))
     }
     /// The numbers N of the entries `PREFIX<N>SUFFIX` of a directory, ascending.
-    pub(super) fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {
+    pub(crate) fn numbered(&self, directory: &str, prefix: &str, suffix: &str) -> Vec<u32> {
         let entries = fs::read_dir(self.0.join(directory)).into_iter().flatten().flatten();
         let number =
             |name: String| name.strip_prefix(prefix)?.strip_suffix(suffix)?.parse::<u32>().ok();
@@ -60,6 +60,14 @@ impl SysRoot {
             .collect();
         numbers.sort_unstable();
         numbers
+    }
+    /// The names of the entries of a directory, sorted.
+    pub(crate) fn names(&self, directory: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.0.join(directory)).into_iter().flatten().flatten();
+        let mut names: Vec<_> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
     }
     /// The error for a file whose content makes no sense.
     pub(super) fn unreadable(&self, path: &str, text: &str) -> DiscoverError {

@@ -24,7 +24,9 @@ use corehop_core::workload::{Absence, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
+use crate::discover::SysRoot;
 use crate::memory::{MemoryError, SetMemory};
+use crate::preflight;
 
 use calibrate::Calibration;
 use crew::Crew;
@@ -60,6 +62,7 @@ pub struct LiveMachine {
 impl LiveMachine {
     /// The host described by `platform`, which `discover` made.
     pub fn new(platform: Platform, options: Options) -> Self {
+        let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
             platform,
             options,
@@ -68,7 +71,7 @@ impl LiveMachine {
             sets: Vec::new(),
             offsets: None,
             calibrations: Vec::new(),
-            facts: Map::new(),
+            facts: Map::from_iter([("findings".to_owned(), json!(findings))]),
             tally: Tally::default(),
         }
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop platform`
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use corehop_core::platform::{Affinity, Platform};
@@ -9,6 +8,7 @@ use corehop_core::report::{platform_svg, platform_text};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
 use serde_json::json;
 
+use crate::answer::print;
 use crate::exit::{Exit, Failure};
 
 /// Which machine to describe, and how.
@@ -105,15 +105,4 @@ fn write(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text).map_err(|error| {
         Failure::new(Exit::Failed, error).context(format!("writing {}", path.display()))
     })
-}
-
-/// Writes the answer to stdout; a reader that has gone away (`| head`) has seen enough.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(Exit::Failed, error).context("writing the answer"))
-        }
-        _ => Ok(()),
-    }
 }

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel does to pages on its own: huge pages, merging, swapping, moving to other nodes.
+
+use super::host::{Host, chosen};
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "transparent-huge-pages",
+        why: "Page size decides how much of a touch is address translation: a working set that the \
+              kernel puts on huge pages, or takes off them, within a run costs something else.",
+        check: transparent_huge_pages,
+    },
+    Concern {
+        id: "huge-page-pool",
+        why: "Only reserved huge pages (hugetlb) take translation and page colours out of a \
+              measurement for certain.",
+        check: huge_page_pool,
+    },
+    Concern {
+        id: "page-merging",
+        why: "The merging daemon (KSM) walks through memory, evicts cache lines and takes CPU time \
+              at moments of its own.",
+        check: page_merging,
+    },
+    Concern {
+        id: "swap",
+        why: "A page that is swapped out between two touches costs milliseconds, which is no cost \
+              of a preemption.",
+        check: swap,
+    },
+    Concern {
+        id: "numa-balancing",
+        why: "The kernel unmaps pages now and then to see who touches them, and moves them to \
+              another node: the touch that comes next pays for it.",
+        check: numa_balancing,
+    },
+];
+
+const HUGE: &str = "sys/kernel/mm/transparent_hugepage";
+
+fn transparent_huge_pages(host: &Host) -> Option<Verdict> {
+    let text = host.text(&format!("{HUGE}/enabled"))?;
+    let (enabled, file) = (chosen(&text), format!("/{HUGE}/enabled"));
+    let defrag = host.text(&format!("{HUGE}/defrag"));
+    let effort = defrag.as_deref().map(|text| format!(", defrag {}", chosen(text)));
+    let found = format!("transparent huge pages: {enabled}{}", effort.unwrap_or_default());
+    Some(match enabled {
+        "madvise" => Verdict::ok(found),
+        "always" => Verdict::note(found).command(host.write("madvise", &file)).remark(
+            "The measured working set says itself which pages it wants; everything else on the \
+             machine does not.",
+        ),
+        _ => Verdict::note(format!("{found}; --page thp is not possible"))
+            .command(host.write("madvise", &file)),
+    })
+}
+
+fn huge_page_pool(host: &Host) -> Option<Verdict> {
+    let folder = "sys/kernel/mm/hugepages";
+    let names = host.names(folder);
+    let free = |name: &&String| {
+        let file = format!("{folder}/{name}/free_hugepages");
+        let file_all = format!("{folder}/{name}/nr_hugepages");
+        host.value::<u64>(&file).or_else(|| host.value(&file_all)).is_some_and(|free| free > 0)
+    };
+    // The smallest size is the one that a working set is put on.
+    let smallest = names.iter().min_by_key(|name| (name.len(), name.as_str()))?;
+    if let Some(some) = names.iter().find(free) {
+        return Some(Verdict::ok(format!("reserved huge pages are free ({some})")));
+    }
+    let command = host.write(32, &format!("/{folder}/{smallest}/nr_hugepages"));
+    let found = "no huge pages are reserved; --page hugetlb is not possible";
+    Some(Verdict::note(found).command(command))
+}
+
+fn page_merging(host: &Host) -> Option<Verdict> {
+    let file = "sys/kernel/mm/ksm/run";
+    if host.value::<u32>(file)? != 1 {
+        return Some(Verdict::ok("equal pages are not merged"));
+    }
+    let command = host.write(0, &format!("/{file}"));
+    Some(Verdict::note("equal pages are being merged").command(command))
+}
+
+/// Whether there is a place to swap to.
+pub(super) fn swaps(host: &Host) -> bool {
+    host.text("proc/swaps").is_some_and(|text| text.lines().count() > 1)
+}
+
+fn swap(host: &Host) -> Option<Verdict> {
+    host.text("proc/swaps")?;
+    if !swaps(host) {
+        return Some(Verdict::ok("there is no swap"));
+    }
+    let command = format!("{}swapoff -a", host.sudo());
+    Some(Verdict::note("there is swap").command(command).remark(
+        "Locked working sets stay (see memory-lock); whatever else is swapped makes noise.",
+    ))
+}
+
+fn numa_balancing(host: &Host) -> Option<Verdict> {
+    let nodes = host.platform.nodes.len();
+    let setting: u32 = host.value("proc/sys/kernel/numa_balancing")?;
+    if setting == 0 || nodes < 2 {
+        return Some(Verdict::ok("pages are not moved between nodes"));
+    }
+    let found = format!("pages are moved between {nodes} nodes");
+    Some(Verdict::warning(found).command(host.sysctl("kernel.numa_balancing", 0)))
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The doctor: what this host allows, and what would spoil a measurement on it.
+//!
+//! One small check per concern. A check looks at files below one directory, so that a copy of
+//! another host's files tells of that host, and at what a few system calls answered
+//! ([`Probes`]). It says what it found and what to type; why the concern matters is the same
+//! wherever it arises, and stands beside its name.
+//!
+//! Nothing is changed, and nothing waits: a visit takes some milliseconds, so every run has one.
+
+#![expect(clippy::unnecessary_wraps, reason = "every check has the same type")]
+
+use corehop_core::finding::{Finding, Severity};
+use corehop_core::platform::Platform;
+
+use crate::discover::SysRoot;
+
+mod cgroup;
+mod frequency;
+mod host;
+mod isolation;
+mod memory;
+mod neighbours;
+mod observation;
+mod probe;
+mod processor;
+mod realtime;
+mod rights;
+
+use host::Host;
+pub use probe::{Answer, Probes};
+
+/// Something about a host that matters to a measurement.
+struct Concern {
+    /// Its name.
+    id: &'static str,
+    /// Why it matters, in one sentence.
+    why: &'static str,
+    /// Looks at it. Nothing where the host does not tell.
+    check: fn(&Host) -> Option<Verdict>,
+}
+
+/// What a check found.
+struct Verdict {
+    severity: Severity,
+    found: String,
+    command: Option<String>,
+    remark: Option<String>,
+}
+
+impl Verdict {
+    fn new(severity: Severity, found: impl Into<String>) -> Self {
+        Self { severity, found: found.into(), command: None, remark: None }
+    }
+    fn ok(found: impl Into<String>) -> Self {
+        Self::new(Severity::Ok, found)
+    }
+    fn note(found: impl Into<String>) -> Self {
+        Self::new(Severity::Note, found)
+    }
+    fn warning(found: impl Into<String>) -> Self {
+        Self::new(Severity::Warning, found)
+    }
+    fn obstacle(found: impl Into<String>) -> Self {
+        Self::new(Severity::Obstacle, found)
+    }
+    /// What to type.
+    fn command(self, command: impl Into<String>) -> Self {
+        Self { command: Some(command.into()), ..self }
+    }
+    /// What else there is to say; where there is nothing to type, that.
+    fn remark(self, remark: impl Into<String>) -> Self {
+        Self { remark: Some(remark.into()), ..self }
+    }
+}
+
+/// Every concern, in the order in which findings of one severity are listed.
+fn concerns() -> impl Iterator<Item = &'static Concern> {
+    let groups = [
+        rights::CONCERNS,
+        realtime::CONCERNS,
+        processor::CONCERNS,
+        neighbours::CONCERNS,
+        isolation::CONCERNS,
+        frequency::CONCERNS,
+        memory::CONCERNS,
+        observation::CONCERNS,
+    ];
+    groups.into_iter().flatten()
+}
+
+const NOT_TOLD: &str = "not-told";
+const NOT_TOLD_WHY: &str =
+    "What cannot be looked at may be as it should be, or may spoil every sample.";
+
+/// Every name that a finding can have, with the reason why it matters.
+pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
+    concerns().map(|concern| (concern.id, concern.why)).chain([(NOT_TOLD, NOT_TOLD_WHY)])
+}
+
+/// What is found on the host whose files are below `root`, the most severe first.
+///
+/// `platform` describes the same host. System calls are made only where `root` is this host.
+pub fn doctor(root: &SysRoot, platform: &Platform) -> Vec<Finding> {
+    let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
+    examine(root, platform, &probes)
+}
+
+/// [`doctor`], with the answers of the system calls handed in.
+pub fn examine(root: &SysRoot, platform: &Platform, probes: &Probes) -> Vec<Finding> {
+    let host = Host::new(root, platform, probes);
+    let mut findings = Vec::new();
+    let mut silent = Vec::new();
+    for concern in concerns() {
+        match (concern.check)(&host) {
+            Some(verdict) => findings.push(finding(concern.id, concern.why, verdict)),
+            None => silent.push(concern.id),
+        }
+    }
+    if !silent.is_empty() {
+        findings.push(finding(NOT_TOLD, NOT_TOLD_WHY, not_told(&silent)));
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    findings
+}
+
+/// Whether any finding makes measuring impossible.
+pub fn is_impossible(findings: &[Finding]) -> bool {
+    findings.iter().any(|finding| finding.severity == Severity::Obstacle)
+}
+
+fn not_told(silent: &[&str]) -> Verdict {
+    Verdict::note(format!("this host does not tell of: {}", silent.join(", "))).remark(
+        "Its files are not there or not readable (no such hardware, a container, another user, or \
+         debugfs not mounted).",
+    )
+}
+
+fn finding(id: &str, why: &str, verdict: Verdict) -> Finding {
+    Finding {
+        id: id.to_owned(),
+        severity: verdict.severity,
+        found: verdict.found,
+        why: why.to_owned(),
+        remedy: verdict.command,
+        remark: verdict.remark,
+    }
+}

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who else is there: load, busy processes, what the hypervisor took, what the group may use.
+
+use corehop_core::units::Bytes;
+
+use super::cgroup::groups;
+use super::host::{Host, KTHREADD, Process, percent};
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "load",
+        why: "Whatever else runs evicts cache lines and preempts: `idle` in a result then means \
+              that the measurement added no load, not that there was none.",
+        check: load,
+    },
+    Concern {
+        id: "busy-processes",
+        why: "A busy process shares the last-level cache and the memory with the measured job \
+              wherever it runs, and the CPU where it may.",
+        check: busy_processes,
+    },
+    Concern {
+        id: "steal",
+        why: "Time that the hypervisor gave to others passes within a sample without any event \
+              inside the guest.",
+        check: steal,
+    },
+    Concern {
+        id: "cpu-quota",
+        why: "A group that has used its quota is stopped until the period ends, which looks like a \
+              long preemption that nobody asked for.",
+        check: cpu_quota,
+    },
+    Concern {
+        id: "memory",
+        why: "Working sets and polluters have to fit beside everything else, or the kernel reclaims \
+              pages in the middle of a run.",
+        check: memory,
+    },
+];
+
+fn load(host: &Host) -> Option<Verdict> {
+    let text = host.text("proc/loadavg")?;
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    let cpus = host.platform.online().len().max(1);
+    let noun = if cpus == 1 { "CPU" } else { "CPUs" };
+    let found = format!("over the last minute {load:.2} threads ran or waited, on {cpus} {noun}");
+    let who = "top -b -n 1 -o %CPU | head -20";
+    let per_cpu = load / cpus as f64;
+    Some(if per_cpu >= 0.25 {
+        Verdict::warning(found).command(who).remark("That shows who; stop what can be stopped.")
+    } else if per_cpu >= 0.05 {
+        Verdict::note(found).command(who)
+    } else {
+        Verdict::ok(found)
+    })
+}
+
+/// Ticks of `/proc/PID/stat` per second: USER_HZ, the same on every architecture that matters.
+const TICKS: f64 = 100.0;
+/// The share of a CPU above which a process is busy.
+const BUSY: f64 = 0.1;
+
+/// A process and its share of a CPU since it started.
+struct Share<'a> {
+    process: &'a Process,
+    share: f64,
+}
+
+fn busy_processes(host: &Host) -> Option<Verdict> {
+    let uptime = host.text("proc/uptime")?;
+    let now = uptime.split_whitespace().next()?.parse::<f64>().ok()? * TICKS;
+    let own = host.own_process().map(|process| process.pid);
+    let shares = host.processes().iter().map(|process| {
+        let age = (now - process.start as f64).max(1.0);
+        Share { process, share: process.ticks as f64 / age }
+    });
+    let mut busy: Vec<_> = shares
+        .filter(|share| share.process.pid != KTHREADD && share.process.parent != KTHREADD)
+        .filter(|share| Some(share.process.pid) != own)
+        .filter(|share| share.process.state == 'R' || share.share >= BUSY)
+        .collect();
+    busy.sort_by(|a, b| b.share.total_cmp(&a.share));
+    let Some(busiest) = busy.first() else {
+        return Some(Verdict::ok("no process is busy"));
+    };
+    let named: Vec<_> = busy.iter().take(3).map(Share::in_words).collect();
+    let more = busy.len().saturating_sub(named.len());
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let found = format!("busy besides this one: {}{more}", named.join(", "));
+    let (aside, pid) = (host.housekeeping(), busiest.process.pid);
+    if host.platform.online().len() < 2 {
+        return Some(
+            Verdict::warning(found)
+                .remark("Nothing but stopping them helps: there is no other CPU to send them to."),
+        );
+    }
+    let command = format!("{}taskset -apc {} {pid}", host.sudo(), aside.0);
+    let remark = "That sends the busiest to one CPU; measure on others (--cpus), or stop it.";
+    Some(Verdict::warning(found).command(command).remark(remark))
+}
+
+impl Share<'_> {
+    fn in_words(&self) -> String {
+        let Process { name, pid, .. } = self.process;
+        if self.share >= BUSY {
+            format!("{name} (process {pid}, {} % of a CPU)", percent(self.share, 1.0))
+        } else {
+            format!("{name} (process {pid}, running now)")
+        }
+    }
+}
+
+fn steal(host: &Host) -> Option<Verdict> {
+    let text = host.text("proc/stat")?;
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let ticks: Vec<f64> =
+        line.split_whitespace().map_while(|field| field.parse().ok()).take(8).collect();
+    let stolen = *ticks.get(7)?;
+    let all = ticks.iter().sum::<f64>().max(1.0);
+    if stolen == 0.0 {
+        return Some(Verdict::ok("no time has been stolen since the start"));
+    }
+    let found = format!("{} % of all time since the start was stolen", percent(stolen, all));
+    let verdict = if stolen >= 0.001 * all { Verdict::warning } else { Verdict::note };
+    Some(verdict(found).remark(
+        "Nothing can be done from inside: ask for a machine of your own, or measure when the host \
+         is quiet.",
+    ))
+}
+
+/// A limit on CPU time, as so many CPUs, and the file that sets it.
+fn quota(host: &Host, group: &str) -> Option<(f64, String, &'static str)> {
+    let second = format!("{group}/cpu.max");
+    if let Some(text) = host.text(&second) {
+        let (quota, period) = text.split_once(' ')?;
+        let cpus = quota.parse::<f64>().ok()? / period.trim().parse::<f64>().ok()?;
+        return Some((cpus, second, "max"));
+    }
+    let first = format!("{group}/cpu.cfs_quota_us");
+    let quota = host.value::<f64>(&first).filter(|&quota| quota > 0.0)?;
+    let period = host.value::<f64>(&format!("{group}/cpu.cfs_period_us"))?;
+    Some((quota / period, first, "-1"))
+}
+
+fn cpu_quota(host: &Host) -> Option<Verdict> {
+    host.text("proc/self/cgroup")?;
+    let quotas = groups(host, "cpu").into_iter().filter_map(|group| quota(host, &group));
+    let Some((cpus, file, lift)) = quotas.min_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return Some(Verdict::ok("no quota limits the CPU time of this process"));
+    };
+    let found = format!("this process's group may use {cpus:.2} CPUs and is stopped beyond that");
+    let command = host.write(lift, &format!("/{file}"));
+    Some(Verdict::warning(found).command(command).remark(
+        "In a container that file is read-only: start it without a limit (docker run without \
+         --cpus).",
+    ))
+}
+
+/// Below this, working sets beyond a few MiB do not fit beside the program.
+const LITTLE: u64 = 256 << 20;
+/// Below this, not even the smallest run fits.
+const TOO_LITTLE: u64 = 48 << 20;
+
+fn memory(host: &Host) -> Option<Verdict> {
+    let line = host.line("proc/meminfo", "MemAvailable")?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let free = Bytes::from_kib(kib);
+    let free = group_memory(host).map_or(free, |group| group.min(free));
+    let found = format!("{} MiB of memory can be had", free.get() >> 20);
+    let advice = "Nothing can be typed: free some memory, lift the group's limit, or choose small \
+                  working sets (--wss).";
+    Some(match free.get() {
+        0..TOO_LITTLE => Verdict::obstacle(found).remark(advice),
+        TOO_LITTLE..LITTLE => Verdict::warning(found).remark(advice),
+        _ => Verdict::ok(found),
+    })
+}
+
+/// What the tightest of the process's groups leaves.
+fn group_memory(host: &Host) -> Option<Bytes> {
+    let left = |group: String| {
+        let value = |file: &str| host.value::<u64>(&format!("{group}/{file}"));
+        let limit = value("memory.max").or_else(|| value("memory.limit_in_bytes"))?;
+        let used = value("memory.current").or_else(|| value("memory.usage_in_bytes"))?;
+        Some(Bytes::new(limit.saturating_sub(used)))
+    };
+    groups(host, "memory").into_iter().filter_map(left).min()
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be seen of a run while it goes on.
+
+use super::host::{Host, chosen};
+use super::rights::{Capability, has, may_trace};
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "rseq",
+        why: "Restartable sequences tell at no cost that the scheduler came by during a touch; \
+              without them only a gap in time can tell.",
+        check: rseq,
+    },
+    Concern {
+        id: "hardware-counters",
+        why: "Counted misses times the service time of a level are a second, independent estimate \
+              of the cost.",
+        check: hardware_counters,
+    },
+    Concern {
+        id: "perf-events",
+        why: "At a high level the kernel lets an ordinary user count nothing at all, not even in \
+              the user's own process.",
+        check: perf_events,
+    },
+    Concern {
+        id: "lockdown",
+        why: "A locked-down kernel refuses reading its memory and the processor's registers to \
+              root as well: no tracing programs, no counts of system-management interrupts.",
+        check: lockdown,
+    },
+];
+
+fn rseq(host: &Host) -> Option<Verdict> {
+    match host.probes.rseq? {
+        Ok(()) => Some(Verdict::ok("restartable sequences are there (rseq)")),
+        Err(error) => {
+            let error = std::io::Error::from_raw_os_error(error);
+            Some(Verdict::warning(format!("no restartable sequences ({error})")).remark(
+                "Nothing can be typed: it takes Linux 4.18 with CONFIG_RSEQ=y, and in a container \
+                 a seccomp profile that lets rseq(2) pass.",
+            ))
+        }
+    }
+}
+
+fn hardware_counters(host: &Host) -> Option<Verdict> {
+    let devices = host.names("sys/bus/event_source/devices");
+    let is_core = |name: &String| name.starts_with("cpu") || name.starts_with("armv8");
+    let answer = host.probes.hardware_counters.or_else(|| {
+        let present = !devices.is_empty();
+        present.then(|| if devices.iter().any(is_core) { Ok(()) } else { Err(libc::ENOENT) })
+    })?;
+    Some(match answer {
+        Ok(()) => Verdict::ok("the processor counts events for us"),
+        Err(libc::EACCES | libc::EPERM) => Verdict::note("hardware counters are refused")
+            .command(host.sysctl("kernel.perf_event_paranoid", 2))
+            .remark("In a container a seccomp profile may be what refuses."),
+        Err(_) => Verdict::note("there are no hardware counters").remark(if host.is_guest() {
+            "Nothing can be done from inside: the host has to pass them on."
+        } else {
+            "Nothing can be typed: the kernel has no driver for this processor's counters, or the \
+             firmware keeps them."
+        }),
+    })
+}
+
+/// The highest level at which the kernel lets a user count in the user's own process.
+const OWN_PROCESS: i32 = 2;
+
+fn perf_events(host: &Host) -> Option<Verdict> {
+    let level: i32 = host.value("proc/sys/kernel/perf_event_paranoid")?;
+    let found = format!("perf_event_paranoid is {level}");
+    if level <= OWN_PROCESS || has(host, Capability::Perfmon) || has(host, Capability::SysAdmin) {
+        return Some(Verdict::ok(found));
+    }
+    let command = host.sysctl("kernel.perf_event_paranoid", OWN_PROCESS);
+    Some(Verdict::note(format!("{found}: no counters for ordinary users")).command(command))
+}
+
+fn lockdown(host: &Host) -> Option<Verdict> {
+    let Some(text) = host.text("sys/kernel/security/lockdown") else {
+        // Without securityfs nothing locks it down, as far as can be seen.
+        return host.text("proc/version").map(|_| Verdict::ok("no kernel lockdown is in sight"));
+    };
+    let level = chosen(&text);
+    if level == "none" {
+        return Some(Verdict::ok("the kernel is not locked down"));
+    }
+    let found = format!("the kernel is locked down ({level})");
+    let lost =
+        if level == "confidentiality" && may_trace(host) { ": no tracing programs" } else { "" };
+    Some(Verdict::note(format!("{found}{lost}")).remark(
+        "Nothing can be typed: it is lifted by a restart without lockdown= (or without Secure Boot).",
+    ))
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The processor: CPUs, siblings, the last-level cache, the counter, what it is a guest of.
+
+use corehop_core::platform::Cache;
+use corehop_core::units::{Bytes, CpuList};
+
+use super::host::{Host, cpus_in_words};
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "usable-cpus",
+        why: "A migration needs two CPUs, and so does SCHED_FIFO here: on a single one a real-time \
+              job could starve the whole machine.",
+        check: usable_cpus,
+    },
+    Concern {
+        id: "hypervisor",
+        why: "A guest is stopped at moments that none of its counters shows, shares its caches with \
+              strangers and may be told falsehoods about them: medians can be of use, worst cases \
+              are not.",
+        check: hypervisor,
+    },
+    Concern {
+        id: "llc-size",
+        why: "Sizes of working sets and polluters are chosen by the caches that the machine states, \
+              and a polluter of a stated size that is not there evicts something else.",
+        check: llc_size,
+    },
+    Concern {
+        id: "smt",
+        why: "A busy sibling shares the core's caches and ports with the measured job: its private \
+              caches are then neither private nor as large as stated.",
+        check: smt,
+    },
+    Concern {
+        id: "counter",
+        why: "Every interval is counted in ticks of the time-stamp counter: one that changes its \
+              rate, or stops while a CPU sleeps, makes times of nothing.",
+        check: counter,
+    },
+    Concern {
+        id: "clock-source",
+        why: "The kernel compares clocks all the time; where it does not use the counter that time \
+              stamps are read from, it may have found that counter wanting.",
+        check: clock_source,
+    },
+    Concern {
+        id: "mitigations",
+        why: "Work-arounds for flaws of the processor flush buffers, predictors or caches when the \
+              kernel is entered or processes are switched: part of what a preemption costs here.",
+        check: mitigations,
+    },
+];
+
+fn usable_cpus(host: &Host) -> Option<Verdict> {
+    let (online, usable) = (host.platform.online(), host.platform.usable());
+    let run = |cpus: &CpuList| format!("taskset -c {cpus} corehop doctor");
+    if usable.is_empty() {
+        let found = format!("none of the online CPUs ({online}) is allowed to this process");
+        return Some(Verdict::obstacle(found).command(run(online)));
+    }
+    if usable.len() >= 2 && usable == *online {
+        return Some(Verdict::ok(format!("every CPU that is online can be used ({online})")));
+    }
+    let found = format!("{} of {online} can be used", cpus_in_words(&usable));
+    if usable.len() >= 2 {
+        // Isolated CPUs are usually all that such a process is given.
+        return Some(if usable == host.isolated() {
+            Verdict::ok(found)
+        } else {
+            Verdict::note(found)
+                .command(run(online))
+                .remark("Where a cpuset takes the others away, only whoever made it can give them.")
+        });
+    }
+    let found = format!("only {found}: no migration, and no SCHED_FIFO");
+    Some(if online.len() > 1 {
+        Verdict::warning(found).command(run(online))
+    } else {
+        Verdict::warning(found).remark("Nothing can be done: the machine has no other CPU online.")
+    })
+}
+
+fn hypervisor(host: &Host) -> Option<Verdict> {
+    let Some(name) = &host.platform.hypervisor else {
+        return Some(Verdict::ok("no hypervisor is in sight"));
+    };
+    let of = if name.value == "unknown" { String::new() } else { format!(" under {}", name.value) };
+    Some(Verdict::warning(format!("this machine is a guest{of}")).remark(
+        "Nothing can be done from inside: for a bound, measure on the machine itself. Here, compare \
+         what was measured in one run, and look at the controls.",
+    ))
+}
+
+/// More than any processor has per CPU: the most so far is 48 MiB for a core (EPYC 7373X, 9184X).
+const LARGEST_LLC_PER_CPU: u64 = 64 << 20;
+/// The same where siblings are rarely switched off; a guest that is told of more sees a cache that
+/// it shares with others.
+const LARGEST_LLC_PER_CPU_OF_A_GUEST: u64 = 24 << 20;
+
+fn llc_size(host: &Host) -> Option<Verdict> {
+    let caches = host.platform.caches.iter().filter(|cache| cache.holds_data());
+    let last = caches.max_by_key(|cache| cache.level)?;
+    let size = last.size.as_ref()?;
+    let served = last.instances.value.iter().map(CpuList::len).min().unwrap_or(1).max(1) as u64;
+    let found = format!("{} of {} serves {served} CPUs", last.label(), size.value);
+    if let Some(why) = contradicted(last) {
+        return Some(doubted(format!("{found}, but {why}")));
+    }
+    let (per_cpu, why) = if host.is_guest() {
+        (LARGEST_LLC_PER_CPU_OF_A_GUEST, "more than so few have: other guests use it as well")
+    } else {
+        (LARGEST_LLC_PER_CPU, "more than any processor has for so few")
+    };
+    if size.value > Bytes::new(per_cpu * served) {
+        return Some(doubted(format!("{found}, {why}")));
+    }
+    Some(Verdict::ok(found))
+}
+
+fn contradicted(cache: &Cache) -> Option<&str> {
+    use corehop_core::platform::Check;
+    match &cache.instances.check {
+        Check::Contradicted { why } => Some(why),
+        _ => None,
+    }
+}
+
+fn doubted(found: String) -> Verdict {
+    Verdict::warning(found)
+        .command("corehop platform --measure")
+        .remark("That measures where the levels end; name sizes yourself with --wss until then.")
+}
+
+fn smt(host: &Host) -> Option<Verdict> {
+    let usable = host.platform.usable();
+    let online = host.platform.online();
+    let cores = host.platform.cores.value.iter().map(|core| core.intersection(online));
+    let shared: Vec<_> = cores.filter(|core| core.len() > 1).collect();
+    let Some(example) = shared.first() else {
+        return Some(Verdict::ok("no two online CPUs share a core"));
+    };
+    let first = host
+        .platform
+        .cores
+        .value
+        .iter()
+        .filter_map(|core| core.intersection(&usable).iter().next());
+    let one_each = CpuList::new(first);
+    let found = format!("SMT is on: {} share a core, for instance", cpus_in_words(example));
+    let off = host.write("off", "/sys/devices/system/cpu/smt/control");
+    let remark = format!(
+        "That leaves the siblings unused by the measurement, not by others. To switch them off for \
+         the whole machine: `{off}` (cpusets of cgroup version 1 lose them for good)."
+    );
+    let command = format!("corehop measure synthetic --cpus {one_each}");
+    Some(Verdict::warning(found).command(command).remark(remark))
+}
+
+fn counter(host: &Host) -> Option<Verdict> {
+    let steady = host.platform.clock.invariant.as_ref()?;
+    if steady.value {
+        return Some(Verdict::ok("the time-stamp counter runs at one rate and never stops"));
+    }
+    let found = "the time-stamp counter is not marked as steady (constant_tsc, nonstop_tsc)";
+    Some(Verdict::warning(found).remark(if host.is_guest() {
+        "Nothing can be done from inside: the host has to pass the flag invtsc on."
+    } else {
+        "Nothing can be done on this processor, except keeping its clock fixed (see governor, \
+         turbo, idle-states)."
+    }))
+}
+
+fn clock_source(host: &Host) -> Option<Verdict> {
+    let folder = "sys/devices/system/clocksource/clocksource0";
+    let current = host.text(&format!("{folder}/current_clocksource"))?;
+    let found = format!("the kernel keeps time with {current}");
+    let counters = ["tsc", "arch_sys_counter", "kvm-clock", "hyperv_clocksource_tsc_page"];
+    if counters.contains(&current.as_str()) {
+        return Some(Verdict::ok(found));
+    }
+    let offered = host.text(&format!("{folder}/available_clocksource")).unwrap_or_default();
+    let found = format!("{found}, not with the counter that time stamps come from");
+    Some(if offered.split_whitespace().any(|name| name == "tsc") {
+        let file = format!("/{folder}/current_clocksource");
+        Verdict::warning(found).command(host.write("tsc", &file))
+    } else {
+        Verdict::warning(found).remark(
+            "Nothing can be typed: the kernel does not offer tsc any more. `dmesg | grep -i tsc` \
+             says why.",
+        )
+    })
+}
+
+fn mitigations(host: &Host) -> Option<Verdict> {
+    let folder = "sys/devices/system/cpu/vulnerabilities";
+    let names = host.names(folder);
+    if names.is_empty() {
+        return None;
+    }
+    let active = |name: &&String| {
+        host.text(&format!("{folder}/{name}")).is_some_and(|text| text.contains("Mitigation"))
+    };
+    let active: Vec<_> = names.iter().filter(active).map(String::as_str).collect();
+    if active.is_empty() {
+        return Some(Verdict::ok("no work-around for a flaw of the processor is active"));
+    }
+    let found = format!("work-arounds are active for: {}", active.join(", "));
+    Some(Verdict::note(found).remark(
+        "Leave them as they will be in use. mitigations=off on the kernel's command line shows \
+         their share.",
+    ))
+}

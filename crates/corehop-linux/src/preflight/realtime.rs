@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel makes of a real-time thread: throttling, the fair server, budgets of groups,
+//! where it can be preempted.
+
+use corehop_core::units::Nanos;
+
+use super::cgroup::groups;
+use super::host::{Host, chosen, percent};
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "rt-throttling",
+        why: "A real-time thread that has used its share is stopped until the period ends: a stop \
+              within a touch looks like a giant outlier, and no throttling at all leaves nothing \
+              to end a runaway thread.",
+        check: throttling,
+    },
+    Concern {
+        id: "fair-server",
+        why: "While ordinary work waits behind a real-time thread, the kernel gives it this share \
+              of the CPU: a long touch is preempted for it.",
+        check: fair_server,
+    },
+    Concern {
+        id: "rt-group",
+        why: "In a control group without a real-time budget SCHED_FIFO is refused, even to root.",
+        check: group_budget,
+    },
+    Concern {
+        id: "preemption-model",
+        why: "Where the kernel cannot be preempted, a job resumes late; its touches are not \
+              affected, but preemption lengths and wake-up times are.",
+        check: preemption_model,
+    },
+];
+
+/// The duty budget that the live machine keeps by itself: half of any 100 ms.
+const DUTY: f64 = 0.5;
+
+fn throttling(host: &Host) -> Option<Verdict> {
+    let runtime: i64 = host.value("proc/sys/kernel/sched_rt_runtime_us")?;
+    let period: i32 = host.value("proc/sys/kernel/sched_rt_period_us")?;
+    let period = i64::from(period).max(1);
+    let usual = host.sysctl("kernel.sched_rt_runtime_us", period / 20 * 19);
+    if runtime < 0 {
+        let found = "real-time threads are not throttled: a runaway one would keep its CPU";
+        return Some(Verdict::warning(found).command(usual));
+    }
+    let (part, whole) = (runtime as f64, period as f64);
+    let span = Nanos::from_micros(period as u64);
+    let found = format!("real-time threads may use {} % of each {span}", percent(part, whole));
+    if part < DUTY * whole {
+        let found = format!("{found}, less than a measurement's duty of 50 %");
+        return Some(Verdict::warning(found).command(usual));
+    }
+    if runtime >= period && fair_share(host).is_none_or(|share| share == 0.0) {
+        let found = format!("{found}, and no fair server that would end a runaway one is in sight");
+        return Some(Verdict::note(found).command(usual));
+    }
+    Some(Verdict::ok(found))
+}
+
+/// The largest share of a CPU that is kept for ordinary work, by debugfs.
+fn fair_share(host: &Host) -> Option<f64> {
+    let folder = "sys/kernel/debug/sched/fair_server";
+    let share = |cpu: u32| {
+        let runtime: f64 = host.value(&format!("{folder}/cpu{cpu}/runtime"))?;
+        let period: f64 = host.value(&format!("{folder}/cpu{cpu}/period"))?;
+        (period > 0.0).then(|| runtime / period)
+    };
+    host.numbered(folder, "cpu").into_iter().filter_map(share).reduce(f64::max)
+}
+
+fn fair_server(host: &Host) -> Option<Verdict> {
+    let share = fair_share(host)?;
+    let found = format!("the fair server keeps {} % of a CPU for others", percent(share, 1.0));
+    if share <= 1.0 - DUTY {
+        return Some(Verdict::ok(found));
+    }
+    let usual = "for f in /sys/kernel/debug/sched/fair_server/cpu*/runtime; do echo 50000000";
+    let command = format!("{usual} | {}tee $f; done", host.sudo());
+    Some(Verdict::warning(format!("{found}, more than is left")).command(command))
+}
+
+fn group_budget(host: &Host) -> Option<Verdict> {
+    let budget = |group: String| {
+        let file = format!("{group}/cpu.rt_runtime_us");
+        Some((host.value::<i64>(&file)?, file))
+    };
+    let (budget, file) = groups(host, "cpu").into_iter().find_map(budget)?;
+    if budget != 0 {
+        return Some(Verdict::ok("the control group has a real-time budget"));
+    }
+    let found = "the control group of this process has no real-time budget";
+    let command = host.write(500_000, &format!("/{file}"));
+    Some(
+        Verdict::warning(found)
+            .command(command)
+            .remark("The groups above it need as much first; or start it from the root group."),
+    )
+}
+
+fn preemption_model(host: &Host) -> Option<Verdict> {
+    let version = host.text("proc/version")?;
+    if host.text("sys/kernel/realtime").as_deref() == Some("1") || version.contains("PREEMPT_RT") {
+        return Some(Verdict::ok("the kernel is fully preemptible (PREEMPT_RT)"));
+    }
+    let now = host.text("sys/kernel/debug/sched/preempt");
+    let now = now.map(|text| text.split(['(', ')']).nth(1).unwrap_or_else(|| chosen(&text)).into());
+    let model = match now.or_else(|| host.boot_parameter("preempt")) {
+        Some(word) => format!("PREEMPT_DYNAMIC, set to {word}"),
+        None if version.contains("PREEMPT_DYNAMIC") => "PREEMPT_DYNAMIC".to_owned(),
+        None if version.contains("PREEMPT") => "PREEMPT".to_owned(),
+        None => "not preemptible".to_owned(),
+    };
+    Some(Verdict::note(format!("the kernel is not PREEMPT_RT (it is {model})")).remark(
+        "Nothing can be typed: it takes another kernel. For costs of touches it does not matter.",
+    ))
+}

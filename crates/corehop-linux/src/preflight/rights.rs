@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What this process may do: real-time scheduling, locked memory, tracing.
+
+use corehop_core::units::Bytes;
+
+use super::host::Host;
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "procfs",
+        why: "The supervisor, which takes every change back if a run dies, tells processes apart \
+              by /proc, and no setting is changed without it.",
+        check: procfs,
+    },
+    Concern {
+        id: "real-time",
+        why: "Under SCHED_OTHER any other work preempts the measured job in the middle of a touch: \
+              more samples are disturbed, and long touches hardly ever get through undisturbed.",
+        check: real_time,
+    },
+    Concern {
+        id: "memory-lock",
+        why: "Memory that is not locked can be taken away between the warm and the resumed touch, \
+              and a page fault is then counted as the cost of a preemption.",
+        check: memory_lock,
+    },
+    Concern {
+        id: "tracing",
+        why: "Tracing programs in the kernel say which interrupt, switch or theft disturbed a \
+              sample; without them a disturbance is still noticed, but not explained.",
+        check: tracing,
+    },
+];
+
+/// Capabilities by their number (linux/capability.h).
+#[derive(Clone, Copy)]
+pub(super) enum Capability {
+    IpcLock = 14,
+    SysAdmin = 21,
+    SysNice = 23,
+    Perfmon = 38,
+    Bpf = 39,
+}
+
+/// Whether the process has a capability that counts: one inside a user namespace of its own opens
+/// none of the doors that matter here.
+pub(super) fn has(host: &Host, capability: Capability) -> bool {
+    let all_users = |map: String| map.split_whitespace().nth(2) == Some("4294967295");
+    let whole = host.text("proc/self/uid_map").is_none_or(all_users);
+    let effective = host.line("proc/self/status", "CapEff");
+    let mask = effective.and_then(|hex| u64::from_str_radix(&hex, 16).ok()).unwrap_or(0);
+    whole && mask >> capability as u32 & 1 == 1
+}
+
+/// What tracing needs: the two capabilities made for it, or the one that was there before.
+pub(super) fn may_trace(host: &Host) -> bool {
+    has(host, Capability::SysAdmin) || has(host, Capability::Bpf) && has(host, Capability::Perfmon)
+}
+
+/// The soft limit of that name in `/proc/self/limits`; `u64::MAX` where there is none.
+fn limit(host: &Host, name: &str) -> Option<u64> {
+    let text = host.text("proc/self/limits")?;
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    match rest.split_whitespace().next()? {
+        "unlimited" => Some(u64::MAX),
+        number => number.parse().ok(),
+    }
+}
+
+/// Adds how the rights are given.
+fn with_rights(host: &Host, verdict: Verdict) -> Verdict {
+    if host.line("proc/self/status", "NoNewPrivs").as_deref() == Some("1") {
+        return verdict.remark(
+            "Nothing can be gained from inside (no_new_privs is set, as in many containers): start \
+             it with the rights, for instance docker run --cap-add SYS_NICE --cap-add IPC_LOCK \
+             --cap-add BPF --cap-add PERFMON.",
+        );
+    }
+    let program = host.probes.program.as_ref().map(|path| path.display().to_string());
+    let program = program.unwrap_or_else(|| "\"$(command -v corehop)\"".to_owned());
+    let rights = "cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon+ep";
+    verdict.command(format!("{}setcap {rights} {program}", host.sudo()))
+}
+
+fn procfs(host: &Host) -> Option<Verdict> {
+    if !host.names("proc").is_empty() {
+        return Some(Verdict::ok("/proc is mounted"));
+    }
+    let mount = format!("{}mount -t proc proc /proc", host.sudo());
+    Some(Verdict::obstacle("/proc is not mounted").command(mount))
+}
+
+fn real_time(host: &Host) -> Option<Verdict> {
+    let right = if has(host, Capability::SysNice) {
+        Some("CAP_SYS_NICE")
+    } else if limit(host, "Max realtime priority").is_some_and(|limit| limit > 0) {
+        Some("RLIMIT_RTPRIO")
+    } else {
+        None
+    };
+    match (host.probes.real_time, right) {
+        (Some(Ok(())), _) => Some(Verdict::ok("SCHED_FIFO is allowed")),
+        (None, Some(right)) => Some(Verdict::ok(format!("SCHED_FIFO is allowed by {right}"))),
+        (Some(Err(error)), Some(right)) => {
+            let error = std::io::Error::from_raw_os_error(error);
+            let found = format!("SCHED_FIFO is refused in spite of {right} ({error})");
+            Some(Verdict::warning(found).remark(
+                "A seccomp profile may refuse it, or a control group without a real-time budget \
+                 (see rt-group): try outside the container or group.",
+            ))
+        }
+        (Some(Err(_)), None) => {
+            let found = "SCHED_FIFO is not allowed: neither CAP_SYS_NICE nor RLIMIT_RTPRIO";
+            Some(with_rights(host, Verdict::warning(found)))
+        }
+        (None, None) => {
+            host.line("proc/self/status", "CapEff")?;
+            let found = "neither CAP_SYS_NICE nor RLIMIT_RTPRIO allows SCHED_FIFO";
+            Some(with_rights(host, Verdict::warning(found)))
+        }
+    }
+}
+
+/// The largest working set of the presets (32 MiB), and as much again for the rest.
+const ENOUGH_LOCKED: u64 = 64 << 20;
+
+fn memory_lock(host: &Host) -> Option<Verdict> {
+    if has(host, Capability::IpcLock) {
+        return Some(Verdict::ok("any memory may be locked (CAP_IPC_LOCK)"));
+    }
+    let limit = limit(host, "Max locked memory")?;
+    if limit >= ENOUGH_LOCKED {
+        return Some(Verdict::ok("enough memory may be locked (RLIMIT_MEMLOCK)"));
+    }
+    let found = format!("only {} may be locked", Bytes::new(limit));
+    // Without swap a page can still be moved, but not taken away.
+    let verdict =
+        if super::memory::swaps(host) { Verdict::warning(found) } else { Verdict::note(found) };
+    Some(with_rights(host, verdict))
+}
+
+fn tracing(host: &Host) -> Option<Verdict> {
+    let types = "sys/kernel/btf";
+    host.line("proc/self/status", "CapEff")?;
+    if !may_trace(host) {
+        let found = "no tracing programs: neither CAP_BPF with CAP_PERFMON nor CAP_SYS_ADMIN";
+        return Some(with_rights(host, Verdict::note(found)));
+    }
+    if !host.names(types).iter().any(|name| name == "vmlinux") {
+        return Some(
+            Verdict::note("no tracing programs: the kernel has no type information")
+                .remark("Nothing short of a kernel with CONFIG_DEBUG_INFO_BTF=y helps."),
+        );
+    }
+    Some(Verdict::ok("tracing programs are allowed, and the kernel describes its types (BTF)"))
+}

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop doctor`
+
+use std::path::PathBuf;
+
+use corehop_core::finding::{Finding, Severity};
+use corehop_core::platform::Platform;
+use corehop_linux::discover::SysRoot;
+use corehop_linux::preflight;
+use corehop_linux::supervisor::{self, Restored};
+use serde_json::json;
+
+use super::platform::found;
+use crate::answer::{Page, Paint, print};
+use crate::exit::{Exit, Failure};
+
+/// What to look at, and how to say it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Print the findings as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Take back what a run has left behind whose supervisor was killed as well.
+    #[arg(long, conflicts_with = "sysfs_root")]
+    restore: bool,
+    /// Look at the host whose sys/ and proc/ were copied here.
+    #[arg(long, value_name = "DIR")]
+    sysfs_root: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.restore {
+        return restore(args.json);
+    }
+    let root = args.sysfs_root.as_ref().map_or_else(SysRoot::live, SysRoot::at);
+    let platform = found(&root)?;
+    let findings = preflight::doctor(&root, &platform);
+    let impossible = preflight::is_impossible(&findings);
+    if args.json {
+        let answer = json!({
+            "platform": platform.id,
+            "possible": !impossible,
+            "findings": findings,
+        });
+        print(&format!("{answer:#}\n"))?;
+    } else {
+        print(&text(&platform, &findings, Page::of_stdout()))?;
+    }
+    Ok(if impossible { Exit::NotPossible } else { Exit::Done })
+}
+
+/// The groups of the listing, with what each is about.
+const GROUPS: [(Severity, Paint, &str); 4] = [
+    (Severity::Obstacle, Paint::Red, "OBSTACLES make measuring impossible"),
+    (Severity::Warning, Paint::Yellow, "WARNINGS spoil samples, or weaken what may be claimed"),
+    (Severity::Note, Paint::Blue, "NOTES change what a number means, or what can be measured"),
+    (Severity::Ok, Paint::Green, "AS IT SHOULD BE"),
+];
+
+fn text(platform: &Platform, findings: &[Finding], page: Page) -> String {
+    let mut text = format!("{}\n", page.paint(&platform.name, Paint::Bold));
+    for (severity, paint, title) in GROUPS {
+        let group: Vec<_> = findings.iter().filter(|one| one.severity == severity).collect();
+        if group.is_empty() {
+            continue;
+        }
+        text += &format!("\n{}\n", page.paint(title, paint));
+        let close = severity == Severity::Ok;
+        let each =
+            |finding: &&Finding| if close { line(finding, page) } else { open(finding, page) };
+        text.extend(group.iter().map(each));
+    }
+    text + &format!("\n{}\n", counts(findings))
+}
+
+/// How many there are of each severity: "4 warnings, 11 notes, 21 as it should be".
+fn counts(findings: &[Finding]) -> String {
+    let of = |severity| findings.iter().filter(|one| one.severity == severity).count();
+    let several = |count: usize, noun: &str| match count {
+        0 => None,
+        1 => Some(format!("1 {noun}")),
+        _ => Some(format!("{count} {noun}s")),
+    };
+    let open = [
+        several(of(Severity::Obstacle), "obstacle"),
+        several(of(Severity::Warning), "warning"),
+        several(of(Severity::Note), "note"),
+    ];
+    let fine = format!("{} as it should be", of(Severity::Ok));
+    open.into_iter().flatten().chain([fine]).collect::<Vec<_>>().join(", ")
+}
+
+/// The columns before what was found, among those that are as they should be.
+const NAMES: usize = 26;
+
+fn line(finding: &Finding, page: Page) -> String {
+    format!("  {:<24}{}\n", finding.id, page.wrap(&finding.found, NAMES))
+}
+
+/// The columns before what belongs to a finding.
+const LABELS: usize = 8;
+
+fn open(finding: &Finding, page: Page) -> String {
+    let label = |name: &str| page.paint(&format!("  {name:<4}  "), Paint::Dim);
+    let head = format!("{}: {}", finding.id, finding.found);
+    let head = page.wrap(&head, 2).replacen(&finding.id, &page.paint(&finding.id, Paint::Bold), 1);
+    let mut text = format!("\n  {head}\n");
+    text += &format!("{}{}\n", label("why"), page.wrap(&finding.why, LABELS));
+    if let Some(command) = &finding.remedy {
+        // Whole, however long: it is there to be copied.
+        text += &format!("{}{command}\n", label("type"));
+    }
+    if let Some(remark) = &finding.remark {
+        let name = if finding.remedy.is_some() { "note" } else { "fix" };
+        text += &format!("{}{}\n", label(name), page.wrap(remark, LABELS));
+    }
+    text
+}
+
+/// Takes back what the journals of dead runs list.
+fn restore(as_json: bool) -> Result<Exit, Failure> {
+    let mut restored = Vec::new();
+    let mut unusable = None;
+    for directory in supervisor::journal_directories() {
+        match supervisor::restore(&directory) {
+            Ok(journals) => restored.extend(journals),
+            // The other directories may still be good.
+            Err(error) => unusable = Some(error),
+        }
+    }
+    if as_json {
+        let each = |one: &Restored| {
+            let (journal, settled) = (&one.journal, one.is_settled());
+            json!({"journal": journal, "settled": settled, "what": one.to_string()})
+        };
+        let answer = json!({"restored": restored.iter().map(each).collect::<Vec<_>>()});
+        print(&format!("{answer:#}\n"))?;
+    } else if restored.is_empty() {
+        print("nothing was left behind\n")?;
+    } else {
+        let lines = restored.iter().map(|one| format!("{one}\n"));
+        print(&lines.collect::<String>())?;
+    }
+    match unusable {
+        Some(error) => Err(Failure::new(Exit::Failed, error)),
+        None if restored.iter().all(Restored::is_settled) => Ok(Exit::Done),
+        None => Ok(Exit::Failed),
+    }
+}
