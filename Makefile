@@ -31,7 +31,7 @@ test: build
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json.
 bench: build
 	@mkdir -p out
-	benches/run.sh $(COREHOP) out/bench.json
+	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
 
 ## A binary that runs on a machine with nothing installed: dist/corehop.
 dist:

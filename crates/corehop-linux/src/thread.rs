@@ -138,6 +138,18 @@ pub struct Usage {
     pub cpu_ns: u64,
 }
 
+impl Usage {
+    /// What was counted since `earlier`, on the same thread; on another one, nothing.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            faults: self.faults.saturating_sub(earlier.faults),
+            switches: self.switches.saturating_sub(earlier.switches),
+            cpu_ns: self.cpu_ns.saturating_sub(earlier.cpu_ns),
+        }
+    }
+}
+
 /// Reads the calling thread's counts: a third of a microsecond.
 pub fn usage() -> Usage {
     // SAFETY: an all-zero value of this plain struct is valid.

@@ -118,7 +118,7 @@ impl Touch {
 
     /// What disturbed its uncertified segments, the most specific cause that has evidence.
     pub fn gap_cause(&self) -> Option<Cause> {
-        if self.lines_certified == self.lines && self.switches == 0 {
+        if self.lines_certified == self.lines {
             None
         } else if self.switches > 0 {
             Some(Cause::Preempted)
@@ -133,9 +133,10 @@ impl Touch {
 
     /// The causes that make the touch useless, in the order of [`Cause`].
     pub fn disturbances(&self) -> Vec<Cause> {
+        let whole = self.lines_certified == self.lines;
         let unusable_gap = match self.certified_ns() {
-            // A thread that had the CPU in between has used the caches too.
-            Some(_) if self.switches == 0 => None,
+            // A thread that had the CPU in between has used the caches too: that is never repaired.
+            Some(_) if whole || self.switches == 0 => None,
             _ => self.gap_cause(),
         };
         let also = [

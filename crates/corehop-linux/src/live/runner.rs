@@ -20,8 +20,8 @@ use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, now, sleep_until};
 use crate::memory::SetMemory;
-use crate::thread::{Policy, current_cpu, set_affinity, set_policy, usage};
-use crate::walk::{Walk, Walked};
+use crate::thread::{Policy, Usage, current_cpu, set_affinity, set_policy, usage};
+use crate::walk::{StampCost, Walk, Walked};
 
 /// A working set with what has been learned of it.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub(crate) struct SetState {
     lines: u64,
     huge_share: f64,
     draw: Draw,
+    /// What the time stamps between its chunks cost.
+    stamps: StampCost,
     /// The longest of its last cold touches and flushes together, in nanoseconds.
     cold_ns: f64,
     /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
@@ -54,6 +56,7 @@ impl SetState {
             fresh_frames: set.fresh_frames,
             lines: set.lines(),
             draw: Draw::new(seed, 7),
+            stamps: StampCost::measure(set).map_err(|error| error.to_string())?,
             cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
             warm_chunk: f64::NAN,
         })
@@ -142,6 +145,7 @@ pub(crate) struct Runner {
     here: Cpu,
     busy_since: Ticks,
     crossing: Option<Crossing>,
+    usage: Usage,
     record: JobRecord,
     records: Vec<JobRecord>,
     error: Option<MachineError>,
@@ -177,6 +181,7 @@ impl Runner {
             here: Cpu::default(),
             busy_since: 0,
             crossing: None,
+            usage: Usage::default(),
             record: JobRecord::default(),
             records: Vec::new(),
             error: None,
@@ -233,7 +238,10 @@ impl Runner {
     }
 
     pub(crate) fn describe_calibration(&self) -> Value {
-        self.calibration.map_or(Value::Null, |calibration| calibration.describe(&self.clock))
+        let calibration = self.calibration.map_or(Value::Null, |it| it.describe(&self.clock));
+        let stamps: Vec<f64> =
+            self.sets.iter().map(|set| set.stamps.per_chunk / self.clock.hertz() * 1e9).collect();
+        json!({"walk": calibration, "stamp_ns_per_chunk_by_set": stamps})
     }
 
     /// The time that `job` is expected to take, the waits of the duty budget included.
@@ -345,6 +353,7 @@ impl Runner {
             touches: Vec::with_capacity(self.job().steps.len()),
             leaves: Vec::with_capacity(1),
         };
+        self.usage = usage();
         self.busy_since = now();
         Ok(())
     }
@@ -367,6 +376,7 @@ impl Runner {
 
     fn finish(&mut self) {
         self.was_busy(now());
+        self.blame();
         self.records.push(std::mem::take(&mut self.record));
         self.tally.jobs += 1;
         self.jobs.start += 1;
@@ -409,11 +419,16 @@ impl Runner {
             calibration.threshold
         };
         let spin_ns = clock.nanos(clock_rate_spin());
-        let (before, begin) = (usage(), now());
+        let before = self.usage_unless_watched(seat);
+        let set = self.set();
+        let begin = now();
         let walked = set.walk.walk(seat.rseq.as_ref(), threshold, deadline);
-        let (after, ended_on) = (usage(), current_cpu());
+        let ended_on = current_cpu();
         let elapsed = clock.between(begin, now());
+        let of_touch = before.map(|before| usage().since(before)).unwrap_or_default();
+        let set = self.set();
         let chunks = set.walk.chunks();
+        let stamps = set.stamps.of(chunks);
         if first {
             set.cold_ns = elapsed;
         } else if walked.holes == 0 {
@@ -424,20 +439,38 @@ impl Runner {
         self.record.touches.push(Touch {
             cpu,
             ended_on,
-            ns: clock.nanos(walked.ticks.saturating_sub(calibration.overhead)),
+            ns: clock.nanos(walked.ticks.saturating_sub(calibration.overhead + stamps)),
             lines,
             lines_certified: lines - (walked.holes.min(chunks) * CHUNK_LINES),
             uncertified_ns: clock.nanos(walked.lost),
             aborts: walked.aborts,
-            switches: (after.switches - before.switches) as u32,
-            faults: (after.faults - before.faults) as u32,
-            steal_ns: stolen(elapsed, after.cpu_ns - before.cpu_ns),
+            switches: of_touch.switches as u32,
+            faults: of_touch.faults as u32,
+            steal_ns: before.map_or(0, |_| stolen(elapsed, of_touch.cpu_ns)),
             interrupts: None,
             misses: None,
             spin_ns,
             complete: walked.complete,
             certificate: certificate(&walked),
         });
+    }
+
+    /// The counts before a touch, where restartable sequences do not watch it: the system calls that
+    /// read them would evict lines just before they are touched.
+    fn usage_unless_watched(&self, seat: &Seat) -> Option<Usage> {
+        seat.rseq.is_none().then(usage)
+    }
+
+    /// Enters what the kernel counted over the whole job: a touch at which the scheduler came by lost
+    /// the CPU if the job did.
+    fn blame(&mut self) {
+        let of_job = usage().since(self.usage);
+        for touch in self.record.touches.iter_mut().filter(|touch| touch.aborts > 0) {
+            touch.switches = touch.switches.max(of_job.switches as u32);
+        }
+        if let Some(last) = self.record.touches.last_mut() {
+            last.faults = last.faults.max(of_job.faults as u32);
+        }
     }
 
     /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in

@@ -7,10 +7,12 @@ mod tests;
 
 use std::arch::global_asm;
 
-use corehop_core::workload::{Pattern, WorkingSet};
+use corehop_core::experiment::Draw;
+use corehop_core::units::Bytes;
+use corehop_core::workload::{CHUNK_LINES, LINE, Page, Pattern, WorkingSet};
 
 use crate::clock::Ticks;
-use crate::memory::Linked;
+use crate::memory::{Linked, MemoryError, SetMemory};
 use crate::rseq::Rseq;
 
 pub(crate) use code::CodeMemory;
@@ -19,13 +21,21 @@ global_asm!(include_str!("walk.s"));
 
 unsafe extern "C" {
     fn corehop_list_read(context: *mut Context);
+    fn corehop_list_read_plain(context: *mut Context);
     fn corehop_list_write(context: *mut Context);
+    fn corehop_list_write_plain(context: *mut Context);
     fn corehop_list4_read(context: *mut Context);
+    fn corehop_list4_read_plain(context: *mut Context);
     fn corehop_list4_write(context: *mut Context);
+    fn corehop_list4_write_plain(context: *mut Context);
     fn corehop_list8_read(context: *mut Context);
+    fn corehop_list8_read_plain(context: *mut Context);
     fn corehop_list8_write(context: *mut Context);
+    fn corehop_list8_write_plain(context: *mut Context);
     fn corehop_scan_read(context: *mut Context);
+    fn corehop_scan_read_plain(context: *mut Context);
     fn corehop_scan_write(context: *mut Context);
+    fn corehop_scan_write_plain(context: *mut Context);
     fn corehop_code(context: *mut Context);
     fn corehop_empty(context: *mut Context);
 }
@@ -88,10 +98,14 @@ pub struct Walked {
     pub watched: bool,
 }
 
+/// A loop of `walk.s`.
+type Loop = unsafe extern "C" fn(*mut Context);
+
 /// A working set ready to be walked by the thread that owns `rseq`.
 #[derive(Debug)]
 pub struct Walk {
-    run: unsafe extern "C" fn(*mut Context),
+    run: Loop,
+    plain: Option<Loop>,
     context: Box<Context>,
     chunks: u64,
 }
@@ -100,16 +114,16 @@ impl Walk {
     /// A walk over `linked`, which must outlive it.
     pub(crate) fn new(set: &WorkingSet, linked: &Linked) -> Self {
         let writes = set.write_ratio > 0.0;
-        let run: unsafe extern "C" fn(*mut Context) = match (set.pattern, set.chains, writes) {
-            (Pattern::Code, ..) => corehop_code,
-            (Pattern::Scan, _, false) => corehop_scan_read,
-            (Pattern::Scan, _, true) => corehop_scan_write,
-            (Pattern::Shuffled, 4, false) => corehop_list4_read,
-            (Pattern::Shuffled, 4, true) => corehop_list4_write,
-            (Pattern::Shuffled, 8, false) => corehop_list8_read,
-            (Pattern::Shuffled, 8, true) => corehop_list8_write,
-            (Pattern::Shuffled, _, false) => corehop_list_read,
-            (Pattern::Shuffled, _, true) => corehop_list_write,
+        let (run, plain): (Loop, Option<Loop>) = match (set.pattern, set.chains, writes) {
+            (Pattern::Code, ..) => (corehop_code, None),
+            (Pattern::Scan, _, false) => (corehop_scan_read, Some(corehop_scan_read_plain)),
+            (Pattern::Scan, _, true) => (corehop_scan_write, Some(corehop_scan_write_plain)),
+            (Pattern::Shuffled, 4, false) => (corehop_list4_read, Some(corehop_list4_read_plain)),
+            (Pattern::Shuffled, 4, true) => (corehop_list4_write, Some(corehop_list4_write_plain)),
+            (Pattern::Shuffled, 8, false) => (corehop_list8_read, Some(corehop_list8_read_plain)),
+            (Pattern::Shuffled, 8, true) => (corehop_list8_write, Some(corehop_list8_write_plain)),
+            (Pattern::Shuffled, _, false) => (corehop_list_read, Some(corehop_list_read_plain)),
+            (Pattern::Shuffled, _, true) => (corehop_list_write, Some(corehop_list_write_plain)),
         };
         let share =
             if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
@@ -118,7 +132,17 @@ impl Walk {
         context.start = linked.start;
         context.end = linked.end;
         context.chains[..8].copy_from_slice(&linked.chains);
-        Self { run, context, chunks: set.lines() / corehop_core::workload::CHUNK_LINES }
+        let chunks = set.lines() / CHUNK_LINES;
+        Self { run, plain, context, chunks }
+    }
+
+    /// Walks once without time stamps between the chunks; `None` where there is no such walk.
+    fn walk_plain(&mut self) -> Option<Walked> {
+        let plain = self.plain?;
+        self.context.prepare(None, Ticks::MAX, Ticks::MAX);
+        // SAFETY: as in `walk`.
+        unsafe { plain(&raw mut *self.context) };
+        Some(self.context.walked())
     }
 
     /// The number of chunks.
@@ -203,6 +227,51 @@ pub fn stamp_overhead() -> Ticks {
         .collect();
     ticks.sort_unstable();
     ticks[ticks.len() / 2]
+}
+
+/// What the time stamps between chunks cost a walk, in ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct StampCost {
+    /// Once per walk: the end of a stamped loop is not predicted as well.
+    pub(crate) once: f64,
+    /// Per chunk.
+    pub(crate) per_chunk: f64,
+}
+
+impl StampCost {
+    /// Measures it for walks of `set`'s kind: by how much two small walks over cached lines are longer
+    /// with the stamps than without.
+    ///
+    /// Among lines that come from memory a stamp overlaps with them, and costs less; there it is below
+    /// a hundredth of a chunk's time.
+    pub(crate) fn measure(set: &WorkingSet) -> Result<Self, MemoryError> {
+        const SMALL: u64 = 4;
+        const LARGER: u64 = 20;
+        let (small, larger) = (extra_ticks(set, SMALL)?, extra_ticks(set, LARGER)?);
+        let per_chunk = ((larger - small) / (LARGER - SMALL) as f64).max(0.0);
+        Ok(Self { once: (small - per_chunk * SMALL as f64).max(0.0), per_chunk })
+    }
+
+    /// The ticks it adds to a walk of that many chunks.
+    pub(crate) fn of(self, chunks: u64) -> Ticks {
+        (self.once + self.per_chunk * chunks as f64) as Ticks
+    }
+}
+
+/// By how many ticks a walk over so many cached chunks is longer with stamps than without: the median
+/// of many pairs.
+fn extra_ticks(set: &WorkingSet, chunks: u64) -> Result<f64, MemoryError> {
+    let wss = Bytes::new(chunks * CHUNK_LINES * LINE);
+    let small = WorkingSet { wss, page: Page::Base, node: None, ..set.clone() };
+    let memory = SetMemory::new(&small, &mut Draw::new(0, 0))?;
+    let mut walk = Walk::new(&small, memory.linked());
+    let mut pair = || {
+        let stamped = walk.walk(None, Ticks::MAX, Ticks::MAX).ticks as f64;
+        Some(stamped - walk.walk_plain()?.ticks as f64)
+    };
+    let mut extra: Vec<f64> = (0..301).filter_map(|_| pair()).collect();
+    extra.sort_by(f64::total_cmp);
+    Ok(extra.get(extra.len() / 2).copied().unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -46,8 +46,10 @@
     mov r15, rax
 .endm
 
-# The time stamp between two chunks. Falls through where the chunk was in order.
-.macro CH_STAMP gap, deadline
+# The time stamp between two chunks. Falls through where the chunk was in order. The walks exist a
+# second time without it, so that its cost can be measured.
+.macro CH_STAMP stamped, gap, deadline
+    .if \stamped
     rdtsc
     shl rdx, 32
     or rax, rdx
@@ -58,6 +60,7 @@
     ja \gap
     cmp rax, r14
     ja \deadline
+    .endif
 .endm
 
 # A chunk with a hole: rdx holds its ticks.
@@ -119,7 +122,7 @@
 .endm
 
 # One chain: `element` reads the next element's address into rsi, and may write.
-.macro CH_LIST name, element, fence
+.macro CH_LIST name, element, fence, stamped
     .globl \name
     .type \name, @function
     .balign 64
@@ -136,7 +139,7 @@
 2:  .rept 16
     \element
     .endr
-    CH_STAMP 5f, 6f
+    CH_STAMP \stamped, 5f, 6f
 3:  mov rbp, rsi                        # the chunk is done: an abort goes on from here
     mov r11, r8
     cmp rsi, r12
@@ -181,8 +184,10 @@
 .endm
 
     .text
-    CH_LIST corehop_list_read, CH_READ_NEXT, CH_NO_FENCE
-    CH_LIST corehop_list_write, CH_WRITE_NEXT, CH_FENCE
+    CH_LIST corehop_list_read, CH_READ_NEXT, CH_NO_FENCE, 1
+    CH_LIST corehop_list_read_plain, CH_READ_NEXT, CH_NO_FENCE, 0
+    CH_LIST corehop_list_write, CH_WRITE_NEXT, CH_FENCE, 1
+    CH_LIST corehop_list_write_plain, CH_WRITE_NEXT, CH_FENCE, 0
 
 # Several chains at once. Their elements lie in two buffers in the context, used in turn: the one that
 # rbp points at is whole at any moment, so an abort goes on from there.
@@ -207,7 +212,7 @@
     mov \register, [\register]
 .endm
 
-.macro CH_FOUR name, write, fence
+.macro CH_FOUR name, write, fence, stamped
     .globl \name
     .type \name, @function
     .balign 64
@@ -232,7 +237,7 @@
     mov r12, [r12]
     .endif
     .endr
-    CH_STAMP 5f, 6f
+    CH_STAMP \stamped, 5f, 6f
 3:  mov rcx, rbp
     xor rcx, 64
     CH_SAVE4 rcx
@@ -255,12 +260,14 @@
     .size \name, . - \name
     CH_DESCRIPTOR \name
 .endm
-    CH_FOUR corehop_list4_read, 0, CH_NO_FENCE
-    CH_FOUR corehop_list4_write, 1, CH_FENCE
+    CH_FOUR corehop_list4_read, 0, CH_NO_FENCE, 1
+    CH_FOUR corehop_list4_read_plain, 0, CH_NO_FENCE, 0
+    CH_FOUR corehop_list4_write, 1, CH_FENCE, 1
+    CH_FOUR corehop_list4_write_plain, 1, CH_FENCE, 0
 
 # Eight chains: four of them live in registers that a read-only or writing walk of four leaves free
 # only by keeping the thresholds in memory.
-.macro CH_EIGHT name, write, fence
+.macro CH_EIGHT name, write, fence, stamped
     .globl \name
     .type \name, @function
     .balign 64
@@ -293,6 +300,7 @@
     mov rcx, [rcx]
     .endif
     .endr
+    .if \stamped
     rdtsc
     shl rdx, 32
     or rax, rdx
@@ -303,6 +311,7 @@
     ja 5f
     cmp rax, [rbx + 16]
     ja 6f
+    .endif
 3:  mov rax, rbp
     xor rax, 64
     CH_SAVE4 rax
@@ -364,8 +373,10 @@
     mov [rbx + 48], rax
     mov [rbx + 104], rax
 .endm
-    CH_EIGHT corehop_list8_read, 0, CH_NO_FENCE
-    CH_EIGHT corehop_list8_write, 1, CH_FENCE
+    CH_EIGHT corehop_list8_read, 0, CH_NO_FENCE, 1
+    CH_EIGHT corehop_list8_read_plain, 0, CH_NO_FENCE, 0
+    CH_EIGHT corehop_list8_write, 1, CH_FENCE, 1
+    CH_EIGHT corehop_list8_write_plain, 1, CH_FENCE, 0
 
 # The sequential scan of 8-byte words (Bastoni et al. 3.2): each word is either read or written.
 .macro CH_WORD offset
@@ -398,7 +409,7 @@
     add rcx, [rsi + 56]
     add rsi, 64
 .endm
-.macro CH_SCAN name, line, fence
+.macro CH_SCAN name, line, fence, stamped
     .globl \name
     .type \name, @function
     .balign 64
@@ -414,7 +425,7 @@
 2:  .rept 16
     \line
     .endr
-    CH_STAMP 5f, 6f
+    CH_STAMP \stamped, 5f, 6f
 3:  mov rbp, rsi
     mov r11, r8
     cmp rsi, r12
@@ -436,8 +447,10 @@
     .size \name, . - \name
     CH_DESCRIPTOR \name
 .endm
-    CH_SCAN corehop_scan_read, CH_LINE_READ, CH_NO_FENCE
-    CH_SCAN corehop_scan_write, CH_LINE_MIXED, CH_FENCE
+    CH_SCAN corehop_scan_read, CH_LINE_READ, CH_NO_FENCE, 1
+    CH_SCAN corehop_scan_read_plain, CH_LINE_READ, CH_NO_FENCE, 0
+    CH_SCAN corehop_scan_write, CH_LINE_MIXED, CH_FENCE, 1
+    CH_SCAN corehop_scan_write_plain, CH_LINE_MIXED, CH_FENCE, 0
 
 # The same time stamps around nothing: their own cost, to be subtracted.
     .globl corehop_empty
@@ -448,7 +461,7 @@ corehop_empty:
     CH_START
     CH_ARM corehop_empty_cs
 corehop_empty_begin:
-    CH_STAMP 5f, 6f
+    CH_STAMP 1, 5f, 6f
 3:
 corehop_empty_end:
 4:  CH_LEAVE

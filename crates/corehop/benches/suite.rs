@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
+//!
+//! `cargo bench -p corehop -- OUT.json`. Nothing here is asserted; the machine may be shared.
+#![expect(clippy::print_stderr, reason = "progress goes to stderr")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use corehop_core::experiment::{AccessTime, Experiment, Plan};
+use corehop_core::machine::{Machine, Sink, SinkError};
+use corehop_core::platform::Platform;
+use corehop_core::samples::{self, JobRecord, Project, Reader, RunContext, Sample};
+use corehop_core::units::Bytes;
+use corehop_core::workload::{Event, LineState, WorkingSet};
+use corehop_linux::discover::{SysRoot, discover};
+use corehop_linux::live::{LiveMachine, Options};
+use serde_json::{Value, json};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
+
+fn main() -> Fallible<()> {
+    let out = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
+    let scratch = std::env::temp_dir().join(format!("corehop-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch)?;
+    let figures = all(&scratch);
+    std::fs::remove_dir_all(&scratch)?;
+    let figures = figures?;
+    std::fs::write(&out, format!("{:#}\n", Value::from(figures)))?;
+    eprintln!("{}", out.display());
+    Ok(())
+}
+
+fn all(scratch: &Path) -> Fallible<Vec<Value>> {
+    let mut figures = synthetic(scratch)?;
+    figures.extend(access_times(scratch)?);
+    figures.push(first_sample(scratch)?);
+    figures.push(memory(scratch)?);
+    for figure in &figures {
+        eprintln!("{figure}");
+    }
+    Ok(figures)
+}
+
+fn figure(name: &str, value: f64, unit: &str) -> Value {
+    json!({"name": name, "value": value, "unit": unit})
+}
+
+fn compared(name: &str, ours: f64, peer: f64, unit: &str) -> Value {
+    json!({"name": name, "value": ours, "unit": unit, "peer": peer, "ratio": peer / ours})
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn measure(arguments: &[&str], file: &Path) -> Fallible<()> {
+    let status = Command::new(BINARY)
+        .arg("measure")
+        .args(arguments)
+        .arg("-q")
+        .arg("-o")
+        .arg(file)
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("corehop measure {arguments:?}: {status}").into())
+    }
+}
+
+fn read(file: &Path) -> Fallible<(Vec<Sample>, samples::Provenance)> {
+    let mut reader = Reader::open(std::fs::File::open(file)?)?;
+    let provenance = reader.kind().provenance.clone();
+    Ok((reader.all()?, provenance))
+}
+
+/// Controls, order and wall time: five runs of one synthetic experiment.
+fn synthetic(scratch: &Path) -> Fallible<Vec<Value>> {
+    let sizes = [64, 256, 1024];
+    let mut runs = Vec::new();
+    for seed in 1..=5 {
+        let file = scratch.join("synthetic.parquet");
+        let events = "none,idle_leave,preemption,flush";
+        let seed = seed.to_string();
+        measure(
+            &[
+                "synthetic",
+                "--load",
+                "idle",
+                "--wss",
+                "64KiB,256KiB,1MiB",
+                "--page",
+                "4k",
+                "--event",
+                events,
+                "--length",
+                "4ms",
+                "--samples",
+                "60",
+                "--seed",
+                &seed,
+            ],
+            &file,
+        )?;
+        runs.push(read(&file)?);
+    }
+    let mut figures = Vec::new();
+    let pick = |rows: &[Sample], kib: u64, event: Event, value: fn(&Sample) -> f64| {
+        let of = |row: &&Sample| row.valid && row.wss_bytes == kib << 10 && row.event == event;
+        median(rows.iter().filter(of).map(value).collect())
+    };
+    let delay = |row: &Sample| row.resumed_ns - row.warm_ns;
+    for kib in sizes {
+        let share = |event| {
+            let of = |(rows, _): &(Vec<Sample>, _)| {
+                pick(rows, kib, event, delay) / pick(rows, kib, event, |row| row.warm_ns)
+            };
+            median(runs.iter().map(of).collect())
+        };
+        let name = if kib == 1024 { "1MiB".to_owned() } else { format!("{kib}KiB") };
+        figures.push(figure(
+            &format!("measure/none-control-{name}"),
+            share(Event::None) * 100.0,
+            "% of the warm touch",
+        ));
+        figures.push(figure(
+            &format!("measure/idle-leave-control-{name}"),
+            share(Event::IdleLeave) * 100.0,
+            "% of the warm touch",
+        ));
+    }
+    let ordered = |(rows, _): &&(Vec<Sample>, _)| {
+        sizes.iter().all(|&kib| {
+            let [none, preemption, flush] = [Event::None, Event::Preemption, Event::Flush]
+                .map(|event| pick(rows, kib, event, delay));
+            none < preemption && preemption < flush
+        })
+    };
+    figures.push(figure(
+        "measure/ordered-runs-of-5",
+        runs.iter().filter(ordered).count() as f64,
+        "runs",
+    ));
+    let ratios = runs.iter().filter_map(|(_, provenance)| {
+        provenance.machine.get("wall")?.get("wall_over_minimum")?.as_f64()
+    });
+    figures.push(figure(
+        "measure/wall-over-minimum",
+        median(ratios.collect()),
+        "times the physical minimum",
+    ));
+    Ok(figures)
+}
+
+/// Collects access times.
+struct Times<'a> {
+    plan: &'a Plan,
+    context: RunContext,
+    rows: Vec<samples::AccessTime>,
+}
+
+impl Sink for Times<'_> {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        let project = |record| samples::AccessTime::project(&self.context, self.plan, record);
+        self.rows.extend(records.iter().filter_map(project));
+        Ok(())
+    }
+}
+
+/// Our walk and the plain C chase in turn, on one CPU, in the same kind of pages.
+fn access_times(scratch: &Path) -> Fallible<Vec<Value>> {
+    let chase = scratch.join("chase");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/chase.c");
+    let compiled = Command::new("cc").args(["-O2", "-o"]).arg(&chase).arg(&source).status()?;
+    if !compiled.success() {
+        return Err(format!("cc: {compiled}").into());
+    }
+    let platform = discover(&SysRoot::live())?;
+    let mut figures = Vec::new();
+    for (label, wss) in levels(&platform) {
+        let (mut ours, mut peers) = (Vec::new(), Vec::new());
+        let passes = (40_000_000 / wss.get()).clamp(20, 2_000);
+        for round in 0..12 {
+            peers.push(peer(&chase, &platform, wss, passes)?);
+            ours.push(own(&platform, wss, passes as u32, round)?);
+        }
+        figures.push(compared(
+            &format!("measure/access-time-vs-peer-{label}"),
+            median(ours),
+            median(peers),
+            "ns per access",
+        ));
+    }
+    Ok(figures)
+}
+
+/// A working set well inside each level, and one beyond all.
+fn levels(platform: &Platform) -> Vec<(String, Bytes)> {
+    let caches = platform.cache_sizes();
+    let inside = |size: Bytes| Bytes::from_kib((size.get() >> 12).max(8));
+    let known = caches.iter().filter(|&&(level, _)| level <= 2);
+    let mut sizes: Vec<(String, Bytes)> =
+        known.map(|&(level, size)| (format!("L{level}"), inside(size))).collect();
+    sizes.push(("L3".to_owned(), Bytes::from_mib(8)));
+    sizes.push(("memory".to_owned(), Bytes::from_mib(64)));
+    sizes
+}
+
+fn peer(chase: &Path, platform: &Platform, wss: Bytes, passes: u64) -> Fallible<f64> {
+    let cpu = platform.usable().first().unwrap_or_default();
+    let output = Command::new(chase)
+        .args([cpu.0.to_string(), wss.get().to_string(), passes.to_string()])
+        .output()?;
+    Ok(String::from_utf8(output.stdout)?.trim().parse()?)
+}
+
+fn own(platform: &Platform, wss: Bytes, walks: u32, seed: u64) -> Fallible<f64> {
+    let experiment = AccessTime {
+        sets: vec![WorkingSet::list(wss, 0.0)],
+        states: vec![(LineState::Valid, walks)],
+        cpu: None,
+    };
+    let plan = experiment.plan(platform, seed)?;
+    // Under the same policy as the peer.
+    let options = Options { no_real_time: Some("its peer is not".to_owned()) };
+    let mut machine = LiveMachine::new(platform.clone(), options);
+    let context = RunContext::new(&plan, platform, 0);
+    let mut times = Times { plan: &plan, context, rows: Vec::new() };
+    machine.run(&plan, &mut times)?;
+    Ok(median(times.rows.iter().filter(|row| row.valid).map(|row| row.access_ns).collect()))
+}
+
+/// From the start of the process to the first sample in the stream.
+fn first_sample(scratch: &Path) -> Fallible<Value> {
+    let mut times = Vec::new();
+    for _ in 0..5 {
+        let file = scratch.join("first.parquet");
+        let begin = Instant::now();
+        measure(
+            &["synthetic", "--load", "idle", "--wss", "64KiB", "--event", "none", "--samples", "1"],
+            &file,
+        )?;
+        times.push(begin.elapsed().as_secs_f64());
+    }
+    Ok(figure("measure/start-to-first-sample", median(times), "s, the file's conversion included"))
+}
+
+/// The largest resident size of a run, less its working sets.
+fn memory(scratch: &Path) -> Fallible<Value> {
+    let file = scratch.join("memory.parquet");
+    let mut child = Command::new(BINARY)
+        .args([
+            "measure",
+            "synthetic",
+            "--load",
+            "idle",
+            "--wss",
+            "4KiB,8MiB",
+            "--event",
+            "none,preemption",
+            "--samples",
+            "20",
+            "-q",
+            "-o",
+        ])
+        .arg(&file)
+        .spawn()?;
+    let status = format!("/proc/{}/status", child.id());
+    let mut peak = 0.0_f64;
+    while child.try_wait()?.is_none() {
+        let text = std::fs::read_to_string(&status).unwrap_or_default();
+        let kib = text.lines().find_map(|line| {
+            line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.parse::<f64>().ok()
+        });
+        peak = peak.max(kib.unwrap_or(0.0));
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(figure("measure/resident-beyond-working-sets", peak / 1024.0 - 8.0, "MiB"))
+}
