@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tails of known laws, and data that have none.
+
 use super::super::draw::{Draw, Law};
 use super::*;
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! The observations on made-up samples, and on the tables printed in the studies.
+
 use super::super::synthetic::{Cell, L7455, views};
 use super::super::{Outcome, verdicts};
 use super::*;

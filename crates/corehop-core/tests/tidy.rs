@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Habits of the house that a machine can check, in every source file of the repository.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const LICENCE: &str = "SPDX-License-Identifier: MIT OR Apache-2.0";
+/// A function that is longer has a second one inside of it.
+const LONGEST_FUNCTION: usize = 100;
+/// A file that is longer has a second subject.
+const LONGEST_FILE: usize = 600;
+
+/// Folders with files that others wrote or that programs made.
+const NOT_OURS: [&str; 10] = [
+    "target",
+    ".git",
+    "vendor",
+    "out",
+    "dist",
+    ".venv",
+    "node_modules",
+    "__pycache__",
+    "data",
+    "build",
+];
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every source file, with its path in the repository.
+fn sources() -> Vec<(String, String)> {
+    let kinds = ["rs", "s", "py", "pyi", "sh", "js", "css", "c", "h"];
+    let root = repository();
+    let mut folders = vec![root.clone()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            let extension = path.extension().map(|kind| kind.to_string_lossy().into_owned());
+            if path.is_dir() {
+                let generated = name.ends_with(".egg-info") || path.join("pyvenv.cfg").exists();
+                if !NOT_OURS.contains(&name.as_str()) && !generated {
+                    folders.push(path);
+                }
+            } else if extension.is_some_and(|kind| kinds.contains(&kind.as_str())) {
+                let text = fs::read_to_string(&path).unwrap();
+                found.push((path.strip_prefix(&root).unwrap().display().to_string(), text));
+            }
+        }
+    }
+    assert!(found.len() > 50, "only {} files below {}", found.len(), root.display());
+    found
+}
+
+/// What is untidy about one file.
+fn untidy(path: &str, text: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !names_its_licence(text) {
+        wrong.push(format!("its first line does not say {LICENCE}"));
+    }
+    let lines = text.lines().count();
+    if lines > LONGEST_FILE {
+        wrong.push(format!("it has {lines} lines, more than {LONGEST_FILE}"));
+    }
+    if Path::new(path).extension().is_some_and(|kind| kind == "rs") {
+        if !has_module_doc(text) {
+            wrong.push("no `//!` says what it is about".to_owned());
+        }
+        wrong.extend(long_functions(text));
+        // Put together, so that this file does not hold them.
+        for word in [concat!("todo", "!("), concat!("unimplemented", "!("), concat!("dbg", "!(")] {
+            if text.contains(word) {
+                wrong.push(format!("it holds `{word}…)`"));
+            }
+        }
+    }
+    wrong
+}
+
+/// In the first line, or after the one that names an interpreter.
+fn names_its_licence(text: &str) -> bool {
+    let mut lines = text.lines().skip_while(|line| line.starts_with("#!"));
+    lines.next().is_some_and(|line| line.contains(LICENCE))
+}
+
+fn has_module_doc(text: &str) -> bool {
+    text.lines().find(|line| !line.starts_with("// ")).is_some_and(|line| line.starts_with("//!"))
+}
+
+/// Functions that are too long. Formatted code closes a function at the column where it begins.
+fn long_functions(text: &str) -> Vec<String> {
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Some(name) = function(line) else { continue };
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let end = format!("{indent}}}");
+        let Some(length) = lines[at..].iter().position(|line| **line == end) else { continue };
+        if length + 1 > LONGEST_FUNCTION {
+            found.push(format!("`{name}` has {} lines, more than {LONGEST_FUNCTION}", length + 1));
+        }
+    }
+    found
+}
+
+/// The name of the function that begins in this line, and does not end in it.
+fn function(line: &str) -> Option<&str> {
+    let (before, after) = line.trim_start().split_once("fn ")?;
+    let words = ["pub", "pub(crate)", "pub(super)", "const", "unsafe", "extern", "\"C\"", "async"];
+    let begins = before.split_whitespace().all(|word| words.contains(&word));
+    let ends = line.ends_with('}') || line.ends_with(';');
+    let name = after.split(|c: char| !c.is_alphanumeric() && c != '_').next()?;
+    (begins && !ends && !name.is_empty()).then_some(name)
+}
+
+#[test]
+fn every_source_file_is_tidy() {
+    let mut wrong = Vec::new();
+    for (path, text) in sources() {
+        wrong.extend(untidy(&path, &text).into_iter().map(|what| format!("{path}: {what}")));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn an_untidy_file_is_found_out() {
+    let good = format!("// {LICENCE}\n//! Something.\n\nfn f() {{\n    g();\n}}\n");
+    assert_eq!(untidy("good.rs", &good), Vec::<String>::new());
+    assert_eq!(untidy("a.sh", &format!("#!/bin/sh\n# {LICENCE}\n")), Vec::<String>::new());
+    let long = format!("{good}    pub(crate) fn h() {{\n{}    }}\n", "        g();\n".repeat(99));
+    let enough = format!("{good}    pub(crate) fn h() {{\n{}    }}\n", "        g();\n".repeat(98));
+    assert_eq!(untidy("enough.rs", &enough), Vec::<String>::new());
+    let bad = [
+        ("no licence", good.replacen("MIT", "GPL", 1)),
+        ("no doc", format!("// {LICENCE}\nfn f() {{}}\n")),
+        ("a long function", long),
+        ("a long file", format!("{good}{}", "\n".repeat(LONGEST_FILE))),
+        ("something to do", good.replace("g()", concat!("todo", "!()"))),
+    ];
+    for (name, text) in bad {
+        assert_eq!(untidy("bad.rs", &text).len(), 1, "{name}: {:?}", untidy("bad.rs", &text));
+    }
+}
