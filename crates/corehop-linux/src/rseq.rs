@@ -19,7 +19,7 @@ struct Area {
     rest: [u32; 3],
 }
 
-/// What the kernel writes where a thread is not registered.
+/// What an area holds before the kernel has filled it; where glibc's registration failed it is one less.
 const UNREGISTERED: u32 = u32::MAX;
 /// The size of the area in its first version, which every kernel takes.
 const AREA_SIZE: u32 = 32;
@@ -43,13 +43,7 @@ impl Rseq {
     /// registered the thread and does not say where.
     pub fn of_this_thread() -> io::Result<Self> {
         match glibc_area() {
-            // SAFETY: glibc keeps its area mapped for the life of the thread.
-            Some(area)
-                if unsafe { std::ptr::addr_of!((*area).cpu_id).read_volatile() }
-                    != UNREGISTERED =>
-            {
-                Ok(Self { area, own: None })
-            }
+            Some(area) if is_registered(area) => Ok(Self { area, own: None }),
             _ => Self::register(),
         }
     }
@@ -85,6 +79,13 @@ impl Drop for Rseq {
             unsafe { libc::syscall(libc::SYS_rseq, self.area, AREA_SIZE, UNREGISTER, SIGNATURE) };
         }
     }
+}
+
+/// Whether the kernel keeps glibc's area up to date: then it holds the number of a CPU.
+fn is_registered(area: *mut Area) -> bool {
+    // SAFETY: glibc keeps its area mapped for the life of the thread.
+    let cpu = unsafe { std::ptr::addr_of!((*area).cpu_id).read_volatile() };
+    cpu.cast_signed() >= 0
 }
 
 /// glibc's area of this thread, where glibc is new enough to have one.

@@ -85,6 +85,15 @@ impl Overrides {
         if !self.cpus.is_empty() {
             experiment.cpus = self.cpus.clone();
         }
+        if !self.wss.is_empty() {
+            // Who names sizes wants these, once: a preset's further groups are other sizes of its own.
+            let mut loads = Vec::new();
+            experiment.groups.retain(|group| {
+                let first = !loads.contains(&group.load);
+                loads.push(group.load.clone());
+                first
+            });
+        }
         for group in &mut experiment.groups {
             self.sets(&mut group.sets);
             if !self.events.is_empty() {

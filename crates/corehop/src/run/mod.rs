@@ -183,6 +183,11 @@ impl Run {
             (Ok(()), why) => why.map(str::to_owned),
         };
         provenance.machine.extend(machine.provenance());
+        if ended.is_err() && underway.jobs == 0 {
+            // Nothing was measured: there is nothing to keep.
+            underway.output.discard();
+            return ended.map(|()| Exit::Done);
+        }
         let written = underway.output.end(&provenance);
         ended?;
         let written = written?;

@@ -55,6 +55,14 @@ impl<R: Row> Output<R> {
         self.part.append(rows)
     }
 
+    /// Gives up a stream that holds nothing.
+    pub(super) fn discard(self) {
+        if let Some(path) = self.path {
+            // A file that cannot be removed is empty, and the next run will say that it is there.
+            let _ = fs::remove_file(beside(&path, "part"));
+        }
+    }
+
     /// Ends the stream and turns it into Parquet, which takes the file's place at once or not at all.
     pub(super) fn end(self, provenance: &Provenance) -> Result<Option<PathBuf>, Failure> {
         self.part.end()?;
