@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use corehop_core::experiment::{Absent, Draw, Job, Plan, Step};
 use corehop_core::machine::MachineError;
 use corehop_core::samples::{Certificate, JobRecord, Leave, Touch};
-use corehop_core::units::Cpu;
+use corehop_core::units::{Bytes, Cpu};
 use corehop_core::workload::{Absence, CHUNK_LINES, LineState, Page, WorkingSet};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ use super::duty::{BUDGET_NS, Ledger};
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, now, sleep_until};
-use crate::memory::SetMemory;
+use crate::memory::{MemoryError, SetMemory};
 use crate::thread::{Policy, Usage, current_cpu, set_affinity, set_policy, usage};
 use crate::walk::{StampCost, Walk, Walked};
 
@@ -32,8 +32,8 @@ pub(crate) struct SetState {
     lines: u64,
     huge_share: f64,
     draw: Draw,
-    /// What the time stamps between its chunks cost.
-    stamps: StampCost,
+    /// What the time stamps between its chunks cost, once a measured thread has found out.
+    stamps: Option<StampCost>,
     /// The longest of its last cold touches and flushes together, in nanoseconds.
     cold_ns: f64,
     /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
@@ -56,7 +56,7 @@ impl SetState {
             fresh_frames: set.fresh_frames,
             lines: set.lines(),
             draw: Draw::new(seed, 7),
-            stamps: StampCost::measure(set).map_err(|error| error.to_string())?,
+            stamps: None,
             cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
             warm_chunk: f64::NAN,
         })
@@ -239,8 +239,11 @@ impl Runner {
 
     pub(crate) fn describe_calibration(&self) -> Value {
         let calibration = self.calibration.map_or(Value::Null, |it| it.describe(&self.clock));
-        let stamps: Vec<f64> =
-            self.sets.iter().map(|set| set.stamps.per_chunk / self.clock.hertz() * 1e9).collect();
+        let stamps: Vec<f64> = self
+            .sets
+            .iter()
+            .map(|set| set.stamps.unwrap_or_default().per_chunk / self.clock.hertz() * 1e9)
+            .collect();
         json!({"walk": calibration, "stamp_ns_per_chunk_by_set": stamps})
     }
 
@@ -290,10 +293,7 @@ impl Runner {
     }
 
     fn advance(&mut self, seat: &mut Seat) -> Result<Next, MachineError> {
-        if self.calibration.is_none() {
-            let measured = Calibration::measure(&self.clock);
-            self.calibration = Some(measured.map_err(|error| super::failed("calibrating", error))?);
-        }
+        self.calibrate().map_err(|error| super::failed("calibrating", error))?;
         if let Some(crossing) = self.crossing.take() {
             self.arrive(&crossing, now());
         }
@@ -320,6 +320,30 @@ impl Runner {
             self.finish();
         }
         Ok(Next::Done)
+    }
+
+    /// Finds out what is not known yet, on the measured thread and under the load that runs.
+    fn calibrate(&mut self) -> Result<(), MemoryError> {
+        if self.calibration.is_none() {
+            self.calibration = Some(Calibration::measure(&self.clock)?);
+        }
+        let mut known: Vec<(WorkingSet, StampCost)> = Vec::new();
+        for (state, set) in self.sets.iter_mut().zip(&self.plan.sets) {
+            if state.stamps.is_none() {
+                // What a stamp costs does not depend on the size or the pages of a set.
+                let kind = WorkingSet {
+                    wss: Bytes::default(),
+                    page: Page::Base,
+                    node: None,
+                    ..set.clone()
+                };
+                let same = known.iter().find(|(of, _)| *of == kind).map(|&(_, cost)| cost);
+                let cost = same.map_or_else(|| StampCost::measure(set), Ok)?;
+                known.push((kind, cost));
+                state.stamps = Some(cost);
+            }
+        }
+        Ok(())
     }
 
     /// Goes to the job's first CPU, waits until its duty budget allows the job, takes its policy.
@@ -428,7 +452,7 @@ impl Runner {
         let of_touch = before.map(|before| usage().since(before)).unwrap_or_default();
         let set = self.set();
         let chunks = set.walk.chunks();
-        let stamps = set.stamps.of(chunks);
+        let stamps = set.stamps.unwrap_or_default().of(chunks);
         if first {
             set.cold_ns = elapsed;
         } else if walked.holes == 0 {
