@@ -122,9 +122,9 @@ fn a_contradicted_size_shows_in_the_drawing_and_in_the_text() {
         Check::Contradicted { why: "the plateau ends at 4 MiB".to_owned() };
     let svg = platform_svg::draw(&platform);
     assert!(svg.contains("L3 8 MiB (contradicted)") && svg.contains("cache bad"));
-    assert!(svg.contains("L3, size: the plateau ends at 4 MiB"));
+    assert!(svg.contains("L3, size 8 MiB: the plateau ends at 4 MiB"));
     let text = platform_text::text(&platform);
-    assert!(text.contains("contradicted: L3, size: the plateau ends at 4 MiB"), "{text}");
+    assert!(text.contains("contradicted  L3, size 8 MiB: the plateau ends at 4 MiB"), "{text}");
 }
 
 #[test]

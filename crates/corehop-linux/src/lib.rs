@@ -8,6 +8,7 @@ pub mod discover;
 pub mod live;
 pub mod memory;
 pub mod preflight;
+pub mod probe;
 pub mod rseq;
 pub mod supervisor;
 pub mod thread;

@@ -363,7 +363,7 @@ fn holds(line: &str, address: u64) -> bool {
 }
 
 /// What the system says could be allocated without swapping.
-fn available_memory() -> Bytes {
+pub(crate) fn available_memory() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());

@@ -33,6 +33,10 @@ pub(super) fn check(platform: &Platform) -> Verdict {
     for (place, kind) in platform.core_kinds.iter().enumerate() {
         known(platform, format!("core_kind[{place}].cpus.value"), &kind.cpus.value)?;
     }
+    for exchange in platform.exchange.iter().flat_map(|fact| &fact.value) {
+        let pair = CpuList::new([exchange.from, exchange.to]);
+        known(platform, "exchange.value".to_owned(), &pair)?;
+    }
     for place in 0..platform.caches.len() {
         cache(platform, place)?;
     }

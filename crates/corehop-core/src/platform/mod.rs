@@ -17,6 +17,8 @@ pub mod groups;
 pub mod quantity;
 pub mod affinity;
 pub mod tree;
+pub mod observed;
+mod confront;
 mod consistency;
 mod library;
 mod text;
@@ -77,6 +79,9 @@ pub struct Platform {
     /// The caches, innermost level first.
     #[serde(default, rename = "cache", skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
+    /// How long a cache line takes between two CPUs, where it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exchange: Option<Fact<Vec<observed::Exchange>>>,
     /// The NUMA nodes.
     #[serde(default, rename = "node", skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,
@@ -105,6 +110,10 @@ pub struct Cache {
     /// The size of one instance; some machines do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Fact<Bytes>>,
+    /// The size that lists actually found room in, where it contradicts [`Cache::size`]: a guest is
+    /// told of the whole cache and gets a share.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<Fact<Bytes>>,
     /// Lines per set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ways: Option<Fact<u32>>,
@@ -221,6 +230,14 @@ impl Cache {
     pub fn holds_data(&self) -> bool {
         self.kind != CacheKind::Instruction
     }
+    /// The size to plan with: what was measured where that contradicts what is stated.
+    pub fn capacity(&self) -> Option<Bytes> {
+        let measured = self
+            .effective
+            .as_ref()
+            .filter(|_| self.size.as_ref().is_some_and(Fact::is_contradicted));
+        measured.or(self.size.as_ref()).map(|size| size.value)
+    }
     /// The number of sets: as stated, or size / (ways × line).
     pub fn set_count(&self) -> Option<u64> {
         if let Some(sets) = &self.sets {
@@ -277,7 +294,7 @@ impl Platform {
     /// The caches that hold data, by level and size, ascending; a machine with two kinds of core
     /// may have two sizes at a level. Caches of unstated size are left out.
     pub fn cache_sizes(&self) -> Vec<(u32, Bytes)> {
-        let size = |cache: &Cache| Some((cache.level, cache.size.as_ref()?.value));
+        let size = |cache: &Cache| Some((cache.level, cache.capacity()?));
         let mut sizes: Vec<_> =
             self.caches.iter().filter(|cache| cache.holds_data()).filter_map(size).collect();
         sizes.sort_unstable();
@@ -292,7 +309,7 @@ impl Platform {
                 .all(|cpus| self.cores.value.iter().any(|core| &core.intersection(cpus) == cpus))
         };
         let caches = self.caches.iter().filter(|cache| cache.holds_data()).filter(private);
-        caches.filter_map(|cache| Some(cache.size.as_ref()?.value)).max()
+        caches.filter_map(Cache::capacity).max()
     }
     /// The size of one instance of the last-level cache (the largest, should they differ).
     pub fn llc_size(&self) -> Option<Bytes> {

@@ -61,23 +61,50 @@ pub fn cache(cache: &Cache) -> String {
     let mut words = vec![short(cache)];
     words.extend(cache.ways.as_ref().map(|ways| format!("{} ways", ways.value)));
     words.extend(cache.line.as_ref().map(|line| format!("lines of {}", line.value)));
+    let measured = cache.effective.as_ref();
+    words.extend(measured.map(|bytes| format!("{} found", size(bytes.value))));
     words.extend(cache.latency.as_ref().map(|latency| latency.value.to_string()));
     words.join(", ")
 }
 
 /// What is wrong with a cache, in one line per fact that is contradicted.
 pub fn doubts(cache: &Cache) -> Vec<String> {
+    let facts = cache_checks(cache).into_iter();
+    facts
+        .filter_map(|(fact, check)| match check {
+            Check::Contradicted { why } => Some(format!("{fact}: {why}")),
+            _ => None,
+        })
+        .collect()
+}
+
+/// The stated facts that can be checked by measuring, with what became of them; none at all where
+/// nothing was checked.
+pub fn checks(platform: &Platform) -> Vec<(String, &Check)> {
+    let mut checks = vec![("who shares a core".to_owned(), &platform.cores.check)];
+    let caches = platform.caches.iter().filter(|cache| cache.holds_data());
+    checks.extend(caches.flat_map(cache_checks));
+    let looked = platform.exchange.is_some();
+    // Who shares a level-1 cache shows nowhere but in who shares the core; ways, lines and sets are
+    // listed only where they are wrong.
+    checks.retain(|(fact, check)| {
+        !check.is_unchecked() || (looked && (fact.contains("size") || fact.contains("who shares")))
+    });
+    checks
+}
+
+fn cache_checks(cache: &Cache) -> Vec<(String, &Check)> {
     let label = cache.label();
-    let doubt = |what: &str, check: Option<&Check>| match check {
-        Some(Check::Contradicted { why }) => Some(format!("{label}, {what}: {why}")),
-        _ => None,
-    };
+    let size = cache.size.as_ref();
+    let named = size.map_or("size".to_owned(), |fact| format!("size {}", self::size(fact.value)));
+    let sharing = (cache.level > 1 || !cache.instances.check.is_unchecked())
+        .then(|| (format!("{label}, who shares it"), &cache.instances.check));
     [
-        doubt("size", cache.size.as_ref().map(|fact| &fact.check)),
-        doubt("ways", cache.ways.as_ref().map(|fact| &fact.check)),
-        doubt("line", cache.line.as_ref().map(|fact| &fact.check)),
-        doubt("sets", cache.sets.as_ref().map(|fact| &fact.check)),
-        doubt("sharing", Some(&cache.instances.check)),
+        size.map(|fact| (format!("{label}, {named}"), &fact.check)),
+        cache.ways.as_ref().map(|fact| (format!("{label}, ways"), &fact.check)),
+        cache.line.as_ref().map(|fact| (format!("{label}, line"), &fact.check)),
+        cache.sets.as_ref().map(|fact| (format!("{label}, sets"), &fact.check)),
+        sharing,
     ]
     .into_iter()
     .flatten()

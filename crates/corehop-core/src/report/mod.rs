@@ -2,6 +2,7 @@
 //! Results for the eye: text, tables, drawings, pages. Nothing is computed here.
 
 pub mod label;
+mod platform_measured;
 pub mod platform_svg;
 pub mod platform_text;
 pub mod table;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::label;
+use super::{label, platform_measured};
 use crate::platform::tree::Block;
 use crate::platform::{Affinity, Clock, CpuGroups, Pages, Platform};
 
@@ -34,9 +34,7 @@ pub fn text(platform: &Platform) -> String {
     for class in platform.missing_classes() {
         let _ = writeln!(text, "not measurable here: {} ({})", class.affinity.event(), class.why);
     }
-    for doubt in platform.caches.iter().flat_map(label::doubts) {
-        let _ = writeln!(text, "contradicted: {doubt}");
-    }
+    text.push_str(&platform_measured::sections(platform));
     text
 }
 

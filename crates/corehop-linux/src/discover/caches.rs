@@ -80,6 +80,7 @@ fn cache(shape: Shape, seen: Seen) -> Cache {
         sets: shape.sets.map(|sets| Fact::cited(sets, place("number_of_sets"))),
         instances: Fact::cited(CpuGroups::new(seen.instances), place("shared_cpu_list")),
         latency: None,
+        effective: None,
     };
     mark_geometry(&mut cache);
     cache

@@ -75,6 +75,7 @@ pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
         memory: corehop_core::platform::Memory::default(),
         core_kinds: identity::core_kinds(root, &online.value, &info)?,
         caches,
+        exchange: None,
         nodes: memory::nodes(root, &cpus.value)?,
         cpus,
         online: Some(online),

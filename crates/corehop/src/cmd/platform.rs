@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use corehop_core::platform::{Affinity, Platform};
 use corehop_core::report::{platform_svg, platform_text};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
+use corehop_linux::probe::observe;
+use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::answer::print;
@@ -29,14 +31,21 @@ pub(crate) struct Args {
     /// Describe the machine whose sys/ and proc/ were copied here.
     #[arg(long, value_name = "DIR", conflicts_with = "platform")]
     sysfs_root: Option<PathBuf>,
+    /// Measure how long cache lines take between CPUs and accesses at each level, and check what
+    /// the machine states of itself (half a minute).
+    #[arg(long, conflicts_with_all = ["platform", "sysfs_root"])]
+    measure: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let platform = match (&args.platform, &args.sysfs_root) {
+    let mut platform = match (&args.platform, &args.sysfs_root) {
         (Some(name), _) => described(name)?,
         (None, Some(copy)) => found(&SysRoot::at(copy))?,
         (None, None) => found(&SysRoot::live())?,
     };
+    if args.measure {
+        measure(&mut platform)?;
+    }
     if let Some(path) = &args.output {
         write(path, &platform.to_toml())?;
     }
@@ -49,6 +58,19 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         print(&platform_text::text(&platform))?;
     }
     Ok(Exit::Done)
+}
+
+/// Measures this host and enters what was found; tells a terminal what it is at.
+fn measure(platform: &mut Platform) -> Result<(), Failure> {
+    let bar = ProgressBar::new_spinner();
+    let observed = observe(platform, &mut |doing| {
+        bar.set_message(doing.to_owned());
+        bar.tick();
+    });
+    bar.finish_and_clear();
+    let observed = observed.map_err(|error| Failure::new(Exit::Failed, error))?;
+    platform.confront(&observed);
+    Ok(())
 }
 
 /// The platform, its classes of CPU pairs with an instance of each, and the classes it lacks.

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Holding what is stated of a machine against what was measured of it.
+
+use super::observed::{Contention, Curve, Exchange, Observed, about};
+use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform};
+use crate::units::{Bytes, Cpu, CpuList};
+
+/// From this slowdown on two CPUs share a core, below the other they do not; in between nothing is
+/// said.
+const SHARED_CORE: f64 = 1.3;
+const OWN_CORE: f64 = 1.1;
+/// A plateau this near to the next one is none.
+const SAME_PLATEAU: f64 = 0.8;
+/// The rise of the curve, over the stated size, that still counts as the edge of that cache: the
+/// curve has two points an octave, and caches without strict LRU lose a set that does not fit
+/// bit by bit.
+const EDGE: [f64; 2] = [0.5, 2.9];
+/// A step in the exchanges of CPUs, over the one below, that tells groups apart.
+const STEP: f64 = 1.6;
+/// The exchanges within a group and between groups must differ by this to confirm the groups.
+const APART: f64 = 1.1;
+/// Two groups of exchanges that differ by less are alike.
+const ALIKE: f64 = 1.05;
+
+impl Platform {
+    /// Enters what was measured, and marks each stated fact that it speaks of as observed or
+    /// contradicted. What the measurement cannot tell stays unchecked.
+    pub fn confront(&mut self, observed: &Observed) {
+        if let Some(counter) = observed.counter {
+            self.clock.counter = Some(Fact::measured(counter, "against the kernel's raw clock"));
+        }
+        for curve in &observed.curves {
+            self.confront_curve(curve);
+        }
+        if let Some(check) = cores(self, &observed.contentions) {
+            self.cores.check = check;
+        }
+        for place in 0..self.caches.len() {
+            if let Some(check) = sharing(self, place, &observed.exchanges) {
+                self.caches[place].instances.check = check;
+            }
+        }
+        if !observed.exchanges.is_empty() {
+            let how = "half of a round trip of one line, first touched by the CPU that measures";
+            self.exchange = Some(Fact::measured(observed.exchanges.clone(), how));
+        }
+    }
+
+    fn confront_curve(&mut self, curve: &Curve) {
+        for found in levels(self, curve) {
+            let cache = &mut self.caches[found.place];
+            cache.latency = found.latency.map(|ns| {
+                Fact::measured(nanos(ns), format!("{}, shuffled list within the cache", curve.cpu))
+            });
+            cache.effective = found
+                .effective
+                .map(|size| Fact::measured(size, format!("{}, shuffled lists", curve.cpu)));
+            if let Some(size) = cache.size.as_mut().filter(|_| !found.check.is_unchecked()) {
+                size.check = found.check;
+            }
+        }
+        let how = |node: &str| format!("{}, lines in no cache, {node} node", curve.cpu);
+        if let Some(ns) = curve.memory {
+            self.memory.local = Some(Fact::measured(nanos(ns), how("its own")));
+        }
+        if let Some(ns) = curve.remote {
+            self.memory.remote = Some(Fact::measured(nanos(ns), how("another")));
+        }
+    }
+}
+
+fn nanos(ns: f64) -> Latency {
+    Latency::Picos((ns * 1e3).round() as u64)
+}
+
+/// What a curve says of one cache.
+struct Found {
+    place: usize,
+    latency: Option<f64>,
+    effective: Option<Bytes>,
+    check: Check,
+}
+
+/// A cache of the CPU, and the one inside it.
+#[derive(Clone, Copy)]
+struct Level {
+    place: usize,
+    size: f64,
+    /// The size of the next one inside; 0 where there is none.
+    inner: f64,
+}
+
+/// A list: its size, and nanoseconds per access within the caches and outside all of them.
+#[derive(Clone, Copy)]
+struct Walked {
+    size: f64,
+    warm: f64,
+    cold: f64,
+}
+
+/// What a curve says of the caches that serve its CPU.
+fn levels(platform: &Platform, curve: &Curve) -> Vec<Found> {
+    let mut levels: Vec<Level> = Vec::new();
+    for (place, cache) in platform.caches.iter().enumerate() {
+        let serves = cache.holds_data() && cache.instances.value.containing(curve.cpu).is_some();
+        let Some(size) = cache.size.as_ref().filter(|_| serves) else { continue };
+        let inner = levels.last().map_or(0.0, |inner| inner.size);
+        levels.push(Level { place, size: size.value.get() as f64, inner });
+    }
+    let points = falling(curve);
+    // From memory inwards, so that each level is held against what was found of the one outside it.
+    let mut outer: Option<f64> = None;
+    let mut found = Vec::new();
+    for &level in levels.iter().rev() {
+        let beyond = |point: &Walked| outer.unwrap_or(point.cold);
+        let verdict = judge(level, &points, &beyond);
+        outer = verdict.latency.or(outer);
+        found.push(verdict);
+    }
+    found
+}
+
+impl Found {
+    fn nothing(place: usize) -> Self {
+        Self { place, latency: None, effective: None, check: Check::Unchecked }
+    }
+}
+
+/// The curve without what noise has raised: a larger list is never faster than a smaller one.
+/// Lists whose cold time was not measured have that of the smallest one of which it was, or no end
+/// of time.
+fn falling(curve: &Curve) -> Vec<Walked> {
+    let mut least = Walked { size: 0.0, warm: f64::INFINITY, cold: f64::INFINITY };
+    least.cold = curve.memory.unwrap_or(f64::INFINITY);
+    let colds = curve.points.iter().filter_map(|point| point.cold);
+    least.cold = colds.fold(least.cold, f64::max);
+    let mut points = Vec::new();
+    for point in curve.points.iter().rev() {
+        least.size = point.size.get() as f64;
+        least.warm = least.warm.min(point.warm);
+        least.cold = least.cold.min(point.cold.unwrap_or(least.cold));
+        points.push(least);
+    }
+    points.reverse();
+    points
+}
+
+/// The list that lies in this cache and well outside the one inside it, if one does: of the
+/// geometric mean of the two sizes, or a little smaller than the cache.
+fn plateau<'a>(points: &'a [Walked], level: &Level) -> Option<&'a Walked> {
+    let middle = (level.inner * level.size).sqrt().max(1.9 * level.inner);
+    let middle = if level.inner > 0.0 { middle } else { level.size / 2.0 };
+    let most = 0.75 * level.size;
+    let at = points.iter().rev().find(|point| point.size <= middle.min(most));
+    at.filter(|point| point.size > 1.2 * level.inner)
+}
+
+/// Compares the stated size with where the curve rises to `beyond`, the time outside the cache.
+fn judge(level: Level, points: &[Walked], beyond: &dyn Fn(&Walked) -> f64) -> Found {
+    let Level { place, size, inner } = level;
+    let silent = Found::nothing(place);
+    let inside = |point: &Walked| point.warm <= SAME_PLATEAU * beyond(point);
+    let Some(at) = plateau(points, &level) else { return silent };
+    if !inside(at) {
+        // The list is already outside: look for the cache right beyond the one inside it.
+        let [here, there] = [at.warm, beyond(at)];
+        let list = about(at.size);
+        let why = format!("a list of {list} takes {here:.1} ns an access; outside, {there:.1} ns");
+        let check = Check::Contradicted { why };
+        let near = points.iter().find(|point| point.size >= 1.9 * inner);
+        let Some(near) = near.filter(|near| inside(near)) else { return Found { check, ..silent } };
+        let effective = rise(points, near, beyond).map(|(below, _)| Bytes::new(below as u64));
+        return Found { place, latency: Some(near.warm), effective, check };
+    }
+    let found = |effective: Option<f64>, check| {
+        let effective = effective.map(|size| Bytes::new(size as u64));
+        Found { place, latency: Some(at.warm), effective, check }
+    };
+    match rise(points, at, beyond) {
+        _ if beyond(at).is_infinite() => found(None, Check::Unchecked),
+        Some((below, above)) => {
+            let how = format!("accesses slow down between {} and {}", about(below), about(above));
+            if (EDGE[0] * size..=EDGE[1] * size).contains(&above) {
+                found(None, Check::Observed { how })
+            } else {
+                found(Some(below), Check::Contradicted { why: how })
+            }
+        }
+        None => {
+            let most = points.last().map_or(0.0, |point| point.size);
+            let how = format!("lists up to {} fit, and no larger one was tried", about(most));
+            if most > EDGE[1] * size {
+                found(Some(most), Check::Contradicted { why: how })
+            } else if most >= 0.75 * size {
+                found(None, Check::Observed { how })
+            } else {
+                found(None, Check::Unchecked)
+            }
+        }
+    }
+}
+
+/// The sizes between which the curve passes the geometric mean of the time at `from` and the time
+/// outside.
+fn rise(points: &[Walked], from: &Walked, beyond: &dyn Fn(&Walked) -> f64) -> Option<(f64, f64)> {
+    let risen =
+        |point: &Walked| point.size > from.size && point.warm >= (from.warm * beyond(point)).sqrt();
+    let place = points.iter().position(risen)?;
+    let below = points[..place].last().map_or(from.size, |point| point.size);
+    Some((below, points[place].size))
+}
+
+/// Whether CPUs share cores as stated: arithmetic that touches no memory slows down only where
+/// they do.
+fn cores(platform: &Platform, contentions: &[Contention]) -> Option<Check> {
+    let mut evidence = Vec::new();
+    for &Contention { from, to, slowdown } in contentions {
+        let pair = format!("{from} and {to} slow each other down {slowdown:.2} times");
+        let stated = platform.cores.value.share(from, to);
+        if stated && slowdown < OWN_CORE {
+            return Some(Check::Contradicted { why: format!("{pair}: they have a core each") });
+        }
+        if !stated && slowdown > SHARED_CORE {
+            return Some(Check::Contradicted { why: format!("{pair}: they share a core") });
+        }
+        if (stated && slowdown > SHARED_CORE) || (!stated && slowdown < OWN_CORE) {
+            evidence.push(pair);
+        }
+    }
+    let how = match evidence.as_slice() {
+        [] => return None,
+        [first] => first.clone(),
+        [first, rest @ ..] => format!("{first}, and {} more pairs as stated", rest.len()),
+    };
+    Some(Check::Observed { how })
+}
+
+/// Whether the CPUs that are stated to share a cache, and no nearer one, exchange lines faster
+/// than the others.
+fn sharing(platform: &Platform, place: usize, exchanges: &[Exchange]) -> Option<Check> {
+    let cache = &platform.caches[place];
+    let class = if cache.level <= 2 { Affinity::L2 } else { Affinity::L3 };
+    if !cache.holds_data() || cache.level < 2 {
+        return None;
+    }
+    let shared = |exchange: &Exchange| cache.instances.value.share(exchange.from, exchange.to);
+    let of = |exchange: &Exchange| platform.affinity(exchange.from, exchange.to);
+    let within: Vec<_> = exchanges.iter().filter(|e| shared(e) && of(e) == class).collect();
+    let across: Vec<_> = exchanges.iter().filter(|e| !shared(e) && of(e) > class).collect();
+    let (near, far) = (extremes(&within)?, extremes(&across));
+    let Some(far) = far else { return one_instance(platform, place, &within) };
+    let [near, far] = [near, far];
+    let times = format!(
+        "a line passes in {} within an instance, in {} between two",
+        range(near),
+        range(far)
+    );
+    if far[0] > APART * near[2] {
+        Some(Check::Observed { how: times })
+    } else if far[1] < ALIKE * near[1] {
+        Some(Check::Contradicted { why: format!("{times}: no difference") })
+    } else {
+        None
+    }
+}
+
+/// The CPUs of a single instance must not fall into groups.
+fn one_instance(platform: &Platform, place: usize, within: &[&Exchange]) -> Option<Check> {
+    let cpus = CpuList::new(within.iter().flat_map(|exchange| [exchange.from, exchange.to]));
+    if platform.caches[place].instances.value.len() != 1 || cpus.len() < 3 {
+        return None;
+    }
+    if let Some((groups, near, far)) = clusters(platform, within, &cpus) {
+        let why = format!(
+            "a line passes in at most {near:.0} ns within CPUs {groups}, in at least {far:.0} ns between them"
+        );
+        return Some(Check::Contradicted { why });
+    }
+    let times = range(extremes(within)?);
+    Some(Check::Observed { how: format!("a line passes between any two of its CPUs in {times}") })
+}
+
+/// The groups that the largest step in the exchanges divides the CPUs into, the slowest exchange
+/// within one and the fastest between two; nothing where there is no such step, or where it does
+/// not divide them. CPUs that share something nearer are in one group.
+fn clusters(
+    platform: &Platform,
+    within: &[&Exchange],
+    cpus: &CpuList,
+) -> Option<(String, f64, f64)> {
+    let mut times: Vec<f64> = within.iter().map(|exchange| shortest(exchange)).collect();
+    times.sort_by(f64::total_cmp);
+    let steps = times.windows(2).max_by(|a, b| (a[1] / a[0]).total_cmp(&(b[1] / b[0])))?;
+    let (near, far) = (steps[0], steps[1]);
+    if far < STEP * near {
+        return None;
+    }
+    let class = platform.affinity(within[0].from, within[0].to);
+    let fast =
+        |a: Cpu, b: Cpu| within.iter().any(|e| (e.from, e.to) == (a, b) && shortest(e) <= near);
+    let joined = |a: Cpu, b: Cpu| platform.affinity(a, b) < class || fast(a, b) || fast(b, a);
+    let group = |cpu: Cpu| CpuList::new(cpus.iter().filter(|&other| joined(cpu, other)));
+    let groups = CpuGroups::new(cpus.iter().map(group));
+    // Nearness that is not transitive makes no groups.
+    let divides = groups.len() > 1 && groups.overlap().is_none();
+    let list: Vec<_> = groups.iter().map(ToString::to_string).collect();
+    divides.then(|| (list.join(" | "), near, far))
+}
+
+fn shortest(exchange: &Exchange) -> f64 {
+    match exchange.min {
+        Latency::Picos(picos) => picos as f64 / 1e3,
+        Latency::MilliCycles(_) => f64::NAN,
+    }
+}
+
+/// The least, the middle and the most of the exchanges' shortest times, in nanoseconds.
+fn extremes(exchanges: &[&Exchange]) -> Option<[f64; 3]> {
+    let mut times: Vec<f64> = exchanges.iter().map(|exchange| shortest(exchange)).collect();
+    times.sort_by(f64::total_cmp);
+    Some([*times.first()?, times[times.len() / 2], *times.last()?])
+}
+
+fn range([least, _, most]: [f64; 3]) -> String {
+    format!("{least:.0} to {most:.0} ns")
+}

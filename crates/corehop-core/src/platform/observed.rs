@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was measured of a machine itself, to be held against what is stated of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Affinity, Cache, Hertz, Latency, Platform};
+use crate::units::{Bytes, Cpu, CpuList};
+
+/// How long one cache line takes from a CPU to another: half a round trip of a line that both
+/// write in turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Exchange {
+    /// The CPU that touched the line first, and measures.
+    pub from: Cpu,
+    /// The other one; the same for the control, in which one thread plays both sides.
+    pub to: Cpu,
+    /// The shortest of all batches of round trips.
+    pub min: Latency,
+    /// Their median.
+    pub median: Latency,
+    /// The number of batches.
+    pub batches: u32,
+}
+
+/// The access time of a shuffled list.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Point {
+    /// Its size.
+    pub size: Bytes,
+    /// Nanoseconds per access when it was walked before, so that it is in the caches as far as it
+    /// fits.
+    pub warm: f64,
+    /// The same when its lines are in no cache; for large lists, in which finding the address of a
+    /// line takes time too.
+    pub cold: Option<f64>,
+}
+
+/// The access time of shuffled lists by their size, on one CPU.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Curve {
+    /// Where it was measured.
+    pub cpu: Cpu,
+    /// The lists, by ascending size.
+    pub points: Vec<Point>,
+    /// Nanoseconds per access to lines that are in no cache, on the CPU's own node.
+    pub memory: Option<f64>,
+    /// The same on another node.
+    pub remote: Option<f64>,
+}
+
+/// How much slower arithmetic that touches no memory becomes while another CPU does it too.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contention {
+    /// The CPU that measures.
+    pub from: Cpu,
+    /// The other one.
+    pub to: Cpu,
+    /// Time together over time alone: near 2 for SMT siblings, near 1 for CPUs of two cores.
+    pub slowdown: f64,
+}
+
+/// All that was measured.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Observed {
+    /// The rate of the counter that time stamps are read from.
+    pub counter: Option<Hertz>,
+    /// A curve per kind of core.
+    pub curves: Vec<Curve>,
+    /// The exchanges, both directions of each pair, and the controls.
+    pub exchanges: Vec<Exchange>,
+    /// The contentions.
+    pub contentions: Vec<Contention>,
+}
+
+/// Up to this many usable CPUs every pair is measured.
+const ALL_PAIRS: usize = 64;
+/// Of larger machines so many pairs of each class.
+const PAIRS_OF_CLASS: usize = 16;
+/// No list is larger than this: a walk of it takes a good part of a second.
+const LARGEST_LIST: Bytes = Bytes::from_mib(128);
+/// The caches are looked for up to this many times their stated size.
+const BEYOND: u64 = 8;
+
+impl Platform {
+    /// The pairs whose exchange is to be measured, both directions and the controls: all of them
+    /// on up to 64 CPUs, otherwise some of each class, spread over the machine.
+    pub fn exchange_pairs(&self) -> Vec<(Cpu, Cpu)> {
+        let usable = self.usable();
+        let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
+        if usable.len() <= ALL_PAIRS {
+            return pairs.collect();
+        }
+        let mut chosen = Vec::new();
+        let all: Vec<_> = pairs.filter(|(from, to)| from <= to).collect();
+        for affinity in Affinity::ALL {
+            let class: Vec<_> =
+                all.iter().filter(|&&(from, to)| self.affinity(from, to) == affinity).collect();
+            let step = class.len().div_ceil(PAIRS_OF_CLASS).max(1);
+            for &&(from, to) in class.iter().step_by(step) {
+                chosen.push((from, to));
+                if from != to {
+                    chosen.push((to, from));
+                }
+            }
+        }
+        chosen
+    }
+
+    /// The pairs whose contention is to be measured: some stated siblings, and some CPUs that are
+    /// stated to be of two cores.
+    pub fn contention_pairs(&self) -> Vec<(Cpu, Cpu)> {
+        let usable = self.usable();
+        let cores = self.cores.value.iter().map(|core| core.intersection(&usable));
+        let cores: Vec<CpuList> = cores.filter(|core| !core.is_empty()).collect();
+        let siblings = cores.iter().filter_map(|core| Some((core.first()?, core.iter().nth(1)?)));
+        let firsts: Vec<Cpu> = cores.iter().filter_map(CpuList::first).collect();
+        let neighbours = firsts.windows(2).map(|pair| (pair[0], pair[1]));
+        siblings.take(PAIRS_OF_CLASS).chain(neighbours.take(PAIRS_OF_CLASS)).collect()
+    }
+
+    /// The CPUs to measure a curve on: the last usable one of each kind of core. (The first one
+    /// has most of the interrupts.)
+    pub fn curve_cpus(&self) -> Vec<Cpu> {
+        let usable = self.usable();
+        let last = |cpus: &CpuList| cpus.intersection(&usable).iter().last();
+        if self.core_kinds.is_empty() {
+            return last(&usable).into_iter().collect();
+        }
+        self.core_kinds.iter().filter_map(|kind| last(&kind.cpus.value)).collect()
+    }
+
+    /// The sizes of the lists of a curve on `cpu`, ascending by half octaves from 4 KiB to well
+    /// beyond the stated caches, as far as `room` allows.
+    pub fn curve_sizes(&self, cpu: Cpu, room: Bytes) -> Vec<Bytes> {
+        let stated = self.data_caches(cpu).filter_map(Cache::stated).max();
+        let beyond = stated.map_or(LARGEST_LIST.get(), |size| size.get().saturating_mul(BEYOND));
+        let most = beyond.min(LARGEST_LIST.get()).min(room.get());
+        let octave = |power: u32| [1_u64 << power, (3 << power) / 2];
+        let sizes = (12..40).flat_map(octave).map(Bytes::new);
+        sizes.take_while(|size| size.get() <= most).collect()
+    }
+}
+
+impl Cache {
+    /// The size as stated, whatever was found.
+    fn stated(&self) -> Option<Bytes> {
+        self.size.as_ref().map(|size| size.value)
+    }
+}
+
+/// A size for reading: `48 KiB`, `1.5 MiB`.
+pub(super) fn about(bytes: f64) -> String {
+    let kib = bytes / 1024.0;
+    let (number, unit) = if kib < 1024.0 { (kib, "KiB") } else { (kib / 1024.0, "MiB") };
+    let rounded = (number * 10.0).round() / 10.0;
+    format!("{rounded} {unit}")
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was measured of a machine itself, as text: latencies, exchanges, and what became of the
+//! stated facts.
+
+use std::fmt::Write as _;
+
+use super::label;
+use crate::platform::observed::Exchange;
+use crate::platform::{Affinity, Check, Latency, Platform};
+use crate::units::{Cpu, CpuList};
+
+/// Up to this many CPUs the exchanges are a matrix, beyond it a line per class.
+const MATRIX: usize = 12;
+
+/// The sections that there is something to say in; empty for a platform that nothing was measured
+/// or checked of.
+pub(super) fn sections(platform: &Platform) -> String {
+    let mut text = latencies(platform);
+    text.push_str(&exchanges(platform));
+    let checks = label::checks(platform);
+    if !checks.is_empty() {
+        text.push_str("\nstated facts, checked\n");
+    }
+    for (fact, check) in checks {
+        // Writing to a string cannot fail, here and below.
+        let _ = match check {
+            Check::Observed { how } => writeln!(text, "  observed      {fact}: {how}"),
+            Check::Contradicted { why } => writeln!(text, "  contradicted  {fact}: {why}"),
+            Check::Unchecked => writeln!(text, "  not told      {fact}"),
+        };
+    }
+    text
+}
+
+fn latencies(platform: &Platform) -> String {
+    let caches = platform.caches.iter().filter_map(|cache| {
+        let own = if platform.core_kinds.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", label::cpus(&cache.instances.value.cpus()))
+        };
+        Some((format!("{}{own}", cache.label()), cache.latency.as_ref()?))
+    });
+    let memory = [("memory", &platform.memory.local), ("remote memory", &platform.memory.remote)];
+    let memory = memory.iter().filter_map(|&(name, fact)| Some((name.to_owned(), fact.as_ref()?)));
+    let lines: Vec<_> = caches
+        .chain(memory)
+        .map(|(name, fact)| format!("  {name:<18}{:<12}{}\n", fact.value.to_string(), fact.source))
+        .collect();
+    if lines.is_empty() { String::new() } else { format!("\nlatency\n{}", lines.concat()) }
+}
+
+fn exchanges(platform: &Platform) -> String {
+    let Some(exchanges) = platform.exchange.as_ref().map(|fact| &fact.value) else {
+        return String::new();
+    };
+    let cpus = CpuList::new(exchanges.iter().flat_map(|exchange| [exchange.from, exchange.to]));
+    let mut text = "\na cache line from CPU to CPU, ns: shortest and median\n".to_owned();
+    if cpus.len() <= MATRIX {
+        matrix(&mut text, exchanges, &cpus);
+    } else {
+        classes(&mut text, platform, exchanges);
+    }
+    text
+}
+
+fn matrix(text: &mut String, exchanges: &[Exchange], cpus: &CpuList) {
+    let find = |from: Cpu, to: Cpu| exchanges.iter().find(|e| (e.from, e.to) == (from, to));
+    let cell = |exchange: Option<&Exchange>| {
+        exchange.map_or_else(|| "-".to_owned(), |e| format!("{} {}", ns(e.min), ns(e.median)))
+    };
+    let _ = write!(text, "  {:<8}", "from\\to");
+    for to in cpus.iter() {
+        let _ = write!(text, "{:>13}", to.0);
+    }
+    for from in cpus.iter() {
+        let _ = write!(text, "\n  {:<8}", from.0);
+        for to in cpus.iter() {
+            let _ = write!(text, "{:>13}", cell(find(from, to)));
+        }
+    }
+    text.push('\n');
+}
+
+fn classes(text: &mut String, platform: &Platform, exchanges: &[Exchange]) {
+    for affinity in Affinity::ALL {
+        let class = |e: &&Exchange| platform.affinity(e.from, e.to) == affinity;
+        let class: Vec<_> = exchanges.iter().filter(class).collect();
+        let pick = |time: fn(&Exchange) -> Latency| {
+            let mut times: Vec<_> = class.iter().map(|e| time(e)).collect();
+            times.sort_by_key(|&time| picos(time));
+            times
+        };
+        let (shortest, medians) = (pick(|e| e.min), pick(|e| e.median));
+        if let (Some(&least), Some(&middle)) = (shortest.first(), medians.get(medians.len() / 2)) {
+            let name = if affinity == Affinity::SameCpu { "control" } else { affinity.event() };
+            let pairs = class.len();
+            let _ = writeln!(text, "  {name:<18}{} {}, {pairs} pairs", ns(least), ns(middle));
+        }
+    }
+}
+
+fn picos(latency: Latency) -> u64 {
+    match latency {
+        Latency::Picos(picos) | Latency::MilliCycles(picos) => picos,
+    }
+}
+
+/// Nanoseconds with one decimal.
+fn ns(latency: Latency) -> String {
+    format!("{:.1}", picos(latency) as f64 / 1e3)
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who shares a core: multiplications slow each other down only where they share the multiplier.
+//!
+//! One thread times short spells of independent multiplications, first alone, then while another
+//! CPU does the same without end. Only spells during which the other one demonstrably ran count,
+//! and the shortest of them is compared with the shortest alone: what else runs on the machine
+//! lengthens a spell, but not every one of them.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use corehop_core::platform::Platform;
+use corehop_core::platform::observed::Contention;
+use corehop_core::units::Cpu;
+
+use super::{ProbeError, joined, on_cpu, pin};
+use crate::clock::{Ticks, now};
+
+/// Rounds of eight multiplications in a spell: some microseconds.
+const SPELL: u64 = 1_000;
+/// Spells alone.
+const ALONE: u32 = 1_000;
+/// Spells together that count, and how many are tried for them.
+const TOGETHER: usize = 500;
+const TRIES: u32 = 20_000;
+
+/// The contentions of all pairs that are to be measured.
+pub(super) fn all(
+    platform: &Platform,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Contention>, ProbeError> {
+    let pairs = platform.contention_pairs();
+    let mut contentions = Vec::new();
+    for (place, &(from, to)) in pairs.iter().enumerate() {
+        progress(&format!("contention, pair {} of {}", place + 1, pairs.len()));
+        let slowdown = slowdown(from, to)?;
+        contentions.extend(slowdown.map(|slowdown| Contention { from, to, slowdown }));
+    }
+    Ok(contentions)
+}
+
+/// The shortest spell together over the shortest alone; nothing where the two hardly ever ran at
+/// the same time.
+fn slowdown(from: Cpu, to: Cpu) -> Result<Option<f64>, ProbeError> {
+    on_cpu(from, || {
+        let alone = (0..ALONE).map(|_| spell()).min().unwrap_or(Ticks::MAX);
+        let (over, spells) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, || {
+                pin(to)?;
+                while !over.load(Ordering::Relaxed) {
+                    multiply(SPELL / 8);
+                    spells.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(())
+            })?;
+            let together = together(&spells);
+            over.store(true, Ordering::Relaxed);
+            joined(other).map(|()| together.map(|together| together as f64 / alone as f64))
+        })
+    })
+}
+
+/// The shortest of the spells during which the other thread went through at least half as much
+/// work: it ran all the time, or nearly so.
+fn together(spells: &AtomicU64) -> Option<Ticks> {
+    let mut counted = Vec::new();
+    for _ in 0..TRIES {
+        let before = spells.load(Ordering::Relaxed);
+        let ticks = spell();
+        if spells.load(Ordering::Relaxed) - before >= 4 {
+            counted.push(ticks);
+        }
+        if counted.len() >= TOGETHER {
+            break;
+        }
+    }
+    // A handful could be those at whose end the other one had just started.
+    (counted.len() >= TOGETHER / 10).then(|| counted.into_iter().min())?
+}
+
+/// The ticks of one spell.
+fn spell() -> Ticks {
+    let began = now();
+    multiply(SPELL);
+    now() - began
+}
+
+/// Rounds of eight multiplications that do not wait for each other: as many as the core can do.
+fn multiply(rounds: u64) {
+    // SAFETY: computes in registers only.
+    unsafe {
+        std::arch::asm!(
+            "2:",
+            "imul {a}, {a}",
+            "imul {b}, {b}",
+            "imul {c}, {c}",
+            "imul {d}, {d}",
+            "imul {e}, {e}",
+            "imul {f}, {f}",
+            "imul {g}, {g}",
+            "imul {h}, {h}",
+            "dec {n}",
+            "jnz 2b",
+            a = inout(reg) 3_u64 => _,
+            b = inout(reg) 5_u64 => _,
+            c = inout(reg) 7_u64 => _,
+            d = inout(reg) 9_u64 => _,
+            e = inout(reg) 11_u64 => _,
+            f = inout(reg) 13_u64 => _,
+            g = inout(reg) 15_u64 => _,
+            h = inout(reg) 17_u64 => _,
+            n = inout(reg) rounds => _,
+            options(nomem, nostack),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spell_of_twice_the_work_takes_about_twice_as_long() {
+        let time = |rounds: u64| {
+            let spells = (0..2_000).map(|_| {
+                let began = now();
+                multiply(rounds);
+                now() - began
+            });
+            spells.min().unwrap() as f64
+        };
+        let ratio = time(2_000) / time(1_000);
+        assert!((1.6..2.4).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_named() {
+        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let error = slowdown(cpu, Cpu(1000)).unwrap_err();
+        assert!(matches!(error, ProbeError::Pin { cpu: Cpu(1000), .. }));
+    }
+}

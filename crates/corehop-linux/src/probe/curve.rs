@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Access time by the size of a shuffled list, on one CPU: the plateaus are the cache levels.
+
+use corehop_core::experiment::Draw;
+use corehop_core::platform::Platform;
+use corehop_core::platform::observed::{Curve, Point};
+use corehop_core::units::{Bytes, Cpu};
+use corehop_core::workload::{Page, WorkingSet};
+
+use super::{ProbeError, on_cpu};
+use crate::clock::{Clock, Ticks, now};
+use crate::memory::{SetMemory, available_memory};
+use crate::walk::Walk;
+
+/// Walks of one list: at least two after the one that warms it, more while time is left.
+const WALKS: [u32; 2] = [2, 200];
+const WALKS_NS: f64 = 20e6;
+/// Lists up to this size are looked at again, in other page frames and at another time: what else
+/// runs on a core takes its small caches away for a while, and some frames fall on the same sets.
+const SMALL: Bytes = Bytes::from_mib(8);
+const PASSES: u32 = 3;
+/// A walk that takes longer than this is given up, and the curve ends.
+const PATIENCE_NS: f64 = 3e9;
+/// From this size on a list's lines are looked for in no cache, too.
+const LARGE: Bytes = Bytes::from_mib(1);
+/// The list whose lines are looked for in no cache: enough to outlast what DRAM rows gain.
+const COLD: Bytes = Bytes::from_mib(8);
+const COLD_WALKS: u32 = 5;
+
+/// The curve of `cpu`, in huge pages where they are to be had: it is to show caches, not page walks.
+pub(super) fn on(
+    platform: &Platform,
+    cpu: Cpu,
+    clock: &Clock,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Curve, ProbeError> {
+    // A quarter of what is free: the host has other things to do.
+    let sizes = platform.curve_sizes(cpu, Bytes::new(available_memory().get() / 4));
+    let mut points: Vec<Point> = Vec::new();
+    for pass in 0..PASSES {
+        for (place, &size) in sizes.iter().enumerate() {
+            if pass > 0 && (size > SMALL || place >= points.len()) {
+                break;
+            }
+            progress(&format!("{cpu}, list of {size}, pass {} of {PASSES}", pass + 1));
+            match (on_cpu(cpu, || point(size, clock))?, points.get_mut(place)) {
+                (Some(new), Some(old)) => *old = shorter(*old, new),
+                (Some(new), None) => points.push(new),
+                (None, _) => break,
+            }
+        }
+    }
+    progress(&format!("{cpu}, lines in no cache"));
+    let memory = on_cpu(cpu, || cold(None, clock))?;
+    let here = platform.node_of(cpu).map(|node| node.id);
+    let mut others = platform.nodes.iter().filter(|node| Some(node.id) != here);
+    let other = others.find(|node| node.memory.as_ref().is_some_and(|memory| memory.value > COLD));
+    let remote = match other {
+        Some(node) => on_cpu(cpu, || cold(Some(node.id), clock))?,
+        None => None,
+    };
+    Ok(Curve { cpu, points, memory, remote })
+}
+
+/// The shorter times of two looks at one size.
+fn shorter(a: Point, b: Point) -> Point {
+    let cold = [a.cold, b.cold].into_iter().flatten().reduce(f64::min);
+    Point { size: a.size, warm: a.warm.min(b.warm), cold }
+}
+
+fn list(size: Bytes, node: Option<u32>) -> WorkingSet {
+    WorkingSet { page: Page::Transparent, node, ..WorkingSet::list(size, 0.0) }
+}
+
+/// The shortest walk of a list when it is in the caches as far as it fits, and, of large ones, when
+/// it is in none.
+fn point(size: Bytes, clock: &Clock) -> Result<Option<Point>, ProbeError> {
+    let set = list(size, None);
+    let memory = SetMemory::new(&set, &mut Draw::new(size.get(), 0))?;
+    let mut walk = Walk::new(&set, memory.linked());
+    let per_access = |ticks: Ticks| clock.nanos(ticks) / set.lines() as f64;
+    let cold = (size >= LARGE).then(|| {
+        memory.flush();
+        one(&mut walk, clock)
+    });
+    if cold.unwrap_or_else(|| one(&mut walk, clock)).is_none() {
+        return Ok(None);
+    }
+    let end = now() + clock.ticks(WALKS_NS);
+    let mut shortest: Option<Ticks> = None;
+    for count in 0..WALKS[1] {
+        if count >= WALKS[0] && now() > end {
+            break;
+        }
+        let Some(ticks) = one(&mut walk, clock) else { break };
+        shortest = Some(shortest.map_or(ticks, |other| other.min(ticks)));
+    }
+    let cold = cold.flatten().map(per_access);
+    Ok(shortest.map(|ticks| Point { size, warm: per_access(ticks), cold }))
+}
+
+/// Nanoseconds per access to lines that are in no cache: the shortest of some walks.
+fn cold(node: Option<u32>, clock: &Clock) -> Result<Option<f64>, ProbeError> {
+    let set = list(COLD, node);
+    let memory = SetMemory::new(&set, &mut Draw::new(COLD.get(), 1))?;
+    let mut walk = Walk::new(&set, memory.linked());
+    let walks = (0..COLD_WALKS).filter_map(|_| {
+        memory.flush();
+        one(&mut walk, clock)
+    });
+    Ok(walks.min().map(|ticks| clock.nanos(ticks) / set.lines() as f64))
+}
+
+/// The ticks of one walk, if it came to its end.
+fn one(walk: &mut Walk, clock: &Clock) -> Option<Ticks> {
+    let walked = walk.walk(None, Ticks::MAX, now() + clock.ticks(PATIENCE_NS));
+    walked.complete.then_some(walked.ticks)
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_looks_the_shorter_times_count_one_by_one() {
+        let point = |warm, cold| Point { size: Bytes::from_kib(64), warm, cold };
+        assert_eq!(shorter(point(3.0, Some(90.0)), point(2.0, Some(95.0))), point(2.0, Some(90.0)));
+        assert_eq!(shorter(point(3.0, None), point(4.0, Some(95.0))), point(3.0, Some(95.0)));
+    }
+
+    #[test]
+    fn a_list_within_the_caches_is_faster_than_the_same_list_outside() {
+        let clock = Clock::calibrate(std::time::Duration::from_millis(20));
+        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let small = on_cpu(cpu, || point(Bytes::from_kib(16), &clock)).unwrap().unwrap();
+        let outside = on_cpu(cpu, || cold(None, &clock)).unwrap().unwrap();
+        assert!(small.cold.is_none() && small.warm < outside, "{small:?} {outside}");
+    }
+}

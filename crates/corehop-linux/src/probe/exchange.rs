@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long a cache line takes from one CPU to another.
+//!
+//! Two pinned threads write a line in turn, each waiting for the other's value. The measuring
+//! thread touches the page first, so that the line's home is its own node, and uses many lines, so
+//! that no single place in a sliced cache decides. Half a round trip is one way: a transfer and the
+//! store that caused it. In the control one thread plays both sides on one CPU: what the protocol
+//! itself takes.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use corehop_core::platform::observed::Exchange;
+use corehop_core::platform::{Latency, Platform};
+use corehop_core::units::{Bytes, Cpu};
+use corehop_core::workload::Page;
+
+use super::{ProbeError, joined, on_cpu, pin};
+use crate::clock::{Clock, Ticks, now};
+use crate::memory::Mapping;
+
+/// Lines used, two lines apart so that fetching a neighbour does not help.
+const LINES: u64 = 16;
+const APART: usize = 128;
+/// Round trips per batch: some microseconds, short against a time slice.
+const ROUNDS: u64 = 32;
+/// The most time for all pairs, and the bounds for one.
+const ALL_PAIRS_NS: f64 = 8e9;
+const PAIR_NS: [f64; 2] = [1.5e6, 100e6];
+/// The most batches of a pair: more would not change its median.
+const BATCHES: u64 = 1_000;
+/// How long a pair may take, in shares, when the other thread does not get its CPU.
+const PATIENCE: f64 = 20.0;
+
+/// The exchanges of all pairs that are to be measured.
+pub(super) fn all(
+    platform: &Platform,
+    clock: &Clock,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Exchange>, ProbeError> {
+    let pairs = platform.exchange_pairs();
+    let share = (ALL_PAIRS_NS / pairs.len().max(1) as f64).clamp(PAIR_NS[0], PAIR_NS[1]);
+    let mut exchanges = Vec::new();
+    for (place, &(from, to)) in pairs.iter().enumerate() {
+        progress(&format!("exchange of lines, pair {} of {}", place + 1, pairs.len()));
+        let ticks = if from == to {
+            on_cpu(from, || control(clock.ticks(share)))?
+        } else {
+            between(from, to, clock.ticks(share))?
+        };
+        // A CPU that is never free gives nothing; the others are still worth having.
+        exchanges.extend(summary(from, to, ticks, clock));
+    }
+    Ok(exchanges)
+}
+
+/// The shortest and the median of the batches, as time for one way.
+fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &Clock) -> Option<Exchange> {
+    batches.sort_unstable();
+    let one_way = |ticks: Ticks| {
+        let picos = clock.nanos(ticks) / (2 * ROUNDS) as f64 * 1e3;
+        Latency::Picos(picos.round() as u64)
+    };
+    Some(Exchange {
+        from,
+        to,
+        min: one_way(*batches.first()?),
+        median: one_way(batches[batches.len() / 2]),
+        batches: batches.len() as u32,
+    })
+}
+
+/// The lines: fresh memory, touched first by the calling thread.
+fn lines(page: &Mapping) -> Vec<&AtomicU64> {
+    let line = |place: u64| {
+        let address = page.address() as usize + place as usize * APART;
+        // SAFETY: the address is aligned and lies within the mapping, which outlives the borrow;
+        // from here on these words are used as atomics only.
+        unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
+    };
+    (0..LINES).map(line).collect()
+}
+
+fn page() -> Result<Mapping, ProbeError> {
+    Ok(Mapping::new(Bytes::new(LINES * APART as u64), Page::Base, None)?)
+}
+
+/// Both sides on one CPU.
+fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
+    let page = page()?;
+    let lines = lines(&page);
+    let mut batches = Vec::new();
+    let end = now() + share;
+    for batch in 0..BATCHES {
+        let line = lines[(batch % LINES) as usize];
+        let began = now();
+        for _ in 0..2 * ROUNDS {
+            let value = line.load(Ordering::Acquire);
+            line.store(value + 1, Ordering::Release);
+        }
+        batches.push(now() - began);
+        if now() > end {
+            break;
+        }
+    }
+    Ok(batches)
+}
+
+/// The durations of the batches that `from` measures against `to`.
+fn between(from: Cpu, to: Cpu, share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
+    on_cpu(from, || {
+        let page = page()?;
+        let game = Game {
+            lines: lines(&page),
+            over: AtomicBool::new(false),
+            deadline: now() + (share as f64 * PATIENCE) as Ticks,
+        };
+        std::thread::scope(|scope| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, || {
+                let pinned = pin(to);
+                if pinned.is_ok() {
+                    game.answer();
+                }
+                game.over.store(true, Ordering::Relaxed);
+                pinned
+            })?;
+            let batches = game.serve(share);
+            game.over.store(true, Ordering::Relaxed);
+            joined(other).map(|()| batches)
+        })
+    })
+}
+
+/// The lines between two players, and how the game ends.
+struct Game<'a> {
+    lines: Vec<&'a AtomicU64>,
+    /// Set by whoever leaves; the other one does not wait any longer.
+    over: AtomicBool,
+    deadline: Ticks,
+}
+
+impl Game<'_> {
+    /// The line of a batch, and its value at the beginning.
+    fn line(&self, batch: u64) -> (&AtomicU64, u64) {
+        (self.lines[(batch % LINES) as usize], batch / LINES * 2 * ROUNDS)
+    }
+
+    /// Writes odd values and waits for even ones: the durations of whole batches.
+    fn serve(&self, share: Ticks) -> Vec<Ticks> {
+        let mut batches = Vec::new();
+        let mut end = None;
+        for batch in 0..BATCHES {
+            let (line, base) = self.line(batch);
+            let began = now();
+            // The share counts from the first batch on: the other thread has to start first.
+            if began > *end.get_or_insert(began + share) && batch > 1 {
+                break;
+            }
+            if !(0..ROUNDS).all(|round| {
+                line.store(base + 2 * round + 1, Ordering::Release);
+                self.wait(line, base + 2 * round + 2)
+            }) {
+                break;
+            }
+            batches.push(now() - began);
+        }
+        batches
+    }
+
+    /// Waits for odd values and writes even ones.
+    fn answer(&self) {
+        for batch in 0..BATCHES {
+            let (line, base) = self.line(batch);
+            for round in 0..ROUNDS {
+                if !self.wait(line, base + 2 * round + 1) {
+                    return;
+                }
+                line.store(base + 2 * round + 2, Ordering::Release);
+            }
+        }
+    }
+
+    /// Waits for a value; not for ever. No pause instruction: it takes longer than an exchange, and
+    /// makes a hypervisor take the CPU away.
+    fn wait(&self, line: &AtomicU64, value: u64) -> bool {
+        loop {
+            for _ in 0..256 {
+                if line.load(Ordering::Acquire) == value {
+                    return true;
+                }
+            }
+            if self.over.load(Ordering::Relaxed) || now() > self.deadline {
+                return false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_become_time_for_one_way_with_the_shortest_and_the_median() {
+        let clock = Clock::of_rate(2.0);
+        let batch = |ns_one_way: u64| ns_one_way * 2 * 2 * ROUNDS;
+        let exchange =
+            summary(Cpu(0), Cpu(1), vec![batch(90), batch(50), batch(60)], &clock).unwrap();
+        assert_eq!(
+            (exchange.min, exchange.median),
+            (Latency::Picos(50_000), Latency::Picos(60_000))
+        );
+        assert_eq!(summary(Cpu(0), Cpu(1), Vec::new(), &clock), None);
+    }
+
+    #[test]
+    fn a_line_takes_longer_to_another_cpu_than_from_a_cpu_to_itself() {
+        let cpus = crate::thread::affinity().unwrap();
+        let [Some(from), Some(to)] = [cpus.first(), cpus.iter().nth(1)] else {
+            #[expect(clippy::print_stderr, reason = "a skip that nobody sees is none")]
+            {
+                eprintln!("skipped: only one CPU is usable");
+            }
+            return;
+        };
+        let clock = Clock::calibrate(std::time::Duration::from_millis(20));
+        let share = clock.ticks(100e6);
+        let shortest = |batches: Vec<Ticks>| batches.into_iter().min().unwrap();
+        let alone = shortest(on_cpu(from, || control(share)).unwrap());
+        let across = shortest(between(from, to, share).unwrap());
+        assert!(across > alone, "{across} {alone}");
+    }
+
+    #[test]
+    fn a_cpu_that_does_not_exist_is_named_and_nobody_waits_for_it() {
+        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let error = between(cpu, Cpu(1000), 1_000_000).unwrap_err();
+        assert!(matches!(error, ProbeError::Pin { cpu: Cpu(1000), .. }), "{error}");
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measuring the machine itself: how long lines take between CPUs, and accesses within a CPU; who
+//! slows whom down.
+//!
+//! All of it runs under SCHED_OTHER on threads of its own, bounded in time and memory, and changes
+//! nothing that outlives it. It is a look at the machine, not a measurement of jobs: nothing here
+//! is certified, and each value is the shortest or the median of many.
+
+mod contention;
+mod curve;
+mod exchange;
+
+use std::io;
+use std::time::Duration;
+
+use corehop_core::platform::observed::Observed;
+use corehop_core::platform::{Hertz, Platform};
+use corehop_core::units::Cpu;
+
+use crate::clock::Clock;
+use crate::memory::MemoryError;
+use crate::thread::{Policy, set_affinity, set_policy};
+
+/// Why a machine could not be measured.
+#[derive(Debug, thiserror::Error)]
+pub enum ProbeError {
+    /// A thread could not be put on a CPU.
+    #[error(
+        "no thread can be put on {cpu} ({error}): it went offline, or the cpuset changed; look \
+         with `corehop platform`"
+    )]
+    Pin {
+        /// The CPU.
+        cpu: Cpu,
+        /// What the system answered.
+        error: io::Error,
+    },
+    /// There was no memory for a list.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A thread could not be started.
+    #[error("starting a thread failed: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Measures the machine that `platform` describes, which must be this host; some seconds to half a
+/// minute. `progress` is told what is being done.
+///
+/// # Errors
+/// Where a usable CPU cannot be used after all, or memory runs out.
+pub fn observe(
+    platform: &Platform,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Observed, ProbeError> {
+    progress("the clock");
+    let clock = Clock::calibrate(Duration::from_millis(50));
+    let counter = Some(Hertz::new(clock.hertz().round() as u64));
+    let exchanges = exchange::all(platform, &clock, progress)?;
+    let contentions = contention::all(platform, progress)?;
+    let mut curves = Vec::new();
+    for cpu in platform.curve_cpus() {
+        curves.push(curve::on(platform, cpu, &clock, progress)?);
+    }
+    Ok(Observed { counter, curves, exchanges, contentions })
+}
+
+/// Puts the calling thread on `cpu`, ahead of other work as far as the user may.
+fn pin(cpu: Cpu) -> Result<(), ProbeError> {
+    set_affinity([cpu]).map_err(|error| ProbeError::Pin { cpu, error })?;
+    // Where this is refused, the thread is served as all others are.
+    let _ = set_policy(Policy::Other(-20));
+    Ok(())
+}
+
+/// Runs `work` on a thread of its own that is pinned to `cpu`.
+fn on_cpu<T: Send>(
+    cpu: Cpu,
+    work: impl FnOnce() -> Result<T, ProbeError> + Send,
+) -> Result<T, ProbeError> {
+    std::thread::scope(|scope| {
+        let builder = std::thread::Builder::new();
+        let thread = builder.spawn_scoped(scope, || pin(cpu).and_then(|()| work()))?;
+        joined(thread)
+    })
+}
+
+/// What a thread returned; its panic goes on here.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
