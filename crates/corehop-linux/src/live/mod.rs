@@ -9,6 +9,7 @@
 mod calibrate;
 mod crew;
 mod duty;
+mod host;
 mod offsets;
 mod polluter;
 mod runner;

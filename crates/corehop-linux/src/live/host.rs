@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a result says of the host it was taken on.
+
+use std::fs::read_to_string;
+
+use corehop_core::platform::Platform;
+use serde_json::{Value, json};
+
+use crate::discover::SysRoot;
+use crate::preflight::doctor;
+
+/// The doctor's findings at this moment.
+pub(super) fn findings(platform: &Platform) -> Value {
+    json!(doctor(&SysRoot::live(), platform))
+}
+
+/// Kernel and processor.
+pub(super) fn describe() -> Value {
+    let text = |path: &str| read_to_string(path).map(|text| text.trim().to_owned()).ok();
+    let cpuinfo = text("/proc/cpuinfo").unwrap_or_default();
+    json!({
+        "kernel": text("/proc/sys/kernel/osrelease"),
+        "kernel_version": text("/proc/sys/kernel/version"),
+        "kernel_command_line": text("/proc/cmdline"),
+        "processor": field(&cpuinfo, "model name"),
+        "microcode": field(&cpuinfo, "microcode"),
+        "load_average": text("/proc/loadavg"),
+    })
+}
+
+/// The first value of a field of `/proc/cpuinfo`.
+fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
+    let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+    let of_name = |&(key, _): &(&str, &str)| key.trim() == name;
+    fields.into_iter().find(of_name).map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_processors_field_is_taken_and_a_missing_one_is_none() {
+        let text = "processor\t: 0\nmodel name\t: A: fast\n\nprocessor\t: 1\nmodel name\t: B\n";
+        assert_eq!(field(text, "model name"), Some("A: fast"));
+        assert_eq!(field(text, "microcode"), None);
+    }
+}
