@@ -17,4 +17,6 @@ pub mod verdict;
 #[cfg(test)]
 pub(crate) mod example;
 pub mod estimator;
+pub mod cell;
+pub mod delay;
 pub mod summary;

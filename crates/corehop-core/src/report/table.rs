@@ -3,8 +3,10 @@
 
 use std::fmt::Write as _;
 
+use crate::model::cell::CellKey;
+use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
-use crate::model::summary::{CellKey, CellSummary, Delay};
+use crate::model::summary::CellSummary;
 use crate::units::Bytes;
 
 /// The columns of the CSV table. A table of ours and a printed one join on all but the last.
