@@ -49,7 +49,7 @@ pub struct CellKey {
     pub wss_bytes: u64,
 }
 
-fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(text)
 }
 

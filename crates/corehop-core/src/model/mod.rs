@@ -20,3 +20,7 @@ pub mod estimator;
 pub mod cell;
 pub mod delay;
 pub mod summary;
+pub mod access;
+pub mod lengths;
+pub mod budget;
+pub mod balance;
