@@ -140,6 +140,10 @@ pub struct Balance {
     pub explained_us: f64,
     /// What is left: measured less explained.
     pub residual_us: f64,
+    /// Explained for each KiB of the working set, in microseconds.
+    pub explained_us_per_kib: f64,
+    /// The residual for each KiB of the working set, in microseconds.
+    pub residual_us_per_kib: f64,
     /// Explained over measured; None where nothing was measured.
     pub explained_share: Option<f64>,
     /// The indirect estimate (Bastoni et al. 2010, section 3.1): additional misses × the time of
@@ -169,6 +173,8 @@ fn balance(summary: &CellSummary, levels: &Levels) -> Option<Balance> {
         measured_us,
         explained_us,
         residual_us: measured_us - explained_us,
+        explained_us_per_kib: explained_us / summary.cell.wss_kib(),
+        residual_us_per_kib: (measured_us - explained_us) / summary.cell.wss_kib(),
         explained_share: (measured_us > 0.0).then(|| explained_us / measured_us),
         indirect_us: misses.map(|(misses, memory_ns)| misses.estimate * memory_ns / 1e3),
     })

@@ -22,19 +22,32 @@ pub struct Fate {
     pub repaired: usize,
     /// Not valid, each counted once, by the most telling cause.
     pub lost_to: BTreeMap<Cause, usize>,
+    /// How many are valid, untouched or repaired.
+    pub n_valid: usize,
     /// The share of all that is valid.
     pub valid_share: f64,
+    /// The share of all that is valid and untouched.
+    pub clean_share: f64,
+    /// The share of all that is valid after a repair.
+    pub repaired_share: f64,
+    /// The share of all that each cause took.
+    pub lost_share: BTreeMap<Cause, f64>,
 }
 
 impl Fate {
     fn add(&mut self, summary: &CellSummary) {
         self.n_all += summary.n_all;
+        self.n_valid += summary.n_valid;
         self.clean += summary.n_valid - summary.n_repaired;
         self.repaired += summary.n_repaired;
         for (&cause, &count) in &summary.lost_to {
             *self.lost_to.entry(cause).or_default() += count;
         }
-        self.valid_share = (self.clean + self.repaired) as f64 / self.n_all as f64;
+        let share = |count: usize| count as f64 / self.n_all as f64;
+        self.valid_share = share(self.n_valid);
+        self.clean_share = share(self.clean);
+        self.repaired_share = share(self.repaired);
+        self.lost_share = self.lost_to.iter().map(|(&cause, &n)| (cause, share(n))).collect();
     }
 }
 

@@ -90,6 +90,20 @@ impl CellKey {
         *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
     }
 
+    /// Whether the two differ in nothing but the event, its absence, and the working-set size.
+    pub fn same_panel(&self, other: &Self) -> bool {
+        *self
+            == Self {
+                event: self.event,
+                preempted_by: self.preempted_by,
+                preemption_length: self.preemption_length.clone(),
+                polluter: self.polluter.clone(),
+                mover: self.mover,
+                wss_bytes: self.wss_bytes,
+                ..other.clone()
+            }
+    }
+
     /// Whatever must be equal, besides load, write ratio and size, for two cells to be compared, as
     /// one text. How lengths were drawn is part of it for events with an absence.
     pub fn variant(&self) -> String {

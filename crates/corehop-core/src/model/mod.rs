@@ -24,3 +24,4 @@ pub mod access;
 pub mod lengths;
 pub mod budget;
 pub mod balance;
+pub mod scatter;

@@ -28,6 +28,8 @@ pub struct CellSummary {
     pub n_all: usize,
     /// How many of them are valid.
     pub n_valid: usize,
+    /// That as a share of all.
+    pub valid_share: f64,
     /// How many samples each cause has disturbed; a sample may have several.
     pub disturbed_by: BTreeMap<Cause, usize>,
     /// How many samples are disturbed, each counted once, by the most telling of its causes.
@@ -44,6 +46,8 @@ pub struct CellSummary {
     pub warm_us: Option<Quantile>,
     /// Cold less warm, where the cold touch is certified: its median. What losing every line costs.
     pub cold_bound_us: Option<Quantile>,
+    /// The same for each KiB of the working set: its median.
+    pub cold_bound_us_per_kib: Option<f64>,
     /// The direct cost of the switch, apart from the delay: its median.
     pub switch_us: Option<Quantile>,
     /// The preemption length got: its median.
@@ -120,12 +124,15 @@ impl Gathered {
 
     fn summary(&self, cell: CellKey, estimator: Estimator) -> CellSummary {
         let warm_us = middle(&micros(&self.warm));
+        let cold_bound_us = middle(&micros(&self.cold_bound));
         CellSummary {
+            cold_bound_us_per_kib: cold_bound_us.map(|bound| bound.estimate / cell.wss_kib()),
             delay: Delay::of(&micros(&self.delays), cell.wss_kib(), warm_us.as_ref()),
             cell,
             estimator,
             n_all: self.n_all,
             n_valid: self.n_valid,
+            valid_share: self.n_valid as f64 / self.n_all as f64,
             disturbed_by: self.disturbed_by.clone(),
             lost_to: self.lost_to.clone(),
             n_repaired: self.n_repaired,
@@ -133,7 +140,7 @@ impl Gathered {
                 .then(|| self.n_repaired as f64 / self.n_valid as f64),
             repaired_by: self.repaired_by.clone(),
             warm_us,
-            cold_bound_us: middle(&micros(&self.cold_bound)),
+            cold_bound_us,
             switch_us: middle(&micros(&self.switch)),
             length_us: self.away.then(|| middle(&micros(&self.lengths))).flatten(),
             extra_misses: middle(&self.extra_misses),
