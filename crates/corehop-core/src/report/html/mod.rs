@@ -248,7 +248,8 @@ mod tests {
         let file = tempfile(&bytes);
         let mut gather = Gather::new(Estimator::Difference);
         gather.file(EVIL, &mut Reader::open(file).unwrap()).unwrap();
-        let page = page(&gather.finish());
+        // The library has such words in strings of its own.
+        let page = page(&gather.finish()).replace(CHARTS, "");
         assert!(page.contains("&lt;/script&gt;&lt;img"));
         assert!(!page.contains("<img") && page.matches("<script").count() == 3);
         assert_eq!(page.matches("</script>").count(), 3);
