@@ -76,7 +76,7 @@ impl Levels {
     }
 
     /// The innermost cache from this level on, or memory.
-    fn from_level(&self, level: u32) -> (String, Option<f64>) {
+    fn at_level(&self, level: u32) -> (String, Option<f64>) {
         let prefix = format!("L{level}");
         let found = self.caches.iter().find(|(label, ..)| label.starts_with(&prefix));
         found.map_or_else(|| self.memory(), |(label, _, time)| (label.clone(), *time))
@@ -91,8 +91,8 @@ impl Levels {
         match cell.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => None,
             Event::Flush | Event::MemoryMigration => Some(self.memory()),
-            Event::L2Migration => Some(self.from_level(2)),
-            Event::L3Migration => Some(self.from_level(3)),
+            Event::L2Migration => Some(self.at_level(2)),
+            Event::L3Migration => Some(self.at_level(3)),
             Event::Preemption if cell.preempted_by == Absence::Nothing => None,
             Event::Preemption => Some(self.beyond(polluted(cell)?)),
         }

@@ -70,13 +70,12 @@ pub fn budget(summaries: &[CellSummary]) -> Budget {
         let cell = &summary.cell;
         budget.total.add(summary);
         let event = format!("{}, {}", cell.event, cell.load);
-        match budget.by_event.iter_mut().find(|fate| fate.of == event) {
-            Some(fate) => fate.add(summary),
-            None => {
-                budget.by_event.push(of(&event));
-                budget.by_event.last_mut().into_iter().for_each(|fate| fate.add(summary));
-            }
-        }
+        let known = budget.by_event.iter().position(|fate| fate.of == event);
+        let place = known.unwrap_or_else(|| {
+            budget.by_event.push(of(&event));
+            budget.by_event.len() - 1
+        });
+        budget.by_event[place].add(summary);
         let size = || of(&Bytes::new(cell.wss_bytes).to_string());
         by_wss.entry(cell.wss_bytes).or_insert_with(size).add(summary);
     }

@@ -183,7 +183,11 @@ impl Gather {
             .find(|curve| *curve.key.machine == *id && curve.key.cache_state == LineState::Valid);
         MachineNote {
             findings: self.findings(&id),
-            verdicts: if mine.is_empty() { Vec::new() } else { self.verdicts(&id, &platform) },
+            verdicts: if mine.is_empty() {
+                Vec::new()
+            } else {
+                self.verdicts(&id, platform.as_ref())
+            },
             edges: valid.zip(platform.as_ref()).map_or_else(Vec::new, |(c, p)| edges(c, p)),
             balances: levels.as_ref().map_or_else(Vec::new, |levels| balances(&mine, levels)),
             levels,
@@ -205,14 +209,14 @@ impl Gather {
         self.files.iter().filter(of_machine).find_map(read).unwrap_or_default()
     }
 
-    fn verdicts(&self, machine: &str, platform: &Option<Platform>) -> Vec<Verdict> {
-        let caches: Vec<u64> = platform.as_ref().map_or_else(Vec::new, |platform| {
+    fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
+        let caches: Vec<u64> = platform.map_or_else(Vec::new, |platform| {
             let cpu = platform.usable().first().unwrap_or_default();
             platform.data_caches(cpu).filter_map(|c| Some(c.size.as_ref()?.value.get())).collect()
         });
         let view = MachineView {
             cache_bytes: &caches,
-            memory_architecture: platform.as_ref().map_or(
+            memory_architecture: platform.map_or(
                 crate::platform::MemoryArchitecture::SingleSocket,
                 Platform::memory_architecture,
             ),
@@ -243,7 +247,7 @@ fn incomplete(name: &str, truncated: bool, provenance: &Provenance) -> Option<St
         Some("the run was cut off while it wrote: what it had written before is here".to_owned())
     } else if let Some(cause) = &provenance.stopped_by {
         Some(format!("the run was stopped early: {cause}"))
-    } else if name.ends_with(".part") {
+    } else if std::path::Path::new(name).extension().is_some_and(|it| it == "part") {
         Some("the run goes on, or ended without turning this into Parquet".to_owned())
     } else {
         None

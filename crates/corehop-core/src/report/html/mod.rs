@@ -23,16 +23,15 @@ pub fn page(data: &ReportData) -> String {
     let sections = sections(data);
     let title = title(data);
     let figures: Vec<_> = sections.iter().flat_map(|section| &section.figures).collect();
+    // Writing to a string cannot fail, here and below.
     let mut body = String::new();
     for section in &sections {
         body.push_str(&section_html(section));
     }
-    let contents: String = sections
-        .iter()
-        .map(|section| {
-            format!("<a href=\"#{}\">{}</a>", escape(&section.id), escape(&section.title))
-        })
-        .collect();
+    let mut contents = String::new();
+    for Section { id, title, .. } in &sections {
+        let _ = write!(contents, "<a href=\"#{}\">{}</a>", escape(id), escape(title));
+    }
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

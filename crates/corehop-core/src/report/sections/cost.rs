@@ -4,6 +4,7 @@
 use super::panel::{Panel, colour, count, median, panels, with_interval};
 use crate::model::delay::Extrapolation;
 use crate::model::summary::CellSummary;
+use crate::platform::Platform;
 use crate::report::data::ReportData;
 use crate::report::figure::{
     Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
@@ -59,7 +60,7 @@ pub(super) fn cache_marks(data: &ReportData) -> Vec<Mark> {
     let several = data.machines.len() > 1;
     let mut marks: Vec<Mark> = Vec::new();
     for machine in &data.machines {
-        let sizes = machine.platform.iter().flat_map(|it| it.cache_sizes());
+        let sizes = machine.platform.iter().flat_map(Platform::cache_sizes);
         for (level, size) in sizes {
             let label =
                 if several { format!("L{level} {}", machine.id) } else { format!("L{level}") };

@@ -26,14 +26,11 @@ pub(super) fn scatter(data: &ReportData) -> Option<Section> {
         );
         // Lengths that vary say most about length: they come first.
         let rank = u8::from(!cell.preemption_length.starts_with("uniform"));
-        let place = match variants.iter().position(|(_, it)| it.label == label) {
-            Some(place) => place,
-            None => {
-                variants
-                    .push((rank, Variant { label, categories: Vec::new(), series: Vec::new() }));
-                variants.len() - 1
-            }
-        };
+        let known = variants.iter().position(|(_, it)| it.label == label);
+        let place = known.unwrap_or_else(|| {
+            variants.push((rank, Variant { label, categories: Vec::new(), series: Vec::new() }));
+            variants.len() - 1
+        });
         variants[place].0 = variants[place].0.min(rank);
         variants[place].1.series.extend(points(cloud));
     }

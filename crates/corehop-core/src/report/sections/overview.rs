@@ -4,6 +4,7 @@
 use super::panel::{count, median, panels, percent};
 use crate::finding::Severity;
 use crate::model::summary::CellSummary;
+use crate::platform::Platform;
 use crate::report::data::ReportData;
 use crate::report::figure::{Section, Table};
 use crate::report::table::micros;
@@ -78,7 +79,7 @@ pub(super) fn trust(data: &ReportData) -> Option<Section> {
     for machine in &data.machines {
         let grave = machine.findings.iter().filter(|it| it.severity >= Severity::Warning);
         points.extend(grave.map(|finding| format!("{}. {}", capital(&finding.found), finding.why)));
-        let missing = machine.platform.iter().flat_map(|it| it.missing_classes());
+        let missing = machine.platform.iter().flat_map(Platform::missing_classes);
         points.extend(missing.map(|class| {
             format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
         }));
