@@ -25,18 +25,17 @@ words! {
 }
 
 impl Estimator {
-    /// The delay of `sample` in microseconds. `None` where the sample lacks an interval that this
+    /// The delay of `sample` in nanoseconds. `None` where the sample lacks an interval that this
     /// estimator needs: a certified cold touch, or the direct cost of the switch.
-    pub fn delay_us(self, sample: &Sample) -> Option<f64> {
+    pub fn delay_ns(self, sample: &Sample) -> Option<f64> {
         let resumed_less_warm = sample.resumed_ns - sample.warm_ns;
-        let nanos = match self {
+        Some(match self {
             Self::Difference => resumed_less_warm,
             Self::AgainstLeast | Self::ColdBound if !sample.cold_valid => return None,
             Self::AgainstLeast => sample.resumed_ns - sample.warm_ns.min(sample.cold_ns),
             Self::WithSwitch => resumed_less_warm + sample.switch_ns?,
             Self::ColdBound => sample.cold_ns - sample.warm_ns,
-        };
-        Some(nanos / 1e3)
+        })
     }
 }
 
@@ -55,28 +54,28 @@ mod tests {
             ..sample()
         };
         for (estimator, delay) in [
-            (Estimator::Difference, 3.0),
-            (Estimator::AgainstLeast, 3.0),
-            (Estimator::WithSwitch, 4.5),
-            (Estimator::ColdBound, 7.0),
+            (Estimator::Difference, 3_000.0),
+            (Estimator::AgainstLeast, 3_000.0),
+            (Estimator::WithSwitch, 4_500.0),
+            (Estimator::ColdBound, 7_000.0),
         ] {
-            assert_eq!(estimator.delay_us(&sample), Some(delay), "{estimator}");
+            assert_eq!(estimator.delay_ns(&sample), Some(delay), "{estimator}");
         }
     }
 
     #[test]
     fn the_two_published_definitions_part_where_the_cold_touch_was_the_faster_one() {
         let odd = Sample { cold_ns: 1_000.0, warm_ns: 2_000.0, resumed_ns: 1_500.0, ..sample() };
-        assert_eq!(Estimator::Difference.delay_us(&odd), Some(-0.5));
-        assert_eq!(Estimator::AgainstLeast.delay_us(&odd), Some(0.5));
+        assert_eq!(Estimator::Difference.delay_ns(&odd), Some(-500.0));
+        assert_eq!(Estimator::AgainstLeast.delay_ns(&odd), Some(500.0));
     }
 
     #[test]
     fn an_interval_that_is_not_there_gives_no_delay_rather_than_a_wrong_one() {
         let poor = Sample { cold_valid: false, switch_ns: None, ..sample() };
-        assert!(Estimator::Difference.delay_us(&poor).is_some());
+        assert!(Estimator::Difference.delay_ns(&poor).is_some());
         for estimator in [Estimator::AgainstLeast, Estimator::WithSwitch, Estimator::ColdBound] {
-            assert_eq!(estimator.delay_us(&poor), None);
+            assert_eq!(estimator.delay_ns(&poor), None);
         }
     }
 }

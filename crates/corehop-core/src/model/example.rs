@@ -2,7 +2,7 @@
 //! Rows for tests: clean ones, to be varied.
 
 use crate::platform::MemoryArchitecture;
-use crate::samples::{Certificate, Sample};
+use crate::samples::{AccessTime, Certificate, PreemptionLength, Sample};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// A valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
@@ -56,5 +56,50 @@ pub(crate) fn sample() -> Sample {
         interrupts: None,
         misses_warm: None,
         misses_resumed: None,
+    }
+}
+
+/// A valid walk of 4 KiB at 1.5 ns an access.
+pub(crate) fn access_time() -> AccessTime {
+    AccessTime {
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        cell: 0,
+        wss_bytes: 4096,
+        pattern: Pattern::Shuffled,
+        page: Page::Base,
+        write_ratio: 0.0,
+        chains: 1,
+        cache_state: LineState::Valid,
+        node: None,
+        cpu: 0,
+        start_ns: 0,
+        walk_ns: 96.0,
+        access_ns: 1.5,
+        policy: "fifo:2".into(),
+        lines: 64,
+        lines_certified: 64,
+        valid: true,
+        disturbed_by: Vec::new(),
+        repaired: Vec::new(),
+        certificate: Certificate::RseqAndGaps,
+        huge_share: 0.0,
+    }
+}
+
+/// An absence of 1 ms that took 1.06 ms.
+pub(crate) fn preemption_length() -> PreemptionLength {
+    PreemptionLength {
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        cell: 0,
+        load: "idle".into(),
+        cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 1_000_000,
+        length_ns: 1_060_000.0,
+        policy: "fifo:2".into(),
     }
 }

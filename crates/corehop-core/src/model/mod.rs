@@ -17,4 +17,11 @@ pub mod verdict;
 #[cfg(test)]
 pub(crate) mod example;
 pub mod estimator;
+pub mod cell;
+pub mod delay;
 pub mod summary;
+pub mod access;
+pub mod lengths;
+pub mod budget;
+pub mod balance;
+pub mod scatter;

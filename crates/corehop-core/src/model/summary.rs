@@ -5,129 +5,17 @@
 //! statistics are over the valid samples, and beside them stands how many there were in all and what
 //! disturbed the others: a maximum without both says nothing.
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
+use super::cell::CellKey;
+use super::delay::{ALPHA, Delay};
 use super::estimator::Estimator;
-use super::moments::{Moments, moments};
-use super::ordered::Ordered;
-use super::quantile::{Maximum, Quantile, maximum, median_interval, quantile_interval};
-use crate::platform::MemoryArchitecture;
+use super::ordered::{BadInput, Ordered};
+use super::quantile::{Quantile, median_interval};
+use super::verdict::{CellView, MachineView, Verdict, verdicts};
 use crate::samples::{Cause, Certificate, Sample, Text};
-use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
-
-/// One less the confidence of every interval here.
-pub const ALPHA: f64 = 0.05;
-
-/// The quantiles that a summary states, as far as there are samples for them.
-const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
-
-/// What the samples of a cell have in common.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct CellKey {
-    /// The platform, by id.
-    #[serde(serialize_with = "text")]
-    pub machine: Text,
-    /// How its memory looks from the packages.
-    pub memory_architecture: MemoryArchitecture,
-    /// The experiment.
-    #[serde(serialize_with = "text")]
-    pub experiment: Text,
-    /// The background load.
-    #[serde(serialize_with = "text")]
-    pub load: Text,
-    /// The order of the accesses.
-    pub pattern: Pattern,
-    /// The pages asked for.
-    pub page: Page,
-    /// The number of independent chains.
-    pub chains: u64,
-    /// The share of word accesses that write.
-    pub write_ratio: f64,
-    /// The state of the lines before the cold touch.
-    pub cache_state: LineState,
-    /// What happened between the warm and the resumed touch.
-    pub event: Event,
-    /// Who had the CPU meanwhile.
-    pub preempted_by: Absence,
-    /// How preemption lengths were drawn.
-    #[serde(serialize_with = "text")]
-    pub preemption_length: Text,
-    /// What the preemptor or the polluters walked.
-    #[serde(serialize_with = "optional_text")]
-    pub polluter: Option<Text>,
-    /// How the job got to the other CPU.
-    pub mover: Mover,
-    /// The working-set size in bytes.
-    pub wss_bytes: u64,
-}
-
-fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(text)
-}
-
-#[expect(clippy::ref_option, reason = "the form that serde calls")]
-fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_some(&text.as_deref())
-}
-
-impl CellKey {
-    /// The cell of a sample.
-    pub fn of(sample: &Sample) -> Self {
-        Self {
-            machine: sample.machine.clone(),
-            memory_architecture: sample.memory_architecture,
-            experiment: sample.experiment.clone(),
-            load: sample.load.clone(),
-            pattern: sample.pattern,
-            page: sample.page,
-            chains: sample.chains,
-            write_ratio: sample.write_ratio,
-            cache_state: sample.cache_state,
-            event: sample.event,
-            preempted_by: sample.preempted_by,
-            preemption_length: sample.preemption_length.clone(),
-            polluter: sample.polluter.clone(),
-            mover: sample.mover,
-            wss_bytes: sample.wss_bytes,
-        }
-    }
-
-    /// The working-set size in KiB.
-    pub fn wss_kib(&self) -> f64 {
-        self.wss_bytes as f64 / 1024.0
-    }
-
-    /// Whether the two differ in nothing but the working-set size.
-    pub fn same_series(&self, other: &Self) -> bool {
-        *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
-    }
-
-    /// The fields in the order in which summaries are listed; `idle` stands before other loads.
-    fn order(&self) -> impl Ord + '_ {
-        let place = (&self.machine, self.memory_architecture, &self.experiment);
-        let load = (&*self.load != "idle", &self.load);
-        let set = (self.pattern, self.page, self.chains, self.write_ratio.to_bits());
-        let length = (self.preempted_by, &self.preemption_length, &self.polluter, self.mover);
-        (place, load, set, self.cache_state, self.event, length, self.wss_bytes)
-    }
-}
-
-impl Eq for CellKey {}
-
-impl PartialOrd for CellKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for CellKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.order().cmp(&other.order())
-    }
-}
 
 /// What a cell says. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -140,8 +28,12 @@ pub struct CellSummary {
     pub n_all: usize,
     /// How many of them are valid.
     pub n_valid: usize,
+    /// That as a share of all.
+    pub valid_share: f64,
     /// How many samples each cause has disturbed; a sample may have several.
     pub disturbed_by: BTreeMap<Cause, usize>,
+    /// How many samples are disturbed, each counted once, by the most telling of its causes.
+    pub lost_to: BTreeMap<Cause, usize>,
     /// How many valid samples had disturbed segments cut out.
     pub n_repaired: usize,
     /// That as a share of the valid ones; None where there are none.
@@ -154,6 +46,8 @@ pub struct CellSummary {
     pub warm_us: Option<Quantile>,
     /// Cold less warm, where the cold touch is certified: its median. What losing every line costs.
     pub cold_bound_us: Option<Quantile>,
+    /// The same for each KiB of the working set: its median.
+    pub cold_bound_us_per_kib: Option<f64>,
     /// The direct cost of the switch, apart from the delay: its median.
     pub switch_us: Option<Quantile>,
     /// The preemption length got: its median.
@@ -170,76 +64,25 @@ pub struct CellSummary {
     pub policies: BTreeSet<String>,
 }
 
-/// The statistics of a delay, in microseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Delay {
-    /// Number, mean and standard deviation; the interval of the mean allows for autocorrelation.
-    pub moments: Moments,
-    /// The median and what other quantiles the number of samples carries, with their intervals.
-    pub quantiles: Vec<Quantile>,
-    /// The least.
-    pub min: f64,
-    /// The greatest, and over how many.
-    pub max: Maximum,
-    /// The median for each KiB of the working set.
-    pub median_per_kib: f64,
-    /// The mean for each KiB of the working set.
-    pub mean_per_kib: f64,
-    /// The greatest for each KiB of the working set.
-    pub max_per_kib: f64,
-    /// The median over the median warm touch.
-    pub over_warm: Option<f64>,
-}
-
-impl Delay {
-    fn of(values: &[f64], wss_kib: f64, warm: Option<&Quantile>) -> Option<Self> {
-        let ordered = Ordered::new(values).ok()?;
-        // At least one value must lie beyond; 10 × (1 - 0.9) is a little less than 1 in binary.
-        let carried = |p: f64| p <= 0.5 || values.len() as f64 * (1.0 - p) > 0.999;
-        let quantiles: Vec<Quantile> = QUANTILES
-            .into_iter()
-            .filter(|&p| carried(p))
-            .filter_map(|p| quantile_interval(&ordered, p, ALPHA).ok())
-            .collect();
-        // The seed of the bootstrap is fixed: the same file always has the same table.
-        let moments = moments(values, ALPHA, 1).ok()?;
-        let max = maximum(&ordered, 1.0 - ALPHA).ok()?;
-        let median = quantiles.first()?.estimate;
-        Some(Self {
-            median_per_kib: median / wss_kib,
-            mean_per_kib: moments.mean / wss_kib,
-            max_per_kib: max.value / wss_kib,
-            over_warm: warm.map(|warm| median / warm.estimate).filter(|ratio| ratio.is_finite()),
-            min: ordered.min(),
-            moments,
-            quantiles,
-            max,
-        })
-    }
-
-    /// The median, with its interval.
-    pub fn median(&self) -> &Quantile {
-        // `Delay::of` refuses to make one without the median, which stands first.
-        &self.quantiles[0]
-    }
-}
-
-/// What is kept of a cell's samples while they stream by.
+/// What is kept of a cell's samples while they stream by; times in nanoseconds.
 #[derive(Debug, Clone, Default)]
 struct Gathered {
     n_all: usize,
     n_valid: usize,
     n_repaired: usize,
     disturbed_by: BTreeMap<Cause, usize>,
+    lost_to: BTreeMap<Cause, usize>,
     repaired_by: BTreeMap<Cause, usize>,
+    /// One value a valid sample in each of these three.
     delays: Vec<f64>,
     warm: Vec<f64>,
+    lengths: Vec<f64>,
     cold_bound: Vec<f64>,
     switch: Vec<f64>,
-    length: Vec<f64>,
     extra_misses: Vec<f64>,
     load_rate: Vec<f64>,
     huge_share: f64,
+    away: bool,
     certificates: BTreeMap<Certificate, usize>,
     policies: BTreeSet<Text>,
 }
@@ -248,46 +91,58 @@ impl Gathered {
     fn take(&mut self, sample: &Sample, estimator: Estimator) {
         self.n_all += 1;
         self.huge_share += sample.huge_share;
+        self.away |= sample.requested_length_ns > 0;
         if !self.policies.contains(&sample.policy) {
             self.policies.insert(sample.policy.clone());
         }
         count(&mut self.disturbed_by, &sample.disturbed_by);
         if !sample.valid {
+            // Causes stand in the order of how much they tell.
+            count(&mut self.lost_to, sample.disturbed_by.get(..1).unwrap_or_default());
             return;
         }
         self.n_valid += 1;
         self.n_repaired += usize::from(!sample.repaired.is_empty());
         count(&mut self.repaired_by, &sample.repaired);
         *self.certificates.entry(sample.certificate).or_default() += 1;
-        keep(&mut self.delays, estimator.delay_us(sample));
-        keep(&mut self.warm, Some(sample.warm_ns / 1e3));
-        keep(&mut self.cold_bound, Estimator::ColdBound.delay_us(sample));
-        keep(&mut self.switch, sample.switch_ns.map(|nanos| nanos / 1e3));
-        if sample.requested_length_ns > 0 {
-            keep(&mut self.length, Some(sample.length_ns / 1e3));
-        }
+        self.take_times(sample, estimator);
         let misses = sample.misses_resumed.zip(sample.misses_warm);
         keep(&mut self.extra_misses, misses.map(|(resumed, warm)| resumed as f64 - warm as f64));
         keep(&mut self.load_rate, sample.load_bytes_per_s);
     }
 
+    fn take_times(&mut self, sample: &Sample, estimator: Estimator) {
+        let delay = estimator.delay_ns(sample).unwrap_or(f64::NAN);
+        if [delay, sample.warm_ns, sample.length_ns].into_iter().all(f64::is_finite) {
+            self.delays.push(delay);
+            self.warm.push(sample.warm_ns);
+            self.lengths.push(sample.length_ns);
+        }
+        keep(&mut self.cold_bound, Estimator::ColdBound.delay_ns(sample));
+        keep(&mut self.switch, sample.switch_ns);
+    }
+
     fn summary(&self, cell: CellKey, estimator: Estimator) -> CellSummary {
-        let warm_us = middle(&self.warm);
+        let warm_us = middle(&micros(&self.warm));
+        let cold_bound_us = middle(&micros(&self.cold_bound));
         CellSummary {
-            delay: Delay::of(&self.delays, cell.wss_kib(), warm_us.as_ref()),
+            cold_bound_us_per_kib: cold_bound_us.map(|bound| bound.estimate / cell.wss_kib()),
+            delay: Delay::of(&micros(&self.delays), cell.wss_kib(), warm_us.as_ref()),
             cell,
             estimator,
             n_all: self.n_all,
             n_valid: self.n_valid,
+            valid_share: self.n_valid as f64 / self.n_all as f64,
             disturbed_by: self.disturbed_by.clone(),
+            lost_to: self.lost_to.clone(),
             n_repaired: self.n_repaired,
             repaired_share: (self.n_valid > 0)
                 .then(|| self.n_repaired as f64 / self.n_valid as f64),
             repaired_by: self.repaired_by.clone(),
             warm_us,
-            cold_bound_us: middle(&self.cold_bound),
-            switch_us: middle(&self.switch),
-            length_us: middle(&self.length),
+            cold_bound_us,
+            switch_us: middle(&micros(&self.switch)),
+            length_us: self.away.then(|| middle(&micros(&self.lengths))).flatten(),
             extra_misses: middle(&self.extra_misses),
             load_bytes_per_s: middle(&self.load_rate),
             huge_share: self.huge_share / self.n_all as f64,
@@ -295,6 +150,10 @@ impl Gathered {
             policies: self.policies.iter().map(ToString::to_string).collect(),
         }
     }
+}
+
+fn micros(nanos: &[f64]) -> Vec<f64> {
+    nanos.iter().map(|nanos| nanos / 1e3).collect()
 }
 
 fn count(counts: &mut BTreeMap<Cause, usize>, causes: &[Cause]) {
@@ -341,6 +200,31 @@ impl Summaries {
         };
         self.cells.iter().map(summary).collect()
     }
+
+    /// The observations of the studies on the cells of `machine`, each with a verdict.
+    ///
+    /// # Errors
+    /// [`BadInput`] should the cells be broken, which [`Summaries::take`] prevents.
+    pub fn verdicts(&self, machine: &str, view: &MachineView) -> Result<Vec<Verdict>, BadInput> {
+        let of_machine = self.cells.iter().filter(|(cell, _)| &*cell.machine == machine);
+        let variants: Vec<(String, &CellKey, &Gathered)> =
+            of_machine.map(|(cell, gathered)| (cell.variant(), cell, gathered)).collect();
+        let views: Vec<CellView> = variants
+            .iter()
+            .map(|(variant, cell, gathered)| CellView {
+                event: cell.event,
+                load: &cell.load,
+                preempted_by: cell.preempted_by,
+                wss_bytes: cell.wss_bytes,
+                write_ratio: cell.write_ratio,
+                variant,
+                warm_ns: &gathered.warm,
+                delay_ns: &gathered.delays,
+                length_ns: &gathered.lengths,
+            })
+            .collect();
+        verdicts(&views, view, ALPHA)
+    }
 }
 
 /// The summaries of `samples`, by `estimator`.
@@ -354,6 +238,8 @@ pub fn summarize(samples: &[Sample], estimator: Estimator) -> Vec<CellSummary> {
 mod tests {
     use super::*;
     use crate::model::example::sample;
+    use crate::platform::MemoryArchitecture;
+    use crate::workload::{Absence, Event, Page, Pattern};
     use proptest::prelude::*;
 
     /// A sample with this delay in microseconds.
@@ -377,7 +263,7 @@ mod tests {
         // Squares 0, 9, 4, 1, 36 sum to 50; 50 / 4 = 12.5.
         assert!((delay.moments.std.unwrap() - 12.5_f64.sqrt()).abs() < 1e-12);
         assert_eq!((delay.min, delay.max.value, delay.max.n), (1.0, 10.0, 5));
-        assert_eq!((delay.median_per_kib, delay.max_per_kib), (0.75, 2.5));
+        assert_eq!((delay.per_kib.median, delay.per_kib.max), (0.75, 2.5));
         assert_eq!(delay.over_warm, Some(3.0));
         assert_eq!(summary.warm_us.map(|warm| warm.estimate), Some(1.0));
         assert_eq!(summary.cold_bound_us.map(|cold| cold.estimate), Some(4.0));
@@ -399,6 +285,7 @@ mod tests {
         ]);
         assert_eq!((summary.n_all, summary.n_valid, summary.n_repaired), (4, 2, 1));
         assert_eq!(summary.disturbed_by, [(Cause::Preempted, 1), (Cause::Gap, 2)].into());
+        assert_eq!(summary.lost_to, [(Cause::Preempted, 1), (Cause::Gap, 1)].into());
         assert_eq!(summary.repaired_by, [(Cause::Gap, 1)].into());
         assert_eq!(summary.repaired_share, Some(0.5));
         assert_eq!(summary.delay.map(|delay| delay.max.value), Some(2.0));
@@ -441,12 +328,6 @@ mod tests {
         let summary = one(&[broken, delayed(1.0), delayed(2.0), delayed(3.0)]);
         let delay = summary.delay.unwrap();
         assert_eq!((summary.n_valid, delay.moments.n, delay.median().estimate), (4, 3, 2.0));
-    }
-
-    #[test]
-    fn quantiles_that_the_number_of_samples_cannot_carry_are_not_stated() {
-        let of = |n: usize| one(&vec![sample(); n]).delay.unwrap().quantiles.len();
-        assert_eq!([of(1), of(10), of(100), of(1000)], [1, 2, 3, 4]);
     }
 
     proptest! {

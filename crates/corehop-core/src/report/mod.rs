@@ -6,3 +6,7 @@ mod platform_measured;
 pub mod platform_svg;
 pub mod platform_text;
 pub mod table;
+pub mod figure;
+pub mod data;
+pub mod sections;
+pub mod html;

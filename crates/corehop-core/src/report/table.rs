@@ -3,8 +3,11 @@
 
 use std::fmt::Write as _;
 
+use super::figure::Table;
+use crate::model::cell::CellKey;
+use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
-use crate::model::summary::{CellKey, CellSummary, Delay};
+use crate::model::summary::CellSummary;
 use crate::units::Bytes;
 
 /// The columns of the CSV table. A table of ours and a printed one join on all but the last.
@@ -265,6 +268,32 @@ fn median_text(delay: &Delay) -> String {
     let median = delay.median();
     let end = |value: Option<f64>| value.map_or_else(|| "…".to_owned(), micros);
     format!("{} [{}, {}]", micros(median.estimate), end(median.low), end(median.high))
+}
+
+/// A table of a report as text: a caption, and columns as wide as they need be, the first to the
+/// left and the others to the right.
+pub fn plain(table: &Table) -> String {
+    let width = |place: usize| {
+        let fields =
+            table.rows.iter().filter_map(|row| row.get(place)).chain(table.head.get(place));
+        fields.map(|field| field.chars().count()).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+    let mut text = format!("{}\n", table.caption);
+    for row in std::iter::once(&table.head).chain(&table.rows) {
+        let mut line = String::new();
+        for (place, (field, width)) in row.iter().zip(&widths).enumerate() {
+            // Writing to a string cannot fail.
+            let _ = match place {
+                0 => write!(line, "{field:<width$}"),
+                _ => write!(line, "  {field:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push('\n');
+    text
 }
 
 /// Microseconds with three significant digits, and no more than three decimals.

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop report`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corehop_core::model::estimator::Estimator;
-use corehop_core::model::summary::{CellSummary, Summaries};
-use corehop_core::report::table;
-use corehop_core::samples::Sample;
+use corehop_core::model::summary::CellSummary;
+use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::report::{html, sections, table};
 
 use crate::exit::{Exit, Failure};
 use crate::{answer, input};
@@ -14,15 +14,19 @@ use crate::{answer, input};
 /// What files of ours say: as a table, and as one page that needs no network.
 ///
 /// Several files are joined into one report, whatever their experiments; a `.part` of a run that
-/// goes on, or was killed, is read as far as it goes.
+/// goes on, or was killed, is read as far as it goes, and the report says so.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files that `corehop measure` wrote.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: for a terminal, for other programs, or with everything that is known.
+    /// Print a table: for a terminal (as is done when no page is asked for), for other programs, or
+    /// with everything that is known.
     #[arg(long, value_name = "FORM")]
     table: Option<Form>,
+    /// Write a page: one HTML file with everything in it.
+    #[arg(short, long, value_name = "REPORT.html")]
+    output: Option<PathBuf>,
     /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
@@ -39,24 +43,44 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let summaries = summaries(args)?;
-    match args.table.unwrap_or(Form::Text) {
-        Form::Text => answer::print(&table::text(&summaries, answer::width()))?,
-        Form::Csv => print_csv(&summaries)?,
-        Form::Json => answer::print(&format!("{:#}\n", serde_json::json!(summaries)))?,
+    let data = gather(&args.files, args.estimator)?;
+    if let Some(path) = &args.output {
+        write_page(&data, path)?;
+    }
+    match args.table.or(args.output.is_none().then_some(Form::Text)) {
+        Some(Form::Text) => answer::print(&text(&data))?,
+        Some(Form::Csv) => print_csv(&data.summaries)?,
+        Some(Form::Json) => {
+            answer::print(&format!("{:#}\n", serde_json::json!(data.summaries)))?;
+        }
+        None => {}
     }
     Ok(Exit::Done)
 }
 
-fn summaries(args: &Args) -> Result<Vec<CellSummary>, Failure> {
-    let mut summaries = Summaries::new(args.estimator);
-    for path in &args.files {
+/// What `files` say together.
+fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
+    let mut gather = Gather::new(estimator);
+    for path in files {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = input::open(path)?;
-        while let Some(samples) = reader.next_rows::<Sample>()? {
-            summaries.take(&samples);
-        }
+        gather
+            .file(&name, &mut reader)
+            .map_err(|error| Failure::from(error).context(path.display().to_string()))?;
     }
-    Ok(summaries.finish())
+    Ok(gather.finish())
+}
+
+/// Writes the page of `data` to `path`.
+pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> {
+    std::fs::write(path, html::page(data))
+        .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
+}
+
+fn text(data: &ReportData) -> String {
+    let others = sections::other_tables(data);
+    table::text(&data.summaries, answer::width())
+        + &others.iter().map(table::plain).collect::<String>()
 }
 
 #[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which samples belong together.
+
+use std::cmp::Ordering;
+
+use serde::{Serialize, Serializer};
+
+use crate::platform::MemoryArchitecture;
+use crate::samples::{Sample, Text};
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// What the samples of a cell have in common.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CellKey {
+    /// The platform, by id.
+    #[serde(serialize_with = "text")]
+    pub machine: Text,
+    /// How its memory looks from the packages.
+    pub memory_architecture: MemoryArchitecture,
+    /// The experiment.
+    #[serde(serialize_with = "text")]
+    pub experiment: Text,
+    /// The background load.
+    #[serde(serialize_with = "text")]
+    pub load: Text,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The pages asked for.
+    pub page: Page,
+    /// The number of independent chains.
+    pub chains: u64,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// The state of the lines before the cold touch.
+    pub cache_state: LineState,
+    /// What happened between the warm and the resumed touch.
+    pub event: Event,
+    /// Who had the CPU meanwhile.
+    pub preempted_by: Absence,
+    /// How preemption lengths were drawn.
+    #[serde(serialize_with = "text")]
+    pub preemption_length: Text,
+    /// What the preemptor or the polluters walked.
+    #[serde(serialize_with = "optional_text")]
+    pub polluter: Option<Text>,
+    /// How the job got to the other CPU.
+    pub mover: Mover,
+    /// The working-set size in bytes.
+    pub wss_bytes: u64,
+}
+
+pub(super) fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(text)
+}
+
+#[expect(clippy::ref_option, reason = "the form that serde calls")]
+fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_some(&text.as_deref())
+}
+
+impl CellKey {
+    /// The cell of a sample.
+    pub fn of(sample: &Sample) -> Self {
+        Self {
+            machine: sample.machine.clone(),
+            memory_architecture: sample.memory_architecture,
+            experiment: sample.experiment.clone(),
+            load: sample.load.clone(),
+            pattern: sample.pattern,
+            page: sample.page,
+            chains: sample.chains,
+            write_ratio: sample.write_ratio,
+            cache_state: sample.cache_state,
+            event: sample.event,
+            preempted_by: sample.preempted_by,
+            preemption_length: sample.preemption_length.clone(),
+            polluter: sample.polluter.clone(),
+            mover: sample.mover,
+            wss_bytes: sample.wss_bytes,
+        }
+    }
+
+    /// The working-set size in KiB.
+    pub fn wss_kib(&self) -> f64 {
+        self.wss_bytes as f64 / 1024.0
+    }
+
+    /// Whether the two differ in nothing but the working-set size.
+    pub fn same_series(&self, other: &Self) -> bool {
+        *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
+    }
+
+    /// Whether the two differ in nothing but the event, its absence, and the working-set size.
+    pub fn same_panel(&self, other: &Self) -> bool {
+        *self
+            == Self {
+                event: self.event,
+                preempted_by: self.preempted_by,
+                preemption_length: self.preemption_length.clone(),
+                polluter: self.polluter.clone(),
+                mover: self.mover,
+                wss_bytes: self.wss_bytes,
+                ..other.clone()
+            }
+    }
+
+    /// Whatever must be equal, besides load, write ratio and size, for two cells to be compared, as
+    /// one text. How lengths were drawn is part of it for events with an absence.
+    pub fn variant(&self) -> String {
+        let set = (self.pattern, self.page, self.chains, self.cache_state);
+        let (pattern, page, chains, state) = set;
+        format!(
+            "{} {pattern} {page} {chains} {state} {} {}",
+            self.experiment, self.preemption_length, self.mover
+        )
+    }
+
+    /// The fields in the order in which summaries are listed; `idle` stands before other loads.
+    fn order(&self) -> impl Ord + '_ {
+        let place = (&self.machine, self.memory_architecture, &self.experiment);
+        let load = (&*self.load != "idle", &self.load);
+        let set = (self.pattern, self.page, self.chains, self.write_ratio.to_bits());
+        let length = (self.preempted_by, &self.preemption_length, &self.polluter, self.mover);
+        (place, load, set, self.cache_state, self.event, length, self.wss_bytes)
+    }
+}
+
+impl Eq for CellKey {}
+
+impl PartialOrd for CellKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for CellKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.order().cmp(&other.order())
+    }
+}

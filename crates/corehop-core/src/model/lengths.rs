@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Preemption lengths: got against asked for.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::delay::ALPHA;
+use super::ordered::Ordered;
+use super::quantile::{Maximum, Quantile, maximum, median_interval, quantile_interval};
+use crate::samples::{PreemptionLength, Text};
+
+/// What was got where one length was asked for; times in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LengthSummary {
+    /// The platform, by id.
+    pub machine: String,
+    /// The background load.
+    pub load: String,
+    /// The length asked for.
+    pub requested_us: f64,
+    /// The length got: its median.
+    pub got_us: Quantile,
+    /// How much longer than asked for: its median.
+    pub excess_us: Quantile,
+    /// How much longer: the 99 % quantile, where the number of absences carries it.
+    pub excess_p99_us: Option<Quantile>,
+    /// How much longer: the greatest, and of how many.
+    pub excess_max_us: Maximum,
+}
+
+/// Sorts absences by what was asked for as they stream by.
+#[derive(Debug, Clone, Default)]
+pub struct Lengths {
+    got: BTreeMap<(Text, Text, u64), Vec<f64>>,
+}
+
+impl Lengths {
+    /// Takes some more absences.
+    pub fn take(&mut self, absences: &[PreemptionLength]) {
+        for absence in absences.iter().filter(|absence| absence.length_ns.is_finite()) {
+            let key = (absence.machine.clone(), absence.load.clone(), absence.requested_length_ns);
+            self.got.entry(key).or_default().push(absence.length_ns / 1e3);
+        }
+    }
+
+    /// What was got, by what was asked for.
+    pub fn finish(&self) -> Vec<LengthSummary> {
+        self.got.iter().filter_map(|(key, got)| summary(key, got)).collect()
+    }
+}
+
+fn summary((machine, load, requested): &(Text, Text, u64), got: &[f64]) -> Option<LengthSummary> {
+    let requested_us = *requested as f64 / 1e3;
+    let excess: Vec<f64> = got.iter().map(|got| got - requested_us).collect();
+    let (got, excess) = (Ordered::new(got).ok()?, Ordered::new(&excess).ok()?);
+    let carried = excess.len() >= 100;
+    Some(LengthSummary {
+        machine: machine.to_string(),
+        load: load.to_string(),
+        requested_us,
+        got_us: median_interval(&got, ALPHA).ok()?,
+        excess_us: median_interval(&excess, ALPHA).ok()?,
+        excess_p99_us: quantile_interval(&excess, 0.99, ALPHA).ok().filter(|_| carried),
+        excess_max_us: maximum(&excess, 1.0 - ALPHA).ok()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::example::preemption_length;
+
+    #[test]
+    fn what_was_got_is_held_against_what_was_asked_for() {
+        let got = |us: f64| PreemptionLength { length_ns: 1e3 * us, ..preemption_length() };
+        let other = PreemptionLength { requested_length_ns: 2_000_000, ..got(2_500.0) };
+        let mut lengths = Lengths::default();
+        lengths.take(&[got(1_050.0), got(1_060.0), got(1_400.0), other]);
+        let [one, two] = lengths.finish().try_into().unwrap();
+        assert_eq!((one.requested_us, one.got_us.estimate), (1_000.0, 1_060.0));
+        assert_eq!((one.excess_us.estimate, one.excess_max_us.value), (60.0, 400.0));
+        assert_eq!((one.excess_max_us.n, one.excess_p99_us), (3, None));
+        assert_eq!((two.requested_us, two.excess_us.estimate), (2_000.0, 500.0));
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that a report shows, gathered from the files it is made of.
+//!
+//! Files stream through [`Gather`]; the models do the arithmetic. What comes out is a value that a
+//! page is written from.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek};
+
+use parquet::file::reader::ChunkReader;
+
+use crate::finding::Finding;
+use crate::model::access::{Curve, Curves, Edge, edges};
+use crate::model::balance::{Balance, Levels, Translation, balances, translations};
+use crate::model::budget::{Budget, budget};
+use crate::model::estimator::Estimator;
+use crate::model::lengths::{LengthSummary, Lengths};
+use crate::model::scatter::{Cloud, Scatter};
+use crate::model::summary::{CellSummary, Summaries};
+use crate::model::verdict::{MachineView, Verdict};
+use crate::platform::Platform;
+use crate::samples::{
+    AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample,
+};
+use crate::workload::LineState;
+
+/// What a report shows.
+#[derive(Debug, Clone)]
+pub struct ReportData {
+    /// How delays are computed.
+    pub estimator: Estimator,
+    /// The files it is made of.
+    pub files: Vec<FileNote>,
+    /// The machines they were made on.
+    pub machines: Vec<MachineNote>,
+    /// The cells.
+    pub summaries: Vec<CellSummary>,
+    /// Delays against preemption lengths.
+    pub clouds: Vec<Cloud>,
+    /// Access times.
+    pub curves: Vec<Curve>,
+    /// Preemption lengths, got against asked for.
+    pub lengths: Vec<LengthSummary>,
+    /// What was lost, and why.
+    pub budget: Budget,
+    /// The share of translation.
+    pub translations: Vec<Translation>,
+}
+
+/// A file of a report.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileNote {
+    /// Its name.
+    pub name: String,
+    /// What its rows are.
+    pub rows: String,
+    /// The version of the row types.
+    pub schema: u32,
+    /// How many rows were read.
+    pub n_rows: u64,
+    /// Why it is not a whole run, if it is not.
+    pub incomplete: Option<String>,
+    /// Where its rows come from.
+    pub provenance: Provenance,
+}
+
+/// A machine of a report.
+#[derive(Debug, Clone)]
+pub struct MachineNote {
+    /// Its id.
+    pub id: String,
+    /// What is known of it; None where a file carries no platform that can be read.
+    pub platform: Option<Platform>,
+    /// What was found on it before the run.
+    pub findings: Vec<Finding>,
+    /// The observations of the studies, each with a verdict.
+    pub verdicts: Vec<Verdict>,
+    /// Declared caches beside the access-time curve.
+    pub edges: Vec<Edge>,
+    /// The times of its levels.
+    pub levels: Option<Levels>,
+    /// What they explain of its delays.
+    pub balances: Vec<Balance>,
+}
+
+/// Takes files, one after the other.
+#[derive(Debug)]
+pub struct Gather {
+    estimator: Estimator,
+    files: Vec<FileNote>,
+    summaries: Summaries,
+    scatter: Scatter,
+    curves: Curves,
+    lengths: Lengths,
+}
+
+impl Gather {
+    /// No files yet; delays will be computed by `estimator`.
+    pub fn new(estimator: Estimator) -> Self {
+        Self {
+            estimator,
+            files: Vec::new(),
+            summaries: Summaries::new(estimator),
+            scatter: Scatter::new(estimator),
+            curves: Curves::default(),
+            lengths: Lengths::default(),
+        }
+    }
+
+    /// Takes all rows of a file, which goes by `name`.
+    ///
+    /// # Errors
+    /// [`FileError`]: damaged, or rows of a kind that reports do not know.
+    pub fn file<S>(&mut self, name: &str, reader: &mut Reader<S>) -> Result<(), FileError>
+    where
+        S: ChunkReader + Read + Seek + 'static,
+    {
+        let FileKind { rows, schema, provenance } = reader.kind().clone();
+        let n_rows = match rows.as_str() {
+            AccessTime::KIND => each(reader, |rows| self.curves.take(rows))?,
+            PreemptionLength::KIND => each(reader, |rows| self.lengths.take(rows))?,
+            _ => each(reader, |rows: &[Sample]| {
+                self.summaries.take(rows);
+                self.scatter.take(rows);
+            })?,
+        };
+        let incomplete = incomplete(name, reader.truncated(), &provenance);
+        let name = name.to_owned();
+        self.files.push(FileNote { name, rows, schema, n_rows, incomplete, provenance });
+        Ok(())
+    }
+
+    /// What the files say together.
+    pub fn finish(self) -> ReportData {
+        let summaries = self.summaries.finish();
+        let curves = self.curves.finish();
+        let machines = self.machines(&summaries, &curves);
+        ReportData {
+            estimator: self.estimator,
+            machines,
+            clouds: self.scatter.finish(),
+            lengths: self.lengths.finish(),
+            budget: budget(&summaries),
+            translations: translations(&summaries),
+            files: self.files,
+            summaries,
+            curves,
+        }
+    }
+
+    /// The machines of the files, in the order of first mention.
+    fn machines(&self, summaries: &[CellSummary], curves: &[Curve]) -> Vec<MachineNote> {
+        let mut platforms: BTreeMap<String, Platform> = BTreeMap::new();
+        for file in &self.files {
+            if let Ok(platform) = Platform::from_toml(&file.provenance.platform) {
+                platforms.insert(platform.id.clone(), platform);
+            }
+        }
+        let mut ids: Vec<String> = platforms.keys().cloned().collect();
+        let named = summaries.iter().map(|summary| summary.cell.machine.to_string());
+        for id in named.chain(curves.iter().map(|curve| curve.key.machine.to_string())) {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        ids.into_iter()
+            .map(|id| self.machine(platforms.remove(&id), id, summaries, curves))
+            .collect()
+    }
+
+    fn machine(
+        &self,
+        platform: Option<Platform>,
+        id: String,
+        summaries: &[CellSummary],
+        curves: &[Curve],
+    ) -> MachineNote {
+        let levels = platform.as_ref().map(|platform| Levels::of(platform, curves));
+        let mine = summaries.iter().filter(|summary| *summary.cell.machine == *id);
+        let mine: Vec<CellSummary> = mine.cloned().collect();
+        let valid = curves
+            .iter()
+            .find(|curve| *curve.key.machine == *id && curve.key.cache_state == LineState::Valid);
+        MachineNote {
+            findings: self.findings(&id),
+            verdicts: if mine.is_empty() {
+                Vec::new()
+            } else {
+                self.verdicts(&id, platform.as_ref())
+            },
+            edges: valid.zip(platform.as_ref()).map_or_else(Vec::new, |(c, p)| edges(c, p)),
+            balances: levels.as_ref().map_or_else(Vec::new, |levels| balances(&mine, levels)),
+            levels,
+            platform,
+            id,
+        }
+    }
+
+    /// What was found on the machine, by the first file that says so.
+    fn findings(&self, machine: &str) -> Vec<Finding> {
+        let of_machine = |file: &&FileNote| {
+            Platform::from_toml(&file.provenance.platform)
+                .map_or(true, |platform| platform.id == machine)
+        };
+        let read = |file: &FileNote| {
+            let findings = file.provenance.machine.get("findings")?.clone();
+            serde_json::from_value(findings).ok()
+        };
+        self.files.iter().filter(of_machine).find_map(read).unwrap_or_default()
+    }
+
+    fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
+        let caches: Vec<u64> = platform.map_or_else(Vec::new, |platform| {
+            let cpu = platform.usable().first().unwrap_or_default();
+            platform.data_caches(cpu).filter_map(|c| Some(c.size.as_ref()?.value.get())).collect()
+        });
+        let view = MachineView {
+            cache_bytes: &caches,
+            memory_architecture: platform.map_or(
+                crate::platform::MemoryArchitecture::SingleSocket,
+                Platform::memory_architecture,
+            ),
+            exclusive_caches: None,
+        };
+        // Cells hold nothing but numbers, each column as long as the others: `Summaries` sees to it.
+        self.summaries.verdicts(machine, &view).unwrap_or_default()
+    }
+}
+
+/// Hands every batch of rows on, and counts them.
+fn each<R, S>(reader: &mut Reader<S>, mut take: impl FnMut(&[R])) -> Result<u64, FileError>
+where
+    R: Row,
+    S: ChunkReader + Read + Seek + 'static,
+{
+    let mut count = 0;
+    while let Some(rows) = reader.next_rows::<R>()? {
+        count += rows.len() as u64;
+        take(&rows);
+    }
+    Ok(count)
+}
+
+/// Why a file is not a whole run.
+fn incomplete(name: &str, truncated: bool, provenance: &Provenance) -> Option<String> {
+    if truncated {
+        Some("the run was cut off while it wrote: what it had written before is here".to_owned())
+    } else if let Some(cause) = &provenance.stopped_by {
+        Some(format!("the run was stopped early: {cause}"))
+    } else if std::path::Path::new(name).extension().is_some_and(|it| it == "part") {
+        Some("the run goes on, or ended without turning this into Parquet".to_owned())
+    } else {
+        None
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Figures and tables as data: what to draw, not how.
+
+use serde::Serialize;
+
+/// A figure: curves, points or bars, in variants of which one is shown at a time.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Figure {
+    /// A name for links and file names.
+    pub id: String,
+    /// Curves and points over numbers, or stacked bars over names.
+    pub kind: FigureKind,
+    /// What is on the horizontal axis.
+    pub x: Axis,
+    /// What may be on the vertical axis: the first unless another is chosen.
+    pub views: Vec<Axis>,
+    /// The statistics that can be switched on and off; those that are on at first.
+    pub statistics: Vec<(String, bool)>,
+    /// The variants: each a selection of the data.
+    pub variants: Vec<Variant>,
+    /// Lines at certain values of the horizontal axis.
+    pub marks: Vec<Mark>,
+}
+
+/// What a figure is made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FigureKind {
+    /// Curves and points.
+    Curves,
+    /// Horizontal bars.
+    Bars,
+}
+
+/// An axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub name: String,
+    /// A short name, for a button.
+    pub short: String,
+    /// Whether it is logarithmic at first.
+    pub log: bool,
+    /// How its values are written.
+    pub unit: Unit,
+}
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// KiB, written with the binary unit that fits.
+    Kib,
+    /// A number.
+    Number,
+    /// A share, written in percent.
+    Share,
+}
+
+impl Axis {
+    /// An axis.
+    pub fn new(name: &str, short: &str, log: bool, unit: Unit) -> Self {
+        Self { name: name.to_owned(), short: short.to_owned(), log, unit }
+    }
+}
+
+/// A selection of a figure's data.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Variant {
+    /// What is selected.
+    pub label: String,
+    /// The names on the axis of a bar figure.
+    pub categories: Vec<String>,
+    /// Its series.
+    pub series: Vec<Series>,
+}
+
+/// A line at a value of the horizontal axis.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Mark {
+    /// The value.
+    pub x: f64,
+    /// What is there.
+    pub label: String,
+}
+
+/// One curve, cloud or kind of bar.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Series {
+    /// Its name in the legend; series of one name are switched together.
+    pub name: String,
+    /// Which statistic it shows, where the figure has several.
+    pub statistic: String,
+    /// Its colour, by number.
+    pub colour: usize,
+    /// How it is drawn.
+    pub style: Style,
+    /// Its points.
+    pub points: Vec<Point>,
+}
+
+/// How a series is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Style {
+    /// A line with markers.
+    Solid,
+    /// A broken line with markers.
+    Dashed,
+    /// A dotted line.
+    Dotted,
+    /// Points alone.
+    Points,
+    /// Hollow points: what is not valid.
+    Hollow,
+    /// Bars.
+    Bars,
+}
+
+/// A point of a series. Empty values are not drawn.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Point {
+    /// The horizontal value; the place of its category for bars.
+    pub x: f64,
+    /// The vertical value in each view.
+    pub y: Vec<Option<f64>>,
+    /// The lower end of its interval in each view.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub low: Vec<Option<f64>>,
+    /// The upper end of its interval in each view.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub high: Vec<Option<f64>>,
+    /// What else there is to say of it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub note: String,
+}
+
+/// A table.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Table {
+    /// What it shows.
+    pub caption: String,
+    /// The column heads.
+    pub head: Vec<String>,
+    /// The rows; the first field of each is its head.
+    pub rows: Vec<Vec<String>>,
+    /// Whether it is shown at once, or on demand under its figure.
+    pub open: bool,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(caption: impl Into<String>, head: &[&str]) -> Self {
+        Self {
+            caption: caption.into(),
+            head: head.iter().map(|&name| name.to_owned()).collect(),
+            ..Self::default()
+        }
+    }
+    /// The same, shown at once.
+    #[must_use]
+    pub fn shown(self) -> Self {
+        Self { open: true, ..self }
+    }
+}
+
+/// A part of a page.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Section {
+    /// A name for links.
+    pub id: String,
+    /// The heading.
+    pub title: String,
+    /// What it says, and how to read it: a paragraph each.
+    pub text: Vec<String>,
+    /// A drawing, as SVG.
+    pub drawing: Option<String>,
+    /// The figures.
+    pub figures: Vec<Figure>,
+    /// The tables.
+    pub tables: Vec<Table>,
+}
+
+impl Section {
+    /// A section with a heading alone.
+    pub fn new(id: &str, title: &str) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), ..Self::default() }
+    }
+    /// Adds a paragraph.
+    #[must_use]
+    pub fn says(mut self, text: impl Into<String>) -> Self {
+        self.text.push(text.into());
+        self
+    }
+}

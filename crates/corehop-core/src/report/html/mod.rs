@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A report as one HTML file that needs no network.
+//!
+//! The words, tables and drawings are in the HTML itself and are read without scripts; the charts
+//! are drawn by a script from the figures, which stand in the page as JSON. Whatever comes from data
+//! is escaped: as text by [`escape`], inside a script by [`embeddable`].
+
+use std::fmt::Write as _;
+
+use serde_json::json;
+
+use super::data::ReportData;
+use super::figure::{Section, Table};
+use super::sections::sections;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+/// The chart library; `vendor/vendored.json` says which version, and its hash.
+const CHARTS: &str = include_str!("vendor/echarts.common.min.js");
+
+/// The page.
+pub fn page(data: &ReportData) -> String {
+    let sections = sections(data);
+    let title = title(data);
+    let figures: Vec<_> = sections.iter().flat_map(|section| &section.figures).collect();
+    // Writing to a string cannot fail, here and below.
+    let mut body = String::new();
+    for section in &sections {
+        body.push_str(&section_html(section));
+    }
+    let mut contents = String::new();
+    for Section { id, title, .. } in &sections {
+        let _ = write!(contents, "<a href=\"#{}\">{}</a>", escape(id), escape(title));
+    }
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"generator\" content=\"corehop {version}\">\n\
+         <link rel=\"icon\" href=\"data:,\">\n<title>{title}</title>\n<style>\n{STYLE}</style>\n\
+         </head>\n<body>\n<header>\n<div class=\"bar\"><span class=\"brand\">corehop</span>\
+         <button type=\"button\" id=\"theme\" title=\"Dark or light\">Theme</button></div>\n\
+         <h1>{title}</h1>\n{subtitle}\n<nav aria-label=\"Contents\">{contents}</nav>\n</header>\n\
+         <main>\n{body}</main>\n<footer>Made by corehop {version}. Charts by Apache ECharts \
+         (Apache-2.0).</footer>\n<script type=\"application/json\" id=\"figures\">{figures}</script>\n\
+         <script>{CHARTS}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        version = env!("CARGO_PKG_VERSION"),
+        title = escape(&title),
+        subtitle = subtitle(data),
+        figures = embeddable(&json!(figures).to_string()),
+    )
+}
+
+fn title(data: &ReportData) -> String {
+    let names: Vec<&str> = data
+        .machines
+        .iter()
+        .map(|machine| machine.platform.as_ref().map_or(machine.id.as_str(), |it| it.name.as_str()))
+        .collect();
+    if names.is_empty() {
+        return "What preempting and moving a job costs".to_owned();
+    }
+    format!("What preempting and moving a job costs on {}", names.join(" and "))
+}
+
+/// When, by what, how much; and whether something is missing.
+fn subtitle(data: &ReportData) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    if let Some(first) = data.files.first() {
+        parts.push(first.provenance.date.clone());
+        parts.push(format!("seed {}", first.provenance.seed));
+    }
+    let total = &data.budget.total;
+    if total.n_all > 0 {
+        parts.push(format!("{} of {} samples valid", total.n_valid, total.n_all));
+    }
+    let names: Vec<&str> = data.files.iter().map(|file| file.name.as_str()).collect();
+    parts.push(names.join(", "));
+    parts.retain(|part| !part.is_empty());
+    let mut html = format!("<p class=\"facts\">{}</p>", escape(&parts.join(" · ")));
+    for file in data.files.iter().filter(|file| file.incomplete.is_some()) {
+        let why = file.incomplete.as_deref().unwrap_or_default();
+        let _ = write!(
+            html,
+            "<p class=\"warning\" role=\"note\"><strong>Incomplete:</strong> {}: {}</p>",
+            escape(&file.name),
+            escape(why)
+        );
+    }
+    html
+}
+
+fn section_html(section: &Section) -> String {
+    let id = escape(&section.id);
+    let mut html = format!("<section id=\"{id}\">\n<h2>{}</h2>\n", escape(&section.title));
+    let many = section.id == "trust";
+    if many {
+        html.push_str("<ul>");
+    }
+    for paragraph in &section.text {
+        let tag = if many { "li" } else { "p" };
+        let _ = writeln!(html, "<{tag}>{}</{tag}>", with_code(&escape(paragraph)));
+    }
+    if many {
+        html.push_str("</ul>\n");
+    }
+    if let Some(drawing) = &section.drawing {
+        // The drawing is our own SVG: what it writes from data it has escaped.
+        let _ = writeln!(
+            html,
+            "<figure class=\"drawing\" id=\"drawing-{id}\"><div class=\"tools\"><button type=\"button\" \
+             class=\"save\">SVG</button></div><div class=\"scroll\">{drawing}</div></figure>"
+        );
+    }
+    for figure in &section.figures {
+        let _ = writeln!(
+            html,
+            "<figure class=\"chart\" id=\"{}\"><div class=\"tools\"></div><div class=\"plot\" \
+             role=\"img\" aria-label=\"{}\"></div><noscript>The tables below hold the values of this \
+             figure.</noscript></figure>",
+            escape(&figure.id),
+            escape(&section.title)
+        );
+    }
+    let folded = section.id == "provenance";
+    for table in &section.tables {
+        html.push_str(&if folded { facts_html(table) } else { table_html(table) });
+    }
+    html.push_str("</section>\n");
+    html
+}
+
+fn table_html(table: &Table) -> String {
+    let open = if table.open { " open" } else { "" };
+    let mut html = format!(
+        "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\"><table><thead><tr>",
+        escape(&table.caption)
+    );
+    for name in &table.head {
+        let _ = write!(html, "<th scope=\"col\">{}</th>", escape(name));
+    }
+    html.push_str("</tr></thead><tbody>");
+    for row in &table.rows {
+        html.push_str("<tr>");
+        for (place, field) in row.iter().enumerate() {
+            html.push_str(&field_html(place, field));
+        }
+        html.push_str("</tr>\n");
+    }
+    html.push_str("</tbody></table></div></details>\n");
+    html
+}
+
+/// A field: the first of a row is its head, numbers stand to the right, words that judge stand out.
+fn field_html(place: usize, field: &str) -> String {
+    let text = escape(field);
+    if place == 0 {
+        return format!("<th scope=\"row\">{text}</th>");
+    }
+    let numeric = field.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')
+        && field.chars().count() < 60;
+    let class = match field {
+        "holds" | "observed" | "ok" | "fits" => " class=\"good\"",
+        "does not hold" | "contradicted" | "warning" | "obstacle" | "contradicts" => {
+            " class=\"bad\""
+        }
+        "cannot tell" | "note" | "open" => " class=\"dim\"",
+        _ if numeric => " class=\"number\"",
+        _ if field.chars().count() > 40 => " class=\"prose\"",
+        _ => "",
+    };
+    format!("<td{class}>{text}</td>")
+}
+
+/// A list of facts, folded away.
+fn facts_html(table: &Table) -> String {
+    let mut html =
+        format!("<details class=\"facts\"><summary>{}</summary><dl>", escape(&table.caption));
+    for row in &table.rows {
+        if let [name, value] = row.as_slice() {
+            let value = escape(value);
+            let value = if value.contains('\n') { format!("<pre>{value}</pre>") } else { value };
+            let _ = write!(html, "<dt>{}</dt><dd>{value}</dd>", escape(name));
+        }
+    }
+    html.push_str("</dl></details>\n");
+    html
+}
+
+/// What stands between backticks as code.
+fn with_code(escaped: &str) -> String {
+    let mut html = String::new();
+    for (place, part) in escaped.split('`').enumerate() {
+        let open = if place % 2 == 1 { "<code>" } else { "" };
+        let close = if place % 2 == 1 { "</code>" } else { "" };
+        let _ = write!(html, "{open}{part}{close}");
+    }
+    html
+}
+
+/// `text` as the content of an element or of a quoted attribute.
+pub fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            _ => safe.push(c),
+        }
+    }
+    safe
+}
+
+/// JSON that may stand inside a script element: nothing in it can end the element, whatever strings
+/// it holds. It remains the same JSON.
+pub fn embeddable(json: &str) -> String {
+    json.replace('&', "\\u0026")
+        .replace('<', "\\u003c")
+        .replace('>', "\\u003e")
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::estimator::Estimator;
+    use crate::report::data::Gather;
+    use crate::samples::{Part, Provenance, Reader};
+
+    const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&";
+
+    #[test]
+    fn what_comes_from_data_cannot_leave_its_place() {
+        let mut rows = vec![crate::model::example::sample(); 3];
+        for row in &mut rows {
+            row.machine = EVIL.into();
+            row.load = EVIL.into();
+        }
+        let provenance = Provenance { command: vec![EVIL.to_owned()], ..Provenance::default() };
+        let mut bytes = Vec::new();
+        let mut part = Part::begin(&mut bytes, &provenance).unwrap();
+        part.append(&rows).unwrap();
+        part.end().unwrap();
+        let file = tempfile(&bytes);
+        let mut gather = Gather::new(Estimator::Difference);
+        gather.file(EVIL, &mut Reader::open(file).unwrap()).unwrap();
+        // The library has such words in strings of its own.
+        let page = page(&gather.finish()).replace(CHARTS, "");
+        assert!(page.contains("&lt;/script&gt;&lt;img"));
+        assert!(!page.contains("<img") && page.matches("<script").count() == 3);
+        assert_eq!(page.matches("</script>").count(), 3);
+    }
+
+    /// The bytes as a file that is gone when it is closed.
+    fn tempfile(bytes: &[u8]) -> std::fs::File {
+        use std::io::{Seek, Write};
+        let path = std::env::temp_dir().join(format!("corehop-page-{}", std::process::id()));
+        let mut file =
+            std::fs::File::options().create(true).truncate(true).read(true).write(true).open(&path);
+        let file = file.as_mut().unwrap();
+        file.write_all(bytes).unwrap();
+        file.rewind().unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.try_clone().unwrap()
+    }
+
+    #[test]
+    fn embedded_json_is_the_same_json() {
+        let value = json!({ "a": EVIL, "b": "\u{2028}" });
+        let embedded = embeddable(&value.to_string());
+        assert!(!embedded.contains('<') && !embedded.contains('\u{2028}'));
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&embedded).unwrap(), value);
+    }
+
+    #[test]
+    fn an_empty_report_is_a_page_too() {
+        let page = page(&Gather::new(Estimator::Difference).finish());
+        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    }
+}

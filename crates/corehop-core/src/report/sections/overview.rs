@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the reader came for, and how far to trust it.
+
+use super::panel::{count, median, panels, percent};
+use crate::finding::Severity;
+use crate::model::summary::CellSummary;
+use crate::platform::Platform;
+use crate::report::data::ReportData;
+use crate::report::figure::{Section, Table};
+use crate::report::table::micros;
+use crate::units::Bytes;
+use crate::workload::Event;
+
+/// How many sizes the first table shows.
+const SIZES: usize = 5;
+
+/// The delays of the first panel: an idle machine, base pages.
+pub(super) fn overview(data: &ReportData) -> Option<Section> {
+    let sweep = |summary: &&CellSummary| &*summary.cell.experiment == super::cost::SWEEP;
+    let panels = panels(data.summaries.iter());
+    let panel = panels.iter().find(|panel| !sweep(&panel.cells[0])).or(panels.first())?;
+    let sizes = panel.sizes();
+    let shown: Vec<u64> = some_of(&sizes);
+    let mut table = Table::new(
+        format!("Delay in µs ({}): median [95 % interval], and the greatest", panel.label),
+        &["event"],
+    )
+    .shown();
+    table.head.extend(shown.iter().map(|&wss| Bytes::new(wss).to_string()));
+    table.rows.push(line("warm touch itself", &shown, |wss| {
+        let with_it = panel.cells.iter().find(|cell| cell.cell.wss_bytes == wss)?;
+        Some(micros(with_it.warm_us?.estimate))
+    }));
+    for (name, cells) in panel.series() {
+        table.rows.push(line(&name, &shown, |wss| {
+            let cell = cells.iter().find(|cell| cell.cell.wss_bytes == wss)?;
+            let delay = cell.delay.as_ref()?;
+            Some(format!("{}; max {}", median(delay), micros(delay.max.value)))
+        }));
+    }
+    let total = &data.budget.total;
+    let section = Section::new("overview", "In short")
+        .says(
+            "What a thread pays, beyond the time it is away, because its working set is no longer \
+             where it left it: the time of its first touch after the event less that of a warm \
+             touch. Columns are working-set sizes.",
+        )
+        .says(format!(
+            "{} of {} samples are valid ({}); none was dropped, and every statistic here is over \
+             valid ones. Delays are computed by the estimator {}.",
+            total.n_valid,
+            total.n_all,
+            percent(total.valid_share),
+            data.estimator,
+        ));
+    Some(Section { tables: vec![table], ..section })
+}
+
+fn line(name: &str, sizes: &[u64], field: impl Fn(u64) -> Option<String>) -> Vec<String> {
+    let fields = sizes.iter().map(|&wss| field(wss).unwrap_or_else(|| "–".to_owned()));
+    std::iter::once(name.to_owned()).chain(fields).collect()
+}
+
+/// At most [`SIZES`] of these, evenly, the last among them.
+fn some_of(sizes: &[u64]) -> Vec<u64> {
+    let step = sizes.len().div_ceil(SIZES).max(1);
+    let mut some: Vec<u64> = sizes.iter().rev().step_by(step).copied().collect();
+    some.reverse();
+    some
+}
+
+/// What weakens the numbers of this report.
+pub(super) fn trust(data: &ReportData) -> Option<Section> {
+    let mut points = Vec::new();
+    for file in &data.files {
+        points.extend(file.incomplete.as_ref().map(|why| format!("{}: {why}.", file.name)));
+    }
+    points.extend(control(&data.summaries));
+    for machine in &data.machines {
+        let grave = machine.findings.iter().filter(|it| it.severity >= Severity::Warning);
+        points.extend(grave.map(|finding| format!("{}. {}", capital(&finding.found), finding.why)));
+        let missing = machine.platform.iter().flat_map(Platform::missing_classes);
+        points.extend(missing.map(|class| {
+            format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
+        }));
+    }
+    points.extend(censored(&data.summaries));
+    points.extend(weak_certificates(&data.summaries));
+    (!points.is_empty())
+        .then(|| Section { text: points, ..Section::new("trust", "How far to trust this") })
+}
+
+/// A clause as the beginning of a sentence.
+fn capital(clause: &str) -> String {
+    let mut letters = clause.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The control: a working set touched again at once.
+fn control(summaries: &[CellSummary]) -> Option<String> {
+    let shares = summaries
+        .iter()
+        .filter(|summary| summary.cell.event == Event::None)
+        .filter_map(|summary| Some((summary.cell.wss_bytes, summary.delay.as_ref()?.over_warm?)));
+    let (wss, worst) = shares.max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))?;
+    Some(format!(
+        "The control none (touched again at once) should cost nothing: its median delay is at most \
+         {} of the warm touch, at {}. Delays below that share mean little.",
+        percent(worst.abs()),
+        Bytes::new(wss)
+    ))
+}
+
+/// The cell that lost the largest share of its samples.
+fn censored(summaries: &[CellSummary]) -> Option<String> {
+    let worst = summaries.iter().min_by(|a, b| a.valid_share.total_cmp(&b.valid_share))?;
+    (worst.n_valid < worst.n_all).then(|| {
+        format!(
+            "Disturbed samples are flagged and stay out of the statistics; the cell that lost most \
+             is {} at {}, load {}, with {} valid.",
+            worst.cell.event,
+            Bytes::new(worst.cell.wss_bytes),
+            worst.cell.load,
+            count(worst)
+        )
+    })
+}
+
+/// A note where some samples are certified by less than the strongest means.
+fn weak_certificates(summaries: &[CellSummary]) -> Option<String> {
+    use crate::samples::Certificate;
+    let weak: usize = summaries
+        .iter()
+        .flat_map(|summary| &summary.certificates)
+        .filter(|(certificate, _)| {
+            !matches!(certificate, Certificate::RseqAndGaps | Certificate::Simulated)
+        })
+        .map(|(_, count)| count)
+        .sum();
+    (weak > 0).then(|| {
+        format!(
+            "{weak} valid samples are certified without restartable sequences: a short preemption \
+             inside them may be missed."
+        )
+    })
+}
