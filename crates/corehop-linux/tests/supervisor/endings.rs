@@ -4,13 +4,12 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use corehop_linux::supervisor::{Outcome, Verdict};
 
-use crate::run::{Run, eventually, first_cpu, kill, skipped, status};
+use crate::run::{Run, Sleeper, eventually, first_cpu, kill, skipped, status};
 
 fn nothing_is_left_after(ending: &str, end: impl FnOnce(&mut Run)) {
     let mut run = Run::begin_with_a_change();
@@ -140,8 +139,8 @@ pub(crate) fn signals_that_end_programs_do_not_end_the_supervisor() {
 }
 
 pub(crate) fn a_thread_runs_where_it_ran_before() {
-    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
-    let pid = sleeper.id() as i32;
+    let sleeper = Sleeper::begin();
+    let pid = sleeper.id().pid;
     let before = status(pid, "Cpus_allowed_list");
     let mut run = Run::begin();
     run.must(&format!("pin {pid} {before} {}", first_cpu()));
@@ -150,8 +149,6 @@ pub(crate) fn a_thread_runs_where_it_ran_before() {
     kill(run.own(), libc::SIGKILL);
     eventually("it is restored", || !supervisor.is_alive());
     assert_eq!(status(pid, "Cpus_allowed_list"), before);
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
 }
 
 pub(crate) fn a_cgroup_is_emptied_and_removed() {
@@ -167,21 +164,19 @@ pub(crate) fn a_cgroup_is_emptied_and_removed() {
         skipped(&format!("no cgroup can be made in {roots:?} (it takes root)"));
         return;
     };
-    let mut sleeper = Command::new("sleep").arg("1000").spawn().unwrap();
+    let sleeper = Sleeper::begin();
     let mut run = Run::begin();
-    run.must(&format!("cgroup {} {}", path.display(), sleeper.id()));
+    run.must(&format!("cgroup {} {}", path.display(), sleeper.id().pid));
     // One that the run made inside goes too.
     fs::create_dir(path.join("inner")).unwrap();
     assert_eq!(
         fs::read_to_string(path.join("cgroup.procs")).unwrap(),
-        format!("{}\n", sleeper.id())
+        format!("{}\n", sleeper.id().pid)
     );
     let supervisor = run.supervisor();
     kill(run.own(), libc::SIGKILL);
     eventually("it is restored", || !supervisor.is_alive());
-    assert!(!path.exists() && sleeper.try_wait().unwrap().is_none());
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
+    assert!(!path.exists() && sleeper.id().is_alive());
 }
 
 pub(crate) fn what_cannot_be_taken_back_is_told_and_stays_listed_until_it_can() {
@@ -204,7 +199,7 @@ pub(crate) fn what_cannot_be_taken_back_is_told_and_stays_listed_until_it_can() 
 
 pub(crate) fn what_belongs_to_an_earlier_list_does_not_touch_a_later_one() {
     let mut run = Run::begin();
-    run.must(&format!("load {} sleep 1000", first_cpu()));
+    run.must(&format!("load {} sleep 60", first_cpu()));
     run.must("back");
     assert_eq!(run.ask("supervisor"), "0");
     run.change("during the run");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::BufRead;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +14,7 @@ use corehop_linux::supervisor::{
 use tempfile::TempDir;
 
 use crate::guarded;
-use crate::run::{Run, eventually, is_root, kill, skipped};
+use crate::run::{Run, Sleeper, eventually, is_root, kill, skipped};
 
 /// A journal that a dead process of this boot would have left in `folder`.
 fn journal(folder: &Path, owner: ProcessId, lines: &[String]) -> PathBuf {
@@ -41,27 +41,23 @@ fn private_folder() -> TempDir {
 
 /// A process that was, and is no more.
 fn dead() -> ProcessId {
-    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
-    let process = ProcessId::of(child.id() as i32).unwrap();
-    child.kill().unwrap();
-    child.wait().unwrap();
-    process
+    Sleeper::begin().id()
 }
 
 pub(crate) fn a_number_that_has_gone_to_another_process_is_not_killed() {
-    let mut stranger = Command::new("sleep").arg("1000").process_group(0).spawn().unwrap();
-    let process = ProcessId::of(stranger.id() as i32).unwrap();
+    let mut stranger = Sleeper::begin();
+    let process = stranger.id();
     let former = ProcessId { start_time: process.start_time - 1, ..process };
     for (leader, outcome) in [(former, Outcome::AlreadyGone), (process, Outcome::Undone)] {
         let folder = private_folder();
         let entry = Undo::KillProcessGroup { leader };
         journal(folder.path(), dead(), &[line(&entry)]);
-        assert!(stranger.try_wait().unwrap().is_none(), "killed for {former:?}");
+        assert!(process.is_alive(), "killed for {former:?}");
         let restored = restore(folder.path()).unwrap();
         let expected = vec![(entry.to_string(), outcome)];
         assert_eq!(restored[0].verdict, Verdict::Restored { entries: expected, torn: false });
     }
-    assert_eq!(stranger.wait().unwrap().signal(), Some(libc::SIGTERM));
+    assert_eq!(stranger.wait().signal(), Some(libc::SIGTERM));
 }
 
 pub(crate) fn a_last_line_that_was_cut_off_is_a_change_that_was_not_made() {

@@ -67,7 +67,7 @@ pub(crate) fn a_load_runs_where_it_is_told_is_restarted_and_shows_that_it_ran() 
 pub(crate) fn a_load_is_over_when_what_it_left_in_the_background_is() {
     let mut run = Run::begin();
     let pids = run.path("pids");
-    run.must(&format!("load {} sleep 1000 & echo $! >> {}", first_cpu(), pids.display()));
+    run.must(&format!("load {} sleep 60 & echo $! >> {}", first_cpu(), pids.display()));
     eventually("it runs", || pids.exists());
     sleep(Duration::from_millis(100));
     run.must("check");
@@ -90,7 +90,7 @@ pub(crate) fn a_load_that_ends_at_once_is_given_up_with_its_name_its_status_and_
 pub(crate) fn a_load_on_a_cpu_that_is_not_there_is_refused() {
     let mut run = Run::begin();
     for cpus in ["60000", &format!("{},60000", first_cpu())] {
-        let error = run.ask(&format!("load {cpus} sleep 1000"));
+        let error = run.ask(&format!("load {cpus} sleep 60"));
         assert!(error.contains("60000") && error.contains(&first_cpu()), "{error}");
     }
     assert_eq!(run.ask("supervisor"), "0", "nothing was changed, so nothing is supervised");

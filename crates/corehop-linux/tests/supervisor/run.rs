@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::sleep;
@@ -68,7 +69,7 @@ impl Run {
     /// SIGTERM; waits until all have written down who they are.
     pub(crate) fn load(&mut self) -> Vec<ProcessId> {
         let pids = self.path("pids");
-        let note = format!("echo $$ >> {}; exec sleep 1000", pids.display());
+        let note = format!("echo $$ >> {}; exec sleep 60", pids.display());
         self.must(&format!(
             "load {} sh -c '{note}' & setsid sh -c '{note}' & sh -c 'trap \"\" TERM; {note}' & \
              echo $$ >> {}; wait",
@@ -129,6 +130,33 @@ impl Drop for Run {
         // End of input ends it, should a test have failed in between.
         self.orders = None;
         let _ = self.process.wait();
+    }
+}
+
+/// A process of this test's that does nothing, in a group of its own, until this is dropped.
+pub(crate) struct Sleeper(Child);
+
+impl Sleeper {
+    pub(crate) fn begin() -> Self {
+        let mut command = Command::new("sleep");
+        command.arg("60").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        Self(command.process_group(0).spawn().unwrap())
+    }
+
+    pub(crate) fn id(&self) -> ProcessId {
+        // Not waited for, so the number is its own, alive or not.
+        ProcessId::of(self.0.id() as i32).unwrap()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
