@@ -42,9 +42,8 @@ fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    drop(loads);
-    // Dropping the guard would do as well, without a word.
-    Ok(guard.take_all_back()?)
+    // The loads go first, then the guard; nothing needs to be said.
+    Ok(())
 }
 
 /// Read by a thread of its own, because reading goes on after a signal.
@@ -72,6 +71,7 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
         "restarts" => return Ok(load()?.restarts().to_string()),
         "cpu-time" => return Ok(load()?.cpu_time().get().to_string()),
         "supervisor" => return Ok(guard.supervisor_pid().unwrap_or(0).to_string()),
+        "file-size" => limit_file_size(first.parse()?)?,
         "real-time" => become_real_time()?,
         "stubborn" => stay_busy(),
         "abort" => std::process::abort(),
@@ -111,8 +111,22 @@ fn become_real_time() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Does not ask whether it has been interrupted.
+/// Makes every write beyond `bytes` fail, as on a full disk, but after writing what fits.
+fn limit_file_size(bytes: u64) -> Result<(), Box<dyn Error>> {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the kernel reads a live local, and a signal that would end the process is ignored.
+    match unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit)
+    } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+/// Does not ask whether it has been interrupted; comes to a bad end if nothing else ends it.
 fn stay_busy() {
     println!("done");
-    thread::sleep(Duration::from_mins(1));
+    thread::sleep(Duration::from_secs(20));
+    std::process::abort();
 }

@@ -187,6 +187,22 @@ pub(crate) fn killed_with_its_supervisor_a_run_leaves_one_readable_journal() {
     assert_eq!(run.setting(), "before");
 }
 
+pub(crate) fn a_line_of_which_only_half_can_be_written_is_cut_off_again() {
+    let mut run = Run::begin_with_a_change();
+    let journal = run.journals()[0].clone();
+    let length = || fs::metadata(&journal).unwrap().len();
+    let before = length();
+    run.must(&format!("file-size {}", before + 20));
+    let refusal = run.ask(&format!("set {} later", run.path("setting").display()));
+    assert!(refusal.contains("was not made"), "{refusal}");
+    assert_eq!((run.setting().as_str(), length()), ("during the run", before));
+    run.must(&format!("file-size {}", u32::MAX));
+    run.change("later");
+    kill(run.own(), libc::SIGKILL);
+    eventually("it is restored", || run.journals().is_empty());
+    assert_eq!(run.setting(), "before");
+}
+
 pub(crate) fn on_a_full_disk_the_change_is_refused_before_it_is_made() {
     let folder = tempfile::tempdir().unwrap();
     let (disk, setting) = (folder.path().join("disk"), folder.path().join("setting"));

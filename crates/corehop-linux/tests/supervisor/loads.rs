@@ -4,16 +4,27 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
 use corehop_linux::supervisor::ProcessId;
 
-use crate::run::{Run, allowed, eventually, first_cpu, skipped, status};
+use crate::guarded;
+use crate::run::{Run, allowed, eventually, first_cpu, kill, skipped, status};
 
 pub(crate) fn the_supervisor_holds_nothing_of_its_parents_and_the_journal_is_private() {
-    let mut run = Run::begin_with_a_change();
+    // A descriptor that the run itself inherits, and hands on.
+    let folder = tempfile::tempdir().unwrap();
+    let (place, program) = (folder.path().join("run"), std::env::current_exe().unwrap());
+    fs::write(folder.path().join("setting"), "before").unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", r#"exec 7>&1; exec "$0" "$@""#]).arg(program);
+    command.arg(guarded::ROLE).arg(place);
+    let mut run = Run::begin_as(command, folder);
+    run.change("during the run");
     let pid = run.supervisor().pid;
+    assert!(fs::exists(format!("/proc/{}/fd/7", run.own().pid)).unwrap());
     for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
         let target = fs::read_link(entry.path()).unwrap().display().to_string();
         let expected = ["/dev/null", "socket:", "anon_inode:[pidfd]", "pidfd:", "/run/"];
@@ -40,7 +51,9 @@ pub(crate) fn under_a_real_time_parent_supervisor_and_load_are_ordinary() {
     };
     assert_eq!(policy(pid), libc::SCHED_FIFO);
     let everywhere = status(pid, "Cpus_allowed_list");
-    run.must(&format!("pin {pid} {everywhere} {}", first_cpu()));
+    let mask = 1_u64 << first_cpu().parse::<u32>().unwrap();
+    // SAFETY: the kernel reads eight bytes of a live local.
+    assert_eq!(unsafe { libc::sched_setaffinity(pid, 8, (&raw const mask).cast()) }, 0);
     let load = run.load();
     let supervisor = run.supervisor();
     assert!(load.iter().all(|process| policy(process.pid) == libc::SCHED_OTHER));
@@ -62,6 +75,38 @@ pub(crate) fn a_load_runs_where_it_is_told_is_restarted_and_shows_that_it_ran() 
     run.must("check");
     run.must("unload");
     assert!(ProcessId::of(leader).is_err());
+}
+
+/// A load of one process, the leader apart.
+fn simple_load(run: &mut Run) -> (ProcessId, ProcessId) {
+    let pids = run.path("pids");
+    run.must(&format!("load {} echo $$ > {}; exec sleep 60", first_cpu(), pids.display()));
+    let read = || fs::read_to_string(&pids).unwrap_or_default();
+    eventually("it runs", || read().ends_with('\n'));
+    let process = ProcessId::of(read().trim().parse().unwrap()).unwrap();
+    (ProcessId::of(run.ask("leader").parse().unwrap()).unwrap(), process)
+}
+
+pub(crate) fn a_load_hears_signals_as_usual_and_dies_with_its_keeper() {
+    let mut run = Run::begin();
+    let (keeper, process) = simple_load(&mut run);
+    assert_eq!(status(process.pid, "SigBlk"), "0000000000000000");
+    let ignored = u64::from_str_radix(&status(process.pid, "SigIgn"), 16).unwrap();
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+        assert_eq!(ignored >> (signal - 1) & 1, 0, "signal {signal} is ignored");
+    }
+    kill(keeper, libc::SIGKILL);
+    eventually("it dies too", || !process.is_alive());
+}
+
+pub(crate) fn a_stopped_load_does_not_hold_up_the_end() {
+    let mut run = Run::begin();
+    let (keeper, process) = simple_load(&mut run);
+    kill(process, libc::SIGSTOP);
+    kill(keeper, libc::SIGSTOP);
+    run.tell("end");
+    assert!(run.wait().success());
+    assert!(!keeper.is_alive() && !process.is_alive());
 }
 
 pub(crate) fn a_load_is_over_when_what_it_left_in_the_background_is() {

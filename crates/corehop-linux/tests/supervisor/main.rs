@@ -36,11 +36,14 @@ const TESTS: &[(&str, fn())] = tests![
     endings::a_thread_runs_where_it_ran_before,
     endings::a_cgroup_is_emptied_and_removed,
     endings::what_cannot_be_taken_back_is_told_and_stays_listed_until_it_can,
+    endings::what_the_supervisor_cannot_take_back_stays_listed,
     endings::what_belongs_to_an_earlier_list_does_not_touch_a_later_one,
     endings::output_of_a_run_ends_with_it,
     loads::the_supervisor_holds_nothing_of_its_parents_and_the_journal_is_private,
     loads::under_a_real_time_parent_supervisor_and_load_are_ordinary,
     loads::a_load_runs_where_it_is_told_is_restarted_and_shows_that_it_ran,
+    loads::a_load_hears_signals_as_usual_and_dies_with_its_keeper,
+    loads::a_stopped_load_does_not_hold_up_the_end,
     loads::a_load_is_over_when_what_it_left_in_the_background_is,
     loads::a_load_that_ends_at_once_is_given_up_with_its_name_its_status_and_a_remedy,
     loads::a_load_on_a_cpu_that_is_not_there_is_refused,
@@ -52,6 +55,7 @@ const TESTS: &[(&str, fn())] = tests![
     journals::a_directory_that_others_control_is_refused_before_the_change,
     journals::a_setting_that_cannot_be_written_is_an_error_and_leaves_nothing_to_restore,
     journals::killed_with_its_supervisor_a_run_leaves_one_readable_journal,
+    journals::a_line_of_which_only_half_can_be_written_is_cut_off_again,
     journals::on_a_full_disk_the_change_is_refused_before_it_is_made,
 ];
 

@@ -106,7 +106,12 @@ impl Run {
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {
-        self.process.wait().unwrap()
+        let mut ended = None;
+        eventually("the run ends", || {
+            ended = self.process.try_wait().unwrap();
+            ended.is_some()
+        });
+        ended.unwrap()
     }
 
     /// A run of which both processes were killed, so that nobody has restored the setting.
@@ -127,8 +132,15 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // End of input ends it, should a test have failed in between.
+        // End of input ends it, should a test have failed in between, or else SIGKILL.
         self.orders = None;
+        for _ in 0..1_000 {
+            if !matches!(self.process.try_wait(), Ok(None)) {
+                return;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
