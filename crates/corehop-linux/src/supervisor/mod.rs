@@ -198,6 +198,7 @@ impl Default for Guard {
 impl Guard {
     /// A guard with its journal in the user's own place: see [`journal_directories`].
     pub fn new() -> Self {
+        // The last of them does not depend on anything, so there is a first.
         Self::in_directory(&journal_directories()[0])
     }
 
