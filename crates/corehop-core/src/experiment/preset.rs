@@ -60,7 +60,7 @@ impl Preset {
     pub fn access_time(self, platform: &Platform) -> AccessTime {
         let (sizes, states) = match self {
             Self::Quick => (
-                doubling(4, 16 * 1024),
+                doubling(4, 8 * 1024),
                 [(LineState::Valid, 24), (LineState::Invalid, 8), (LineState::Modified, 4)],
             ),
             // The 10 million accesses to valid lines per point are walks of the smallest size; larger

@@ -3,16 +3,7 @@
 
 use std::fs::read_to_string;
 
-use corehop_core::platform::Platform;
 use serde_json::{Value, json};
-
-use crate::discover::SysRoot;
-use crate::preflight::doctor;
-
-/// The doctor's findings at this moment.
-pub(super) fn findings(platform: &Platform) -> Value {
-    json!(doctor(&SysRoot::live(), platform))
-}
 
 /// Kernel and processor.
 pub(super) fn describe() -> Value {

@@ -72,7 +72,10 @@ impl LiveMachine {
             sets: Vec::new(),
             offsets: None,
             calibrations: Vec::new(),
-            facts: Map::from_iter([("findings".to_owned(), json!(findings))]),
+            facts: Map::from_iter([
+                ("findings".to_owned(), json!(findings)),
+                ("host".to_owned(), host::describe()),
+            ]),
             tally: Tally::default(),
         }
     }
