@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The documentation: what is generated is up to date, what is linked is there, what is told to be
+//! typed exists.
+//!
+//! `COREHOP_UPDATE_DOCS=1 cargo test -p corehop --test docs` brings the generated parts up to date.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample};
+use corehop_linux::preflight;
+
+const UPDATE: &str = "COREHOP_UPDATE_DOCS";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// What the program prints when it is asked for help.
+fn help(verb: Option<&str>) -> String {
+    let asked = verb.into_iter().chain(["--help"]);
+    let answer = Command::new(env!("CARGO_BIN_EXE_corehop")).args(asked).output().unwrap();
+    assert!(answer.status.success(), "{verb:?}");
+    let text = String::from_utf8(answer.stdout).unwrap();
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+fn verbs() -> Vec<String> {
+    let help = help(None);
+    let (_, list) = help.split_once("Commands:\n").unwrap();
+    let names = list.lines().take_while(|line| !line.is_empty());
+    let names = names.filter(|line| !line.starts_with("    "));
+    let names = names.filter_map(|line| line.split_whitespace().next());
+    names.filter(|&name| name != "help").map(ToOwned::to_owned).collect()
+}
+
+/// Declarations in a source file: `/// DOC`, then what is documented.
+struct Declared {
+    doc: String,
+    code: String,
+}
+
+/// The documented lines between the line that holds `begin` and the next closing brace at its column.
+fn declared(source: &str, begin: &str) -> Vec<Declared> {
+    let start = source.find(begin).unwrap_or_else(|| panic!("no `{begin}`"));
+    let mut lines = source[start..].lines();
+    let column = source[..start].lines().next_back().map_or(0, |line| {
+        if source[..start].ends_with('\n') { 0 } else { line.len() - line.trim_start().len() }
+    });
+    lines.next();
+    let end = format!("{}}}", " ".repeat(column));
+    let (mut found, mut doc) = (Vec::new(), String::new());
+    for line in lines.take_while(|line| !line.starts_with(&end)) {
+        let line = line.trim();
+        if let Some(text) = line.strip_prefix("///") {
+            doc = format!("{doc} {}", text.trim()).trim().to_owned();
+        } else if !line.starts_with('#') && !line.is_empty() {
+            found.push(Declared { doc: std::mem::take(&mut doc), code: line.to_owned() });
+        }
+    }
+    found
+}
+
+/// Text that stands in a cell of a table.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace("[`", "`").replace("`]", "`")
+}
+
+fn commands() -> String {
+    let mut text = format!("```text\n{}```\n", help(None));
+    for verb in verbs() {
+        write!(text, "\n## corehop {verb}\n\n```text\n{}```\n", help(Some(&verb))).unwrap();
+    }
+    text
+}
+
+fn columns<R: Row>(title: &str) -> String {
+    let mut text = format!("## {title}\n\nKind `{}`.\n\n", R::KIND);
+    text += "| column | type | meaning |\n|---|---|---|\n";
+    for (field, (name, doc)) in R::fields().iter().zip(R::docs()) {
+        let kind = match field.data_type().to_string().as_str() {
+            "UInt64" => "whole number",
+            "Float64" => "number",
+            "Utf8" => "text",
+            "Boolean" => "true or false",
+            list if list.starts_with("List") => "list of words",
+            other => panic!("no word for {other}"),
+        };
+        let absent = if field.is_nullable() { ", may be absent" } else { "" };
+        writeln!(text, "| `{name}` | {kind}{absent} | {} |", cell(doc)).unwrap();
+    }
+    text
+}
+
+fn rows() -> String {
+    [
+        columns::<Sample>("synthetic, polluter-sweep, schedule-sensitive"),
+        columns::<AccessTime>("access-time"),
+        columns::<PreemptionLength>("preemption-length"),
+    ]
+    .join("\n")
+}
+
+/// The words of an enum that is declared by `words!`: its name, then `Variant = "word"`.
+fn table_of_words(source: &str, title: &str, name: &str, what: &str) -> String {
+    let mut text = format!("## {title}\n\n| word | meaning |\n|---|---|\n");
+    for declared in declared(source, &format!("{name}, \"{what}\" {{")) {
+        let word = declared.code.split('"').nth(1).unwrap();
+        writeln!(text, "| `{word}` | {} |", cell(&declared.doc)).unwrap();
+    }
+    text
+}
+
+fn words() -> String {
+    let workload = read("crates/corehop-core/src/workload.rs");
+    let record = read("crates/corehop-core/src/samples/record.rs");
+    let platform = read("crates/corehop-core/src/platform/affinity.rs");
+    [
+        table_of_words(&workload, "Events", "Event", "an event"),
+        table_of_words(&record, "Causes", "Cause", "a cause"),
+        table_of_words(&record, "Certificates", "Certificate", "a certificate"),
+        table_of_words(&workload, "Patterns", "Pattern", "a pattern"),
+        table_of_words(&workload, "Pages", "Page", "a page kind"),
+        table_of_words(&workload, "Cache states", "LineState", "a cache state"),
+        table_of_words(&workload, "Movers", "Mover", "a way to move"),
+        table_of_words(&workload, "Absences", "Absence", "a kind of absence"),
+        table_of_words(
+            &platform,
+            "Memory architectures",
+            "MemoryArchitecture",
+            "a memory architecture",
+        ),
+    ]
+    .join("\n")
+}
+
+/// What a key holds, for people, from the type of its field.
+fn kind(field: &str) -> String {
+    let optional = field.starts_with("Option<");
+    let inner = field.trim_start_matches("Option<").trim_start_matches("Fact<");
+    let inner = inner.trim_end_matches(['>', ',']);
+    let word = match inner {
+        "u32" | "u64" => "whole number",
+        "String" => "text",
+        "bool" => "true or false",
+        "CpuList" => "CPUs",
+        "CpuGroups" => "groups of CPUs",
+        "Bytes" => "size",
+        "Hertz" => "frequency",
+        "Latency" => "time or cycles",
+        "CacheKind" => "`data`, `instruction` or `unified`",
+        "Vec<u32" => "list of whole numbers",
+        "Vec<Bytes" => "list of sizes",
+        "Clock" | "Pages" | "Memory" => "table, see below",
+        list if list.starts_with("Vec<") => "tables, see below",
+        other => panic!("no word for the type `{other}` of a key"),
+    };
+    let fact = if field.contains("Fact<") { " with its source" } else { "" };
+    let optional = if optional { ", optional" } else { "" };
+    format!("{word}{fact}{optional}")
+}
+
+fn keys() -> String {
+    let source = read("crates/corehop-core/src/platform/mod.rs");
+    let tables = [
+        ("Platform", "The file itself"),
+        ("Clock", "`[clock]`"),
+        ("Pages", "`[pages]`"),
+        ("Memory", "`[memory]`"),
+        ("CoreKind", "`[[core_kind]]`, one for each kind of core"),
+        ("Cache", "`[[cache]]`, one for each level and kind"),
+        ("Node", "`[[node]]`, one for each NUMA node"),
+    ];
+    let in_file = |name: &str| match name {
+        "core_kinds" => "core_kind".to_owned(),
+        "caches" => "cache".to_owned(),
+        "nodes" => "node".to_owned(),
+        name => name.to_owned(),
+    };
+    let mut parts = Vec::new();
+    for (name, title) in tables {
+        let mut text = format!("## {title}\n\n| key | holds | meaning |\n|---|---|---|\n");
+        for Declared { doc, code } in declared(&source, &format!("pub struct {name} {{")) {
+            let (key, field) = code.trim_start_matches("pub ").split_once(": ").unwrap();
+            let (key, kind) = (in_file(key), kind(field));
+            writeln!(text, "| `{key}` | {kind} | {} |", cell(&doc)).unwrap();
+        }
+        parts.push(text);
+    }
+    parts.join("\n")
+}
+
+fn example() -> String {
+    format!("```toml\n{}```\n", read("platforms/xeon_l7455.toml"))
+}
+
+fn codes() -> String {
+    let mut text = String::from("| code | meaning |\n|---|---|\n");
+    for Declared { doc, code } in declared(&read("crates/corehop/src/exit.rs"), "enum Exit {") {
+        let number = code.trim_end_matches(',').split(" = ").nth(1).unwrap();
+        writeln!(text, "| {number} | {} |", cell(&doc)).unwrap();
+    }
+    text
+}
+
+fn findings() -> String {
+    let mut text = String::from("| finding | why it matters |\n|---|---|\n");
+    for (id, why) in preflight::reasons() {
+        writeln!(text, "| `{id}` | {} |", cell(why)).unwrap();
+    }
+    text
+}
+
+/// `page` with the generated part `name` replaced; nothing where it has no such part.
+fn with_part(page: &str, name: &str, part: &str) -> Option<String> {
+    let begin = format!("<!-- generated: {name} -->\n");
+    let (before, rest) = page.split_once(&begin)?;
+    let (_, after) = rest.split_once("<!-- end -->")?;
+    Some(format!("{before}{begin}\n{part}\n<!-- end -->{after}"))
+}
+
+#[test]
+fn the_generated_parts_are_up_to_date() {
+    let parts: [(&str, &str, fn() -> String); 7] = [
+        ("docs/reference/cli.md", "commands", commands),
+        ("docs/reference/samples.md", "rows", rows),
+        ("docs/reference/samples.md", "words", words),
+        ("docs/reference/platform-file.md", "keys", keys),
+        ("docs/reference/platform-file.md", "example", example),
+        ("docs/reference/exit-codes.md", "codes", codes),
+        ("docs/reference/findings.md", "findings", findings),
+    ];
+    let mut stale = BTreeSet::new();
+    for (path, name, part) in parts {
+        let page = read(path);
+        let now = with_part(&page, name, &part()).unwrap_or_else(|| panic!("{path}: no {name}"));
+        if now != page && std::env::var_os(UPDATE).is_some() {
+            fs::write(repository().join(path), now).unwrap();
+        } else if now != page {
+            stale.insert(path);
+        }
+    }
+    assert!(stale.is_empty(), "run `{UPDATE}=1 cargo test -p corehop --test docs`: {stale:?}");
+}
+
+/// Every page of the repository, by its path.
+fn pages() -> BTreeMap<String, String> {
+    let root = repository();
+    let mut folders = vec![root.join("docs")];
+    let mut paths = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if path.is_dir() { folders.push(path) } else { paths.push(path) }
+        }
+    }
+    paths.extend(fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path()));
+    let markdown = paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let named = markdown.map(|path| {
+        let name = path.strip_prefix(&root).unwrap().display().to_string();
+        (name, fs::read_to_string(path).unwrap())
+    });
+    named.collect()
+}
+
+/// The lines of a page that are no code.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut in_code = false;
+    page.lines().filter(move |line| {
+        let fence = line.starts_with("```");
+        in_code ^= fence;
+        !in_code && !fence && !line.starts_with("    ")
+    })
+}
+
+/// The anchors that a page's headings make, as web hosts of repositories make them.
+fn anchors(page: &str) -> BTreeSet<String> {
+    let headings = prose(page).filter_map(|line| line.starts_with('#').then_some(line));
+    let anchor = |heading: &str| -> String {
+        let text = heading.trim_start_matches('#').trim().to_lowercase();
+        let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    };
+    headings.map(anchor).collect()
+}
+
+/// The targets of a page's links and pictures.
+fn links(page: &str) -> Vec<String> {
+    let text: String = prose(page).map(|line| format!("{line}\n")).collect();
+    let after = text.match_indices("](").map(|(at, mark)| &text[at + mark.len()..]);
+    after.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
+}
+
+/// What is wrong with a link of the page at `path`.
+fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<String> {
+    if link.contains("://") {
+        return None;
+    }
+    let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let folder = Path::new(path).parent().unwrap();
+    let mut target = PathBuf::new();
+    for part in folder.join(file).components() {
+        match part {
+            std::path::Component::ParentDir => drop(target.pop()),
+            part => target.push(part),
+        }
+    }
+    let target = if file.is_empty() { path.to_owned() } else { target.display().to_string() };
+    if !pages.contains_key(&target) && !repository().join(&target).exists() {
+        return Some(format!("{path}: {link} leads nowhere"));
+    }
+    let known = |page: &String| anchor.is_empty() || anchors(page).contains(anchor);
+    let fine = pages.get(&target).is_none_or(known);
+    (!fine).then(|| format!("{path}: {link}: no such heading"))
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = pages();
+    assert!(pages.len() >= 15, "{:?}", pages.keys());
+    let mut wrong = Vec::new();
+    for (path, page) in &pages {
+        wrong.extend(links(page).iter().filter_map(|link| broken(&pages, path, link)));
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn a_broken_link_is_found() {
+    let mut pages = pages();
+    let page = "# A heading, with `code`\n\n[a](x.md#one-two) [b](#a-heading-with-code)\n";
+    pages.insert("docs/guide/y.md".into(), page.into());
+    pages.insert("docs/guide/measuring.md".into(), "# One\n## One: two\n".into());
+    let of = |link: &str| broken(&pages, "docs/guide/y.md", link);
+    assert_eq!(links(page), ["x.md#one-two", "#a-heading-with-code"]);
+    for good in ["#a-heading-with-code", "measuring.md#one-two", "../README.md", "http://x/y"] {
+        assert_eq!(of(good), None);
+    }
+    for bad in ["#nowhere", "measuring.md#three", "x.md", "../../nothing"] {
+        assert!(of(bad).is_some(), "{bad}");
+    }
+}
+
+#[test]
+fn every_command_that_a_page_tells_to_type_exists() {
+    let verbs = verbs();
+    let mut wrong = Vec::new();
+    for (path, page) in pages() {
+        for line in page.lines().filter_map(|line| line.strip_prefix("    corehop ")) {
+            let line = line.split(" # ").next().unwrap_or_default();
+            let mut words = line.split_whitespace();
+            let verb = words.next().unwrap_or_default();
+            if !verbs.iter().any(|known| known == verb) {
+                wrong.push(format!("{path}: no verb `{verb}`"));
+                continue;
+            }
+            let help = help(Some(verb));
+            let options = words.filter(|word| word.starts_with("--"));
+            let unknown = options.filter(|option| !help.contains(&format!("{option} ")));
+            let unknown = unknown.filter(|option| !help.contains(&format!("{option}\n")));
+            wrong.extend(unknown.map(|option| format!("{path}: {verb} has no option {option}")));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn one_version_stands_everywhere() {
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(read("CITATION.cff").contains(&format!("\nversion: {version}\n")), "CITATION.cff");
+    assert!(read("CHANGELOG.md").contains(&format!("\n## {version}")), "CHANGELOG.md");
+}
+
+#[test]
+fn the_licences_are_there_and_whole() {
+    let apache = read("LICENSE-APACHE");
+    assert!(apache.contains("Version 2.0, January 2004") && apache.lines().count() > 190);
+    assert!(read("LICENSE-MIT").starts_with("MIT License"));
+}
