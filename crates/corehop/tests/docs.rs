@@ -297,6 +297,9 @@ fn links(page: &str) -> Vec<String> {
     after.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
+/// What is linked before it is there. An entry goes as soon as its file has come.
+const NOT_YET: [&str; 1] = ["docs/images/delay-by-wss.svg"];
+
 /// What is wrong with a link of the page at `path`.
 fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<String> {
     if link.contains("://") {
@@ -312,6 +315,10 @@ fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<St
         }
     }
     let target = if file.is_empty() { path.to_owned() } else { target.display().to_string() };
+    if NOT_YET.contains(&target.as_str()) {
+        println!("not looked for yet: {target}");
+        return None;
+    }
     if !pages.contains_key(&target) && !repository().join(&target).exists() {
         return Some(format!("{path}: {link} leads nowhere"));
     }
@@ -329,6 +336,13 @@ fn every_link_leads_somewhere() {
         wrong.extend(links(page).iter().filter_map(|link| broken(&pages, path, link)));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+#[test]
+fn what_has_come_is_not_said_to_be_missing() {
+    for path in NOT_YET {
+        assert!(!repository().join(path).exists(), "{path} is there: take it out of NOT_YET");
+    }
 }
 
 #[test]
