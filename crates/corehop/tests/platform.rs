@@ -7,7 +7,7 @@ mod trees;
 use std::fs;
 use std::process::{Command, Output};
 
-use corehop_core::platform::Platform;
+use corehop_core::platform::{Latency, Platform};
 use tempfile::TempDir;
 
 fn corehop(args: &[&str]) -> Output {
@@ -72,4 +72,36 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
         let (got, text) = complaint(args);
         assert!(got == code && text.contains(words), "{args:?}: {got}\n{text}");
     }
+}
+
+#[test]
+fn measuring_enters_exchanges_and_latencies_in_the_order_that_any_machine_has() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("host.toml");
+    let text = answer(&["--measure", "-o", path.to_str().unwrap()]);
+    assert!(text.contains("stated facts, checked"), "{text}");
+    let host = Platform::from_toml(&fs::read_to_string(&path).unwrap()).unwrap();
+    let picos = |latency: Latency| match latency {
+        Latency::Picos(picos) => picos,
+        Latency::MilliCycles(_) => panic!("a host is measured in time"),
+    };
+    let exchanges = &host.exchange.as_ref().unwrap().value;
+    let (controls, pairs): (Vec<_>, Vec<_>) = exchanges.iter().partition(|e| e.from == e.to);
+    // On large machines only some CPUs of each class are looked at.
+    assert!(controls.len() == host.usable().len() || host.usable().len() > 64);
+    let slowest_control = controls.iter().map(|e| picos(e.min)).max().unwrap();
+    for pair in pairs {
+        assert!(picos(pair.min) > slowest_control && picos(pair.min) <= picos(pair.median));
+    }
+    let memory = picos(host.memory.local.as_ref().unwrap().value);
+    let first = host.caches.iter().find_map(|cache| cache.latency.as_ref());
+    assert!(first.is_none_or(|first| picos(first.value) < memory));
+    // What was measured can be drawn and described again from the file.
+    assert!(answer(&[path.to_str().unwrap()]).contains("a cache line from CPU to CPU"));
+}
+
+#[test]
+fn only_this_host_can_be_measured() {
+    let (code, text) = complaint(&["--measure", "xeon_l7455"]);
+    assert!(code == 2 && text.contains("cannot be used with"), "{text}");
 }
