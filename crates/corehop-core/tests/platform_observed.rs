@@ -136,6 +136,16 @@ fn what_a_curve_does_not_reach_stays_unchecked() {
 }
 
 #[test]
+fn a_small_list_that_something_slowed_down_is_not_taken_for_an_edge() {
+    let mut platform = stated([32, 1024, 16_384], 4, 2, 4);
+    let spoiled =
+        curve(&platform, [32.0, 1024.0, 16_384.0], |place| [1.0, 30.0][usize::from(place == 11)]);
+    assert_eq!(spoiled.points[11].size, Bytes::from_kib(192));
+    platform.confront(&Observed { curves: vec![spoiled], ..Observed::default() });
+    assert_eq!(checks(&platform), ['o', 'o', 'o']);
+}
+
+#[test]
 fn arithmetic_that_slows_down_together_tells_who_shares_a_core() {
     let says = |smt: u32, from: u32, to: u32, slowdown: f64| {
         let mut platform = stated([32, 1024, 16_384], 4, smt, 4);
@@ -184,6 +194,10 @@ fn groups_that_exchange_lines_faster_confirm_who_shares_a_cache() {
     assert!(
         matches!(sharing(4, &even), Check::Contradicted { why } if why.contains("no difference"))
     );
+    // Some pairs of a quad take as long as some between quads: nothing can be said.
+    let blurred =
+        exchanges(8, |a, b| if a / 4 == b / 4 { 50.0 + 25.0 * f64::from(a % 4) } else { 120.0 });
+    assert_eq!(sharing(4, &blurred), Check::Unchecked);
     let Check::Contradicted { why } = sharing(8, &quads) else { panic!("the groups are not seen") };
     assert!(why.contains("0-3 | 4-7"), "{why}");
 }

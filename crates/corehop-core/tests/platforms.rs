@@ -163,6 +163,7 @@ fn a_slip_is_refused_with_its_line_and_its_key() {
         ),
         ("\"0-23 by 2\"", "\"0-23 by 4\"", "line 27, `cache[1].instances.value`"),
         ("16384", "12288", "line 35, `cache[2].sets.value` contradicts the rest: 12288 sets"),
+        ("16384", "32768", "line 35, `cache[2].sets.value` contradicts the rest: 32768 sets"),
         (
             "level = 3",
             "level = 2",
@@ -238,6 +239,16 @@ fn a_latency_in_cycles_is_time_on_a_core_of_known_frequency() {
     assert_eq!("4.25 cycles".parse::<Latency>().unwrap().to_string(), "4.25 cycles");
     assert_eq!(core.to_string(), "2.66 GHz");
     assert!("42".parse::<Latency>().is_err());
+}
+
+#[test]
+fn a_group_straddles_where_even_one_of_its_cpus_lies_elsewhere() {
+    let groups = |text: &[&str]| CpuGroups::new(text.iter().map(|group| cpus(group)));
+    let outer = groups(&["0", "1-3"]);
+    assert_eq!(groups(&["0-1", "2-3"]).straddling(&outer), Some(&cpus("0-1")));
+    assert_eq!(groups(&["0", "1", "2-3"]).straddling(&outer), None);
+    // CPUs that the outer level does not know do not count.
+    assert_eq!(groups(&["8-9"]).straddling(&outer), None);
 }
 
 #[test]
