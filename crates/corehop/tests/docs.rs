@@ -29,7 +29,7 @@ fn help(verb: Option<&str>) -> String {
     let answer = Command::new(env!("CARGO_BIN_EXE_corehop")).args(asked).output().unwrap();
     assert!(answer.status.success(), "{verb:?}");
     let text = String::from_utf8(answer.stdout).unwrap();
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
 fn verbs() -> Vec<String> {
@@ -60,7 +60,8 @@ fn declared(source: &str, begin: &str) -> Vec<Declared> {
     for line in lines.take_while(|line| !line.starts_with(&end)) {
         let line = line.trim();
         if let Some(text) = line.strip_prefix("///") {
-            doc = format!("{doc} {}", text.trim()).trim().to_owned();
+            doc.push_str(if doc.is_empty() { "" } else { " " });
+            doc.push_str(text.trim());
         } else if !line.starts_with('#') && !line.is_empty() {
             found.push(Declared { doc: std::mem::take(&mut doc), code: line.to_owned() });
         }
@@ -226,9 +227,12 @@ fn with_part(page: &str, name: &str, part: &str) -> Option<String> {
     Some(format!("{before}{begin}\n{part}\n<!-- end -->{after}"))
 }
 
+/// A page, the name of a part of it, and what that is to hold.
+type Part = (&'static str, &'static str, fn() -> String);
+
 #[test]
 fn the_generated_parts_are_up_to_date() {
-    let parts: [(&str, &str, fn() -> String); 7] = [
+    let parts: [Part; 7] = [
         ("docs/reference/cli.md", "commands", commands),
         ("docs/reference/samples.md", "rows", rows),
         ("docs/reference/samples.md", "words", words),
@@ -281,7 +285,7 @@ fn prose(page: &str) -> impl Iterator<Item = &str> {
 
 /// The anchors that a page's headings make, as web hosts of repositories make them.
 fn anchors(page: &str) -> BTreeSet<String> {
-    let headings = prose(page).filter_map(|line| line.starts_with('#').then_some(line));
+    let headings = prose(page).filter(|line| line.starts_with('#'));
     let anchor = |heading: &str| -> String {
         let text = heading.trim_start_matches('#').trim().to_lowercase();
         let kept = text.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
@@ -292,7 +296,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
 
 /// The targets of a page's links and pictures.
 fn links(page: &str) -> Vec<String> {
-    let text: String = prose(page).map(|line| format!("{line}\n")).collect();
+    let text: String = prose(page).flat_map(|line| [line, "\n"]).collect();
     let after = text.match_indices("](").map(|(at, mark)| &text[at + mark.len()..]);
     after.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
@@ -301,6 +305,7 @@ fn links(page: &str) -> Vec<String> {
 const NOT_YET: [&str; 1] = ["docs/images/delay-by-wss.svg"];
 
 /// What is wrong with a link of the page at `path`.
+#[expect(clippy::print_stdout, reason = "what a test leaves out is said")]
 fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;

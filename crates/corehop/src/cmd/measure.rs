@@ -111,7 +111,7 @@ pub(crate) struct Args {
     /// Preemption lengths: `4ms`, or `0..50ms` for uniformly drawn ones
     #[arg(long, value_parser = length, help_heading = "In place of the preset's values")]
     length: Option<Length>,
-    /// What preemptors walk: SIZE[,PATTERN[,WRITE_RATIO]]
+    /// What preemptors walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
     preemptor: Option<Polluter>,
     /// How a job gets to another CPU: affinity or handover
@@ -130,7 +130,7 @@ pub(crate) struct Args {
     /// The CPUs that the load runs on
     #[arg(long, value_name = "LIST", help_heading = "Background load")]
     load_cpus: Option<CpuList>,
-    /// What the polluters of --load constructed walk: SIZE[,PATTERN[,WRITE_RATIO]]
+    /// What the polluters of --load constructed walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "Background load")]
     polluter: Option<Polluter>,
     /// What --load dma does: direct or loopback
