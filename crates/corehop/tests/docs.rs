@@ -301,11 +301,7 @@ fn links(page: &str) -> Vec<String> {
     after.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// What is linked before it is there. An entry goes as soon as its file has come.
-const NOT_YET: [&str; 1] = ["docs/images/delay-by-wss.svg"];
-
 /// What is wrong with a link of the page at `path`.
-#[expect(clippy::print_stdout, reason = "what a test leaves out is said")]
 fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;
@@ -320,10 +316,6 @@ fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<St
         }
     }
     let target = if file.is_empty() { path.to_owned() } else { target.display().to_string() };
-    if NOT_YET.contains(&target.as_str()) {
-        println!("not looked for yet: {target}");
-        return None;
-    }
     if !pages.contains_key(&target) && !repository().join(&target).exists() {
         return Some(format!("{path}: {link} leads nowhere"));
     }
@@ -341,13 +333,6 @@ fn every_link_leads_somewhere() {
         wrong.extend(links(page).iter().filter_map(|link| broken(&pages, path, link)));
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-#[test]
-fn what_has_come_is_not_said_to_be_missing() {
-    for path in NOT_YET {
-        assert!(!repository().join(path).exists(), "{path} is there: take it out of NOT_YET");
-    }
 }
 
 #[test]
