@@ -3,14 +3,20 @@
 
 /// Declares an enum whose values are the words used in files, columns and options, and nothing else.
 macro_rules! words {
-    ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[$doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+    ($(#[$meta:meta])* $name:ident, $what:literal { $($(#[doc = $doc:literal])+ $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$doc])* #[serde(rename = $word)] $variant),+ }
+        pub enum $name { $($(#[doc = $doc])+ #[serde(rename = $word)] $variant),+ }
 
         impl $name {
             /// Every value, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+            /// What such a value is called, with its article.
+            pub const WHAT: &'static str = $what;
+            /// What it means.
+            pub const fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
+            }
             /// The word for it in files, columns and options.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }

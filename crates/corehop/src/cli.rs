@@ -28,6 +28,10 @@ enum Verb {
     Platform(cmd::platform::Args),
     /// Say what files of samples say: as a table, and as one page.
     Report(cmd::report::Args),
+    /// Say what a file of ours holds.
+    Show(cmd::show::Args),
+    /// Say what a word means: a column, a cause, a finding, an exit code.
+    Explain(cmd::explain::Args),
 }
 
 /// Runs the verb that was typed.
@@ -37,5 +41,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
+        Verb::Show(args) => cmd::show::run(&args),
+        Verb::Explain(args) => cmd::explain::run(&args),
     }
 }

@@ -261,7 +261,7 @@ pub struct Edge {
     pub declared_bytes: u64,
     /// The largest size in bytes that is still on the plateau within it, if one is found.
     pub flat_to_bytes: Option<u64>,
-    /// The smallest measured size in bytes beyond that plateau.
+    /// The smallest measured size in bytes at which an access takes twice as long.
     pub rises_by_bytes: Option<u64>,
     /// The time of an access on that plateau, in nanoseconds.
     pub access_ns: Option<f64>,
@@ -321,8 +321,11 @@ fn edge(curve: &Curve, label: &str, inner: u64, size: u64) -> Edge {
     let mut its = curve.plateaus.iter().rev();
     let plateau = its.find(|it| it.from_bytes <= size && it.to_bytes > inner.saturating_mul(3) / 2);
     let rises_by = plateau.and_then(|plateau| {
-        let mut sizes = curve.points.iter().map(|point| point.wss_bytes);
-        sizes.find(|&size| size > plateau.to_bytes)
+        // A rise by less is translation, or other data in the cache, and no edge.
+        let twice = |ns: f64| ns >= 2.0 * plateau.access_ns;
+        let mut beyond = curve.points.iter().filter(|point| point.wss_bytes > plateau.to_bytes);
+        let point = beyond.find(|point| point.access_ns.is_some_and(|it| twice(it.estimate)))?;
+        Some(point.wss_bytes)
     });
     let (outcome, why) = match (plateau, rises_by) {
         _ if last < size => (EdgeOutcome::CannotTell, "the curve ends within it".to_owned()),
@@ -334,10 +337,12 @@ fn edge(curve: &Curve, label: &str, inner: u64, size: u64) -> Edge {
                     (EdgeOutcome::Contradicted, format!("still flat at {until}"))
                 }
                 None => (EdgeOutcome::CannotTell, "flat to the end of the curve".to_owned()),
-                Some(rises) if rises as f64 <= within => {
-                    (EdgeOutcome::Contradicted, format!("flat up to {until} only"))
+                Some(rises) => {
+                    let by = crate::units::Bytes::new(rises);
+                    let why = format!("flat up to {until}, twice as long by {by}");
+                    let early = rises as f64 <= within;
+                    (if early { EdgeOutcome::Contradicted } else { EdgeOutcome::Observed }, why)
                 }
-                Some(_) => (EdgeOutcome::Observed, format!("flat up to {until}, then rising")),
             }
         }
     };

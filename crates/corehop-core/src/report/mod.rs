@@ -10,3 +10,5 @@ pub mod figure;
 pub mod data;
 pub mod sections;
 pub mod html;
+pub mod glossary;
+pub mod listing;

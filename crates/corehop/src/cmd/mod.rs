@@ -2,6 +2,8 @@
 //! One file per verb: its options, and the calls that it stands for.
 
 pub(crate) mod doctor;
+pub(crate) mod explain;
 pub(crate) mod measure;
 pub(crate) mod platform;
 pub(crate) mod report;
+pub(crate) mod show;

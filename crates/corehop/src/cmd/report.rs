@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// What `files` say together.
-fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
+pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
     let mut gather = Gather::new(estimator);
     for path in files {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();

@@ -248,14 +248,21 @@ fn balanced(label: &str, balances: &[Balance], load: &str) -> Variant {
     };
     Variant {
         label: label.to_owned(),
-        categories: mine
-            .iter()
-            .map(|it| format!("{} {}", it.cell.event, Bytes::new(it.cell.wss_bytes)))
-            .collect(),
+        categories: mine.iter().map(|it| category(&it.cell)).collect(),
         series: vec![
             series("explained", 4, &|it| [it.explained_us_per_kib, it.explained_us]),
             series("residual", 6, &|it| [it.residual_us_per_kib, it.residual_us]),
         ],
+    }
+}
+
+/// The event and the size, and the length where it varied.
+fn category(cell: &crate::model::cell::CellKey) -> String {
+    let size = Bytes::new(cell.wss_bytes);
+    if cell.preemption_length.starts_with("uniform") {
+        format!("{} {} {size}", cell.event, cell.preemption_length)
+    } else {
+        format!("{} {size}", cell.event)
     }
 }
 

@@ -50,7 +50,7 @@ pub(super) fn findings(data: &ReportData) -> Option<Section> {
             finding.severity.to_string(),
             finding.found.clone(),
             finding.why.clone(),
-            remedy.into_iter().flatten().cloned().collect::<Vec<_>>().join(" — "),
+            remedy.into_iter().flatten().cloned().collect::<Vec<_>>().join("; "),
         ]);
     }
     (!table.rows.is_empty()).then(|| Section {

@@ -12,7 +12,7 @@ use crate::units::Bytes;
 use crate::workload::Event;
 
 /// How many sizes the first table shows.
-const SIZES: usize = 5;
+const SIZES: usize = 6;
 
 /// The delays of the first panel: an idle machine, base pages.
 pub(super) fn overview(data: &ReportData) -> Option<Section> {
@@ -35,7 +35,7 @@ pub(super) fn overview(data: &ReportData) -> Option<Section> {
         table.rows.push(line(&name, &shown, |wss| {
             let cell = cells.iter().find(|cell| cell.cell.wss_bytes == wss)?;
             let delay = cell.delay.as_ref()?;
-            Some(format!("{}; max {}", median(delay), micros(delay.max.value)))
+            Some(format!("{}\nmax {}", median(delay), micros(delay.max.value)))
         }));
     }
     let total = &data.budget.total;

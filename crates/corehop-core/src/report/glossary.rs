@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the words mean: the field's own, the values of columns and options, the columns.
+
+use crate::experiment::Preset;
+use crate::finding::Severity;
+use crate::model::estimator::Estimator;
+use crate::platform::MemoryArchitecture;
+use crate::samples::{AccessTime, Cause, Certificate, PreemptionLength, Row, Sample};
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
+
+/// A word, what kind of word it is, and what it means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// The word.
+    pub word: String,
+    /// What kind of word it is, with its article.
+    pub kind: String,
+    /// What it means.
+    pub meaning: String,
+}
+
+impl Entry {
+    /// A word of this kind and meaning.
+    pub fn new(word: &str, kind: &str, meaning: &str) -> Self {
+        Self { word: word.to_owned(), kind: kind.to_owned(), meaning: meaning.to_owned() }
+    }
+}
+
+/// Words of the field, or of this program, that are no values of a column.
+const WORDS: &[(&str, &str)] = &[
+    ("working set", "The data (or code) that a job touches again and again; its size is the WSS."),
+    ("WSS", "Working-set size."),
+    ("touch", "One timed pass over a working set, in a fixed order."),
+    ("cold touch", "The first touch, t0 to t1: lines are in the state that was prepared."),
+    (
+        "warm touch",
+        "The second touch, t1 to t2, in the order of the first: the caches have what fits.",
+    ),
+    ("resumed touch", "The touch after the event, t4 to t5, in the same order once more."),
+    ("preemption", "Off the CPU, resumed on the same one."),
+    ("migration", "Resumed on another CPU; its class is the innermost cache that both share."),
+    ("preemption length", "How long a job was off the CPU, t4 - t3."),
+    (
+        "CPMD",
+        "Cache-related preemption and migration delay: the time of the resumed touch less that \
+              of the warm one, (t5 - t4) - (t2 - t1), by the estimator `difference`.",
+    ),
+    ("D_c", "The bound on the CPMD that a schedulability analysis charges."),
+    ("delay", "What a resumed touch takes longer than a warm one; see CPMD and `estimator`."),
+    ("polluter", "A task that does nothing but walk its own working set, to evict that of others."),
+    ("write ratio", "The share of word accesses that write."),
+    (
+        "chain",
+        "A sequence of accesses each of which waits for the one before; several run at once.",
+    ),
+    ("task", "Work that recurs: a sequence of jobs."),
+    ("job", "One instance of a task; in a measurement, one script of touches and absences."),
+    ("e", "Execution time of a job, its WCET."),
+    ("WCET", "Worst-case execution time."),
+    ("p", "Period of a task."),
+    ("d", "Relative deadline of a task."),
+    ("TSS", "Task-set size: the number of tasks."),
+    ("tardiness", "By how much a job misses its deadline."),
+    (
+        "weighted schedulability",
+        "W(D_c): the share of task sets that are schedulable at a delay \
+                                 D_c, weighted by their utilisation.",
+    ),
+    ("CPU", "A logical processor, as Linux numbers them."),
+    ("core", "A physical core; its CPUs are SMT siblings."),
+    ("package", "What sits in a socket."),
+    ("node", "A NUMA node: memory, and the CPUs it is near to."),
+    ("LLC", "Last-level cache."),
+    ("core switch", "Moving the calling thread to another core, in the middle of its work."),
+    ("off-load", "Doing one call on another core."),
+    ("SMR", "Snoops over misses: how much of what misses the last-level cache another has."),
+    ("MPmI", "Last-level cache misses per million instructions."),
+    ("platform", "What is known of a machine, each fact with its source."),
+    ("plan", "What a machine is to do, as data: working sets, cells, and jobs in order."),
+    ("sample", "One row: the raw intervals of one job, and what may have disturbed it."),
+    ("cell", "What samples have in common: machine, load, event, absence, working set."),
+    (
+        "valid",
+        "Not disturbed: exactly when `disturbed_by` is empty. Statistics are over valid samples.",
+    ),
+    (
+        "repaired",
+        "Valid after disturbed segments were cut out of a touch, of which at least nine \
+                  tenths were certified; the rest is scaled to all lines.",
+    ),
+    (
+        "control",
+        "An event that should cost nothing: `none` (touched again at once), `idle_leave` \
+                 (off the CPU while nothing else runs there).",
+    ),
+    (
+        "closing balance",
+        "Lines × (latency of where they come from − warm time of a line), beside \
+                         the delay measured; what is left is the residual.",
+    ),
+    ("plateau", "Sizes at which an access takes the same time: a cache level."),
+    ("preemption_length", "In summary tables: `fixed_4ms`, `uniform_0_50ms`, or LOW..HIGHms."),
+    ("max", "Statistic: the greatest delay of the valid samples. It grows with their number."),
+    ("avg", "Statistic: the mean; `avg_low` and `avg_high` are the ends of its 95 % interval."),
+    ("std", "Statistic: the standard deviation, with divisor n - 1."),
+    (
+        "p50",
+        "Statistic: the median; `p50_low` and `p50_high` are the ends of its \
+             distribution-free 95 % interval. `p90`, `p99` and `p999` likewise.",
+    ),
+    ("n", "Statistic: the number of valid samples; `n_all` that of all."),
+];
+
+macro_rules! values_of {
+    ($($words:ty),* $(,)?) => {
+        [$(<$words>::ALL.iter().map(|value| Entry::new(value.word(), <$words>::WHAT, value.meaning()))
+            .collect::<Vec<_>>()),*].concat()
+    };
+}
+
+/// Every word that can be explained from here.
+pub fn entries() -> Vec<Entry> {
+    let words =
+        WORDS.iter().map(|(word, meaning)| Entry::new(word, "a word of the field", meaning));
+    let values = values_of![
+        Event,
+        Cause,
+        Certificate,
+        Pattern,
+        Page,
+        LineState,
+        Absence,
+        Mover,
+        Transfer,
+        MemoryArchitecture,
+        Preset,
+        Estimator,
+        Severity,
+    ];
+    words.chain(values).chain(columns()).collect()
+}
+
+/// The columns of all row types; one that several have is listed once for each meaning.
+fn columns() -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let kinds = [
+        (Sample::KIND, Sample::docs()),
+        (AccessTime::KIND, AccessTime::docs()),
+        (PreemptionLength::KIND, PreemptionLength::docs()),
+    ];
+    for (kind, docs) in kinds {
+        for (word, meaning) in docs {
+            let same = |entry: &Entry| entry.word == word && entry.meaning == meaning;
+            if !entries.iter().any(same) {
+                entries.push(Entry::new(word, &format!("a column of `{kind}`"), meaning));
+            }
+        }
+    }
+    entries
+}
+
+/// The entries for `word`: those of that name, or all of that kind (`event`, `causes`).
+pub fn look_up<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
+    let plain = plain(word);
+    let named: Vec<&Entry> =
+        entries.iter().filter(|entry| self::plain(&entry.word) == plain).collect();
+    let singular = plain.strip_suffix('s').unwrap_or(&plain);
+    let of_kind = entries.iter().filter(|entry| {
+        let kind = self::plain(entry.kind.split_once(' ').map_or("", |(_, kind)| kind));
+        kind == plain || kind == singular
+    });
+    named.into_iter().chain(of_kind).collect()
+}
+
+/// Without case, and with one way to write a gap.
+fn plain(word: &str) -> String {
+    word.trim().to_lowercase().replace(['_', '-'], " ")
+}
+
+/// The known words nearest to `word`, nearest first.
+pub fn nearest<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a str> {
+    let wanted = plain(word);
+    let mut near: Vec<(usize, &str)> = entries
+        .iter()
+        .map(|entry| {
+            let known = plain(&entry.word);
+            let part = wanted.len() >= 3 && (known.contains(&wanted) || wanted.contains(&known));
+            (if part && known.len() >= 3 { 1 } else { edits(&wanted, &known) }, entry.word.as_str())
+        })
+        .collect();
+    near.sort_by_key(|&(distance, known)| (distance, known.len().abs_diff(word.len())));
+    near.retain(|&(distance, known)| distance <= known.chars().count().max(3) / 2);
+    let mut words: Vec<&str> = Vec::new();
+    for (_, known) in near {
+        if !words.contains(&known) && words.len() < 5 {
+            words.push(known);
+        }
+    }
+    words
+}
+
+/// The least number of letters to insert, drop or change to make one word the other.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, &y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_value_of_every_column_is_explained() {
+        let entries = entries();
+        let words =
+            Cause::ALL.iter().map(|it| it.word()).chain(Event::ALL.iter().map(|it| it.word()));
+        for word in words.chain(Sample::docs().into_iter().map(|(name, _)| name)) {
+            let found = look_up(&entries, word);
+            assert!(
+                found.iter().all(|entry| entry.meaning.len() > 10) && !found.is_empty(),
+                "{word}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_kind_lists_its_values_and_case_and_gaps_do_not_matter() {
+        let entries = entries();
+        let causes = look_up(&entries, "causes");
+        assert_eq!(causes.len(), Cause::ALL.len());
+        assert_eq!(look_up(&entries, "Write-Ratio")[0].word, "write ratio");
+        assert!(look_up(&entries, "nonsense").is_empty());
+    }
+
+    #[test]
+    fn a_slip_finds_the_word_that_was_meant() {
+        let entries = entries();
+        for (slip, meant) in
+            [("premption", "preemption"), ("l3_migrate", "l3_migration"), ("poluter", "polluter")]
+        {
+            assert!(
+                nearest(&entries, slip).contains(&meant),
+                "{slip}: {:?}",
+                nearest(&entries, slip)
+            );
+        }
+        assert_eq!(
+            (edits("kitten", "sitting"), edits("", "abc"), edits("same", "same")),
+            (3, 3, 0)
+        );
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a file of rows holds, for people and as JSON.
+
+use std::fmt::Write as _;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, UInt64Type};
+use arrow_array::{Array, RecordBatch};
+use arrow_schema::DataType;
+use serde_json::{Value, json};
+
+use super::data::{FileNote, ReportData};
+use super::figure::Table;
+use super::table::plain;
+use crate::samples::{AccessTime, PreemptionLength, Row, Sample};
+
+/// Name and meaning of the columns of a row type, by the name of the type.
+pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
+    match rows {
+        Sample::KIND => Sample::docs(),
+        AccessTime::KIND => AccessTime::docs(),
+        PreemptionLength::KIND => PreemptionLength::docs(),
+        _ => Vec::new(),
+    }
+}
+
+/// What the one file of `data` holds, for a terminal.
+pub fn text(data: &ReportData) -> String {
+    let Some(file) = data.files.first() else { return String::new() };
+    let mut text = String::new();
+    for (what, value) in facts(file) {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{what:<12}  {value}");
+    }
+    text.push('\n');
+    for table in counts(data) {
+        text.push_str(&plain(&table));
+    }
+    text
+}
+
+fn facts(file: &FileNote) -> Vec<(&'static str, String)> {
+    let of = &file.provenance;
+    let machine = crate::platform::Platform::from_toml(&of.platform);
+    let machine = machine.map_or_else(|_| String::new(), |it| format!("{} ({})", it.name, it.id));
+    let mut facts = vec![
+        ("file", file.name.clone()),
+        ("holds", format!("{} rows of `{}`, schema {}", file.n_rows, file.rows, file.schema)),
+        ("incomplete", file.incomplete.clone().unwrap_or_default()),
+        ("experiment", of.experiment.clone()),
+        ("machine", machine),
+        ("command", of.command.join(" ")),
+        ("date", of.date.clone()),
+        ("seed", of.seed.to_string()),
+        ("corehop", of.corehop.clone()),
+        ("plan digest", of.plan_digest.clone()),
+    ];
+    facts.retain(|(_, value)| !value.is_empty());
+    facts
+}
+
+/// How many rows are valid, by class, and what disturbed the others.
+fn counts(data: &ReportData) -> Vec<Table> {
+    let mut tables = Vec::new();
+    let budget = &data.budget;
+    for (label, fates) in
+        [("event and load", &budget.by_event), ("working-set size", &budget.by_wss)]
+    {
+        let mut table = Table::new(
+            format!("rows by {label}"),
+            &["of", "all", "valid", "repaired", "disturbed by"],
+        );
+        table.rows = fates
+            .iter()
+            .map(|fate| {
+                let causes = fate.lost_to.iter().map(|(cause, count)| format!("{cause} {count}"));
+                vec![
+                    fate.of.clone(),
+                    fate.n_all.to_string(),
+                    fate.n_valid.to_string(),
+                    fate.repaired.to_string(),
+                    causes.collect::<Vec<_>>().join(", "),
+                ]
+            })
+            .collect();
+        tables.push(table);
+    }
+    tables.extend(super::sections::other_tables(data));
+    tables.retain(|table| !table.rows.is_empty());
+    tables
+}
+
+/// The same as JSON.
+pub fn json(data: &ReportData) -> Value {
+    let Some(file) = data.files.first() else { return Value::Null };
+    let columns: Vec<Value> = columns(&file.rows)
+        .into_iter()
+        .map(|(name, meaning)| json!({ "name": name, "meaning": meaning }))
+        .collect();
+    json!({
+        "file": file.name,
+        "rows": file.rows,
+        "schema": file.schema,
+        "n_rows": file.n_rows,
+        "incomplete": file.incomplete,
+        "columns": columns,
+        "budget": data.budget,
+        "provenance": file.provenance,
+    })
+}
+
+/// The rows of a batch, each as an object; a value that is not there is left out.
+pub fn rows(batch: &RecordBatch) -> Vec<Value> {
+    let schema = batch.schema();
+    let row = |row: usize| {
+        let fields = schema.fields().iter().zip(batch.columns());
+        let present = fields.filter(|(_, column)| column.is_valid(row));
+        Value::Object(
+            present.map(|(field, column)| (field.name().clone(), value(column, row))).collect(),
+        )
+    };
+    (0..batch.num_rows()).map(row).collect()
+}
+
+fn value(column: &dyn Array, row: usize) -> Value {
+    match column.data_type() {
+        DataType::UInt64 => json!(column.as_primitive::<UInt64Type>().value(row)),
+        DataType::Float64 => json!(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Boolean => json!(column.as_boolean().value(row)),
+        DataType::Utf8 => json!(column.as_string::<i32>().value(row)),
+        DataType::List(_) => {
+            let list = column.as_list::<i32>().value(row);
+            (0..list.len()).map(|place| value(&list, place)).collect()
+        }
+        // Our row types have no other; a later schema is refused before.
+        _ => Value::Null,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::example::sample;
+    use crate::samples::{Cause, Sample};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_row_is_printed_with_its_columns_and_without_what_it_lacks() {
+        let lost = Sample { valid: false, disturbed_by: vec![Cause::Gap], ..sample() };
+        let schema = Arc::new(arrow_schema::Schema::new(Sample::fields()));
+        let batch = RecordBatch::try_new(schema, Sample::columns(&[sample(), lost])).unwrap();
+        let rows = rows(&batch);
+        assert_eq!(
+            (&rows[0]["warm_ns"], &rows[0]["event"]),
+            (&json!(1000.0), &json!("preemption"))
+        );
+        assert_eq!((&rows[1]["valid"], &rows[1]["disturbed_by"]), (&json!(false), &json!(["gap"])));
+        assert!(rows[0].get("task").is_none());
+    }
+}

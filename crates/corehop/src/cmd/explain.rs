@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop explain`
+
+use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
+use corehop_linux::preflight;
+
+use crate::answer::{Page, Paint, print};
+use crate::exit::{Exit, Failure};
+
+/// What a word means: the field's, a column, a value, a finding, an exit code.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The word, as it stands in a file, a table, a report or a message; several make one.
+    #[arg(required = true, value_name = "WORD")]
+    words: Vec<String>,
+}
+
+/// The exit codes, by number.
+const CODES: [(Exit, &str); 7] = [
+    (Exit::Done, "Done."),
+    (Exit::No, "It ran, but the answer is no or unknown: unschedulable, not measured, not stored."),
+    (Exit::Usage, "The command line makes no sense, or names a file that does not exist."),
+    (
+        Exit::NotPossible,
+        "Not possible on this host; the message says which privilege or feature it lacks, and what gives it.",
+    ),
+    (Exit::Damaged, "An input file is damaged, of a later version, or not of the kind expected."),
+    (
+        Exit::Failed,
+        "The host failed midway (a full disk, a CPU taken away); what was recorded is kept.",
+    ),
+    (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM); what was recorded is kept."),
+];
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let word = args.words.join(" ");
+    let known = all();
+    let found = look_up(&known, &word);
+    if found.is_empty() {
+        let near = nearest(&known, &word).join(", ");
+        let hint = if near.is_empty() { "`corehop --help` lists the verbs" } else { &near };
+        let sentence = format!("`{word}` is no word that is known here; nearest: {hint}");
+        return Err(Failure::says(Exit::Usage, sentence));
+    }
+    let page = Page::of_stdout();
+    let text: String = found.into_iter().map(|entry| paragraph(entry, page)).collect();
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+/// The glossary, the doctor's concerns, and the exit codes.
+fn all() -> Vec<Entry> {
+    let mut all = entries();
+    all.extend(
+        preflight::reasons().map(|(id, why)| Entry::new(id, "a finding of the doctor", why)),
+    );
+    all.extend(
+        CODES.map(|(code, meaning)| Entry::new(&(code as u8).to_string(), "an exit code", meaning)),
+    );
+    all
+}
+
+fn paragraph(entry: &Entry, page: Page) -> String {
+    let head = format!("{} ({})", page.paint(&entry.word, Paint::Bold), entry.kind);
+    let meaning = page.wrap(&entry.meaning, 4);
+    format!("{head}\n    {meaning}\n")
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop show`
+
+use std::path::{Path, PathBuf};
+
+use corehop_core::model::estimator::Estimator;
+use corehop_core::report::listing;
+
+use super::report::gather;
+use crate::answer::print;
+use crate::exit::{Exit, Failure};
+use crate::input;
+
+/// What a file of ours holds: the kind of its rows, where they come from, how many are valid.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A file that `corehop measure` wrote, or is writing, or was writing when it was killed.
+    file: PathBuf,
+    /// Print it as JSON, with the meaning of every column and the whole provenance.
+    #[arg(long, conflicts_with_all = ["plan", "rows"])]
+    json: bool,
+    /// Print the plan that was run.
+    #[arg(long, conflicts_with = "rows")]
+    plan: bool,
+    /// Print the first rows, one JSON object a line.
+    #[arg(long, value_name = "N")]
+    rows: Option<usize>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.plan {
+        return plan(&args.file);
+    }
+    if let Some(count) = args.rows {
+        return rows(&args.file, count);
+    }
+    let data = gather(std::slice::from_ref(&args.file), Estimator::Difference)?;
+    if args.json {
+        print(&format!("{:#}\n", listing::json(&data)))?;
+    } else {
+        print(&listing::text(&data))?;
+    }
+    Ok(Exit::Done)
+}
+
+fn plan(path: &Path) -> Result<Exit, Failure> {
+    let reader = input::open(path)?;
+    let provenance = &reader.kind().provenance;
+    let Some(plan) = &provenance.plan else {
+        let sentence = format!(
+            "{}: the plan was too large to be stored; `{} --dry-run` with seed {} makes it again \
+             (digest {})",
+            path.display(),
+            provenance.command.join(" "),
+            provenance.seed,
+            provenance.plan_digest
+        );
+        return Err(Failure::says(Exit::No, sentence));
+    };
+    print(&format!("{plan:#}\n"))?;
+    Ok(Exit::Done)
+}
+
+fn rows(path: &Path, count: usize) -> Result<Exit, Failure> {
+    let mut reader = input::open(path)?;
+    let mut left = count;
+    while left > 0 {
+        let named = |error| Failure::from(error).context(path.display().to_string());
+        let Some(batch) = reader.next_batch().map_err(named)? else { break };
+        let some = batch.slice(0, left.min(batch.num_rows()));
+        left -= some.num_rows();
+        for row in listing::rows(&some) {
+            print(&format!("{row}\n"))?;
+        }
+    }
+    Ok(Exit::Done)
+}

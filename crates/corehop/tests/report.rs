@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `report`, `show` and `explain` as they are typed: what they answer, and with which exit code.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use corehop_core::samples::{Part, PreemptionLength, Provenance};
+
+fn corehop(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Absences of 1 ms, asked for on a machine with this id, as a run writes them.
+fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
+    let path = folder.join(name);
+    let provenance = Provenance { experiment: "preemption-length".into(), ..Default::default() };
+    let mut part = Part::begin(std::fs::File::create(&path).unwrap(), &provenance).unwrap();
+    let row = |job: u64| PreemptionLength {
+        machine: machine.into(),
+        seed: 1,
+        job,
+        cell: 0,
+        load: "idle".into(),
+        cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 1_000_000,
+        length_ns: 1_050_000.0 + job as f64,
+        policy: "fifo:2".into(),
+    };
+    for batch in 0..4 {
+        part.append(&(0..50).map(|job| row(50 * batch + job)).collect::<Vec<_>>()).unwrap();
+    }
+    part.end().unwrap();
+    path
+}
+
+#[test]
+fn a_file_that_is_not_there_is_usage_and_one_that_is_not_ours_is_damaged_input() {
+    let folder = tempfile::tempdir().unwrap();
+    let strange = folder.path().join("strange.parquet");
+    std::fs::write(&strange, "a,b\n1,2\n").unwrap();
+    let strange = strange.to_str().unwrap();
+    for verb in ["report", "show"] {
+        let missing = corehop(&[verb, "/nowhere/x.parquet"]);
+        assert_eq!(code(&missing), Some(2), "{}", said(&missing));
+        assert!(said(&missing).contains("/nowhere/x.parquet"));
+        let strange = corehop(&[verb, strange]);
+        assert_eq!(code(&strange), Some(4), "{}", said(&strange));
+        assert!(
+            said(&strange).contains("strange.parquet") && said(&strange).contains("not a file")
+        );
+    }
+    assert_eq!(code(&corehop(&["show", folder.path().to_str().unwrap()])), Some(2));
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_shown_as_far_as_it_goes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = absences(folder.path(), "cut.part", "box");
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - 2_000).unwrap();
+    let path = path.to_str().unwrap();
+    let shown = corehop(&["show", path]);
+    assert_eq!(code(&shown), Some(0));
+    assert!(
+        said(&shown).contains("150 rows") && said(&shown).contains("cut off"),
+        "{}",
+        said(&shown)
+    );
+    let rows = corehop(&["show", "--rows", "160", path]);
+    let text = String::from_utf8(rows.stdout).unwrap();
+    assert_eq!(text.lines().count(), 150);
+    let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["job"], &first["load"]), (&0.into(), &"idle".into()));
+}
+
+#[test]
+fn files_are_joined_into_one_page_that_names_them_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = absences(folder.path(), "one.part", "box");
+    let two = absences(folder.path(), "two.part", "box");
+    let page = folder.path().join("page.html");
+    let [one, two, out] = [&one, &two, &page].map(|path| path.to_str().unwrap());
+    let made = corehop(&["report", one, two, "-o", out]);
+    assert_eq!((code(&made), said(&made).as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("one.part, two.part") && page.len() > 50_000);
+    let unwritable = corehop(&["report", one, "-o", "/nowhere/page.html"]);
+    assert_eq!(code(&unwritable), Some(6), "{}", said(&unwritable));
+}
+
+#[test]
+fn show_says_as_json_what_every_column_means() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = absences(folder.path(), "one.part", "box");
+    let shown = corehop(&["show", "--json", path.to_str().unwrap()]);
+    let answer: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!((&answer["n_rows"], &answer["rows"]), (&200.into(), &"preemption_length".into()));
+    let columns = answer["columns"].as_array().unwrap();
+    assert!(columns.iter().all(|it| it["meaning"].as_str().unwrap().ends_with('.')));
+    let plan = corehop(&["show", "--plan", path.to_str().unwrap()]);
+    assert_eq!(code(&plan), Some(1), "{}", said(&plan));
+}
+
+#[test]
+fn explain_knows_columns_causes_findings_and_codes_and_helps_with_a_slip() {
+    for word in ["disturbed_by", "steal", "governor", "130", "exit-codes", "D_c", "estimator"] {
+        let explained = corehop(&["explain", word]);
+        assert_eq!(code(&explained), Some(0), "{word}: {}", said(&explained));
+    }
+    let slip = corehop(&["explain", "premption"]);
+    assert_eq!(code(&slip), Some(2));
+    assert!(said(&slip).contains("preemption"), "{}", said(&slip));
+}

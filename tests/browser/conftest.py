@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Reports made from made-up rows, and a browser without a network to look at them."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def program():
+    """The binary under test: $COREHOP, or the newest that has been built here."""
+    if "COREHOP" in os.environ:
+        return os.environ["COREHOP"]
+    built = [ROOT / "target" / profile / "corehop" for profile in ("release", "debug")]
+    built = [path for path in built if path.exists()]
+    if not built:
+        pytest.exit("no binary: `cargo build -p corehop` first, or set COREHOP", returncode=1)
+    return str(max(built, key=lambda path: path.stat().st_mtime))
+
+
+def made_up(folder):
+    """Files with made-up rows, by the example that `cargo test` builds too."""
+    example = ROOT / "target" / "debug" / "examples" / "made_up"
+    if not example.exists():
+        command = ["cargo", "build", "--quiet", "-p", "corehop-core", "--example", "made_up"]
+        subprocess.run(command, cwd=ROOT, check=True)
+    subprocess.run([example, folder], check=True)
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory):
+    """The pages: `whole` of four experiments, `torn` of a killed run, `hostile` with bad names."""
+    folder = tmp_path_factory.mktemp("reports")
+    made_up(folder)
+    whole = ["synthetic", "access-time", "preemption-length", "polluter-sweep"]
+    inputs = {
+        "whole": [f"{name}.parquet" for name in whole],
+        "torn": ["torn.part"],
+        "hostile": ["hostile.parquet"],
+    }
+    pages = {}
+    for name, files in inputs.items():
+        pages[name] = folder / f"{name}.html"
+        command = [program(), "report", *files, "-o", str(pages[name])]
+        subprocess.run(command, cwd=folder, check=True)
+    return pages
+
+
+def chromium():
+    """Debian's browser: the one that playwright would download is another, and not always there."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    pytest.exit("no browser: `apt-get install chromium`", returncode=1)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    with sync_playwright() as playwright:
+        # Without its sandbox, which containers and root do not have.
+        browser = playwright.chromium.launch(executable_path=chromium(), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser, reports):
+    """Opens a report and watches it: a request, a dialog or an error in it fails the test."""
+    contexts, complaints = [], []
+
+    def watch(request):
+        if not request.url.startswith(("file:", "data:", "blob:")):
+            complaints.append(f"request for {request.url}")
+
+    def open_report(name="whole", **options):
+        options = {"viewport": {"width": 1280, "height": 900}, "color_scheme": "light", **options}
+        context = browser.new_context(offline=True, accept_downloads=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("request", watch)
+        page.on("pageerror", lambda error: complaints.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (complaints.append("dialog"), dialog.dismiss()))
+        page.on("console", lambda message: message.type in ("error", "warning")
+                and complaints.append(f"console: {message.text}"))
+        page.goto(reports[name].as_uri())
+        if options.get("java_script_enabled", True):
+            page.wait_for_function("window.corehop !== undefined")
+        return page
+
+    yield open_report
+    for context in contexts:
+        context.close()
+    assert complaints == []
