@@ -9,6 +9,7 @@
 mod calibrate;
 mod crew;
 mod duty;
+mod evict;
 mod host;
 mod offsets;
 mod polluter;
@@ -21,7 +22,7 @@ use corehop_core::experiment::{Draw, Job, Phase, Plan, Step};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
 use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::{Absence, Load, WorkingSet};
+use corehop_core::workload::{Absence, LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
@@ -31,6 +32,7 @@ use crate::preflight;
 
 use calibrate::Calibration;
 use crew::Crew;
+use evict::Eviction;
 use offsets::Offsets;
 use polluter::{Polluters, Preemptor};
 use runner::{Runner, SetState, Tally};
@@ -54,6 +56,7 @@ pub struct LiveMachine {
     started: Instant,
     /// What is kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
+    eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
     calibrations: Vec<(Load, Calibration)>,
     facts: Map<String, Value>,
@@ -70,6 +73,7 @@ impl LiveMachine {
             clock: Clock::calibrate(Duration::from_millis(20)),
             started: Instant::now(),
             sets: Vec::new(),
+            eviction: None,
             offsets: None,
             calibrations: Vec::new(),
             facts: Map::from_iter([
@@ -109,6 +113,18 @@ impl LiveMachine {
         plan.sets.iter().enumerate().map(&mut prepare).collect()
     }
 
+    /// The buffer that fills caches with modified lines, where the plan has touches of such.
+    fn prepare_eviction(&mut self, plan: &Plan) -> Result<(), MachineError> {
+        let steps = plan.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
+        let wanted = steps.into_iter().any(|step| *step == Step::Prepare(LineState::Modified));
+        if wanted && self.eviction.is_none() {
+            let eviction = Eviction::new(&self.platform).map_err(not_possible)?;
+            self.facts.insert("eviction_buffer".to_owned(), eviction.describe());
+            self.eviction = Some(eviction);
+        }
+        Ok(())
+    }
+
     fn run_phase(
         &mut self,
         plan: &Plan,
@@ -132,11 +148,13 @@ impl LiveMachine {
             offsets,
         ));
         runner.calibration = self.calibration(&phase.load);
+        runner.eviction = self.eviction.take();
         let crew = Crew::start(plan.mover, &cpus, &self.real_time())
             .map_err(|error| failed("starting the measured thread", error))?;
         let outcome = self.run_batches(&mut runner, &crew, phase, sink);
         self.note(&phase.load, &crew, &runner);
-        let sets = runner.into_sets();
+        let (sets, eviction) = runner.into_kept();
+        self.eviction = eviction;
         outcome.map(|outcome| (outcome, sets))
     }
 
@@ -205,6 +223,7 @@ impl Machine for LiveMachine {
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
         let mut sets = self.prepare_sets(plan)?;
+        self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {
             let (outcome, back) = self.run_phase(plan, at, sets, sink)?;
             sets = back;

@@ -16,6 +16,7 @@ use super::RunningLoad;
 use super::calibrate::Calibration;
 use super::crew::Seat;
 use super::duty::{BUDGET_NS, Ledger};
+use super::evict::Eviction;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, now, sleep_until};
@@ -137,6 +138,7 @@ pub(crate) struct Runner {
     load: RunningLoad,
     offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
+    pub(super) eviction: Option<Eviction>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
     origin: Ticks,
@@ -174,6 +176,7 @@ impl Runner {
             load,
             offsets,
             calibration: None,
+            eviction: None,
             ledgers: BTreeMap::new(),
             origin: now(),
             jobs: 0..0,
@@ -229,8 +232,9 @@ impl Runner {
         self.error.take()
     }
 
-    pub(crate) fn into_sets(self: Box<Self>) -> Vec<SetState> {
-        self.sets
+    /// What the next phase, or the next plan, goes on with.
+    pub(crate) fn into_kept(self: Box<Self>) -> (Vec<SetState>, Option<Eviction>) {
+        (self.sets, self.eviction)
     }
 
     pub(crate) const fn tally(&self) -> &Tally {
@@ -264,6 +268,9 @@ impl Runner {
         let touch = |step: &Step| match step {
             Step::Touch => set.cold_ns,
             Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
+            Step::Prepare(LineState::Modified) => {
+                set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
+            }
             Step::Prepare(_) => set.cold_ns,
             Step::Leave(_) => 0.0,
         };
@@ -408,7 +415,7 @@ impl Runner {
     }
 
     fn prepare(&mut self, state: LineState) {
-        let begin = now();
+        let (begin, waited) = (now(), self.tally.duty_ns);
         match state {
             LineState::Invalid => self.set().memory.flush(),
             LineState::Valid => {
@@ -418,12 +425,27 @@ impl Runner {
             }
             LineState::Modified => self.fill_with_modified(),
         }
-        self.tally.prepare_ns += self.clock.between(begin, now());
+        let rested = self.tally.duty_ns - waited;
+        self.tally.prepare_ns += self.clock.between(begin, now()) - rested;
     }
 
     /// Drops the working set's lines, and fills the caches with modified lines of other data.
+    ///
+    /// That takes longer than the duty budget where memory is slow; it rests in between then.
     fn fill_with_modified(&mut self) {
         self.set().memory.flush();
+        let Some(mut eviction) = self.eviction.take() else { return };
+        let (begin, mut since, waited) = (now(), now(), self.tally.duty_ns);
+        eviction.fill(|| {
+            if self.clock.between(since, now()) > BUDGET_NS / 2.0 {
+                self.was_busy(now());
+                self.keep_to_budget(BUDGET_NS / 2.0);
+                self.busy_since = now();
+                since = now();
+            }
+        });
+        eviction.last_ns = self.clock.between(begin, now()) - (self.tally.duty_ns - waited);
+        self.eviction = Some(eviction);
     }
 
     fn touch(&mut self, seat: &Seat) {
