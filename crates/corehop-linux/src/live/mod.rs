@@ -14,6 +14,7 @@ mod host;
 mod offsets;
 mod polluter;
 mod runner;
+mod set;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -35,7 +36,8 @@ use crew::Crew;
 use evict::Eviction;
 use offsets::Offsets;
 use polluter::{Polluters, Preemptor};
-use runner::{Runner, SetState, Tally};
+use runner::{Runner, Tally};
+use set::SetState;
 
 /// How long a batch of jobs should take, so that records reach the sink in time.
 const BATCH: Duration = Duration::from_millis(250);
@@ -107,7 +109,7 @@ impl LiveMachine {
             SetState::new(set, memory.map_err(not_possible)?, plan.seed).map_err(|why| MachineError::NotPossible {
                 what: format!("the user's own job {}", set.workload.as_deref().unwrap_or_default()),
                 why,
-                remedy: "name a shared library and a function `void f(void *memory, size_t bytes, uint64_t pass)` in it".to_owned(),
+                remedy: "its form is `void f(void *memory, size_t bytes, uint64_t pass)`; see examples/own-job".to_owned(),
             })
         };
         plan.sets.iter().enumerate().map(&mut prepare).collect()
