@@ -11,6 +11,7 @@ use corehop_core::workload::Mover;
 
 use super::runner::{Next, Runner};
 use crate::rseq::Rseq;
+use crate::supervisor::interrupt;
 use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
 
 /// What a measured thread has of its own.
@@ -57,7 +58,7 @@ impl Slot {
                 Content::State(runner) => return Some(runner),
                 Content::End => return None,
                 Content::Empty => {
-                    content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner)
+                    content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
@@ -143,6 +144,7 @@ fn sit_down(
     real_time: Result<(), String>,
     parked: bool,
 ) -> io::Result<(Seat, (Policy, Option<String>))> {
+    interrupt::keep_off_this_thread();
     set_affinity([cpu])?;
     punctual();
     let ordinary = best_ordinary_policy();

@@ -36,10 +36,10 @@ impl Eviction {
     /// # Errors
     /// [`MemoryError`] where there is no memory for it.
     pub(crate) fn new(platform: &Platform) -> Result<Self, MemoryError> {
-        let (l2, llc) = (platform.largest_private_cache(), platform.llc_size());
-        let mapping = Mapping::new(size(l2, llc), Page::Transparent, None)?;
+        let mapping = Mapping::new(buffer_size(platform), Page::Transparent, None)?;
         let lines = mapping.length() as f64 / LINE as f64;
-        Ok(Self { mapping, llc, pass: 0, last_ns: lines * UNKNOWN_LINE_NS })
+        let last_ns = lines * UNKNOWN_LINE_NS;
+        Ok(Self { mapping, llc: platform.llc_size(), pass: 0, last_ns })
     }
 
     /// Writes every line once; `pause` is called between pieces of at most a mebibyte.
@@ -63,6 +63,11 @@ impl Eviction {
             "exceeds_declared_llc": self.llc.map(|llc| bytes > llc.get()),
         })
     }
+}
+
+/// The size of a buffer that the caches of `platform` do not hold, as far as it may be that large.
+pub(super) fn buffer_size(platform: &Platform) -> Bytes {
+    size(platform.largest_private_cache(), platform.llc_size())
 }
 
 /// One and a half times the last-level cache, at least twice the largest private one, at most

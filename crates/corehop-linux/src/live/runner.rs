@@ -12,11 +12,11 @@ use corehop_core::units::{Bytes, Cpu};
 use corehop_core::workload::{Absence, CHUNK_LINES, LineState, Page, WorkingSet};
 use serde_json::{Value, json};
 
-use super::RunningLoad;
 use super::calibrate::Calibration;
 use super::crew::Seat;
 use super::duty::{BUDGET_NS, Ledger};
 use super::evict::Eviction;
+use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use super::set::SetState;
@@ -165,7 +165,7 @@ impl Runner {
             Instant::now(),
             Vec::new(),
             BTreeMap::new(),
-            RunningLoad::Idle,
+            RunningLoad::idle(),
             Offsets::default(),
         )
     }
@@ -188,6 +188,10 @@ impl Runner {
     /// What the next phase, or the next plan, goes on with.
     pub(crate) fn into_kept(self: Box<Self>) -> (Vec<SetState>, Option<Eviction>) {
         (self.sets, self.eviction)
+    }
+
+    pub(crate) const fn load(&self) -> &RunningLoad {
+        &self.load
     }
 
     pub(crate) const fn tally(&self) -> &Tally {
@@ -219,12 +223,11 @@ impl Runner {
     fn need_ns(&self, job: &Job) -> f64 {
         let set = &self.sets[self.plan.cells[job.cell].set];
         let touch = |step: &Step| match step {
-            Step::Touch => set.cold_ns,
             Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
             Step::Prepare(LineState::Modified) => {
                 set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
             }
-            Step::Prepare(_) => set.cold_ns,
+            Step::Touch | Step::Prepare(_) => set.cold_ns,
             Step::Leave(_) => 0.0,
         };
         job.steps.iter().map(touch).sum()

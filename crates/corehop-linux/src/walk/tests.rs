@@ -155,7 +155,7 @@ static CALLS: std::sync::Mutex<Vec<(usize, u64, bool)>> = std::sync::Mutex::new(
 
 unsafe extern "C" fn sum_up(memory: *mut u8, bytes: usize, pass: u64) {
     let local = 0_u128;
-    let aligned = std::hint::black_box(&raw const local) as usize % 16 == 0;
+    let aligned = (std::hint::black_box(&raw const local) as usize).is_multiple_of(16);
     // SAFETY: the walk says that these are its bytes.
     unsafe { memory.add(bytes - 1).write(pass as u8 + 1) };
     CALLS.lock().unwrap().push((bytes, pass, aligned));
