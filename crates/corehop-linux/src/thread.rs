@@ -115,8 +115,14 @@ pub fn best_policy(real_time: Result<(), String>) -> (Policy, Option<String>) {
         },
         Err(why) => why,
     };
+    (best_ordinary_policy(), Some(why))
+}
+
+/// The best policy that is not real-time, for what cannot be bounded. The thread is under it
+/// afterwards.
+pub fn best_ordinary_policy() -> Policy {
     let other = [-20, 0].map(Policy::Other).into_iter().find(|&policy| set_policy(policy).is_ok());
-    (other.unwrap_or(Policy::Other(0)), Some(why))
+    other.unwrap_or(Policy::Other(0))
 }
 
 /// A second line of defence behind the walk's own deadline: the kernel ends a process whose real-time

@@ -20,6 +20,9 @@ const SPEED_DRIFT: f64 = 0.25;
 /// less the system may not even get to switch to it.
 const SHORTEST_PROGRESS_NS: f64 = 200e3;
 
+/// The same for loads that wait by themselves: for a device, or to the end of a pause between bursts.
+const SHORTEST_PROGRESS_OF_WAITING_NS: f64 = 25e6;
+
 /// What all rows of a run share.
 #[derive(Debug, Clone)]
 pub struct RunContext {
@@ -170,7 +173,11 @@ fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leav
         Absence::Load => leave.load_bytes == Some(0),
         Absence::Nothing => false,
     };
-    if leave.is_some_and(|leave| leave.length_ns > SHORTEST_PROGRESS_NS && idle(leave)) {
+    let shortest = match (cell.absence, &cell.load) {
+        (Absence::Load, Load::Dma { .. } | Load::Buslock { .. }) => SHORTEST_PROGRESS_OF_WAITING_NS,
+        _ => SHORTEST_PROGRESS_NS,
+    };
+    if leave.is_some_and(|leave| leave.length_ns > shortest && idle(leave)) {
         causes.push(Cause::LoadAbsent);
     }
     causes.sort_unstable();

@@ -11,6 +11,8 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use corehop_core::units::Cpu;
+
 use super::CounterError;
 
 mod page;
@@ -112,7 +114,7 @@ impl Vendor {
 
 /// `struct perf_event_attr` as of its first version; the kernel takes every length it has known.
 #[repr(C)]
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Attributes {
     kind: u32,
     size: u32,
@@ -139,19 +141,37 @@ const IOC_ID: u64 = 0x8008_2407;
 fn open_event((kind, config): (u32, u64), leader: RawFd) -> io::Result<OwnedFd> {
     let attributes = Attributes {
         kind,
-        size: size_of::<Attributes>() as u32,
         config,
         read_format: READ_FORMAT,
         flags: USER_ONLY,
         ..Attributes::default()
     };
+    open_with(attributes, 0, -1, leader)
+}
+
+/// Open one cache event of all that runs on `cpu`, the kernel included. Reading gives value, time
+/// wanted and time counted.
+pub(super) fn open_event_of_cpu(config: u64, cpu: Cpu) -> io::Result<OwnedFd> {
+    const TIMES: u64 = 3;
+    let attributes =
+        Attributes { kind: TYPE_CACHE, config, read_format: TIMES, ..Attributes::default() };
+    open_with(attributes, -1, cpu.0.cast_signed(), -1)
+}
+
+fn open_with(
+    attributes: Attributes,
+    thread: libc::pid_t,
+    cpu: libc::c_int,
+    leader: RawFd,
+) -> io::Result<OwnedFd> {
+    let attributes = Attributes { size: size_of::<Attributes>() as u32, ..attributes };
     // SAFETY: the attributes live through the call and have the size they say.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attributes,
-            0,
-            -1,
+            thread,
+            cpu,
             leader,
             CLOSE_ON_EXEC,
         )
@@ -183,7 +203,8 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
         ),
         Some(libc::EACCES | libc::EPERM) => (
             format!("kernel.perf_event_paranoid is {level}, and the caller has no CAP_PERFMON"),
-            "`sysctl kernel.perf_event_paranoid=2`, or `setcap cap_perfmon+ep FILE`",
+            "`setcap cap_perfmon+ep FILE`, or `sysctl kernel.perf_event_paranoid=2` (0 for counters \
+             of a whole CPU)",
         ),
         Some(libc::ENOSYS) => (
             "this kernel has no perf_event_open(2), or a seccomp profile hides it".to_owned(),
@@ -199,6 +220,11 @@ fn refusal(event: &str, error: &io::Error, paranoid: Option<i32>) -> CounterErro
         _ => ("the kernel refuses the event".to_owned(), "see `perf list` for what there is"),
     };
     CounterError::unavailable(event, error, reason, remedy)
+}
+
+/// The same for the event of this name, on this host.
+pub(super) fn refused(event: &str, error: &io::Error) -> CounterError {
+    refusal(&format!("hardware counter `{event}`"), error, paranoid_level())
 }
 
 fn paranoid_level() -> Option<i32> {
@@ -260,8 +286,7 @@ impl HardwareCounters {
         for event in EVENTS {
             let Some(encoding) = event.encoding(Vendor::parse(&cpuinfo)) else { continue };
             if let Err(error) = counters.add(event, encoding) {
-                let what = format!("hardware counter `{}`", event.name());
-                counters.unavailable.push(refusal(&what, &error, paranoid_level()));
+                counters.unavailable.push(refused(event.name(), &error));
             }
         }
         if counters.groups.is_empty() {
@@ -368,7 +393,7 @@ impl<'a> GroupReading<'a> {
 }
 
 /// `value` as it would be, had it been counted all the time it was wanted.
-fn scaled(value: u64, wanted_ns: u64, counted_ns: u64) -> Option<u64> {
+pub(super) fn scaled(value: u64, wanted_ns: u64, counted_ns: u64) -> Option<u64> {
     let product = u128::from(value) * u128::from(wanted_ns);
     let scaled = product.checked_div(u128::from(counted_ns))?;
     u64::try_from(scaled).ok()

@@ -5,6 +5,7 @@
 
 pub mod software;
 pub mod hardware;
+pub mod traffic;
 pub mod attribution;
 
 /// Why a counter cannot be read.

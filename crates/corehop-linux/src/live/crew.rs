@@ -11,7 +11,8 @@ use corehop_core::workload::Mover;
 
 use super::runner::{Next, Runner};
 use crate::rseq::Rseq;
-use crate::thread::{Policy, best_policy, punctual, set_affinity};
+use crate::supervisor::interrupt;
+use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
 
 /// What a measured thread has of its own.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Seat {
     pub(crate) policy: Policy,
     /// The best policy that it may have.
     pub(crate) best: Policy,
+    /// The best one that is not real-time.
+    pub(crate) ordinary: Policy,
     /// Whether it stays on its CPU, and jobs move by being handed over.
     pub(crate) parked: bool,
 }
@@ -55,7 +58,7 @@ impl Slot {
                 Content::State(runner) => return Some(runner),
                 Content::End => return None,
                 Content::Empty => {
-                    content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner)
+                    content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner);
                 }
             }
         }
@@ -141,10 +144,13 @@ fn sit_down(
     real_time: Result<(), String>,
     parked: bool,
 ) -> io::Result<(Seat, (Policy, Option<String>))> {
+    interrupt::keep_off_this_thread();
     set_affinity([cpu])?;
     punctual();
+    let ordinary = best_ordinary_policy();
     let policy = best_policy(real_time);
-    let seat = Seat { rseq: Rseq::of_this_thread().ok(), policy: policy.0, best: policy.0, parked };
+    let rseq = Rseq::of_this_thread().ok();
+    let seat = Seat { rseq, policy: policy.0, best: policy.0, ordinary, parked };
     Ok((seat, policy))
 }
 

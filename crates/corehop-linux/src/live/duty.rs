@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn an_idle_cpu_need_not_wait() {
-        assert_eq!(Ledger::default().wait(0.0, 50.0 * MS), 0.0);
+        assert!(Ledger::default().wait(0.0, 50.0 * MS) <= 0.0);
     }
 
     #[test]

@@ -9,10 +9,13 @@
 mod calibrate;
 mod crew;
 mod duty;
+mod evict;
 mod host;
+mod load;
 mod offsets;
 mod polluter;
 mod runner;
+mod set;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,19 +24,23 @@ use corehop_core::experiment::{Draw, Job, Phase, Plan, Step};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
 use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::{Absence, Load, WorkingSet};
+use corehop_core::workload::{Absence, LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
 use crate::discover::SysRoot;
 use crate::memory::{MemoryError, SetMemory};
 use crate::preflight;
+use crate::supervisor::Guard;
 
 use calibrate::Calibration;
 use crew::Crew;
+use evict::Eviction;
+use load::{Classification, Host, Known, Probe, RunningLoad};
 use offsets::Offsets;
-use polluter::{Polluters, Preemptor};
-use runner::{Runner, SetState, Tally};
+use polluter::Preemptor;
+use runner::{Runner, Tally};
+use set::SetState;
 
 /// How long a batch of jobs should take, so that records reach the sink in time.
 const BATCH: Duration = Duration::from_millis(250);
@@ -54,8 +61,12 @@ pub struct LiveMachine {
     started: Instant,
     /// What is kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
+    eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
     calibrations: Vec<(Load, Calibration)>,
+    loads: Vec<Known>,
+    /// Takes back what a load changes on the system; it starts nothing before that.
+    guard: Guard,
     facts: Map<String, Value>,
     tally: Tally,
 }
@@ -70,8 +81,11 @@ impl LiveMachine {
             clock: Clock::calibrate(Duration::from_millis(20)),
             started: Instant::now(),
             sets: Vec::new(),
+            eviction: None,
             offsets: None,
             calibrations: Vec::new(),
+            loads: Vec::new(),
+            guard: Guard::new(),
             facts: Map::from_iter([
                 ("findings".to_owned(), json!(findings)),
                 ("host".to_owned(), host::describe()),
@@ -100,13 +114,25 @@ impl LiveMachine {
                 return Ok(kept.swap_remove(at).1);
             }
             let memory = SetMemory::new(set, &mut Draw::new(plan.seed, 100 + index as u64));
-            SetState::new(set, memory.map_err(not_possible)?, plan.seed).map_err(|why| MachineError::NotPossible {
+            SetState::new(set, memory.map_err(|error| not_possible(&error))?, plan.seed).map_err(|why| MachineError::NotPossible {
                 what: format!("the user's own job {}", set.workload.as_deref().unwrap_or_default()),
                 why,
-                remedy: "name a shared library and a function `void f(void *memory, size_t bytes, uint64_t pass)` in it".to_owned(),
+                remedy: "its form is `void f(void *memory, size_t bytes, uint64_t pass)`; see examples/own-job".to_owned(),
             })
         };
         plan.sets.iter().enumerate().map(&mut prepare).collect()
+    }
+
+    /// The buffer that fills caches with modified lines, where the plan has touches of such.
+    fn prepare_eviction(&mut self, plan: &Plan) -> Result<(), MachineError> {
+        let steps = plan.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
+        let wanted = steps.into_iter().any(|step| *step == Step::Prepare(LineState::Modified));
+        if wanted && self.eviction.is_none() {
+            let eviction = Eviction::new(&self.platform).map_err(|error| not_possible(&error))?;
+            self.facts.insert("eviction_buffer".to_owned(), eviction.describe());
+            self.eviction = Some(eviction);
+        }
+        Ok(())
     }
 
     fn run_phase(
@@ -117,9 +143,9 @@ impl LiveMachine {
         sink: &mut dyn Sink,
     ) -> Result<(Outcome, Vec<SetState>), MachineError> {
         let phase = &plan.phases[at];
-        let load = RunningLoad::start(&phase.load, &self.platform, plan.seed)?;
-        let preemptors = park_preemptors(plan, phase)?;
         let cpus = cpus_of(phase);
+        let load = self.start_load(&phase.load, &cpus, plan.seed)?;
+        let preemptors = park_preemptors(plan, phase)?;
         let offsets = self.offsets(&cpus)?;
         let mut runner = Box::new(Runner::new(
             plan.clone(),
@@ -132,12 +158,36 @@ impl LiveMachine {
             offsets,
         ));
         runner.calibration = self.calibration(&phase.load);
+        runner.eviction = self.eviction.take();
         let crew = Crew::start(plan.mover, &cpus, &self.real_time())
             .map_err(|error| failed("starting the measured thread", error))?;
         let outcome = self.run_batches(&mut runner, &crew, phase, sink);
         self.note(&phase.load, &crew, &runner);
-        let sets = runner.into_sets();
+        let (sets, eviction) = runner.into_kept();
+        self.eviction = eviction;
         outcome.map(|outcome| (outcome, sets))
+    }
+
+    /// Starts the load of a phase. The first time, it is classified: what it takes from a probe on the
+    /// first of `cpus`.
+    fn start_load(
+        &mut self,
+        load: &Load,
+        cpus: &CpuList,
+        seed: u64,
+    ) -> Result<RunningLoad, MachineError> {
+        let (platform, clock) = (&self.platform, self.clock);
+        let new = *load != Load::Idle && self.loads.iter().all(|known| known.load != *load);
+        let probe = cpus.first().filter(|_| new).map(|cpu| Probe::new(platform, cpu, clock));
+        let alone = probe.map(|probe| (probe, probe.read()));
+        let host = Host { platform, clock, guard: &self.guard };
+        let running = RunningLoad::start(load, host, seed)?;
+        if let Some((probe, alone)) = alone {
+            let classification = Classification::of(platform, probe, alone, || running.bytes());
+            let progress = load::Progress::default();
+            self.loads.push(Known { load: load.clone(), classification, progress });
+        }
+        Ok(running)
     }
 
     /// The offsets of the CPUs' clocks: measured once, unless other CPUs are used.
@@ -173,6 +223,7 @@ impl LiveMachine {
             if let Some(error) = runner.take_error() {
                 return Err(error);
             }
+            runner.load().check()?;
             if sink.enough() {
                 return Ok(Outcome::Stopped);
             }
@@ -194,6 +245,10 @@ impl LiveMachine {
             json!({"best": policy.0.to_string(), "why_no_better": policy.1}),
         );
         self.facts.insert("calibration".to_owned(), runner.describe_calibration());
+        if let Some(known) = self.loads.iter_mut().find(|known| known.load == *load) {
+            known.progress.add(runner.load().progress());
+            self.facts.insert("load".to_owned(), self.loads.iter().map(Known::describe).collect());
+        }
     }
 }
 
@@ -205,6 +260,7 @@ impl Machine for LiveMachine {
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
         let mut sets = self.prepare_sets(plan)?;
+        self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {
             let (outcome, back) = self.run_phase(plan, at, sets, sink)?;
             sets = back;
@@ -226,47 +282,14 @@ impl Machine for LiveMachine {
     }
 }
 
-/// The background load of a phase.
-#[derive(Debug)]
-pub(crate) enum RunningLoad {
-    Idle,
-    Polluters(Polluters),
-}
-
-impl RunningLoad {
-    fn start(load: &Load, platform: &Platform, seed: u64) -> Result<Self, MachineError> {
-        let everywhere =
-            |cpus: &CpuList| if cpus.is_empty() { platform.usable() } else { cpus.clone() };
-        match load {
-            Load::Idle => Ok(Self::Idle),
-            Load::Constructed { polluter, cpus } => {
-                let cpus: Vec<Cpu> = everywhere(cpus).iter().collect();
-                Polluters::start(polluter, &cpus, seed).map(Self::Polluters).map_err(not_possible)
-            }
-            other => Err(MachineError::NotPossible {
-                what: format!("the load `{}`", other.word()),
-                why: "this version does not run it".to_owned(),
-                remedy: "use --load constructed".to_owned(),
-            }),
-        }
-    }
-
-    /// The bytes it has moved so far, where it counts them.
-    pub(crate) fn bytes(&self) -> Option<u64> {
-        match self {
-            Self::Idle => None,
-            Self::Polluters(polluters) => Some(polluters.bytes()),
-        }
-    }
-}
-
 /// A preemptor on every CPU on which a job of the phase is preempted by one.
 fn park_preemptors(plan: &Plan, phase: &Phase) -> Result<BTreeMap<Cpu, Preemptor>, MachineError> {
     let Some(polluter) = &plan.preemptor else { return Ok(BTreeMap::new()) };
     let mut parked = BTreeMap::new();
     for cpu in phase.jobs.iter().flat_map(preempted_on) {
         if let std::collections::btree_map::Entry::Vacant(place) = parked.entry(cpu) {
-            place.insert(Preemptor::park(polluter, cpu, plan.seed).map_err(not_possible)?);
+            let parked = Preemptor::park(polluter, cpu, plan.seed);
+            place.insert(parked.map_err(|error| not_possible(&error))?);
         }
     }
     Ok(parked)
@@ -304,7 +327,7 @@ fn batch_end(jobs: &[Job], first: usize, runner: &Runner) -> usize {
     first + jobs[first..].iter().take_while(fits).count().max(1)
 }
 
-fn not_possible(error: MemoryError) -> MachineError {
+fn not_possible(error: &MemoryError) -> MachineError {
     MachineError::NotPossible {
         what: "this plan".to_owned(),
         why: error.to_string(),

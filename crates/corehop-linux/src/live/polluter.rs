@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Polluters and preemptors: threads that walk a working set of their own, and prove that they did.
+//! Polluters and preemptors: they walk a working set of their own, and prove that they did.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,6 +9,7 @@ use corehop_core::experiment::Draw;
 use corehop_core::units::Cpu;
 use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet};
 
+use super::load::Work;
 use crate::clock::{Ticks, roughly_now};
 use crate::memory::{MemoryError, SetMemory};
 use crate::thread::{Policy, set_affinity, set_policy};
@@ -16,9 +17,9 @@ use crate::thread::{Policy, set_affinity, set_policy};
 /// The lines walked between two looks at the orders.
 const STRIDE: u64 = 64;
 
-/// A polluter's cursor over its working set.
+/// A polluter's cursor over its working set: the work of the load `constructed`.
 #[derive(Debug)]
-struct Cursor {
+pub(super) struct Cursor {
     memory: SetMemory,
     at: u64,
     pattern: Pattern,
@@ -27,7 +28,11 @@ struct Cursor {
 }
 
 impl Cursor {
-    fn new(polluter: &Polluter, draw: &mut Draw) -> Result<Self, MemoryError> {
+    /// At the first line of a working set of its own.
+    ///
+    /// # Errors
+    /// [`MemoryError`] where it has no memory.
+    pub(super) fn new(polluter: &Polluter, draw: &mut Draw) -> Result<Self, MemoryError> {
         let set = WorkingSet {
             pattern: polluter.pattern,
             page: Page::Base,
@@ -49,7 +54,7 @@ impl Cursor {
             // SAFETY: `at` is always the address of a line of `memory`, which only this thread uses.
             let next = unsafe {
                 if write {
-                    element.add(1).write_volatile(sum);
+                    element.add(1).write_volatile(self.step);
                 }
                 element.read_volatile()
             };
@@ -64,63 +69,17 @@ impl Cursor {
     }
 }
 
-/// A counter alone on its cache lines, so that reading one does not slow its neighbour.
+impl Work for Cursor {
+    fn step(&mut self) -> Result<u64, String> {
+        self.stride();
+        Ok(STRIDE * LINE)
+    }
+}
+
+/// A counter alone on its cache lines, so that reading it does not slow whoever counts.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Lines(AtomicU64);
-
-/// Polluters on several CPUs, running until dropped.
-#[derive(Debug)]
-pub(crate) struct Polluters {
-    lines: Arc<Vec<Lines>>,
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Polluters {
-    /// Starts one on each of `cpus` under the ordinary policy.
-    ///
-    /// # Errors
-    /// [`MemoryError`] where its working set has no memory.
-    pub(crate) fn start(polluter: &Polluter, cpus: &[Cpu], seed: u64) -> Result<Self, MemoryError> {
-        let lines: Arc<Vec<Lines>> = Arc::new(cpus.iter().map(|_| Lines::default()).collect());
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut all = Self { lines, stop, threads: Vec::new() };
-        for (index, &cpu) in cpus.iter().enumerate() {
-            let cursor = Cursor::new(polluter, &mut Draw::new(seed, 1000 + index as u64))?;
-            let (lines, stop) = (all.lines.clone(), all.stop.clone());
-            all.threads
-                .push(std::thread::spawn(move || pollute(cursor, cpu, &lines[index].0, &stop)));
-        }
-        Ok(all)
-    }
-
-    /// The bytes walked so far by all.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.lines.iter().map(|lines| lines.0.load(Ordering::Relaxed) * LINE).sum()
-    }
-}
-
-fn pollute(mut cursor: Cursor, cpu: Cpu, lines: &AtomicU64, stop: &AtomicBool) {
-    // Where the CPU is gone, the count that stays at zero says so in every sample.
-    if set_affinity([cpu]).is_err() || set_policy(Policy::Other(0)).is_err() {
-        return;
-    }
-    while !stop.load(Ordering::Relaxed) {
-        cursor.stride();
-        lines.fetch_add(STRIDE, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Polluters {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // A polluter that panicked has nothing more to say.
-            let _ = thread.join();
-        }
-    }
-}
 
 /// A preemptor parked on one CPU: it has the CPU exactly while a job is off it.
 #[derive(Debug)]
@@ -215,10 +174,18 @@ mod tests {
     }
 
     #[test]
-    fn polluters_make_progress_until_they_are_dropped() {
-        for pattern in [Pattern::Shuffled, Pattern::Scan] {
-            let polluters = Polluters::start(&small(pattern), &[Cpu(0)], 1).unwrap();
-            assert!(eventually(|| polluters.bytes() > 1 << 20), "{pattern}");
+    fn a_polluter_comes_by_every_line_and_writes_its_share_of_them() {
+        for (pattern, written) in [(Pattern::Shuffled, 1024.0 / 3.0), (Pattern::Scan, 256.0)] {
+            let mut cursor = Cursor::new(&small(pattern), &mut Draw::new(1, 0)).unwrap();
+            let rounds = 1024 / STRIDE;
+            let moved: u64 = (0..rounds).map(|_| cursor.step().unwrap()).sum();
+            assert_eq!((moved, cursor.at), (64 << 10, cursor.memory.linked().start), "{pattern}");
+            let (start, length) = cursor.memory.raw();
+            let second_words = (start..start + length as u64).step_by(LINE as usize);
+            // SAFETY: the second word of a line of the cursor's memory.
+            let data = second_words.map(|line| unsafe { *((line + 8) as *const u64) });
+            let lines = data.filter(|&word| word != 0).count() as f64;
+            assert!((lines - written).abs() <= 2.0, "{pattern}: {lines}");
         }
     }
 

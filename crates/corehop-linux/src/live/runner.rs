@@ -5,71 +5,25 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Absent, Draw, Job, Plan, Step};
+use corehop_core::experiment::{Absent, Job, Plan, Step};
 use corehop_core::machine::MachineError;
 use corehop_core::samples::{Certificate, JobRecord, Leave, Touch};
 use corehop_core::units::{Bytes, Cpu};
 use corehop_core::workload::{Absence, CHUNK_LINES, LineState, Page, WorkingSet};
 use serde_json::{Value, json};
 
-use super::RunningLoad;
 use super::calibrate::Calibration;
 use super::crew::Seat;
 use super::duty::{BUDGET_NS, Ledger};
+use super::evict::Eviction;
+use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
+use super::set::SetState;
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, now, sleep_until};
-use crate::memory::{MemoryError, SetMemory};
+use crate::memory::MemoryError;
 use crate::thread::{Policy, Usage, current_cpu, set_affinity, set_policy, usage};
-use crate::walk::{StampCost, Walk, Walked};
-
-/// A working set with what has been learned of it.
-#[derive(Debug)]
-pub(crate) struct SetState {
-    memory: SetMemory,
-    walk: Walk,
-    fresh_frames: bool,
-    lines: u64,
-    huge_share: f64,
-    draw: Draw,
-    /// What the time stamps between its chunks cost, once a measured thread has found out.
-    stamps: Option<StampCost>,
-    /// The longest of its last cold touches and flushes together, in nanoseconds.
-    cold_ns: f64,
-    /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
-    warm_chunk: f64,
-}
-
-/// What an uncached line is expected to take before anything is known, in nanoseconds.
-const UNKNOWN_LINE_NS: f64 = 300.0;
-
-impl SetState {
-    /// Errors with a sentence where the user's own job cannot be loaded.
-    pub(crate) fn new(set: &WorkingSet, memory: SetMemory, seed: u64) -> Result<Self, String> {
-        if set.workload.is_some() {
-            return Err("this version does not load it".to_owned());
-        }
-        Ok(Self {
-            walk: Walk::new(set, memory.linked()),
-            huge_share: if set.page == Page::Base { 0.0 } else { memory.huge_share() },
-            memory,
-            fresh_frames: set.fresh_frames,
-            lines: set.lines(),
-            draw: Draw::new(seed, 7),
-            stamps: None,
-            cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
-            warm_chunk: f64::NAN,
-        })
-    }
-
-    fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
-        let renewed = self.memory.renew(&mut self.draw);
-        renewed.map_err(|error| super::failed("taking fresh page frames", error))?;
-        self.walk = Walk::new(set, self.memory.linked());
-        self.huge_share = if set.page == Page::Base { 0.0 } else { self.memory.huge_share() };
-        Ok(())
-    }
-}
+use crate::walk::{StampCost, Walked};
 
 /// Where the wall time went.
 #[derive(Debug, Clone, Copy, Default)]
@@ -137,6 +91,7 @@ pub(crate) struct Runner {
     load: RunningLoad,
     offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
+    pub(super) eviction: Option<Eviction>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
     origin: Ticks,
@@ -174,6 +129,7 @@ impl Runner {
             load,
             offsets,
             calibration: None,
+            eviction: None,
             ledgers: BTreeMap::new(),
             origin: now(),
             jobs: 0..0,
@@ -209,7 +165,7 @@ impl Runner {
             Instant::now(),
             Vec::new(),
             BTreeMap::new(),
-            RunningLoad::Idle,
+            RunningLoad::idle(),
             Offsets::default(),
         )
     }
@@ -229,8 +185,13 @@ impl Runner {
         self.error.take()
     }
 
-    pub(crate) fn into_sets(self: Box<Self>) -> Vec<SetState> {
-        self.sets
+    /// What the next phase, or the next plan, goes on with.
+    pub(crate) fn into_kept(self: Box<Self>) -> (Vec<SetState>, Option<Eviction>) {
+        (self.sets, self.eviction)
+    }
+
+    pub(crate) const fn load(&self) -> &RunningLoad {
+        &self.load
     }
 
     pub(crate) const fn tally(&self) -> &Tally {
@@ -262,9 +223,11 @@ impl Runner {
     fn need_ns(&self, job: &Job) -> f64 {
         let set = &self.sets[self.plan.cells[job.cell].set];
         let touch = |step: &Step| match step {
-            Step::Touch => set.cold_ns,
             Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
-            Step::Prepare(_) => set.cold_ns,
+            Step::Prepare(LineState::Modified) => {
+                set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
+            }
+            Step::Touch | Step::Prepare(_) => set.cold_ns,
             Step::Leave(_) => 0.0,
         };
         job.steps.iter().map(touch).sum()
@@ -354,11 +317,10 @@ impl Runner {
         self.here = start;
         let need = self.need_ns(self.job());
         self.keep_to_budget(need);
-        let policy = if need_of_one_stretch(need, self.job()) > BUDGET_NS {
-            Policy::Other(0)
-        } else {
-            seat.best
-        };
+        // A job of the user's own cannot be given up at a deadline.
+        let unbounded = self.set().walk.is_own_job();
+        let long = need_of_one_stretch(need, self.job()) > BUDGET_NS;
+        let policy = if long || unbounded { seat.ordinary } else { seat.best };
         if policy != seat.policy {
             set_policy(policy).map_err(|error| super::failed("changing the policy", error))?;
             seat.policy = policy;
@@ -408,7 +370,7 @@ impl Runner {
     }
 
     fn prepare(&mut self, state: LineState) {
-        let begin = now();
+        let (begin, waited) = (now(), self.tally.duty_ns);
         match state {
             LineState::Invalid => self.set().memory.flush(),
             LineState::Valid => {
@@ -418,12 +380,27 @@ impl Runner {
             }
             LineState::Modified => self.fill_with_modified(),
         }
-        self.tally.prepare_ns += self.clock.between(begin, now());
+        let rested = self.tally.duty_ns - waited;
+        self.tally.prepare_ns += self.clock.between(begin, now()) - rested;
     }
 
     /// Drops the working set's lines, and fills the caches with modified lines of other data.
+    ///
+    /// That takes longer than the duty budget where memory is slow; it rests in between then.
     fn fill_with_modified(&mut self) {
         self.set().memory.flush();
+        let Some(mut eviction) = self.eviction.take() else { return };
+        let (begin, mut since, waited) = (now(), now(), self.tally.duty_ns);
+        eviction.fill(|| {
+            if self.clock.between(since, now()) > BUDGET_NS / 2.0 {
+                self.was_busy(now());
+                self.keep_to_budget(BUDGET_NS / 2.0);
+                self.busy_since = now();
+                since = now();
+            }
+        });
+        eviction.last_ns = self.clock.between(begin, now()) - (self.tally.duty_ns - waited);
+        self.eviction = Some(eviction);
     }
 
     fn touch(&mut self, seat: &Seat) {
@@ -465,7 +442,7 @@ impl Runner {
             ended_on,
             ns: clock.nanos(walked.ticks.saturating_sub(calibration.overhead + stamps)),
             lines,
-            lines_certified: lines - (walked.holes.min(chunks) * CHUNK_LINES),
+            lines_certified: lines - uncertified_lines(&walked, lines, of_touch.switches),
             uncertified_ns: clock.nanos(walked.lost),
             aborts: walked.aborts,
             switches: of_touch.switches as u32,
@@ -481,8 +458,8 @@ impl Runner {
 
     /// The counts before a touch, where restartable sequences do not watch it: the system calls that
     /// read them would evict lines just before they are touched.
-    fn usage_unless_watched(&self, seat: &Seat) -> Option<Usage> {
-        seat.rseq.is_none().then(usage)
+    fn usage_unless_watched(&mut self, seat: &Seat) -> Option<Usage> {
+        (seat.rseq.is_none() || self.set().walk.is_own_job()).then(usage)
     }
 
     /// Enters what the kernel counted over the whole job: a touch at which the scheduler came by lost
@@ -594,6 +571,20 @@ fn stolen(elapsed_ns: f64, cpu_ns: u64) -> u64 {
     if missing > ACCURACY_NS { missing as u64 } else { 0 }
 }
 
+/// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
+/// thread kept its CPU.
+fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
+    match (walked.stamped, switches) {
+        (true, _) => (walked.holes * CHUNK_LINES).min(lines),
+        (false, 0) => 0,
+        (false, _) => lines,
+    }
+}
+
 const fn certificate(walked: &Walked) -> Certificate {
-    if walked.watched { Certificate::RseqAndGaps } else { Certificate::GapsAndSwitches }
+    match (walked.stamped, walked.watched) {
+        (true, true) => Certificate::RseqAndGaps,
+        (true, false) => Certificate::GapsAndSwitches,
+        (false, _) => Certificate::Switches,
+    }
 }

@@ -2,6 +2,7 @@
 //! A timed, certified walk over a working set: the safe side of `walk.s`.
 
 mod code;
+mod own_job;
 #[cfg(test)]
 mod tests;
 
@@ -16,6 +17,7 @@ use crate::memory::{Linked, MemoryError, SetMemory};
 use crate::rseq::Rseq;
 
 pub(crate) use code::CodeMemory;
+pub(crate) use own_job::OwnJob;
 
 global_asm!(include_str!("walk.s"));
 
@@ -37,6 +39,7 @@ unsafe extern "C" {
     fn corehop_scan_write(context: *mut Context);
     fn corehop_scan_write_plain(context: *mut Context);
     fn corehop_code(context: *mut Context);
+    fn corehop_call(context: *mut Context);
     fn corehop_empty(context: *mut Context);
 }
 
@@ -67,9 +70,9 @@ struct Context {
     lost: u64,
     /// 88: 1 where the deadline ended it.
     given_up: u64,
-    /// 96: the end of a scan; the descriptor of code.
+    /// 96: the end of a scan; the descriptor of code; the size of the user's own job's memory.
     end: u64,
-    /// 104 and 112: used by eight chains.
+    /// 104 and 112: used by eight chains; the address of the user's own job and its pass.
     work: [u64; 2],
     /// 120: 1 where the sequence was found disarmed.
     disarmed: u64,
@@ -96,6 +99,8 @@ pub struct Walked {
     pub complete: bool,
     /// Whether restartable sequences watched all of it.
     pub watched: bool,
+    /// Whether holes in it would have been seen.
+    pub stamped: bool,
 }
 
 /// A loop of `walk.s`.
@@ -108,6 +113,7 @@ pub struct Walk {
     plain: Option<Loop>,
     context: Box<Context>,
     chunks: u64,
+    own_job: bool,
 }
 
 impl Walk {
@@ -133,7 +139,18 @@ impl Walk {
         context.end = linked.end;
         context.chains[..8].copy_from_slice(&linked.chains);
         let chunks = set.lines() / CHUNK_LINES;
-        Self { run, plain, context, chunks }
+        Self { run, plain, context, chunks, own_job: false }
+    }
+
+    /// A call of the user's own job on `memory`, its address and size, which must outlive it.
+    ///
+    /// It is one chunk: there are no stamps inside of it, and it cannot be given up.
+    pub(crate) fn calling(job: OwnJob, memory: (u64, usize)) -> Self {
+        let mut context = Box::new(Context::idle(0, 0));
+        context.start = memory.0;
+        context.end = memory.1 as u64;
+        context.work = [job.address(), 0];
+        Self { run: corehop_call, plain: None, context, chunks: 1, own_job: true }
     }
 
     /// Walks once without time stamps between the chunks; `None` where there is no such walk.
@@ -153,11 +170,21 @@ impl Walk {
     /// Walks once. A chunk of more than `threshold` ticks has a hole; at the stamp `deadline` the
     /// walk is given up.
     pub fn walk(&mut self, rseq: Option<&Rseq>, threshold: Ticks, deadline: Ticks) -> Walked {
+        let rseq = rseq.filter(|_| !self.own_job);
         self.context.prepare(rseq, threshold, deadline);
         // SAFETY: `new` filled the context for this function from memory that outlives `self`, and
-        // the rseq area, if any, belongs to the calling thread because `Rseq` cannot leave it.
+        // the rseq area, if any, belongs to the calling thread because `Rseq` cannot leave it. Of a
+        // function of the user's it is the user who says that it keeps to its memory.
         unsafe { (self.run)(&raw mut *self.context) };
-        self.context.walked()
+        if self.own_job {
+            self.context.work[1] += 1;
+        }
+        Walked { stamped: !self.own_job, ..self.context.walked() }
+    }
+
+    /// Whether it is a function of the user's.
+    pub(crate) const fn is_own_job(&self) -> bool {
+        self.own_job
     }
 }
 
@@ -200,6 +227,7 @@ impl Context {
             lost: self.lost,
             complete: self.given_up == 0,
             watched: self.rseq != 0 && self.disarmed == 0,
+            stamped: true,
         }
     }
 }

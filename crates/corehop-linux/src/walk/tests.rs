@@ -149,3 +149,30 @@ fn a_list_in_huge_pages_or_fresh_frames_is_as_good_as_any() {
     memory.renew(&mut Draw::new(1, 1)).unwrap();
     assert!(walked(&set, &memory).complete);
 }
+
+/// What [`sum_up`] was called with: bytes, passes, and whether the stack was aligned.
+static CALLS: std::sync::Mutex<Vec<(usize, u64, bool)>> = std::sync::Mutex::new(Vec::new());
+
+unsafe extern "C" fn sum_up(memory: *mut u8, bytes: usize, pass: u64) {
+    let local = 0_u128;
+    let aligned = (std::hint::black_box(&raw const local) as usize).is_multiple_of(16);
+    // SAFETY: the walk says that these are its bytes.
+    unsafe { memory.add(bytes - 1).write(pass as u8 + 1) };
+    CALLS.lock().unwrap().push((bytes, pass, aligned));
+}
+
+#[test]
+fn the_users_own_job_is_called_with_its_memory_and_the_number_of_the_call() {
+    let set = WorkingSet { workload: Some(String::new()), ..set(4, Pattern::Shuffled, 0.0, 1) };
+    let memory = SetMemory::new(&set, &mut Draw::new(1, 0)).unwrap();
+    assert_eq!(written(&memory), [0; 8], "its memory is handed over empty");
+    let mut walk = Walk::calling(OwnJob::of(sum_up), memory.raw());
+    let rseq = Rseq::of_this_thread().ok();
+    for _ in 0..3 {
+        let called = walk.walk(rseq.as_ref(), 0, 0);
+        assert!(called.complete && called.ticks > 0 && called.holes == 0);
+        assert!(!called.watched && !called.stamped, "nothing inside of it is seen");
+    }
+    assert_eq!(*CALLS.lock().unwrap(), [(4096, 0, true), (4096, 1, true), (4096, 2, true)]);
+    assert_eq!(written(&memory).iter().sum::<usize>(), 1);
+}

@@ -474,6 +474,25 @@ corehop_empty_abort:
     .size corehop_empty, . - corehop_empty
     CH_DESCRIPTOR corehop_empty
 
+# The user's own job, called between the same time stamps. There is no restartable sequence around it,
+# as it could not be gone on with, and no stamp inside of it: the context gives its address, its memory
+# and size, and the number of the call.
+    .globl corehop_call
+    .type corehop_call, @function
+    .balign 64
+corehop_call:
+    CH_ENTER
+    sub rsp, 8                          # a callee expects the stack to be aligned
+    CH_START
+    mov rdi, [rbx]
+    mov rsi, [rbx + 96]
+    mov rdx, [rbx + 112]
+    call [rbx + 104]
+    mfence
+    add rsp, 8
+    CH_LEAVE
+    .size corehop_call, . - corehop_call
+
 # Code: a chain of jumps over lines, made at run time (code.rs). It is entered at rsi and ends with a
 # jump to r12. Its stamping lines keep in rbp where the current chunk began; where a chunk has a hole
 # they put into rsi where to go on and jump to r10, and at the deadline they jump to r11. The

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use corehop_linux::supervisor::{Outcome, Verdict};
 
-use crate::run::{Run, Sleeper, eventually, first_cpu, kill, skipped, status};
+use crate::harness::skipped;
+use crate::run::{Run, Sleeper, eventually, first_cpu, kill, status};
 
 fn nothing_is_left_after(ending: &str, end: impl FnOnce(&mut Run)) {
     let mut run = Run::begin_with_a_change();

@@ -14,7 +14,8 @@ use corehop_linux::supervisor::{
 use tempfile::TempDir;
 
 use crate::guarded;
-use crate::run::{Run, Sleeper, eventually, is_root, kill, skipped};
+use crate::harness::skipped;
+use crate::run::{Run, Sleeper, eventually, is_root, kill};
 
 /// A journal that a dead process of this boot would have left in `folder`.
 fn journal(folder: &Path, owner: ProcessId, lines: &[String]) -> PathBuf {

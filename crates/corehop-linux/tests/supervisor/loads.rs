@@ -11,7 +11,8 @@ use std::time::Duration;
 use corehop_linux::supervisor::ProcessId;
 
 use crate::guarded;
-use crate::run::{Run, allowed, eventually, first_cpu, kill, skipped, status};
+use crate::harness::skipped;
+use crate::run::{Run, allowed, eventually, first_cpu, kill, status};
 
 pub(crate) fn the_supervisor_holds_nothing_of_its_parents_and_the_journal_is_private() {
     // A descriptor that the run itself inherits, and hands on.

@@ -6,6 +6,8 @@
 //! the kernel.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports")]
 
+#[path = "../harness/mod.rs"]
+mod harness;
 mod guarded;
 mod run;
 mod endings;
@@ -13,15 +15,10 @@ mod loads;
 mod journals;
 
 use std::process::ExitCode;
-use std::sync::Mutex;
-use std::thread;
 
-/// A test that is missing here is dead code, of which the compiler warns.
-macro_rules! tests {
-    ($($test:path,)*) => { &[$((stringify!($test), $test)),*] };
-}
+use harness::{Test, report, tests};
 
-const TESTS: &[(&str, fn())] = tests![
+const TESTS: &[Test] = tests![
     endings::nothing_is_left_after_a_normal_end,
     endings::nothing_is_left_after_a_crash,
     endings::nothing_is_left_after_a_signal_that_asks_to_end,
@@ -66,35 +63,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
         [role, directory] if role == guarded::ROLE => guarded::main(directory),
-        filters => report(filters),
+        // Four at a time: mostly they wait.
+        filters => report(TESTS, filters, 4),
     }
-}
-
-/// Runs the tests whose name contains one of `filters`, four at a time: mostly they wait.
-fn report(filters: &[String]) -> ExitCode {
-    let words: Vec<&String> = filters.iter().filter(|word| !word.starts_with('-')).collect();
-    let chosen = |name: &str| words.is_empty() || words.iter().any(|word| name.contains(*word));
-    let tests: Vec<_> = TESTS.iter().filter(|(name, _)| chosen(name)).collect();
-    let (queue, failed) = (Mutex::new(tests.iter()), Mutex::new(Vec::new()));
-    thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                let next = || queue.lock().unwrap().next();
-                while let Some((name, test)) = next() {
-                    let ran = thread::Builder::new().name((*name).into()).spawn(test).unwrap();
-                    let verdict = if ran.join().is_ok() { "ok" } else { "FAILED" };
-                    println!("test {name} ... {verdict}");
-                    if verdict != "ok" {
-                        failed.lock().unwrap().push(*name);
-                    }
-                }
-            });
-        }
-    });
-    let failed = failed.into_inner().unwrap();
-    println!("test result: {} passed; {} failed", tests.len() - failed.len(), failed.len());
-    for name in &failed {
-        println!("    {name}");
-    }
-    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

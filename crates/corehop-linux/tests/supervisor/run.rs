@@ -187,12 +187,6 @@ pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// No silent skip: a test that cannot run here says why.
-pub(crate) fn skipped(reason: &str) {
-    let test = std::thread::current();
-    eprintln!("skipped: {}: {reason}", test.name().unwrap_or_default());
-}
-
 pub(crate) fn is_root() -> bool {
     // SAFETY: geteuid takes nothing and cannot fail.
     unsafe { libc::geteuid() == 0 }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a background load takes from a job beside it (Wächtler 5.1): the bandwidth and the latency
+//! that a probe still gets, and the load's own traffic in the last-level cache where it can be
+//! counted.
+
+use std::time::Duration;
+
+use corehop_core::experiment::Draw;
+use corehop_core::platform::Platform;
+use corehop_core::units::{Bytes, Cpu, Nanos};
+use corehop_core::workload::{LINE, Page, WorkingSet};
+use serde_json::{Value, json};
+
+use super::super::evict::buffer_size;
+use crate::clock::{Clock, now};
+use crate::counters::traffic::LlcCounters;
+use crate::memory::SetMemory;
+use crate::thread::{best_ordinary_policy, set_affinity};
+
+/// How long each of the two probes goes on.
+const PROBE_NS: f64 = 40e6;
+/// For how long the load's own traffic is counted.
+const WINDOW: Duration = Duration::from_millis(100);
+/// Bytes read between two time stamps: so few that most pieces see no interruption.
+const PIECE: usize = 64 << 10;
+/// List elements visited between two time stamps.
+const STRIDE: usize = 256;
+
+/// What a probe gets.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Reading {
+    /// Bytes that it reads in a second, in ascending order.
+    read_bytes_per_s: f64,
+    /// The time of an access that depends on the one before, in nanoseconds.
+    access_ns: f64,
+}
+
+/// Reads and walks a buffer larger than the private caches, on one CPU.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probe {
+    cpu: Cpu,
+    size: Bytes,
+    clock: Clock,
+}
+
+impl Probe {
+    /// A probe on `cpu`, of the size that the caches of `platform` need.
+    pub(crate) fn new(platform: &Platform, cpu: Cpu, clock: Clock) -> Self {
+        Self { cpu, size: buffer_size(platform), clock }
+    }
+
+    /// What it gets now. It takes a tenth of a second, and its memory for as long.
+    ///
+    /// # Errors
+    /// A sentence: its CPU is gone, or there is no memory.
+    pub(crate) fn read(&self) -> Result<Reading, String> {
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| self.on_its_cpu()).join();
+            reading.unwrap_or_else(|_| Err("the probe failed".to_owned()))
+        })
+    }
+
+    fn on_its_cpu(&self) -> Result<Reading, String> {
+        set_affinity([self.cpu]).map_err(|error| format!("{}: {error}", self.cpu))?;
+        best_ordinary_policy();
+        // Huge pages where they are to be had, or this would be a probe of translation.
+        let set = WorkingSet { page: Page::Transparent, ..WorkingSet::list(self.size, 0.0) };
+        let memory =
+            SetMemory::new(&set, &mut Draw::new(0, 0)).map_err(|error| error.to_string())?;
+        Ok(Reading {
+            read_bytes_per_s: PIECE as f64 / self.bandwidth_piece_ns(&memory) * 1e9,
+            access_ns: self.stride_ns(&memory) / STRIDE as f64,
+        })
+    }
+
+    /// The median time of reading a piece.
+    fn bandwidth_piece_ns(&self, memory: &SetMemory) -> f64 {
+        let (start, length) = memory.raw();
+        let pieces = length / PIECE;
+        let mut next = 0;
+        self.median_ns(|| {
+            let from = start + (next % pieces * PIECE) as u64;
+            next += 1;
+            let words = (from..from + PIECE as u64).step_by(LINE as usize);
+            // SAFETY: the addresses lie in `memory`, which nobody writes.
+            words.map(|word| unsafe { (word as *const u64).read_volatile() }).fold(0, u64::max)
+        })
+    }
+
+    /// The median time of a stride along the list.
+    fn stride_ns(&self, memory: &SetMemory) -> f64 {
+        let mut at = memory.linked().start;
+        self.median_ns(|| {
+            for _ in 0..STRIDE {
+                // SAFETY: an element holds the address of the next; nobody writes them.
+                at = unsafe { (at as *const u64).read_volatile() };
+            }
+            at
+        })
+    }
+
+    /// The median time of `piece`, done over and over for [`PROBE_NS`].
+    ///
+    /// A copy of the load on this CPU, and whatever else comes by, falls into a few pieces only.
+    fn median_ns(&self, mut piece: impl FnMut() -> u64) -> f64 {
+        let begun = now();
+        let mut times = Vec::with_capacity(1 << 13);
+        while times.is_empty() || self.clock.between(begun, now()) < PROBE_NS {
+            let from = now();
+            std::hint::black_box(piece());
+            times.push(self.clock.between(from, now()));
+        }
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    }
+}
+
+/// What a load takes, and what it does by itself.
+#[derive(Debug, Clone)]
+pub(crate) struct Classification {
+    probe: Probe,
+    alone: Result<Reading, String>,
+    loaded: Result<Reading, String>,
+    bytes_per_s: Option<f64>,
+    traffic: Value,
+}
+
+impl Classification {
+    /// Of a load that runs by now; `bytes` says how many it has moved so far, if it counts them, and
+    /// `alone` is what the probe got before.
+    pub(crate) fn of(
+        platform: &Platform,
+        probe: Probe,
+        alone: Result<Reading, String>,
+        bytes: impl Fn() -> Option<u64>,
+    ) -> Self {
+        let counters = LlcCounters::open(&platform.usable());
+        let counts = || counters.as_ref().map(LlcCounters::read);
+        let (begun, before, counts_before) = (now(), bytes(), counts());
+        std::thread::sleep(WINDOW);
+        let (after, counts_after) = (bytes(), counts());
+        let span_ns = probe.clock.between(begun, now());
+        let span = Nanos::new(span_ns as u64);
+        let traffic = match (counts_before, counts_after) {
+            (Ok(before), Ok(after)) => {
+                after.minus(&before).describe(span, platform.llc_size(), platform.line_size())
+            }
+            (Err(error), _) | (_, Err(error)) => json!({"not_counted": error.to_string()}),
+        };
+        let moved = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+        let bytes_per_s = moved.map(|bytes| bytes as f64 / span_ns * 1e9);
+        Self { probe, alone, loaded: probe.read(), bytes_per_s, traffic }
+    }
+
+    /// For the provenance.
+    pub(crate) fn describe(&self) -> Value {
+        let reading = |reading: &Result<Reading, String>| match reading {
+            Ok(reading) => json!({
+                "read_bytes_per_s": reading.read_bytes_per_s,
+                "access_ns": reading.access_ns,
+            }),
+            Err(why) => json!({"failed": why}),
+        };
+        json!({
+            "probe": {"cpu": self.probe.cpu.0, "bytes": self.probe.size.get(), "page": "thp"},
+            "alone": reading(&self.alone),
+            "loaded": reading(&self.loaded),
+            "bandwidth_taken": self.bandwidth_taken(),
+            "own_bytes_per_s": self.bytes_per_s,
+            "llc": self.traffic,
+        })
+    }
+
+    /// The share of the bandwidth that the probe lost to the load.
+    fn bandwidth_taken(&self) -> Option<f64> {
+        let (alone, loaded) = (self.alone.as_ref().ok()?, self.loaded.as_ref().ok()?);
+        Some((1.0 - loaded.read_bytes_per_s / alone.read_bytes_per_s).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn probe() -> Probe {
+        let clock = Clock::calibrate(Duration::from_millis(5));
+        Probe { cpu: Cpu(0), size: Bytes::from_mib(1), clock }
+    }
+
+    #[test]
+    fn what_is_taken_is_the_share_of_the_bandwidth_that_is_gone() {
+        let reading = |read_bytes_per_s| Ok(Reading { read_bytes_per_s, access_ns: 1.0 });
+        let of = |alone, loaded| Classification {
+            probe: probe(),
+            alone,
+            loaded,
+            bytes_per_s: None,
+            traffic: Value::Null,
+        };
+        assert_eq!(of(reading(8e9), reading(6e9)).bandwidth_taken(), Some(0.25));
+        assert_eq!(of(reading(8e9), reading(9e9)).bandwidth_taken(), Some(0.0));
+        let failed = of(Err("no memory".to_owned()), reading(1.0));
+        assert_eq!(failed.bandwidth_taken(), None);
+        assert_eq!(failed.describe()["alone"]["failed"], "no memory");
+    }
+
+    #[test]
+    fn a_probe_reads_faster_in_order_than_along_a_list() {
+        let reading = probe().read().unwrap();
+        let line_ns = LINE as f64 / reading.read_bytes_per_s * 1e9;
+        assert!(line_ns > 0.0 && line_ns < reading.access_ns, "{reading:?}");
+    }
+
+    #[test]
+    fn a_probe_on_a_cpu_that_is_not_there_says_so() {
+        let error = Probe { cpu: Cpu(60_000), ..probe() }.read().unwrap_err();
+        assert!(error.contains("60000"), "{error}");
+    }
+}

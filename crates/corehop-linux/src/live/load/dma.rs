@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The load `dma`: input and output that moves data past the measured job (Bastoni et al., section
+//! 6, leave it as future work).
+//!
+//! Direct: reads and writes of a file that bypass the page cache, so that a device, or a hypervisor
+//! in its place, reads and writes memory by itself. Loopback: datagrams to oneself, which the kernel
+//! copies; no device takes part, and the copying runs on the load's own CPUs.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use corehop_core::units::{Bytes, Cpu};
+use corehop_core::workload::Page;
+
+use super::workers::Work;
+use crate::memory::{Mapping, MemoryError};
+
+/// The most that all files of the load take together.
+const MOST: u64 = 64 << 20;
+/// The most that one takes.
+const MOST_OF_ONE: u64 = 16 << 20;
+/// What is transferred at once.
+const BLOCK: u64 = 256 << 10;
+/// One transfer in so many writes: a run of hours is not to wear out a disk.
+const WRITE_EVERY: u64 = 8;
+
+/// What fstatfs(2) calls file systems in memory.
+const TMPFS: i64 = 0x0102_1994;
+const RAMFS: i64 = 0x8584_58f6;
+
+/// Why there is no direct input and output.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DmaError {
+    /// No folder takes it.
+    #[error("no folder for temporary files takes direct input and output: {0}")]
+    NoFolder(String),
+    /// The file cannot be made.
+    #[error("the temporary file in {path} failed: {error}", path = folder.display())]
+    File {
+        /// Its folder.
+        folder: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// There is no memory to transfer to.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+/// Reads and writes of an unnamed file: it is gone with the process, whatever ends that.
+#[derive(Debug)]
+pub(crate) struct Direct {
+    file: File,
+    buffer: Mapping,
+    length: u64,
+    transfers: u64,
+}
+
+impl Direct {
+    /// One for each of `cpus`.
+    ///
+    /// # Errors
+    /// [`DmaError`] names the folders that were tried, and what is wrong with each.
+    pub(crate) fn on(cpus: &[Cpu]) -> Result<Vec<(Cpu, Self)>, DmaError> {
+        let folder = find_folder(&candidates())?;
+        let share = (MOST / cpus.len().max(1) as u64).min(MOST_OF_ONE);
+        let length = (share / BLOCK).max(1) * BLOCK;
+        cpus.iter().map(|&cpu| Ok((cpu, Self::new(&folder, length)?))).collect()
+    }
+
+    fn new(folder: &Path, length: u64) -> Result<Self, DmaError> {
+        let failed = |error| DmaError::File { folder: folder.to_owned(), error };
+        let file = unnamed_direct_file(folder).map_err(failed)?;
+        let mut buffer = Mapping::new(Bytes::new(BLOCK), Page::Base, None)?;
+        for at in (0..length).step_by(BLOCK as usize) {
+            file.write_all_at(buffer.bytes_mut(), at).map_err(failed)?;
+        }
+        Ok(Self { file, buffer, length, transfers: 0 })
+    }
+}
+
+impl Work for Direct {
+    fn step(&mut self) -> Result<u64, String> {
+        let at = self.transfers * BLOCK % self.length;
+        let done = if self.transfers.is_multiple_of(WRITE_EVERY) {
+            self.file.write_at(self.buffer.bytes_mut(), at)
+        } else {
+            self.file.read_at(self.buffer.bytes_mut(), at)
+        };
+        self.transfers += 1;
+        done.map(|bytes| bytes as u64)
+            .map_err(|error| format!("direct input and output of its file: {error}"))
+    }
+}
+
+/// Where temporary files may lie, most wanted first.
+fn candidates() -> Vec<PathBuf> {
+    let mut folders = vec![std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
+    folders.dedup();
+    folders
+}
+
+fn find_folder(candidates: &[PathBuf]) -> Result<PathBuf, DmaError> {
+    let mut refusals = Vec::new();
+    for folder in candidates {
+        match takes_direct(folder) {
+            Ok(()) => return Ok(folder.clone()),
+            Err(why) => refusals.push(format!("{} ({why})", folder.display())),
+        }
+    }
+    Err(DmaError::NoFolder(refusals.join(", ")))
+}
+
+/// Whether transfers in this folder get to a device.
+fn takes_direct(folder: &Path) -> Result<(), String> {
+    let file = unnamed_direct_file(folder).map_err(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => "its file system has no direct input and output".to_owned(),
+        _ => error.to_string(),
+    })?;
+    if is_in_memory(&file) { Err("its file system is in memory".to_owned()) } else { Ok(()) }
+}
+
+/// A file without a name, opened for transfers that bypass the page cache.
+fn unnamed_direct_file(folder: &Path) -> io::Result<File> {
+    let open = |flags: i32, path: &Path| {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).mode(0o600).custom_flags(libc::O_DIRECT | flags).open(path)
+    };
+    match open(libc::O_TMPFILE | libc::O_EXCL, folder) {
+        // A file system, or a kernel, without O_TMPFILE.
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR)) => {
+            let path = folder.join(format!(".corehop-dma-{}", std::process::id()));
+            let file = open(libc::O_CREAT | libc::O_EXCL, &path)?;
+            std::fs::remove_file(&path)?;
+            Ok(file)
+        }
+        answer => answer,
+    }
+}
+
+/// File systems that take direct transfers and copy all the same.
+fn is_in_memory(file: &File) -> bool {
+    // SAFETY: all-zero bits are a valid value of this plain C structure.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: writes to a live local.
+    unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut about) };
+    #[allow(clippy::unnecessary_cast, reason = "its width differs between libraries")]
+    let kind = about.f_type as i64;
+    [TMPFS, RAMFS].contains(&kind)
+}
+
+/// Datagrams to oneself.
+#[derive(Debug)]
+pub(crate) struct Loopback {
+    socket: UdpSocket,
+    message: Vec<u8>,
+}
+
+impl Loopback {
+    /// The bytes of a datagram.
+    const MESSAGE: usize = 32 << 10;
+    /// How long to wait for one that was lost.
+    const PATIENCE: Duration = Duration::from_millis(10);
+
+    /// One for each of `cpus`.
+    ///
+    /// # Errors
+    /// Where the loopback device is down.
+    pub(crate) fn on(cpus: &[Cpu]) -> io::Result<Vec<(Cpu, Self)>> {
+        cpus.iter().map(|&cpu| Ok((cpu, Self::new()?))).collect()
+    }
+
+    fn new() -> io::Result<Self> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(socket.local_addr()?)?;
+        socket.set_read_timeout(Some(Self::PATIENCE))?;
+        socket.set_write_timeout(Some(Self::PATIENCE))?;
+        Ok(Self { socket, message: vec![0x55; Self::MESSAGE] })
+    }
+}
+
+impl Work for Loopback {
+    fn step(&mut self) -> Result<u64, String> {
+        let exchange =
+            self.socket.send(&self.message).and_then(|_| self.socket.recv(&mut self.message));
+        match exchange {
+            Ok(bytes) => Ok(bytes as u64),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Ok(0)
+            }
+            Err(error) => Err(format!("datagrams to oneself: {error}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a skip says why")]
+    fn direct_transfers_move_bytes_through_a_file_that_has_no_name() {
+        let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        if let Err(why) = takes_direct(folder.path()) {
+            return eprintln!("skipped: {}: {why}", folder.path().display());
+        }
+        let mut work = Direct::new(folder.path(), 2 * BLOCK).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        let moved: u64 = (0..10).map(|_| work.step().unwrap()).sum();
+        assert_eq!(moved, 10 * BLOCK);
+        assert_eq!(work.file.metadata().unwrap().len(), 2 * BLOCK);
+    }
+
+    #[test]
+    fn where_nothing_takes_direct_transfers_every_folder_is_named_with_its_reason() {
+        let folders = ["/proc", "/no/such/folder"].map(PathBuf::from);
+        let error = find_folder(&folders).unwrap_err().to_string();
+        assert!(error.contains("/proc (") && error.contains("/no/such/folder ("), "{error}");
+        if let Ok(file) = File::open("/dev/shm") {
+            assert!(is_in_memory(&file));
+        }
+    }
+
+    #[test]
+    fn datagrams_to_oneself_arrive() {
+        let mut work = Loopback::new().unwrap();
+        let moved: u64 = (0..10).map(|_| work.step().unwrap()).sum();
+        assert!(moved > 0 && moved <= 10 * Loopback::MESSAGE as u64, "{moved}");
+    }
+}

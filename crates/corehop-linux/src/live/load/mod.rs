@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The background load of a phase: what else runs while samples are taken, and the proof that it did.
+//!
+//! Threads of this process end with it; a command's copies are ended by the supervisor, whatever
+//! ends this process.
+
+mod buslock;
+mod classify;
+mod command;
+mod dma;
+mod workers;
+
+use std::time::{Duration, Instant};
+
+use corehop_core::experiment::Draw;
+use corehop_core::machine::MachineError;
+use corehop_core::platform::Platform;
+use corehop_core::units::{Cpu, CpuList};
+use corehop_core::workload::{Load, Polluter, Transfer};
+use serde_json::{Value, json};
+
+use super::polluter::Cursor;
+use crate::clock::Clock;
+use crate::supervisor::{Guard, SupervisorError};
+
+use buslock::{Locks, SplitLocks};
+pub(super) use classify::{Classification, Probe};
+use command::Commands;
+use dma::{Direct, Loopback};
+pub(super) use workers::Work;
+use workers::Workers;
+
+/// What a load is started with.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Host<'a> {
+    pub(super) platform: &'a Platform,
+    pub(super) clock: Clock,
+    pub(super) guard: &'a Guard,
+}
+
+/// The background load of a phase, running until dropped.
+#[derive(Debug)]
+pub(crate) struct RunningLoad {
+    word: &'static str,
+    kind: Kind,
+    begun: Instant,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Idle,
+    Threads(Workers),
+    Commands(Commands),
+}
+
+impl RunningLoad {
+    /// Nothing of ours.
+    pub(crate) fn idle() -> Self {
+        Self { word: Load::Idle.word(), kind: Kind::Idle, begun: Instant::now() }
+    }
+
+    /// Starts `load`; `seed` decides the order of its accesses.
+    ///
+    /// # Errors
+    /// [`MachineError::NotPossible`] where this host does not allow it, with the remedy.
+    pub(super) fn start(load: &Load, host: Host<'_>, seed: u64) -> Result<Self, MachineError> {
+        let cpus = |cpus: &CpuList| -> Vec<Cpu> {
+            if cpus.is_empty() { host.platform.usable() } else { cpus.clone() }.iter().collect()
+        };
+        let kind = match load {
+            Load::Idle => Kind::Idle,
+            Load::Constructed { polluter, cpus: list } => {
+                Kind::Threads(polluters(polluter, &cpus(list), seed)?)
+            }
+            Load::Realistic { command, cpus: list } => {
+                Kind::Commands(commands(command, &cpus(list), host.guard)?)
+            }
+            Load::Dma { transfer, cpus: list } => Kind::Threads(dma(*transfer, &cpus(list))?),
+            Load::Buslock { split: false, cpus: list } => {
+                Kind::Threads(threads("buslock", Locks::on(&cpus(list)))?)
+            }
+            Load::Buslock { split: true, cpus: list } => {
+                Kind::Threads(split_locks(&cpus(list), host)?)
+            }
+        };
+        Ok(Self { word: load.word(), kind, begun: Instant::now() })
+    }
+
+    /// The bytes it has moved so far, where it counts them.
+    pub(crate) fn bytes(&self) -> Option<u64> {
+        match &self.kind {
+            Kind::Idle | Kind::Commands(_) => None,
+            Kind::Threads(workers) => Some(workers.bytes()),
+        }
+    }
+
+    /// Whether it goes on as asked.
+    ///
+    /// # Errors
+    /// [`MachineError::Failed`] with what has become of it.
+    pub(crate) fn check(&self) -> Result<(), MachineError> {
+        let why = match &self.kind {
+            Kind::Idle => None,
+            Kind::Threads(workers) => workers.given_up(),
+            Kind::Commands(commands) => commands.check().err().map(|error| error.to_string()),
+        };
+        why.map_or(Ok(()), |why| Err(super::failed(&format!("the load `{}`", self.word), why)))
+    }
+
+    /// The proof that it ran, at the end of a phase.
+    pub(super) fn progress(&self) -> Progress {
+        let (cpu_ns, restarts) = match &self.kind {
+            Kind::Commands(commands) => (commands.cpu_ns(), commands.restarts()),
+            Kind::Idle | Kind::Threads(_) => (Vec::new(), 0),
+        };
+        Progress { wall: self.begun.elapsed(), bytes: self.bytes(), cpu_ns, restarts }
+    }
+}
+
+/// What a load did in some phases.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
+    wall: Duration,
+    bytes: Option<u64>,
+    cpu_ns: Vec<(Cpu, u64)>,
+    restarts: u64,
+}
+
+impl Progress {
+    /// Adds what it did in another phase.
+    pub(super) fn add(&mut self, other: Self) {
+        self.wall += other.wall;
+        self.bytes = other.bytes.map(|bytes| bytes + self.bytes.unwrap_or(0)).or(self.bytes);
+        self.restarts += other.restarts;
+        for (cpu, ns) in other.cpu_ns {
+            match self.cpu_ns.iter_mut().find(|(known, _)| *known == cpu) {
+                Some((_, sum)) => *sum += ns,
+                None => self.cpu_ns.push((cpu, ns)),
+            }
+        }
+    }
+
+    /// For the provenance. The share of a CPU that a copy of a command got is below 1 where the
+    /// measured job, a preemptor or the command's own waiting had the rest.
+    pub(super) fn describe(&self) -> Value {
+        let wall_ns = self.wall.as_nanos() as u64;
+        let share = |&(cpu, ns): &(Cpu, u64)| {
+            json!({
+                "cpu": cpu.0,
+                "cpu_ns": ns,
+                "share": ns as f64 / wall_ns.max(1) as f64,
+            })
+        };
+        let copies: Vec<Value> = self.cpu_ns.iter().map(share).collect();
+        json!({
+            "wall_ns": wall_ns,
+            "bytes": self.bytes,
+            "copies": copies,
+            "restarts": self.restarts,
+        })
+    }
+}
+
+/// What is known of a load, over all phases that had it.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    pub(super) load: Load,
+    pub(super) classification: Classification,
+    pub(super) progress: Progress,
+}
+
+impl Known {
+    /// For the provenance.
+    pub(super) fn describe(&self) -> Value {
+        json!({
+            "load": self.load,
+            "classification": self.classification.describe(),
+            "progress": self.progress.describe(),
+        })
+    }
+}
+
+fn threads<W: Work>(word: &str, works: Vec<(Cpu, W)>) -> Result<Workers, MachineError> {
+    Workers::start(works).map_err(|error| {
+        super::failed(&format!("starting the threads of the load `{word}`"), error)
+    })
+}
+
+fn polluters(polluter: &Polluter, cpus: &[Cpu], seed: u64) -> Result<Workers, MachineError> {
+    let cursor = |(index, &cpu): (usize, &Cpu)| {
+        Ok((cpu, Cursor::new(polluter, &mut Draw::new(seed, 1000 + index as u64))?))
+    };
+    let cursors: Result<Vec<_>, _> = cpus.iter().enumerate().map(cursor).collect();
+    threads("constructed", cursors.map_err(|error| super::not_possible(&error))?)
+}
+
+fn commands(command: &str, cpus: &[Cpu], guard: &Guard) -> Result<Commands, MachineError> {
+    Commands::start(command, cpus, guard).map_err(|error| match error {
+        SupervisorError::LoadGivenUp { .. } | SupervisorError::LoadKilled { .. } => {
+            super::failed("the load `realistic`", error)
+        }
+        _ => MachineError::NotPossible {
+            what: "the load `realistic`".to_owned(),
+            why: error.to_string(),
+            remedy: "see `corehop doctor`, or use --load constructed".to_owned(),
+        },
+    })
+}
+
+fn dma(transfer: Transfer, cpus: &[Cpu]) -> Result<Workers, MachineError> {
+    let refused = |why: String, remedy: &str| MachineError::NotPossible {
+        what: format!("the load `dma` ({transfer})"),
+        why,
+        remedy: remedy.to_owned(),
+    };
+    match transfer {
+        Transfer::Direct => {
+            let works = Direct::on(cpus).map_err(|error| {
+                refused(
+                    error.to_string(),
+                    "set TMPDIR to a folder on a disk, or use --transfer loopback",
+                )
+            })?;
+            threads("dma", works)
+        }
+        Transfer::Loopback => {
+            let works = Loopback::on(cpus).map_err(|error| {
+                refused(error.to_string(), "`ip link set lo up` as root, or use --transfer direct")
+            })?;
+            threads("dma", works)
+        }
+    }
+}
+
+fn split_locks(cpus: &[Cpu], host: Host<'_>) -> Result<Workers, MachineError> {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let refusal = buslock::refusal(
+        host.platform.hypervisor.as_ref().map(|name| name.value.as_str()),
+        &read("/proc/cmdline").unwrap_or_default(),
+        &read("/proc/cpuinfo").unwrap_or_default(),
+        read("/proc/sys/kernel/split_lock_mitigate").as_deref(),
+    );
+    if let Some((why, remedy)) = refusal {
+        let what = "the load `buslock` with split locks".to_owned();
+        return Err(MachineError::NotPossible { what, why, remedy: remedy.to_owned() });
+    }
+    let works = SplitLocks::on(cpus, host.clock)
+        .map_err(|error| super::failed("taking the signal of split locks", error))?;
+    threads("buslock", works)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_load_did_adds_up_over_phases() {
+        let phase = |bytes, cpu_ns: &[(Cpu, u64)]| Progress {
+            wall: Duration::from_millis(1),
+            bytes,
+            cpu_ns: cpu_ns.to_vec(),
+            restarts: 1,
+        };
+        let mut all = Progress::default();
+        all.add(phase(Some(10), &[]));
+        all.add(phase(None, &[(Cpu(0), 500_000)]));
+        all.add(phase(Some(5), &[(Cpu(1), 3), (Cpu(0), 250_000)]));
+        let told = all.describe();
+        assert_eq!((&told["bytes"], &told["restarts"]), (&json!(15), &json!(3)));
+        assert_eq!(told["copies"][0], json!({"cpu": 0, "cpu_ns": 750_000, "share": 0.25}));
+        assert_eq!(told["copies"][1]["cpu"], 1);
+    }
+}

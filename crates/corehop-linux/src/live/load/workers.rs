@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that do one thing over and over, and prove that they did.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use corehop_core::units::Cpu;
+
+use crate::supervisor::interrupt;
+use crate::thread::{Policy, set_affinity, set_policy};
+
+/// What a thread of a load does over and over.
+pub(crate) trait Work: Send + 'static {
+    /// Does it once, for some milliseconds at most; the bytes that it moved.
+    ///
+    /// # Errors
+    /// A sentence, where it cannot be done any more.
+    fn step(&mut self) -> Result<u64, String>;
+}
+
+/// A counter alone on its cache lines, so that reading one does not slow its neighbour.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Count(AtomicU64);
+
+/// What the threads and their owner share.
+#[derive(Debug)]
+struct Shared {
+    bytes: Vec<Count>,
+    stop: AtomicBool,
+    /// What the first thread that gave up has said.
+    given_up: Mutex<Option<String>>,
+}
+
+/// One thread per CPU under the ordinary policy, working until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts the works, each on its CPU.
+    pub(crate) fn start<W: Work>(works: Vec<(Cpu, W)>) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            bytes: works.iter().map(|_| Count::default()).collect(),
+            stop: AtomicBool::new(false),
+            given_up: Mutex::new(None),
+        });
+        // Where one cannot be started, dropping `all` ends the others.
+        let mut all = Self { shared, threads: Vec::new() };
+        for (index, (cpu, work)) in works.into_iter().enumerate() {
+            let shared = all.shared.clone();
+            let name = format!("load-{}", cpu.0);
+            let thread = std::thread::Builder::new().name(name);
+            all.threads.push(thread.spawn(move || go_on(cpu, work, &shared, index))?);
+        }
+        Ok(all)
+    }
+
+    /// The bytes moved so far by all.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.shared.bytes.iter().map(|count| count.0.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Why one of them does not go on, if one does not.
+    pub(crate) fn given_up(&self) -> Option<String> {
+        self.shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+fn go_on(cpu: Cpu, mut work: impl Work, shared: &Shared, index: usize) {
+    let count = &shared.bytes[index].0;
+    let mut all = || -> Result<(), String> {
+        interrupt::keep_off_this_thread();
+        set_affinity([cpu]).map_err(|error| {
+            format!("it cannot run on {cpu}: {error} (offline, or outside the cpuset?)")
+        })?;
+        set_policy(Policy::Other(0)).map_err(|error| error.to_string())?;
+        while !shared.stop.load(Ordering::Relaxed) {
+            count.fetch_add(work.step()?, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    if let Err(why) = all() {
+        shared.given_up.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::thread::affinity;
+    use std::time::{Duration, Instant};
+
+    struct Countdown(u32);
+
+    impl Work for Countdown {
+        fn step(&mut self) -> Result<u64, String> {
+            self.0 = self.0.checked_sub(1).ok_or("nothing is left")?;
+            Ok(64)
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_all_are_counted_and_who_gives_up_says_why() {
+        let cpu = affinity().unwrap().first().unwrap();
+        let workers = Workers::start(vec![(cpu, Countdown(10)), (cpu, Countdown(20))]).unwrap();
+        let begun = Instant::now();
+        while workers.bytes() < 30 * 64 || workers.given_up().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(workers.bytes(), 30 * 64);
+        assert_eq!(workers.given_up().as_deref(), Some("nothing is left"));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_named() {
+        let workers = Workers::start(vec![(Cpu(60_000), Countdown(u32::MAX))]).unwrap();
+        let begun = Instant::now();
+        while workers.given_up().is_none() {
+            assert!(begun.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(workers.given_up().unwrap().contains("60000") && workers.bytes() == 0);
+    }
+}

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A working set on its way from job to job.
+
+use corehop_core::experiment::Draw;
+use corehop_core::machine::MachineError;
+use corehop_core::workload::{Page, WorkingSet};
+
+use crate::memory::SetMemory;
+use crate::walk::{OwnJob, StampCost, Walk};
+
+/// A working set with what has been learned of it.
+#[derive(Debug)]
+pub(crate) struct SetState {
+    pub(super) memory: SetMemory,
+    pub(super) walk: Walk,
+    own_job: Option<OwnJob>,
+    pub(super) fresh_frames: bool,
+    pub(super) lines: u64,
+    pub(super) huge_share: f64,
+    draw: Draw,
+    /// What the time stamps between its chunks cost, once a measured thread has found out.
+    pub(super) stamps: Option<StampCost>,
+    /// The longest of its last cold touches and flushes together, in nanoseconds.
+    pub(super) cold_ns: f64,
+    /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
+    pub(super) warm_chunk: f64,
+}
+
+/// What an uncached line is expected to take before anything is known, in nanoseconds.
+const UNKNOWN_LINE_NS: f64 = 300.0;
+
+impl SetState {
+    /// Errors with a sentence where the user's own job cannot be loaded.
+    pub(crate) fn new(set: &WorkingSet, memory: SetMemory, seed: u64) -> Result<Self, String> {
+        let own_job = set.workload.as_deref().map(OwnJob::load).transpose();
+        let own_job = own_job.map_err(|error| error.to_string())?;
+        Ok(Self {
+            walk: walk(set, own_job, &memory),
+            own_job,
+            huge_share: if set.page == Page::Base { 0.0 } else { memory.huge_share() },
+            memory,
+            fresh_frames: set.fresh_frames,
+            lines: set.lines(),
+            draw: Draw::new(seed, 7),
+            // A job of the user's own has none.
+            stamps: own_job.map(|_| StampCost::default()),
+            cold_ns: set.lines() as f64 * UNKNOWN_LINE_NS,
+            warm_chunk: f64::NAN,
+        })
+    }
+
+    /// Takes fresh page frames, the state of a job before it begins.
+    ///
+    /// # Errors
+    /// Where there are none.
+    pub(super) fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
+        let renewed = self.memory.renew(&mut self.draw);
+        renewed.map_err(|error| super::failed("taking fresh page frames", error))?;
+        self.walk = walk(set, self.own_job, &self.memory);
+        self.huge_share = if set.page == Page::Base { 0.0 } else { self.memory.huge_share() };
+        Ok(())
+    }
+}
+
+fn walk(set: &WorkingSet, own_job: Option<OwnJob>, memory: &SetMemory) -> Walk {
+    match own_job {
+        Some(job) => Walk::calling(job, memory.raw()),
+        None => Walk::new(set, memory.linked()),
+    }
+}

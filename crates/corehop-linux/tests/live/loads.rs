@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Background loads: they run, they prove it, and nothing of them is left.
+
+use std::fs;
+
+use corehop_core::experiment::{Plan, Step};
+use corehop_core::machine::{Machine, MachineError};
+use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::{Absence, Load, Pattern, Polluter, Transfer};
+use corehop_linux::live::LiveMachine;
+use serde_json::Value;
+
+use crate::harness::skipped;
+use crate::plans::{cpus, list, machine, plan_of, records, run};
+
+/// A command that computes for as long as it is let.
+const BUSY: &str = "while :; do :; done";
+
+/// Jobs that leave their CPU to the load.
+fn plan_under(load: Load) -> Plan {
+    let steps = [
+        Step::Touch,
+        Step::Leave(corehop_core::experiment::Absent {
+            to: cpus()[0],
+            length: Nanos::from_millis(2),
+            to_whom: Absence::Load,
+        }),
+        Step::Touch,
+    ];
+    plan_of(list(16), load, 20, &steps)
+}
+
+fn everywhere() -> CpuList {
+    CpuList::default()
+}
+
+fn constructed() -> Load {
+    let polluter =
+        Polluter { wss: Bytes::from_kib(256), pattern: Pattern::Shuffled, write_ratio: 0.5 };
+    Load::Constructed { polluter, cpus: everywhere() }
+}
+
+/// What the provenance says of the only load.
+fn known(machine: &LiveMachine) -> Value {
+    let facts = machine.provenance();
+    assert_eq!(facts["load"].as_array().unwrap().len(), 1);
+    facts["load"][0].clone()
+}
+
+fn threads() -> usize {
+    fs::read_dir("/proc/self/task").unwrap().count()
+}
+
+/// The processes that are children of this one.
+fn children() -> Vec<String> {
+    let own = std::process::id().to_string();
+    let parent = |stat: &str| stat.rsplit_once(") ")?.1.split(' ').nth(1).map(str::to_owned);
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let stats = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
+    stats.filter(|stat| parent(stat).as_ref() == Some(&own)).collect()
+}
+
+/// Resident memory, in KiB.
+fn resident() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Runs under a load of threads, and looks at what it reports and what it leaves.
+fn check_threads(load: Load) {
+    let (threads_before, resident_before) = (threads(), resident());
+    let mut machine = machine();
+    let plan = plan_under(load.clone());
+    let records = match run(&mut machine, &plan) {
+        Ok(records) => records,
+        Err((MachineError::NotPossible { what, why, .. }, _)) => {
+            return skipped(&format!("{what}: {why}"));
+        }
+        Err((error, _)) => panic!("{error}"),
+    };
+    let moved: u64 = records
+        .iter()
+        .flat_map(|record| &record.leaves)
+        .map(|leave| leave.load_bytes.unwrap())
+        .sum();
+    assert!(moved > 0, "{load:?}");
+    let known = known(&machine);
+    assert!(known["progress"]["bytes"].as_u64().unwrap() >= moved, "{known}");
+    for reading in ["alone", "loaded"] {
+        let reading = &known["classification"][reading];
+        assert!(reading["read_bytes_per_s"].as_f64().unwrap() > 0.0, "{known}");
+        assert!(reading["access_ns"].as_f64().unwrap() > 0.0, "{known}");
+    }
+    assert!(known["classification"]["llc"].is_object(), "{known}");
+    assert_eq!(threads(), threads_before, "threads are left");
+    drop(machine);
+    // The allocator keeps some of what it was given back; the probe's memory alone is 4 MiB or more.
+    assert!(
+        resident() < resident_before + (3 << 10),
+        "{resident_before} KiB became {}",
+        resident()
+    );
+}
+
+pub(crate) fn polluters_run_and_are_gone_afterwards() {
+    // Once before, so that what a process keeps from its first run is there.
+    check_threads(constructed());
+    check_threads(constructed());
+}
+
+pub(crate) fn direct_transfers_run_and_are_gone_afterwards() {
+    check_threads(Load::Dma { transfer: Transfer::Direct, cpus: everywhere() });
+}
+
+pub(crate) fn datagrams_run_and_are_gone_afterwards() {
+    check_threads(Load::Dma { transfer: Transfer::Loopback, cpus: everywhere() });
+}
+
+pub(crate) fn locked_instructions_run_and_are_gone_afterwards() {
+    check_threads(Load::Buslock { split: false, cpus: everywhere() });
+}
+
+pub(crate) fn a_command_runs_on_every_cpu_and_is_gone_afterwards() {
+    let mut machine = machine();
+    let load = Load::Realistic { command: BUSY.to_owned(), cpus: everywhere() };
+    records(&mut machine, &plan_under(load.clone()));
+    let known = known(&machine);
+    let copies = known["progress"]["copies"].as_array().unwrap();
+    assert_eq!(copies.len(), cpus().len());
+    assert!(copies.iter().all(|copy| copy["cpu_ns"].as_u64().unwrap() > 0), "{known}");
+    assert_eq!(known["load"]["command"], BUSY);
+    drop(machine);
+    assert_eq!(children(), [""; 0]);
+}
+
+pub(crate) fn a_command_that_ends_at_once_is_an_error_that_names_it() {
+    let load = Load::Realistic { command: "no-such-program-here".to_owned(), cpus: everywhere() };
+    let (error, _) = run(&mut machine(), &plan_under(load)).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("no-such-program-here") && text.contains("by hand"), "{text}");
+    assert_eq!(children(), [""; 0]);
+}
+
+pub(crate) fn split_locks_are_refused_with_a_reason_where_they_would_be_punished() {
+    let load = Load::Buslock { split: true, cpus: everywhere() };
+    let platform = crate::plans::platform();
+    if platform.hypervisor.is_none() {
+        return skipped("on a bare machine they may be allowed; they are not tried in a test");
+    }
+    let (error, records) = run(&mut machine(), &plan_under(load)).unwrap_err();
+    assert!(matches!(error, MachineError::NotPossible { .. }) && records.is_empty(), "{error}");
+    assert!(error.to_string().contains("guest"), "{error}");
+}
+
+pub(crate) fn a_load_on_a_cpu_that_is_not_there_is_refused_by_its_number() {
+    let nowhere = CpuList::new([corehop_core::units::Cpu(60_000)]);
+    for load in [
+        Load::Realistic { command: BUSY.to_owned(), cpus: nowhere.clone() },
+        Load::Buslock { split: false, cpus: nowhere },
+    ] {
+        let (error, _) = run(&mut machine(), &plan_under(load)).unwrap_err();
+        assert!(error.to_string().contains("60000"), "{error}");
+    }
+    assert_eq!(children(), [""; 0]);
+}

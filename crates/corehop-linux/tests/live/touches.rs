@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Touches and absences: their order by cost, and the duty budget.
+
+use std::path::Path;
+use std::process::Command;
+
+use corehop_core::experiment::{Plan, Step};
+use corehop_core::machine::{Machine, MachineError};
+use corehop_core::samples::{Certificate, JobRecord};
+use corehop_core::units::Nanos;
+use corehop_core::workload::{LineState, Load, WorkingSet};
+use serde_json::Value;
+
+use crate::harness::skipped;
+use crate::plans::{cpus, leave, list, machine, median, plan_of, records, run};
+
+const VALID: Step = Step::Prepare(LineState::Valid);
+const INVALID: Step = Step::Prepare(LineState::Invalid);
+
+/// The median time of the last touch of `count` jobs, in nanoseconds.
+fn last_touch(set: &WorkingSet, count: usize, steps: &[Step]) -> f64 {
+    let records = records(&mut machine(), &plan_of(set.clone(), Load::Idle, count, steps));
+    assert!(records.iter().all(|record| record.touches.len() == touches(steps)));
+    median(&records, |record| record.touches.last().unwrap().ns)
+}
+
+fn touches(steps: &[Step]) -> usize {
+    steps.iter().filter(|step| **step == Step::Touch).count()
+}
+
+pub(crate) fn an_undisturbed_touch_is_quicker_than_one_after_a_flush() {
+    let before = [INVALID, Step::Touch, VALID, Step::Touch];
+    let none = last_touch(&list(64), 40, &[&before[..], &[Step::Touch]].concat());
+    let flush = last_touch(&list(64), 40, &[&before[..], &[INVALID, Step::Touch]].concat());
+    assert!(none < flush, "{none} ns against {flush} ns");
+}
+
+pub(crate) fn lines_from_modified_caches_are_dearer_than_valid_ones() {
+    let valid = last_touch(&list(64), 10, &[VALID, VALID, Step::Touch]);
+    let modified = [Step::Prepare(LineState::Modified), Step::Touch];
+    let plan = plan_of(list(64), Load::Idle, 10, &modified);
+    let mut machine = machine();
+    let records = records(&mut machine, &plan);
+    let modified = median(&records, |record| record.touches[0].ns);
+    assert!(valid < modified, "{valid} ns against {modified} ns");
+    let buffer = &machine.provenance()["eviction_buffer"];
+    assert!(buffer["bytes"].as_u64().unwrap() <= 32 << 20, "{buffer}");
+}
+
+pub(crate) fn an_absence_lasts_at_least_as_long_as_asked() {
+    let lengths = [0, 50_000, 1_000_000].map(Nanos::new);
+    let here = cpus()[0];
+    let steps = lengths.map(|length| [Step::Touch, leave(here, length)]).concat();
+    let records = records(&mut machine(), &plan_of(list(4), Load::Idle, 20, &steps));
+    for leave in records.iter().flat_map(|record| &record.leaves) {
+        assert!(leave.length_ns >= leave.requested_ns as f64, "{leave:?}");
+        assert!(leave.switch_ns.is_none() && (leave.from, leave.to) == (here, here));
+    }
+}
+
+/// The example's function, compiled as its page says.
+fn matrix_vector(folder: &Path) -> Option<String> {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/own-job/matrix_vector.c");
+    let library = folder.join("matrix_vector.so");
+    let cc = Command::new("cc")
+        .args(["-O2", "-Wall", "-Werror", "-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(source)
+        .status();
+    match cc {
+        Ok(status) => assert!(status.success()),
+        Err(error) => {
+            skipped(&format!("no C compiler: {error}"));
+            return None;
+        }
+    }
+    Some(library.display().to_string())
+}
+
+fn own_job(workload: String) -> Plan {
+    let set = WorkingSet { workload: Some(workload), ..list(64) };
+    let steps = [INVALID, Step::Touch, VALID, Step::Touch, INVALID, Step::Touch];
+    plan_of(set, Load::Idle, 20, &steps)
+}
+
+pub(crate) fn the_users_own_job_is_measured_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = matrix_vector(folder.path()) else { return };
+    let records = records(&mut machine(), &own_job(format!("{library}:matrix_vector")));
+    let touches = || records.iter().flat_map(|record| &record.touches);
+    assert!(touches().all(|touch| touch.certificate == Certificate::Switches && touch.ns > 0.0));
+    assert!(touches().all(|touch| (touch.switches == 0) == (touch.lines_certified > 0)));
+    assert!(records.iter().all(|record| record.policy.starts_with("other")));
+    let of = |index: usize| move |record: &JobRecord| record.touches[index].ns;
+    let (warm, flushed) = (median(&records, of(1)), median(&records, of(2)));
+    assert!(warm < flushed, "{warm} ns against {flushed} ns");
+}
+
+pub(crate) fn a_job_of_the_users_own_that_cannot_be_loaded_is_refused_by_name() {
+    for workload in ["/no/such/job.so:touch", "libc.so.6:no_such_function", "nothing"] {
+        let (error, _) = run(&mut machine(), &own_job(workload.to_owned())).unwrap_err();
+        assert!(matches!(error, MachineError::NotPossible { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains(workload) && text.contains("examples/own-job"), "{text}");
+    }
+}
+
+/// The CPU time of this process, in nanoseconds.
+fn cpu_time() -> f64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a live local; every kernel has this clock.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// Jobs that would never rest if they were let.
+pub(crate) fn the_duty_budget_is_kept() {
+    let steps = [INVALID, Step::Touch, INVALID, Step::Touch];
+    let mut machine = machine();
+    let (begun, used) = (std::time::Instant::now(), cpu_time());
+    records(&mut machine, &plan_of(list(512), Load::Idle, 200, &steps));
+    let (wall, used) = (begun.elapsed().as_nanos() as f64, cpu_time() - used);
+    // Half of any 100 ms, of which the last may have been begun only; and what precedes the first job.
+    assert!(used <= wall / 2.0 + 150e6, "{used} ns of {wall} ns");
+    let facts = machine.provenance();
+    let of = |name: &str| facts["wall"].get(name).and_then(Value::as_f64).unwrap();
+    assert!(of("duty_waits_ns") > 0.0 && of("jobs") as u32 == 200);
+}
