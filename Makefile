@@ -21,10 +21,11 @@ run: build
 build:
 	cargo build --release --locked -p corehop
 
-## Everything: Rust, the static binary in an empty chroot, Python, the report in a headless browser.
+## Everything: Rust, the static binary in an empty chroot, the report in a headless browser.
 test: build
 	cargo test --locked
 	tests/dist.sh $(STATIC)
+	tests/browser.sh $(VENV)
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json.
 bench: build
