@@ -87,11 +87,11 @@ fn files_are_joined_into_one_page_that_names_them_all() {
     let folder = tempfile::tempdir().unwrap();
     let one = absences(folder.path(), "one.part", "box");
     let two = absences(folder.path(), "two.part", "box");
-    let page = folder.path().join("page.html");
-    let [one, two, out] = [&one, &two, &page].map(|path| path.to_str().unwrap());
+    let out = folder.path().join("page.html");
+    let [one, two, out] = [&one, &two, &out].map(|path| path.to_str().unwrap());
     let made = corehop(&["report", one, two, "-o", out]);
     assert_eq!((code(&made), said(&made).as_str()), (Some(0), ""));
-    let page = std::fs::read_to_string(page).unwrap();
+    let page = std::fs::read_to_string(out).unwrap();
     assert!(page.contains("one.part, two.part") && page.len() > 50_000);
     let unwritable = corehop(&["report", one, "-o", "/nowhere/page.html"]);
     assert_eq!(code(&unwritable), Some(6), "{}", said(&unwritable));
