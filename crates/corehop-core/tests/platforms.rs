@@ -230,6 +230,20 @@ fn nodes_make_a_machine_numa_and_must_agree_with_each_other() {
 }
 
 #[test]
+fn a_package_of_two_nodes_is_numa_and_a_node_without_cpus_is_not() {
+    let one_package = L7455.replacen("\"0-23 by 6\"", "\"0-23 by 24\"", 1);
+    let with = |second: &str| {
+        let node = |id: u32, cpus: &str| {
+            format!("[[node]]\nid = {id}\ncpus = {{ value = \"{cpus}\", source = \"assumed\" }}\n")
+        };
+        let text = format!("{one_package}{}{}", node(0, "0-11"), node(1, second));
+        Platform::from_toml(&text).unwrap().memory_architecture()
+    };
+    assert_eq!(with("12-23"), MemoryArchitecture::Numa);
+    assert_eq!(with(""), MemoryArchitecture::SingleSocket);
+}
+
+#[test]
 fn a_latency_in_cycles_is_time_on_a_core_of_known_frequency() {
     let core: Hertz = "2.66 GHz".parse().unwrap();
     let l3: Latency = "42 cycles".parse().unwrap();
