@@ -167,6 +167,12 @@ fn an_offline_cpu_and_a_cpuset_are_left_out_of_the_classes_and_named_as_the_reas
     assert!(hybrid.cores.value.containing(Cpu(3)).is_none());
 
     let root = tree("hybrid");
+    let l3 = "sys/devices/system/cpu/cpu@/cache/index3/shared_cpu_list";
+    trees::write(root.path(), &format!("{{0-2,4-7 by 7}} {l3}: 0-7"));
+    let found = discover(&SysRoot::at(root.path())).unwrap();
+    let l3 = found.caches.iter().find(|cache| cache.level == 3).unwrap();
+    assert_eq!(l3.instances.value.cpus(), cpus("0-2,4-7"));
+
     let file = root.path().join("sys/fs/cgroup/user.slice/cpuset.cpus.effective");
     fs::write(file, "0,3-4\n").unwrap();
     let narrow = discover(&SysRoot::at(root.path())).unwrap();
