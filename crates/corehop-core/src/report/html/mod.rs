@@ -135,8 +135,11 @@ fn table_html(table: &Table) -> String {
         "<details class=\"table\"{open}><summary>{}</summary><div class=\"scroll\"><table><thead><tr>",
         escape(&table.caption)
     );
-    for name in &table.head {
-        let _ = write!(html, "<th scope=\"col\">{}</th>", escape(name));
+    for (place, name) in table.head.iter().enumerate() {
+        let mut fields = table.rows.iter().filter_map(|row| row.get(place));
+        let right = place > 0 && fields.all(|field| is_numeric(field));
+        let class = if right { " class=\"number\"" } else { "" };
+        let _ = write!(html, "<th scope=\"col\"{class}>{}</th>", escape(name));
     }
     html.push_str("</tr></thead><tbody>");
     for row in &table.rows {
@@ -156,19 +159,23 @@ fn field_html(place: usize, field: &str) -> String {
     if place == 0 {
         return format!("<th scope=\"row\">{text}</th>");
     }
-    let numeric = field.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')
-        && field.chars().count() < 60;
     let class = match field {
         "holds" | "observed" | "ok" | "fits" => " class=\"good\"",
         "does not hold" | "contradicted" | "warning" | "obstacle" | "contradicts" => {
             " class=\"bad\""
         }
         "cannot tell" | "note" | "open" => " class=\"dim\"",
-        _ if numeric => " class=\"number\"",
+        _ if is_numeric(field) => " class=\"number\"",
         _ if field.chars().count() > 40 => " class=\"prose\"",
         _ => "",
     };
     format!("<td{class}>{text}</td>")
+}
+
+/// Whether a field is a number, with whatever belongs to it.
+fn is_numeric(field: &str) -> bool {
+    field.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')
+        && field.chars().count() < 60
 }
 
 /// A list of facts, folded away.

@@ -36,7 +36,7 @@ pub(super) fn cost(data: &ReportData) -> Option<Section> {
     };
     Some(Section {
         figures: vec![figure],
-        tables: panels.iter().map(table).collect(),
+        tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
         ..Section::new("cost", "Cost by working-set size").says(
             "Median with its distribution-free 95 % interval (bars), mean, and the greatest \
                  value. A maximum grows with the number of samples: each says over how many it is. \
@@ -141,6 +141,25 @@ fn table(panel: &Panel) -> Table {
     table
 }
 
+/// Why nothing is stated beyond the samples, each reason once.
+fn refusals(panels: &[Panel]) -> Option<Table> {
+    let mut table = Table::new("Why a tail is refused", &["reason", "cells"]);
+    for panel in panels {
+        for cell in &panel.cells {
+            let Some(Extrapolation::Refused(why)) = cell.delay.as_ref().map(|it| &it.tail) else {
+                continue;
+            };
+            let size = Bytes::new(cell.cell.wss_bytes);
+            let name = format!("{} {size} ({})", panel.name(&cell.cell), panel.label);
+            match table.rows.iter_mut().find(|row| row[0] == *why) {
+                Some(row) => row[1] = format!("{}; {name}", row[1]),
+                None => table.rows.push(vec![why.clone(), name]),
+            }
+        }
+    }
+    (!table.rows.is_empty()).then_some(table)
+}
+
 fn row(name: &str, cell: &CellSummary) -> Vec<String> {
     let none = || "–".to_owned();
     let mut row = vec![name.to_owned(), Bytes::new(cell.cell.wss_bytes).to_string(), count(cell)];
@@ -170,7 +189,7 @@ fn row(name: &str, cell: &CellSummary) -> Vec<String> {
             let ends = format!("[{}, {}]", micros(interval.low), micros(interval.high));
             format!("{:.3} %: {} {ends}", 100.0 * p, micros(*estimate))
         }
-        Some(Extrapolation::Refused(why)) => format!("refused: {why}"),
+        Some(Extrapolation::Refused(_)) => "refused".to_owned(),
         None => none(),
     });
     row

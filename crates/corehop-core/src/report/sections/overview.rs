@@ -35,7 +35,11 @@ pub(super) fn overview(data: &ReportData) -> Option<Section> {
         table.rows.push(line(&name, &shown, |wss| {
             let cell = cells.iter().find(|cell| cell.cell.wss_bytes == wss)?;
             let delay = cell.delay.as_ref()?;
-            Some(format!("{}\nmax {}", median(delay), micros(delay.max.value)))
+            Some(format!(
+                "{}\nmax {}",
+                median(delay).replacen(' ', "\n", 1),
+                micros(delay.max.value)
+            ))
         }));
     }
     let total = &data.budget.total;
