@@ -13,6 +13,8 @@ use crate::walk::CodeMemory;
 
 /// The huge page that transparent and pool pages are asked for in.
 const HUGE: usize = 2 << 20;
+/// The policy of mbind(2) that takes memory from the given nodes alone.
+const MPOL_BIND: i32 = 2;
 
 /// A private anonymous mapping, unmapped on drop.
 #[derive(Debug)]
@@ -137,14 +139,13 @@ impl Mapping {
     fn bind(&self, node: u32) -> io::Result<()> {
         let mut mask = vec![0_u64; node as usize / 64 + 1];
         mask[node as usize / 64] |= 1 << (node % 64);
-        const BIND: i32 = 2;
         // SAFETY: names our own mapping and a mask of the length given.
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
                 self.whole.as_ptr(),
                 self.whole_length,
-                BIND,
+                MPOL_BIND,
                 mask.as_ptr(),
                 mask.len() * 64 + 1,
                 0,
@@ -291,7 +292,7 @@ impl SetMemory {
     pub(crate) fn huge_share(&self) -> f64 {
         let (start, length) = self.raw();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
-        let huge = huge_bytes(&smaps, start).unwrap_or(0);
+        let huge = huge_bytes(&smaps, start);
         (huge as f64 / length as f64).min(1.0)
     }
 
@@ -341,7 +342,7 @@ fn link_chains(set: &WorkingSet, mapping: &mut Mapping, draw: &mut Draw) -> Link
 }
 
 /// The bytes on huge pages of the mapping that holds `address`, from the text of `/proc/self/smaps`.
-fn huge_bytes(smaps: &str, address: u64) -> Option<u64> {
+fn huge_bytes(smaps: &str, address: u64) -> u64 {
     let mut lines = smaps.lines().skip_while(|line| !holds(line, address)).skip(1);
     let field = |line: &str, name: &str| -> Option<u64> {
         line.strip_prefix(name)?.trim().trim_end_matches(" kB").parse().ok()
@@ -352,7 +353,7 @@ fn huge_bytes(smaps: &str, address: u64) -> Option<u64> {
     let kib = mapping.filter_map(|line| {
         field(line, "AnonHugePages:").or_else(|| field(line, "Private_Hugetlb:"))
     });
-    Some(kib.sum::<u64>() * 1024)
+    kib.sum::<u64>() * 1024
 }
 
 /// Whether a line of smaps begins a mapping that holds `address`.

@@ -116,6 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::print_stderr, reason = "a skip says why")]
     fn the_area_says_which_cpu_the_thread_is_on() {
         match Rseq::of_this_thread() {
             Ok(rseq) => {
@@ -125,7 +126,7 @@ mod tests {
                 let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
                 assert!(i64::from(cpu) < cpus, "{cpu} of {cpus}");
             }
-            Err(error) => println!("skipped: no restartable sequences here ({error})"),
+            Err(error) => eprintln!("skipped: no restartable sequences here ({error})"),
         }
     }
 }

@@ -161,7 +161,7 @@ impl LiveMachine {
         runner.eviction = self.eviction.take();
         let crew = Crew::start(plan.mover, &cpus, &self.real_time())
             .map_err(|error| failed("starting the measured thread", error))?;
-        let outcome = self.run_batches(&mut runner, &crew, phase, sink);
+        let outcome = Self::run_batches(&mut runner, &crew, phase, sink);
         self.note(&phase.load, &crew, &runner);
         let (sets, eviction) = runner.into_kept();
         self.eviction = eviction;
@@ -208,7 +208,6 @@ impl LiveMachine {
     }
 
     fn run_batches(
-        &mut self,
         runner: &mut Box<Runner>,
         crew: &Crew,
         phase: &Phase,

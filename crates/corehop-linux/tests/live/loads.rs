@@ -68,7 +68,7 @@ fn resident() -> u64 {
 }
 
 /// Runs under a load of threads, and looks at what it reports and what it leaves.
-fn check_threads(load: Load) {
+fn check_threads(load: &Load) {
     let (threads_before, resident_before) = (threads(), resident());
     let mut machine = machine();
     let plan = plan_under(load.clone());
@@ -105,20 +105,20 @@ fn check_threads(load: Load) {
 
 pub(crate) fn polluters_run_and_are_gone_afterwards() {
     // Once before, so that what a process keeps from its first run is there.
-    check_threads(constructed());
-    check_threads(constructed());
+    check_threads(&constructed());
+    check_threads(&constructed());
 }
 
 pub(crate) fn direct_transfers_run_and_are_gone_afterwards() {
-    check_threads(Load::Dma { transfer: Transfer::Direct, cpus: everywhere() });
+    check_threads(&Load::Dma { transfer: Transfer::Direct, cpus: everywhere() });
 }
 
 pub(crate) fn datagrams_run_and_are_gone_afterwards() {
-    check_threads(Load::Dma { transfer: Transfer::Loopback, cpus: everywhere() });
+    check_threads(&Load::Dma { transfer: Transfer::Loopback, cpus: everywhere() });
 }
 
 pub(crate) fn locked_instructions_run_and_are_gone_afterwards() {
-    check_threads(Load::Buslock { split: false, cpus: everywhere() });
+    check_threads(&Load::Buslock { split: false, cpus: everywhere() });
 }
 
 pub(crate) fn a_command_runs_on_every_cpu_and_is_gone_afterwards() {
