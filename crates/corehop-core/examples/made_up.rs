@@ -340,6 +340,7 @@ fn sample(machine: &str, kib: u64, event: Event) -> Sample {
         interrupts: None,
         misses_warm: None,
         misses_resumed: None,
+        sibling_busy: None,
     }
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The memory of working sets: mapped, placed, prefaulted, locked, and linked into lists.
 
-use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_mfence};
 use std::io;
 use std::ptr::NonNull;
+use std::sync::LazyLock;
 
 use corehop_core::experiment::Draw;
 use corehop_core::units::Bytes;
@@ -201,9 +203,15 @@ impl Mapping {
 
     /// Drops every line of it from every cache.
     pub(crate) fn flush(&self) {
-        for offset in (0..self.length).step_by(LINE as usize) {
-            // SAFETY: the address lies in our mapping; flushing changes no value.
-            unsafe { _mm_clflush(self.start.as_ptr().add(offset)) };
+        let lines = (0..self.length).step_by(LINE as usize);
+        // SAFETY: the addresses lie in our mapping; flushing changes no value.
+        let line = |offset| unsafe { self.start.as_ptr().add(offset) };
+        if *HAS_CLFLUSHOPT {
+            // SAFETY: mapped, and the processor has the instruction.
+            lines.for_each(|offset| unsafe { clflushopt(line(offset)) });
+        } else {
+            // SAFETY: mapped.
+            lines.for_each(|offset| unsafe { _mm_clflush(line(offset)) });
         }
         // SAFETY: a fence: the flushes are done after it.
         unsafe { _mm_mfence() };
@@ -230,6 +238,21 @@ impl Mapping {
         self.bytes_mut().fill(0);
         Ok(())
     }
+}
+
+/// Whether the processor has `clflushopt`: CPUID leaf 7, EBX bit 23. Asked once: in a guest the
+/// question goes to the hypervisor.
+static HAS_CLFLUSHOPT: LazyLock<bool> =
+    LazyLock::new(|| __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx & 1 << 23 != 0);
+
+/// Flushes a line without waiting for the flush before: many go several times as fast.
+///
+/// # Safety
+/// The address must be mapped, and the processor must have the instruction.
+#[inline]
+unsafe fn clflushopt(line: *const u8) {
+    // SAFETY: the caller's promise; it changes no value, no register and no flag.
+    unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) };
 }
 
 impl Drop for Mapping {

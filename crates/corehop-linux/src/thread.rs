@@ -145,6 +145,16 @@ pub struct Usage {
 }
 
 impl Usage {
+    /// Both together.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            faults: self.faults + other.faults,
+            switches: self.switches + other.switches,
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+        }
+    }
+
     /// What was counted since `earlier`, on the same thread; on another one, nothing.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {

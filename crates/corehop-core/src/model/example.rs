@@ -56,6 +56,7 @@ pub(crate) fn sample() -> Sample {
         interrupts: None,
         misses_warm: None,
         misses_resumed: None,
+        sibling_busy: None,
     }
 }
 

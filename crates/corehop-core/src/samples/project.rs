@@ -157,6 +157,7 @@ impl Project for Sample {
                 .map(|(a, b)| u64::from(a) + u64::from(b)),
             misses_warm: warm.misses,
             misses_resumed: resumed.misses,
+            sibling_busy: warm.sibling_busy.zip(resumed.sibling_busy).map(|(a, b)| a || b),
         })
     }
 }

@@ -79,6 +79,10 @@ pub struct Touch {
     pub lines_certified: u64,
     /// The time spent in the other segments, in nanoseconds.
     pub uncertified_ns: f64,
+    /// The segments with a hole.
+    pub holes: u32,
+    /// The shortest disturbance that shows as a hole, in nanoseconds; 0 where none shows.
+    pub hole_ns: f64,
     /// How often the scheduler came by (restartable-sequence aborts).
     pub aborts: u32,
     /// The thread's involuntary context switches during the touch.
@@ -91,6 +95,9 @@ pub struct Touch {
     pub interrupts: Option<u32>,
     /// Last-level cache misses of the thread during the touch, where they can be counted.
     pub misses: Option<u64>,
+    /// Whether an SMT sibling had a thread to run during the touch; absent where the core has none,
+    /// or nothing tells.
+    pub sibling_busy: Option<bool>,
     /// The time of a fixed spin just before, in nanoseconds: it shows the core's clock rate.
     pub spin_ns: f64,
     /// Whether it visited all its lines.
@@ -103,6 +110,9 @@ pub struct Touch {
 ///
 /// Below it, what the disturbance itself evicted is no longer small against what is measured.
 pub const REPAIRABLE: f64 = 0.9;
+
+/// The share of a touch's time that interrupts too short to show as holes may have taken.
+const HIDDEN: f64 = 0.02;
 
 impl Touch {
     /// The time of an undisturbed touch in nanoseconds: the measured one, or, where a few segments
@@ -131,6 +141,13 @@ impl Touch {
         }
     }
 
+    /// Whether interrupts were counted that show as no hole, and may have taken a share of the touch
+    /// that matters: where, and how long, is not known, so that they cannot be cut out.
+    pub fn interrupted_unseen(&self) -> bool {
+        let unseen = self.interrupts.unwrap_or(0).saturating_sub(self.holes);
+        f64::from(unseen) * self.hole_ns > HIDDEN * self.ns
+    }
+
     /// The causes that make the touch useless, in the order of [`Cause`].
     pub fn disturbances(&self) -> Vec<Cause> {
         let whole = self.lines_certified == self.lines;
@@ -140,6 +157,7 @@ impl Touch {
             _ => self.gap_cause(),
         };
         let also = [
+            (self.interrupted_unseen() && unusable_gap != Some(Cause::Interrupt), Cause::Interrupt),
             (self.faults > 0, Cause::Fault),
             (self.ended_on != self.cpu, Cause::WrongCpu),
             (!self.complete, Cause::Deadline),
@@ -182,12 +200,15 @@ mod tests {
             lines: 100,
             lines_certified: 100,
             uncertified_ns: 0.0,
+            holes: 0,
+            hole_ns: 10.0,
             aborts: 0,
             switches: 0,
             faults: 0,
             steal_ns: 0,
             interrupts: None,
             misses: None,
+            sibling_busy: None,
             spin_ns: 100.0,
             complete: true,
             certificate: Certificate::RseqAndGaps,
@@ -220,6 +241,21 @@ mod tests {
         assert_eq!(preempted.disturbances(), [Cause::Preempted]);
         let between = Touch { switches: 1, ..touch() };
         assert_eq!(between.disturbances(), []);
+    }
+
+    #[test]
+    fn interrupts_that_show_as_no_hole_count_once_they_may_have_taken_two_hundredths() {
+        let counted = |interrupts, holes| Touch { interrupts: Some(interrupts), holes, ..touch() };
+        for (touch, causes) in [
+            (counted(2, 0), vec![]),
+            (counted(3, 0), vec![Cause::Interrupt]),
+            (counted(3, 1), vec![]),
+            (Touch { interrupts: None, ..counted(3, 0) }, vec![]),
+        ] {
+            assert_eq!(touch.disturbances(), causes, "{touch:?}");
+        }
+        let torn = Touch { lines_certified: 50, uncertified_ns: 500.0, ..counted(9, 1) };
+        assert_eq!(torn.disturbances(), [Cause::Interrupt]);
     }
 
     #[test]

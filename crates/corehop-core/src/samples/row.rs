@@ -108,6 +108,9 @@ row! {
         misses_warm: Option<u64>,
         /// Last-level cache misses of the resumed touch, where they can be counted.
         misses_resumed: Option<u64>,
+        /// Whether an SMT sibling had a thread to run during either touch, where there is one and it
+        /// can be told.
+        sibling_busy: Option<bool>,
     }
 }
 

@@ -83,6 +83,9 @@ impl Counter {
     }
 }
 
+/// The word that says who has the CPU: after the counters.
+const OCCUPANT: usize = COUNTERS.len();
+
 /// Words from one CPU's counters to the next one's: two cache lines, because some processors
 /// fetch lines in pairs, and on some a line has 128 bytes.
 const STRIDE: usize = 16;
@@ -99,6 +102,8 @@ enum Action {
     CountIf(i16),
     /// Copy the run queue's steal time.
     CopySteal,
+    /// Add one, and note the thread whose turn it is: its number plus one, 1 for the idle thread.
+    CountAndNote,
 }
 
 /// A tracepoint, and what it counts.
@@ -123,7 +128,7 @@ const PROBES: [Probe; 11] = [
     probe("nmi_handler", Counter::Nmis, Action::CountIf(2)),
     probe("irq_work_entry", Counter::OtherIrqs, Action::Count),
     probe("thermal_apic_entry", Counter::OtherIrqs, Action::Count),
-    probe("sched_switch", Counter::Switches, Action::Count),
+    probe("sched_switch", Counter::Switches, Action::CountAndNote),
     probe("local_timer_exit", Counter::Steal, Action::CopySteal),
 ];
 
@@ -137,14 +142,19 @@ impl Probe {
                 Insn::JumpIf(Compare::Equal, R1, Imm(0), "out"),
             ],
             Action::CopySteal => load_steal(types)?,
+            Action::CountAndNote => load_next(types)?,
         };
         program.extend(counter_address(fd, cpus, self.counter));
-        program.extend(match self.action {
-            Action::CopySteal => {
-                vec![Insn::Store(Width::U64, R1, 0, Source::Reg(R6))]
+        let count = [asm::set(R2, Imm(1)), Insn::AtomicAdd(Width::U64, R1, 0, R2)];
+        match self.action {
+            Action::CopySteal => program.push(Insn::Store(Width::U64, R1, 0, Source::Reg(R6))),
+            Action::CountAndNote => {
+                let note = (OCCUPANT - self.counter as usize) as i16 * 8;
+                program.extend(count);
+                program.push(Insn::Store(Width::U64, R1, note, Source::Reg(R6)));
             }
-            _ => vec![asm::set(R2, Imm(1)), Insn::AtomicAdd(Width::U64, R1, 0, R2)],
-        });
+            Action::Count | Action::CountIf(_) => program.extend(count),
+        }
         program.extend([Insn::Label("out"), asm::set(R0, Imm(0)), Insn::Exit]);
         Ok(program)
     }
@@ -172,6 +182,16 @@ fn load_steal(types: &Btf) -> Result<Vec<Insn>, BpfError> {
     }
     program.push(Insn::JumpIf(Compare::Equal, R6, Imm(0), "out"));
     Ok(program)
+}
+
+/// `R6` = number of the thread whose turn it is, the third argument of `sched_switch`, plus one.
+fn load_next(types: &Btf) -> Result<Vec<Insn>, BpfError> {
+    let number = types.member("task_struct", "pid")?;
+    Ok(vec![
+        asm::load(R6, R1, 2 * 8),
+        Insn::Load(Width::U32, R6, R6, number.offset as i16),
+        asm::add(R6, Imm(1)),
+    ])
 }
 
 /// A counter, or part of it, that this kernel does not give.
@@ -324,6 +344,18 @@ impl InterruptCounters {
         InterruptCounts::from_each(|counter| words[counter as usize])
     }
 
+    /// Whether `cpu` has a thread to run, other than the idle one; none as long as it has not
+    /// switched since the counters run, or where switches are not seen.
+    ///
+    /// # Panics
+    /// For a CPU above those it was opened for.
+    #[inline]
+    pub fn is_busy(&self, Cpu(cpu): Cpu) -> Option<bool> {
+        assert!((cpu as usize) < self.cpus, "no counters were opened for CPU {cpu}");
+        let [occupant] = self.words.words(cpu as usize * STRIDE + OCCUPANT);
+        (occupant > 0).then_some(occupant > 1)
+    }
+
     /// Whether `counter` is fed at all; where not, its zeros mean nothing.
     pub fn has(&self, counter: Counter) -> bool {
         self.probes.iter().any(|&(_, fed, _)| fed == counter)
@@ -401,9 +433,18 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_is_counted_and_the_thread_whose_turn_it_is_is_noted() {
+        let listing = listing("sched_switch");
+        let next = ["r6 = *(u64 *)(r1 +16)", "r6 = *(u32 *)(r6 +128)", "r6 += 1"];
+        assert_eq!(listing[..3], next);
+        assert_eq!(listing[6], "r1 = map[fd 3][0] +56");
+        assert_eq!(listing[9..11], ["lock *(u64 *)(r1 +0) += r2", "*(u64 *)(r1 +16) = r6"]);
+    }
+
+    #[test]
     fn the_words_of_a_cpu_fit_between_it_and_the_next() {
         assert_eq!(STRIDE * 8, 1 << STRIDE_SHIFT);
-        assert!(COUNTERS.len() <= STRIDE);
+        const { assert!(OCCUPANT < STRIDE) };
         for (index, counter) in COUNTERS.into_iter().enumerate() {
             assert_eq!(counter as usize, index);
             assert!(PROBES.iter().any(|probe| probe.counter == counter), "{counter:?} is not fed");

@@ -110,6 +110,11 @@ impl Attribution {
         })
     }
 
+    /// Whether the time that a thread was awake and has not run is stolen time and nothing else.
+    pub const fn not_run_is_stolen(&self) -> bool {
+        self.not_run_is_stolen
+    }
+
     /// Whether what this counter counts would be seen. Where not, its zeros mean nothing.
     pub fn sees(&self, counter: Counter) -> bool {
         self.counters().map_or(counter == Counter::Switches, |counters| counters.has(counter))

@@ -10,6 +10,7 @@ use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::Mover;
 
 use super::runner::{Next, Runner};
+use crate::counters::hardware::HardwareCounters;
 use crate::rseq::Rseq;
 use crate::supervisor::interrupt;
 use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
@@ -19,6 +20,8 @@ use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_aff
 pub(crate) struct Seat {
     /// Its restartable sequences, where the kernel has them.
     pub(crate) rseq: Option<Rseq>,
+    /// The processor's counters of it, where there are some.
+    pub(crate) hardware: Option<HardwareCounters>,
     /// The policy it is under now.
     pub(crate) policy: Policy,
     /// The best policy that it may have.
@@ -150,7 +153,8 @@ fn sit_down(
     let ordinary = best_ordinary_policy();
     let policy = best_policy(real_time);
     let rseq = Rseq::of_this_thread().ok();
-    let seat = Seat { rseq, policy: policy.0, best: policy.0, ordinary, parked };
+    let hardware = HardwareCounters::open().ok();
+    let seat = Seat { rseq, hardware, policy: policy.0, best: policy.0, ordinary, parked };
     Ok((seat, policy))
 }
 

@@ -16,8 +16,11 @@ mod offsets;
 mod polluter;
 mod runner;
 mod set;
+mod unseen;
+mod watch;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Draw, Job, Phase, Plan, Step};
@@ -41,6 +44,8 @@ use offsets::Offsets;
 use polluter::Preemptor;
 use runner::{Runner, Tally};
 use set::SetState;
+use unseen::Unseen;
+use watch::Watch;
 
 /// How long a batch of jobs should take, so that records reach the sink in time.
 const BATCH: Duration = Duration::from_millis(250);
@@ -63,6 +68,8 @@ pub struct LiveMachine {
     sets: Vec<(WorkingSet, SetState)>,
     eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
+    watch: Arc<Watch>,
+    unseen: Unseen,
     calibrations: Vec<(Load, Calibration)>,
     loads: Vec<Known>,
     /// Takes back what a load changes on the system; it starts nothing before that.
@@ -76,6 +83,8 @@ impl LiveMachine {
     pub fn new(platform: Platform, options: Options) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
+            watch: Arc::new(Watch::open(&platform)),
+            unseen: Unseen::since_now(&platform.usable()),
             platform,
             options,
             clock: Clock::calibrate(Duration::from_millis(20)),
@@ -159,6 +168,7 @@ impl LiveMachine {
         ));
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
+        runner.watch = self.watch.clone();
         let crew = Crew::start(plan.mover, &cpus, &self.real_time())
             .map_err(|error| failed("starting the measured thread", error))?;
         let outcome = Self::run_batches(&mut runner, &crew, phase, sink);
@@ -276,6 +286,8 @@ impl Machine for LiveMachine {
         facts.insert("kind".to_owned(), json!("live"));
         facts.insert("tsc_hz".to_owned(), json!(self.clock.hertz()));
         facts.insert("tsc_relative_error".to_owned(), json!(self.clock.error));
+        facts.insert("counters".to_owned(), self.watch.describe());
+        facts.insert("unseen_interrupts".to_owned(), self.unseen.describe());
         facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
         facts
     }

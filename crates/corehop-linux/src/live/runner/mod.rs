@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Carries out the script of one job after the other, on whichever thread has it.
 
+mod touch;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Absent, Job, Plan, Step};
 use corehop_core::machine::MachineError;
-use corehop_core::samples::{Certificate, JobRecord, Leave, Touch};
+use corehop_core::samples::{JobRecord, Leave};
 use corehop_core::units::{Bytes, Cpu};
-use corehop_core::workload::{Absence, CHUNK_LINES, LineState, Page, WorkingSet};
+use corehop_core::workload::{Absence, LineState, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::calibrate::Calibration;
@@ -20,10 +23,11 @@ use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use super::set::SetState;
-use crate::clock::{self, Clock, Ticks, clock_rate_spin, now, sleep_until};
+use super::watch::{Sight, Watch};
+use crate::clock::{self, Clock, Ticks, now, sleep_until};
 use crate::memory::MemoryError;
-use crate::thread::{Policy, Usage, current_cpu, set_affinity, set_policy, usage};
-use crate::walk::{StampCost, Walked};
+use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
+use crate::walk::StampCost;
 
 /// Where the wall time went.
 #[derive(Debug, Clone, Copy, Default)]
@@ -92,6 +96,7 @@ pub(crate) struct Runner {
     offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
     pub(super) eviction: Option<Eviction>,
+    pub(super) watch: Arc<Watch>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
     origin: Ticks,
@@ -100,7 +105,16 @@ pub(crate) struct Runner {
     here: Cpu,
     busy_since: Ticks,
     crossing: Option<Crossing>,
+    /// What the kernel had counted of this thread when it took the job up.
     usage: Usage,
+    /// What the kernel has counted of the job on threads that have handed it over.
+    used: Usage,
+    /// When the job was last awake without its time being entered as such.
+    awake_since: Ticks,
+    /// How long the job has been awake, in nanoseconds.
+    awake_ns: f64,
+    /// What the counters of the first CPU said when the job began.
+    at_begin: (Cpu, Sight),
     record: JobRecord,
     records: Vec<JobRecord>,
     error: Option<MachineError>,
@@ -130,6 +144,7 @@ impl Runner {
             offsets,
             calibration: None,
             eviction: None,
+            watch: Arc::default(),
             ledgers: BTreeMap::new(),
             origin: now(),
             jobs: 0..0,
@@ -138,6 +153,10 @@ impl Runner {
             busy_since: 0,
             crossing: None,
             usage: Usage::default(),
+            used: Usage::default(),
+            awake_since: 0,
+            awake_ns: 0.0,
+            at_begin: <(Cpu, Sight)>::default(),
             record: JobRecord::default(),
             records: Vec::new(),
             error: None,
@@ -221,16 +240,28 @@ impl Runner {
 
     /// The time for which `job` and its preemptor are expected to keep a CPU busy.
     fn need_ns(&self, job: &Job) -> f64 {
+        job.steps.iter().map(|step| self.step_ns(job, step)).sum()
+    }
+
+    /// The same for one step.
+    fn step_ns(&self, job: &Job, step: &Step) -> f64 {
         let set = &self.sets[self.plan.cells[job.cell].set];
-        let touch = |step: &Step| match step {
+        match step {
             Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get() as f64,
+            Step::Leave(_) => 0.0,
             Step::Prepare(LineState::Modified) => {
                 set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
             }
-            Step::Touch | Step::Prepare(_) => set.cold_ns,
-            Step::Leave(_) => 0.0,
-        };
-        job.steps.iter().map(touch).sum()
+            Step::Prepare(LineState::Valid) => set.settling_ns,
+            Step::Touch | Step::Prepare(LineState::Invalid) => set.cold_ns,
+        }
+    }
+
+    /// The longest stretch for which `job` is expected to compute without a pause.
+    fn stretch_ns(&self, job: &Job) -> f64 {
+        let stretches = job.steps.split(|step| matches!(step, Step::Leave(_)));
+        let sums = stretches.map(|steps| steps.iter().map(|step| self.step_ns(job, step)).sum());
+        sums.fold(0.0, f64::max)
     }
 
     fn job(&self) -> &Job {
@@ -258,6 +289,7 @@ impl Runner {
     fn advance(&mut self, seat: &mut Seat) -> Result<Next, MachineError> {
         self.calibrate().map_err(|error| super::failed("calibrating", error))?;
         if let Some(crossing) = self.crossing.take() {
+            self.usage = usage();
             self.arrive(&crossing, now());
         }
         while !self.jobs.is_empty() {
@@ -319,7 +351,7 @@ impl Runner {
         self.keep_to_budget(need);
         // A job of the user's own cannot be given up at a deadline.
         let unbounded = self.set().walk.is_own_job();
-        let long = need_of_one_stretch(need, self.job()) > BUDGET_NS;
+        let long = self.stretch_ns(self.job()) > BUDGET_NS;
         let policy = if long || unbounded { seat.ordinary } else { seat.best };
         if policy != seat.policy {
             set_policy(policy).map_err(|error| super::failed("changing the policy", error))?;
@@ -339,8 +371,12 @@ impl Runner {
             touches: Vec::with_capacity(self.job().steps.len()),
             leaves: Vec::with_capacity(1),
         };
+        self.at_begin = (start, self.watch.look(start, None));
+        self.used = Usage::default();
+        self.awake_ns = 0.0;
         self.usage = usage();
         self.busy_since = now();
+        self.awake_since = self.busy_since;
         Ok(())
     }
 
@@ -355,6 +391,7 @@ impl Runner {
 
     /// Enters the time since the job came to this CPU as busy.
     fn was_busy(&mut self, until: Ticks) {
+        self.awake_ns += self.clock.between(self.awake_since, until);
         let from = self.clock.between(self.origin, self.busy_since);
         let to = self.clock.between(self.origin, until);
         self.ledgers.entry(self.here).or_default().busy(from, to);
@@ -374,7 +411,8 @@ impl Runner {
         match state {
             LineState::Invalid => self.set().memory.flush(),
             LineState::Valid => {
-                self.set().walk.walk(None, Ticks::MAX, Ticks::MAX);
+                let clock = self.clock;
+                self.set().settle(&clock);
                 self.tally.touches_ns += self.clock.between(begin, now());
                 return;
             }
@@ -396,6 +434,7 @@ impl Runner {
                 self.was_busy(now());
                 self.keep_to_budget(BUDGET_NS / 2.0);
                 self.busy_since = now();
+                self.awake_since = self.busy_since;
                 since = now();
             }
         });
@@ -403,80 +442,13 @@ impl Runner {
         self.eviction = Some(eviction);
     }
 
-    fn touch(&mut self, seat: &Seat) {
-        let Some(calibration) = self.calibration else { return };
-        let cpu = self.here;
-        let clock = self.clock;
-        let first = self.record.touches.is_empty();
-        let warm = self.record.touches.len() == 1;
-        let deadline = match seat.policy {
-            Policy::Fifo(_) => now() + clock.ticks(BUDGET_NS),
-            Policy::Other(_) => Ticks::MAX,
-        };
-        let set = self.set();
-        let threshold = if warm && set.warm_chunk.is_finite() {
-            calibration.warm_threshold(&clock, set.warm_chunk)
-        } else {
-            calibration.threshold
-        };
-        let spin_ns = clock.nanos(clock_rate_spin());
-        let before = self.usage_unless_watched(seat);
-        let set = self.set();
-        let begin = now();
-        let walked = set.walk.walk(seat.rseq.as_ref(), threshold, deadline);
-        let ended_on = current_cpu();
-        let elapsed = clock.between(begin, now());
-        let of_touch = before.map(|before| usage().since(before)).unwrap_or_default();
-        let set = self.set();
-        let chunks = set.walk.chunks();
-        let stamps = set.stamps.unwrap_or_default().of(chunks);
-        if first {
-            set.cold_ns = elapsed;
-        } else if walked.holes == 0 {
-            set.warm_chunk = walked.ticks as f64 / chunks as f64;
-        }
-        self.tally.touches_ns += elapsed;
-        let lines = self.set().lines;
-        self.record.touches.push(Touch {
-            cpu,
-            ended_on,
-            ns: clock.nanos(walked.ticks.saturating_sub(calibration.overhead + stamps)),
-            lines,
-            lines_certified: lines - uncertified_lines(&walked, lines, of_touch.switches),
-            uncertified_ns: clock.nanos(walked.lost),
-            aborts: walked.aborts,
-            switches: of_touch.switches as u32,
-            faults: of_touch.faults as u32,
-            steal_ns: before.map_or(0, |_| stolen(elapsed, of_touch.cpu_ns)),
-            interrupts: None,
-            misses: None,
-            spin_ns,
-            complete: walked.complete,
-            certificate: certificate(&walked),
-        });
-    }
-
-    /// The counts before a touch, where restartable sequences do not watch it: the system calls that
-    /// read them would evict lines just before they are touched.
-    fn usage_unless_watched(&mut self, seat: &Seat) -> Option<Usage> {
-        (seat.rseq.is_none() || self.set().walk.is_own_job()).then(usage)
-    }
-
-    /// Enters what the kernel counted over the whole job: a touch at which the scheduler came by lost
-    /// the CPU if the job did.
-    fn blame(&mut self) {
-        let of_job = usage().since(self.usage);
-        for touch in self.record.touches.iter_mut().filter(|touch| touch.aborts > 0) {
-            touch.switches = touch.switches.max(of_job.switches as u32);
-        }
-        if let Some(last) = self.record.touches.last_mut() {
-            last.faults = last.faults.max(of_job.faults as u32);
-        }
-    }
-
     /// Leaves the CPU. With a parked thread and another CPU to go to, the state is handed over in
     /// the middle of it.
     fn leave(&mut self, seat: &Seat, away: Absent) -> Result<Option<Next>, MachineError> {
+        let handed_over = away.to != self.here && seat.parked;
+        if handed_over {
+            self.used = self.used.plus(usage().since(self.usage));
+        }
         let load_bytes = self.load.bytes();
         let preemptor_lines = self.preemptor(away).map(Preemptor::lines);
         let length = away.length.get();
@@ -484,7 +456,7 @@ impl Runner {
         let resume_at = clock::read(libc::CLOCK_MONOTONIC) + length.cast_signed();
         self.was_busy(left);
         let crossing = Crossing { away, from: self.here, left, resume_at, load_bytes };
-        if away.to != self.here && seat.parked {
+        if handed_over {
             self.crossing = Some(crossing);
             return Ok(Some(Next::HandTo(away.to)));
         }
@@ -536,22 +508,8 @@ impl Runner {
         self.here = to;
         // A preemptor keeps the CPU busy as the job does; the budget counts both.
         self.busy_since = if self.preemptor(away).is_some() { left } else { resumed };
+        self.awake_since = resumed;
     }
-}
-
-/// The longest stretch that a job computes without a pause, out of all it needs.
-fn need_of_one_stretch(need: f64, job: &Job) -> f64 {
-    let preempted: u64 = job
-        .steps
-        .iter()
-        .map(|step| match step {
-            Step::Leave(away) if away.to_whom == Absence::Preemptor => away.length.get(),
-            _ => 0,
-        })
-        .sum();
-    let touches = job.steps.iter().filter(|step| !matches!(step, Step::Leave(_))).count();
-    let before = job.steps.iter().take_while(|step| !matches!(step, Step::Leave(_))).count();
-    (need - preempted as f64) * before as f64 / touches.max(1) as f64
 }
 
 fn move_to(cpu: Cpu) -> Result<(), MachineError> {
@@ -561,30 +519,4 @@ fn move_to(cpu: Cpu) -> Result<(), MachineError> {
             "{error}: it was taken offline or out of this process's cpuset; see `corehop platform`"
         ),
     })
-}
-
-/// Time that passed and was not this thread's by the kernel's account: stolen, where the kernel
-/// accounts for that; below the accuracy of the comparison it is nothing.
-fn stolen(elapsed_ns: f64, cpu_ns: u64) -> u64 {
-    const ACCURACY_NS: f64 = 2_000.0;
-    let missing = elapsed_ns - cpu_ns as f64;
-    if missing > ACCURACY_NS { missing as u64 } else { 0 }
-}
-
-/// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
-/// thread kept its CPU.
-fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
-    match (walked.stamped, switches) {
-        (true, _) => (walked.holes * CHUNK_LINES).min(lines),
-        (false, 0) => 0,
-        (false, _) => lines,
-    }
-}
-
-const fn certificate(walked: &Walked) -> Certificate {
-    match (walked.stamped, walked.watched) {
-        (true, true) => Certificate::RseqAndGaps,
-        (true, false) => Certificate::GapsAndSwitches,
-        (false, _) => Certificate::Switches,
-    }
 }

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One timed touch, and all that is known of what disturbed it.
+
+use corehop_core::samples::{Certificate, Touch};
+use corehop_core::workload::CHUNK_LINES;
+
+use super::Runner;
+use crate::clock::{Ticks, clock_rate_spin, now};
+use crate::live::crew::Seat;
+use crate::live::duty::BUDGET_NS;
+use crate::live::watch::Sight;
+use crate::thread::{Policy, Usage, current_cpu, usage};
+use crate::walk::Walked;
+
+/// Where a touch has no time stamps inside, the longest that an ordinary interrupt is taken to last,
+/// in nanoseconds.
+const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
+
+/// What is looked at before a touch and after it.
+struct Before {
+    sight: Sight,
+    usage: Option<Usage>,
+    spin_ns: f64,
+}
+
+impl Runner {
+    pub(super) fn touch(&mut self, seat: &Seat) {
+        let deadline = match seat.policy {
+            Policy::Fifo(_) => now() + self.clock.ticks(BUDGET_NS),
+            Policy::Other(_) => Ticks::MAX,
+        };
+        let threshold = self.threshold();
+        let before = self.look(seat);
+        let begin = now();
+        let walked = self.set().walk.walk(seat.rseq.as_ref(), threshold, deadline);
+        let ended_on = current_cpu();
+        let elapsed_ns = self.clock.between(begin, now());
+        let after = self.watch.look(self.here, seat.hardware.as_ref());
+        let of_touch = before.usage.map(|before| usage().since(before));
+        let seen = self.watch.between(&before.sight, &after);
+        self.learn(&walked, elapsed_ns);
+        let lines = self.set().lines;
+        let switches = of_touch.unwrap_or_default().switches;
+        let ns = self.net_ns(&walked);
+        self.record.touches.push(Touch {
+            cpu: self.here,
+            ended_on,
+            ns,
+            lines,
+            lines_certified: lines - uncertified_lines(&walked, lines, switches),
+            uncertified_ns: self.clock.nanos(walked.lost),
+            holes: u32::try_from(walked.holes).unwrap_or(u32::MAX),
+            hole_ns: self.shortest_hole_ns(&walked, threshold),
+            aborts: walked.aborts,
+            switches: u32::try_from(switches).unwrap_or(u32::MAX),
+            faults: of_touch.map_or(0, |usage| usage.faults) as u32,
+            steal_ns: of_touch.map_or(0, |usage| missing(elapsed_ns, usage.cpu_ns)),
+            interrupts: seen.interrupts.filter(|_| ended_on == self.here),
+            misses: seen.misses,
+            sibling_busy: seen.sibling_busy,
+            spin_ns: before.spin_ns,
+            complete: walked.complete,
+            certificate: certificate(&walked),
+        });
+    }
+
+    /// The ticks above which a chunk of the next touch has a hole: much less where it is warm.
+    fn threshold(&mut self) -> Ticks {
+        let Some(calibration) = self.calibration else { return Ticks::MAX };
+        let warm = self.record.touches.len() == 1;
+        let usual = self.set().warm_chunk;
+        if warm && usual.is_finite() {
+            calibration.warm_threshold(&self.clock, usual)
+        } else {
+            calibration.threshold
+        }
+    }
+
+    /// Looks at the counters just before a touch. Those that take a system call only where
+    /// restartable sequences do not watch it: the call would evict lines.
+    fn look(&mut self, seat: &Seat) -> Before {
+        let spin_ns = self.clock.nanos(clock_rate_spin());
+        let watched = seat.rseq.is_some() && !self.set().walk.is_own_job();
+        let usage = (!watched).then(usage);
+        Before { sight: self.watch.look(self.here, seat.hardware.as_ref()), usage, spin_ns }
+    }
+
+    /// Notes what the next touches are expected to take.
+    fn learn(&mut self, walked: &Walked, elapsed_ns: f64) {
+        let first = self.record.touches.is_empty();
+        let set = self.set();
+        if first {
+            set.cold_ns = elapsed_ns;
+        } else if walked.holes == 0 {
+            set.warm_chunk = walked.ticks as f64 / set.walk.chunks() as f64;
+        }
+        self.tally.touches_ns += elapsed_ns;
+    }
+
+    /// The time of a walk without that of its time stamps.
+    fn net_ns(&mut self, walked: &Walked) -> f64 {
+        let around = self.calibration.map_or(0, |calibration| calibration.overhead);
+        let set = self.set();
+        let inside = set.stamps.unwrap_or_default().of(set.walk.chunks());
+        self.clock.nanos(walked.ticks.saturating_sub(around + inside))
+    }
+
+    fn shortest_hole_ns(&self, walked: &Walked, threshold: Ticks) -> f64 {
+        if walked.stamped { self.clock.nanos(threshold) } else { UNSTAMPED_HOLE_NS }
+    }
+
+    /// Enters what the kernel counted over the whole job: a touch at which the scheduler came by lost
+    /// the CPU if the job did, and time stolen from the job was stolen where its largest hole is.
+    pub(super) fn blame(&mut self) {
+        let of_job = self.used.plus(usage().since(self.usage));
+        for touch in self.record.touches.iter_mut().filter(|touch| touch.aborts > 0) {
+            touch.switches = touch.switches.max(of_job.switches as u32);
+        }
+        if let Some(last) = self.record.touches.last_mut() {
+            last.faults = last.faults.max(of_job.faults as u32);
+        }
+        let stolen = self.stolen_from_job(&of_job);
+        let torn = self.record.touches.iter_mut().filter(|touch| touch.holes > 0);
+        if let Some(torn) =
+            torn.max_by(|one, other| one.uncertified_ns.total_cmp(&other.uncertified_ns))
+        {
+            torn.steal_ns = torn.steal_ns.max(stolen);
+        }
+    }
+
+    /// What the hypervisor has taken from the job while it was awake, in nanoseconds: what its thread
+    /// did not run; where the kernel takes interrupts for that as well, what the CPU's run queue has
+    /// noticed so far.
+    fn stolen_from_job(&self, of_job: &Usage) -> u64 {
+        if self.watch.not_run_is_stolen() {
+            return missing(self.awake_ns, of_job.cpu_ns);
+        }
+        let (cpu, before) = self.at_begin;
+        let after = self.watch.look(self.here, None);
+        let steal_ns = self.watch.between(&before, &after).steal_ns;
+        steal_ns.filter(|_| cpu == self.here).unwrap_or_default()
+    }
+}
+
+/// Time that passed and was not this thread's by the kernel's account; below the accuracy of the
+/// comparison it is nothing.
+fn missing(elapsed_ns: f64, cpu_ns: u64) -> u64 {
+    const ACCURACY_NS: f64 = 2_000.0;
+    let missing = elapsed_ns - cpu_ns as f64;
+    if missing > ACCURACY_NS { missing as u64 } else { 0 }
+}
+
+/// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
+/// thread kept its CPU.
+fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
+    match (walked.stamped, switches) {
+        (true, _) => (walked.holes * CHUNK_LINES).min(lines),
+        (false, 0) => 0,
+        (false, _) => lines,
+    }
+}
+
+const fn certificate(walked: &Walked) -> Certificate {
+    match (walked.stamped, walked.watched) {
+        (true, true) => Certificate::RseqAndGaps,
+        (true, false) => Certificate::GapsAndSwitches,
+        (false, _) => Certificate::Switches,
+    }
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is asked about a touch, beside its own time stamps: the kernel's counters of the CPU and of
+//! its SMT siblings, and the processor's counters of the thread.
+
+use corehop_core::platform::Platform;
+use corehop_core::units::{Cpu, CpuList};
+use serde_json::{Value, json};
+
+use crate::bpf::interrupts::{Counter, InterruptCounters, InterruptCounts};
+use crate::counters::attribution::Attribution;
+use crate::counters::hardware::{HardwareCounters, HardwareEvent};
+
+/// The counters of a host, open for as long as it measures.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    attribution: Option<Attribution>,
+    /// The SMT siblings of every CPU that has some.
+    siblings: Vec<(Cpu, CpuList)>,
+    /// What the processor counts, or why it does not.
+    hardware: String,
+}
+
+/// What the counters say at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sight {
+    counts: Option<InterruptCounts>,
+    /// Whether a sibling is busy, and how often siblings have switched.
+    siblings: Option<(bool, u64)>,
+    misses: Option<u64>,
+}
+
+/// What happened between two moments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Interrupts served on the CPU.
+    pub(crate) interrupts: Option<u32>,
+    /// Time stolen by the hypervisor, as far as the scheduler has noticed yet, in nanoseconds.
+    pub(crate) steal_ns: Option<u64>,
+    /// Whether a sibling had a thread to run, be it in between.
+    pub(crate) sibling_busy: Option<bool>,
+    /// Misses of the last-level cache.
+    pub(crate) misses: Option<u64>,
+}
+
+impl Watch {
+    /// Opens the best counters that the host described by `platform` gives.
+    pub(crate) fn open(platform: &Platform) -> Self {
+        let hardware = HardwareCounters::open();
+        Self {
+            attribution: Some(Attribution::open(platform.online())),
+            siblings: siblings(platform),
+            hardware: match hardware {
+                Ok(_) => "counted in user mode".to_owned(),
+                Err(error) => error.to_string(),
+            },
+        }
+    }
+
+    /// What the counters say now of `cpu` and of the calling thread, which has opened `hardware`: a
+    /// few loads, and no system call where the kernel shows the processor's counters.
+    pub(crate) fn look(&self, cpu: Cpu, hardware: Option<&HardwareCounters>) -> Sight {
+        let counters = self.counters();
+        Sight {
+            counts: counters.map(|counters| counters.read(cpu)),
+            siblings: counters.and_then(|counters| self.look_at_siblings(cpu, counters)),
+            misses: hardware.and_then(|counters| counters.read().get(HardwareEvent::LlcMisses)),
+        }
+    }
+
+    fn counters(&self) -> Option<&InterruptCounters> {
+        self.attribution.as_ref().and_then(Attribution::counters)
+    }
+
+    fn look_at_siblings(&self, cpu: Cpu, counters: &InterruptCounters) -> Option<(bool, u64)> {
+        let (_, siblings) = self.siblings.iter().find(|(of, _)| *of == cpu)?;
+        let busy = siblings.iter().filter_map(|sibling| counters.is_busy(sibling));
+        let switches = siblings.iter().map(|sibling| counters.read(sibling).switches).sum();
+        Some((busy.reduce(|any, one| any || one)?, switches))
+    }
+
+    /// What happened from `before` to `after`, on one CPU.
+    pub(crate) fn between(&self, before: &Sight, after: &Sight) -> Seen {
+        let cpu = after.counts.zip(before.counts).map(|(after, before)| after.minus(&before));
+        let siblings = before.siblings.zip(after.siblings);
+        Seen {
+            interrupts: cpu.map(|cpu| cpu.interrupts().try_into().unwrap_or(u32::MAX)),
+            steal_ns: cpu.filter(|_| self.sees(Counter::Steal)).map(|cpu| cpu.steal_ns),
+            sibling_busy: siblings.map(|(old, new)| old.0 || new.0 || old.1 != new.1),
+            misses: before.misses.zip(after.misses).map(|(old, new)| new.saturating_sub(old)),
+        }
+    }
+
+    fn sees(&self, counter: Counter) -> bool {
+        self.attribution.as_ref().is_some_and(|attribution| attribution.sees(counter))
+    }
+
+    /// Whether a thread that is awake and gets no CPU time has been robbed by the hypervisor, and
+    /// not by interrupts.
+    pub(crate) fn not_run_is_stolen(&self) -> bool {
+        self.attribution.as_ref().is_some_and(Attribution::not_run_is_stolen)
+    }
+
+    /// For the provenance.
+    pub(crate) fn describe(&self) -> Value {
+        json!({
+            "software": self.attribution.as_ref().map(Attribution::provenance),
+            "hardware": self.hardware,
+        })
+    }
+}
+
+/// The siblings of every CPU that shares its core.
+fn siblings(platform: &Platform) -> Vec<(Cpu, CpuList)> {
+    let others = |core: &CpuList, cpu| CpuList::new(core.iter().filter(|&other| other != cpu));
+    let cores = platform.cores.value.iter().filter(|core| core.len() > 1);
+    cores.flat_map(|core| core.iter().map(move |cpu| (cpu, others(core, cpu)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::{Duration, Instant};
+
+    fn two_siblings() -> Watch {
+        let cpus = CpuList::new([Cpu(0), Cpu(1)]);
+        Watch {
+            attribution: Some(Attribution::open(&cpus)),
+            siblings: vec![(Cpu(0), CpuList::new([Cpu(1)])), (Cpu(1), CpuList::new([Cpu(0)]))],
+            hardware: String::new(),
+        }
+    }
+
+    const fn sight(interrupts: u64, sibling: (bool, u64), misses: u64) -> Sight {
+        let counts = InterruptCounts {
+            local_timer: interrupts,
+            reschedule: 0,
+            call_function: 0,
+            device_irqs: 0,
+            softirqs: 99,
+            nmis: 0,
+            other_irqs: 0,
+            switches: 0,
+            steal_ns: 0,
+        };
+        Sight { counts: Some(counts), siblings: Some(sibling), misses: Some(misses) }
+    }
+
+    #[test]
+    fn what_happened_is_the_difference_of_what_the_counters_said() {
+        let watch = Watch::default();
+        let seen = watch.between(&sight(5, (false, 7), 100), &sight(8, (false, 7), 130));
+        let expected = Seen {
+            interrupts: Some(3),
+            steal_ns: None,
+            sibling_busy: Some(false),
+            misses: Some(30),
+        };
+        assert_eq!(seen, expected);
+        assert_eq!(watch.between(&Sight::default(), &Sight::default()), Seen::default());
+    }
+
+    #[test]
+    fn a_sibling_was_busy_if_it_is_at_either_end_or_has_switched_in_between() {
+        let watch = Watch::default();
+        let busy = |before, after| {
+            watch.between(&sight(0, before, 0), &sight(0, after, 0)).sibling_busy == Some(true)
+        };
+        assert!(busy((true, 1), (false, 1)) && busy((false, 1), (true, 1)));
+        assert!(busy((false, 1), (false, 3)) && !busy((false, 3), (false, 3)));
+    }
+
+    #[test]
+    #[expect(clippy::print_stderr, reason = "a skip says why")]
+    fn a_busy_sibling_is_seen() {
+        let watch = two_siblings();
+        let Some(counters) = watch.counters() else {
+            return eprintln!("skipped: {}", watch.describe());
+        };
+        if !counters.covers(Cpu(1)) || !crate::thread::affinity().unwrap().contains(Cpu(1)) {
+            return eprintln!("skipped: there is no second CPU to be busy");
+        }
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                crate::thread::set_affinity([Cpu(1)]).unwrap();
+                while !stop.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let until = Instant::now() + Duration::from_secs(5);
+            let busy = || watch.look(Cpu(0), None).siblings.is_some_and(|(busy, _)| busy);
+            while !busy() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let seen = busy();
+            stop.store(true, Ordering::Relaxed);
+            assert!(seen);
+        });
+    }
+}
