@@ -4,6 +4,8 @@
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -295,7 +297,7 @@ fn holds_counters_until_killed_if_told_to() {
         let counters = open().unwrap();
         let ids: Vec<_> = program_ids(&counters).iter().map(ToString::to_string).collect();
         eprintln!("\nloaded {}", ids.join(" "));
-        std::thread::sleep(Duration::from_secs(60));
+        std::thread::sleep(Duration::from_mins(1));
     }
 }
 
@@ -311,8 +313,8 @@ fn a_killed_process_leaves_nothing_in_the_kernel() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let loaded = lines.filter_map(|line| line.strip_prefix("loaded ").map(str::to_owned)).next();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let loaded = lines.find_map(|line| line.strip_prefix("loaded ").map(str::to_owned));
     let programs: Vec<u32> = loaded.unwrap().split(' ').map(|id| id.parse().unwrap()).collect();
     assert!(!programs.is_empty() && programs.iter().all(|&id| is_loaded(id)));
     child.kill().unwrap();
@@ -423,10 +425,8 @@ fn without_privileges_the_error_says_which_and_what_gives_it() {
     let copy = directory.path().join("test");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
     for path in [directory.path(), &copy] {
-        use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
     }
-    use std::os::unix::process::CommandExt;
     let output = Command::new(&copy)
         .args(["--exact", "without_privileges_the_error_says_which_and_what_gives_it"])
         .arg("--nocapture")
