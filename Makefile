@@ -11,11 +11,13 @@ PYTHON  := $(VENV)/bin/python
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
 	@mkdir -p out && rm -f out/quick*.part
+	$(COREHOP) platform --measure -o out/quick-platform.toml
 	$(COREHOP) measure access-time       --preset quick -o out/quick-access.parquet
 	$(COREHOP) measure preemption-length --preset quick -o out/quick-length.parquet
 	$(COREHOP) measure synthetic         --preset quick -o out/quick.parquet
 	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
-	    --table text -o out/quick.html
+	    out/quick-platform.toml --table text -o out/quick.html
+	@echo "The report: file://$(CURDIR)/out/quick.html"
 
 .PHONY: build
 build:

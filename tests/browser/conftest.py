@@ -34,12 +34,12 @@ def made_up(folder):
 
 @pytest.fixture(scope="session")
 def reports(tmp_path_factory):
-    """The pages: `whole` of four experiments, `torn` of a killed run, `hostile` with bad names."""
+    """The pages: `whole` of four experiments and a measured machine, `torn` of a killed run, `hostile` with bad names."""
     folder = tmp_path_factory.mktemp("reports")
     made_up(folder)
     whole = ["synthetic", "access-time", "preemption-length", "polluter-sweep"]
     inputs = {
-        "whole": [f"{name}.parquet" for name in whole],
+        "whole": [f"{name}.parquet" for name in whole] + ["measured.toml"],
         "torn": ["torn.part"],
         "hostile": ["hostile.parquet"],
     }

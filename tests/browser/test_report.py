@@ -179,12 +179,27 @@ def test_the_svg_of_a_figure_is_a_drawing_of_its_own(visit, tmp_path):
         assert root.tag.endswith("svg") and tags.count("path") > 10 and "script" not in tags, id
 
 
-def test_the_drawing_of_the_machine_can_be_saved_too(visit, tmp_path):
+@pytest.mark.parametrize("name", ["machine", "exchange"])
+def test_the_drawings_of_the_machine_can_be_saved_too(visit, tmp_path, name):
     page = visit()
     with page.expect_download() as download:
-        page.locator("#drawing-machine .save").click()
-    download.value.save_as(tmp_path / "machine.svg")
-    assert xml.parse(tmp_path / "machine.svg").getroot().tag.endswith("svg")
+        page.locator(f"#drawing-{name} .save").click()
+    assert download.value.suggested_filename == f"{name}.svg"
+    download.value.save_as(tmp_path / "drawing.svg")
+    assert xml.parse(tmp_path / "drawing.svg").getroot().tag.endswith("svg")
+
+
+def test_the_exchange_of_lines_is_a_heat_map_and_a_table_or_says_what_to_type(visit):
+    page = visit()
+    section = page.locator("#exchange")
+    # Four CPUs: sixteen pairs, shortest and median.
+    assert section.locator("svg g > g").count() == 32
+    pairs = section.locator("table", has_text="batches").locator("tbody tr")
+    assert pairs.count() == 16
+    assert section.locator("td.bad", has_text="contradicted").count() == 1
+    bare = visit("torn").locator("#exchange")
+    assert bare.locator("svg").count() == 0
+    assert "corehop platform --measure -o FILE.toml" in bare.inner_text()
 
 
 def test_a_name_that_is_markup_stays_a_name(visit):

@@ -3,7 +3,8 @@
 //!
 //! `cargo run -p corehop-core --example made_up -- FOLDER` writes into FOLDER: `synthetic.parquet`,
 //! `access-time.parquet`, `preemption-length.parquet`, `polluter-sweep.parquet`, `torn.part` (the
-//! beginning of a run that was killed), and `hostile.parquet`, whose names try to break a page.
+//! beginning of a run that was killed), `hostile.parquet`, whose names try to break a page, and
+//! `measured.toml`, the same machine with what was measured of it.
 
 use std::error::Error;
 use std::fs::File;
@@ -11,11 +12,13 @@ use std::path::Path;
 
 use corehop_core::experiment::Draw;
 use corehop_core::finding::{Finding, Severity};
-use corehop_core::platform::{MemoryArchitecture, Platform};
+use corehop_core::platform::observed::Exchange;
+use corehop_core::platform::{Affinity, Check, Fact, Latency, MemoryArchitecture, Platform};
 use corehop_core::samples::{
     AccessTime, Cause, Certificate, Part, PreemptionLength, Provenance, Reader, Row, Sample,
     write_parquet,
 };
+use corehop_core::units::Cpu;
 use corehop_core::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// Nanoseconds for a line that comes from a cache of this many KiB, or from an inner one.
@@ -65,7 +68,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let sweep = polluter_sweep(&platform.id, &mut draw);
     finished(folder, "polluter-sweep", &sweep, &head("polluter-sweep"))?;
     torn(folder, &synthetic[..600], &head("synthetic"))?;
+    std::fs::write(folder.join("measured.toml"), measured(platform).to_toml())?;
     hostile(folder, &synthetic[..400])
+}
+
+/// The machine as `corehop platform --measure` describes it.
+fn measured(mut platform: Platform) -> Platform {
+    let time = |from: Cpu, to: Cpu| match platform.affinity(from, to) {
+        Affinity::SameCpu => 2_600,
+        Affinity::Smt => 8_400,
+        _ => 41_000 + 900 * u64::from(from.0) + 300 * u64::from(to.0),
+    };
+    let exchange = |(from, to)| Exchange {
+        from,
+        to,
+        min: Latency::Picos(time(from, to)),
+        median: Latency::Picos(time(from, to) * 9 / 8),
+        batches: 1_000,
+    };
+    let exchanges = platform.exchange_pairs().into_iter().map(exchange).collect();
+    platform.exchange = Some(Fact::measured(exchanges, "made up"));
+    platform.memory.local = Some(Fact::measured(Latency::Picos(110_000), "made up"));
+    let size = platform.caches[2].size.as_mut();
+    size.expect("declared above").check = Check::Contradicted { why: "flat to 8 MiB".into() };
+    platform
 }
 
 /// A file as a run leaves it.

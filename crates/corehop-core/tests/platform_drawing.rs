@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine as text and as a drawing.
 
-use corehop_core::platform::{Check, Platform};
-use corehop_core::report::{platform_svg, platform_text};
+use corehop_core::platform::observed::Exchange;
+use corehop_core::platform::{Affinity, Check, Fact, Latency, Platform};
+use corehop_core::report::{exchange_svg, platform_svg, platform_text};
+use corehop_core::units::Cpu;
 use proptest::prelude::*;
 
 /// A machine of equal packages: CPUs in a core, cores at a level-2 cache, level-3 caches.
@@ -29,12 +31,52 @@ fn machine(smt: usize, per_l2: usize, per_l3: usize, packages: usize) -> Platfor
     Platform::from_toml(&text).unwrap()
 }
 
+/// The same with the exchange of every pair measured: longer from class to class, and a little
+/// longer one way than the other.
+fn measured(smt: usize, per_l2: usize, per_l3: usize, packages: usize) -> Platform {
+    let mut platform = machine(smt, per_l2, per_l3, packages);
+    let time = |from: Cpu, to: Cpu| {
+        let class = Affinity::ALL.iter().position(|&it| it == platform.affinity(from, to));
+        10_000 << (2 * class.unwrap()) | u64::from(from > to) << 8
+    };
+    let pair = |(from, to): (Cpu, Cpu)| Exchange {
+        from,
+        to,
+        min: Latency::Picos(time(from, to)),
+        median: Latency::Picos(time(from, to) + 1_000),
+        batches: 1_000,
+    };
+    let exchanges = platform.exchange_pairs().into_iter().map(pair).collect();
+    platform.exchange = Some(Fact::measured(exchanges, ""));
+    platform
+}
+
+/// The value of an attribute.
+fn attribute<'a>(tag: &'a str, name: &str) -> &'a str {
+    let (_, rest) = tag.split_once(&format!(" {name}=\"")).unwrap();
+    rest.split('"').next().unwrap()
+}
+
+fn number(tag: &str, name: &str) -> f64 {
+    attribute(tag, name).parse().unwrap()
+}
+
+/// The cells of a heat map: what each says, its corners, and how bright it is.
+fn cells(svg: &str) -> Vec<(&str, [f64; 4], u32)> {
+    let said = svg.split("<title>").skip(2);
+    said.map(|cell| {
+        let (hint, rest) = cell.split_once("</title>").unwrap();
+        let rect = rest.split('>').next().unwrap();
+        let [x, y, w, h] = ["x", "y", "width", "height"].map(|name| number(rect, name));
+        let colour = u32::from_str_radix(&attribute(rect, "fill")[1..], 16).unwrap();
+        let bright = [16, 8, 0].map(|shift| (colour >> shift) & 0xff).iter().sum();
+        (hint, [x, y, x + w, y + h], bright)
+    })
+    .collect()
+}
+
 /// Left, top, right and bottom of every box, in the order of the drawing, with its depth.
 fn boxes(svg: &str) -> Vec<(usize, [f64; 4])> {
-    let number = |tag: &str, name: &str| -> f64 {
-        let (_, rest) = tag.split_once(&format!(" {name}=\"")).unwrap();
-        rest.split('"').next().unwrap().parse().unwrap()
-    };
     let mut depth = 0_usize;
     let mut boxes = Vec::new();
     for tag in svg.split('<') {
@@ -102,6 +144,55 @@ proptest! {
             siblings.push((depth, here));
         }
     }
+
+    #[test]
+    fn every_exchange_has_a_cell_of_its_own_in_both_maps_and_a_longer_one_is_darker(
+        smt in 1usize..=2, per_l2 in 1usize..=2, per_l3 in 1usize..=4, packages in 1usize..=4,
+    ) {
+        let platform = measured(smt, per_l2, per_l3, packages);
+        let svg = exchange_svg::draw(&platform).unwrap();
+        prop_assert!(well_formed(&svg), "{}", svg);
+        let cells = cells(&svg);
+        let pairs = platform.cpus.value.len().pow(2);
+        prop_assert_eq!(cells.len(), 2 * pairs);
+        let (shortest, medians) = cells.split_at(pairs);
+        for (place, &(hint, here, _)) in cells.iter().enumerate() {
+            for &(other, beside, _) in &cells[..place] {
+                prop_assert!(apart(here, beside), "{hint} beside {other}");
+            }
+        }
+        // The control is the lightest, and the class that is farthest apart the darkest.
+        for map in [shortest, medians] {
+            let of = |class: Affinity| -> Vec<u32> {
+                let exchanges = platform.exchange.as_ref().unwrap().value.iter();
+                let its = exchanges.zip(map).filter(|(it, _)| platform.affinity(it.from, it.to) == class);
+                its.map(|(_, &(.., bright))| bright).collect()
+            };
+            let classes: Vec<_> = Affinity::ALL.map(of).into_iter().filter(|it| !it.is_empty()).collect();
+            for pair in classes.windows(2) {
+                prop_assert!(pair[0].iter().min() > pair[1].iter().max(), "{:?}", pair);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_heat_map_tells_both_directions_and_both_statistics_of_a_pair() {
+    let svg = exchange_svg::draw(&measured(1, 1, 2, 1)).unwrap();
+    for said in [
+        "CPU 0 to CPU 1 (l3_migration): shortest 640.0 ns, median 641.0 ns of 1000 batches",
+        "CPU 1 to CPU 0 (l3_migration): shortest 640.3 ns, median 641.3 ns of 1000 batches",
+        "CPU 1 to CPU 1 (control): shortest 10.0 ns, median 11.0 ns of 1000 batches",
+    ] {
+        assert_eq!(svg.matches(said).count(), 2, "{said}");
+    }
+    // Who measures has a row.
+    let cells = cells(&svg);
+    let at = |said: &str| cells.iter().find(|(hint, ..)| hint.starts_with(said)).unwrap().1;
+    let [own, there] = ["CPU 0 to CPU 0", "CPU 0 to CPU 1"].map(at);
+    assert!(own[1] == there[1] && own[2] < there[0], "{own:?} {there:?}");
+    assert!(svg.contains(">641.3</text>") && svg.contains(">10.0 ns</text>"));
+    assert_eq!(exchange_svg::draw(&machine(1, 1, 2, 1)), None);
 }
 
 #[test]

@@ -18,10 +18,31 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
 }
 
+/// A platform of two CPUs, one core each, with an L2 cache of this size.
+fn platform(id: &str, l2: &str, more: &str) -> String {
+    format!(
+        "schema = 1\nid = \"{id}\"\nname = \"{id}\"\n\
+         cpus = {{ value = \"0-1\", source = \"assumed\" }}\n\
+         packages = {{ value = [\"0-1\"], source = \"assumed\" }}\n\
+         cores = {{ value = \"0-1 by 1\", source = \"assumed\" }}\n{more}\n\
+         [[cache]]\nlevel = 2\nkind = \"unified\"\n\
+         size = {{ value = \"{l2}\", source = \"assumed\" }}\n\
+         instances = {{ value = \"0-1 by 1\", source = \"assumed\" }}\n"
+    )
+}
+
+/// One measured pair of CPUs.
+const EXCHANGE: &str = "exchange = { value = [{ from = 0, to = 1, min = \"61.5 ns\", \
+    median = \"73.2 ns\", batches = 1000 }], source = \"measured\" }";
+
 /// Absences of 1 ms, asked for on a machine with this id, as a run writes them.
 fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
     let path = folder.join(name);
-    let provenance = Provenance { experiment: "preemption-length".into(), ..Default::default() };
+    let provenance = Provenance {
+        experiment: "preemption-length".into(),
+        platform: platform(machine, "2 MiB", ""),
+        ..Default::default()
+    };
     let mut part = Part::begin(std::fs::File::create(&path).unwrap(), &provenance).unwrap();
     let row = |job: u64| PreemptionLength {
         machine: machine.into(),
@@ -95,6 +116,40 @@ fn files_are_joined_into_one_page_that_names_them_all() {
     assert!(page.contains("one.part, two.part") && page.len() > 50_000);
     let unwritable = corehop(&["report", one, "-o", "/nowhere/page.html"]);
     assert_eq!(code(&unwritable), Some(6), "{}", said(&unwritable));
+}
+
+#[test]
+fn what_was_measured_of_the_machine_joins_the_page_and_another_machine_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = absences(folder.path(), "one.part", "box");
+    let out = folder.path().join("page.html");
+    let report = |platform: &str| {
+        let path = folder.path().join("measured.toml");
+        std::fs::write(&path, platform).unwrap();
+        let [samples, path, out] = [&samples, &path, &out].map(|path| path.to_str().unwrap());
+        // The order of the files does not matter.
+        corehop(&["report", path, samples, "-o", out])
+    };
+    let made = report(&platform("box", "2 MiB", EXCHANGE));
+    assert_eq!((code(&made), said(&made).as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(&out).unwrap();
+    assert!(page.contains("CPU 0 to CPU 1 (memory_migration): shortest 61.5 ns, median 73.2 ns"));
+    assert!(!page.contains("platform --measure"));
+    for (other, words) in [
+        (platform("shelf", "2 MiB", EXCHANGE), "id shelf, of the samples box"),
+        (platform("box", "1 MiB", EXCHANGE), "L2 1 MiB, of the samples 2 MiB"),
+    ] {
+        let refused = report(&other);
+        assert_eq!(code(&refused), Some(2), "{}", said(&refused));
+        let text = said(&refused);
+        assert!(text.contains("measured.toml") && text.contains(words), "{text}");
+    }
+    let broken = report("schema = 1");
+    assert_eq!(code(&broken), Some(4), "{}", said(&broken));
+    let samples = samples.to_str().unwrap();
+    corehop(&["report", samples, "-o", out.to_str().unwrap()]);
+    let page = std::fs::read_to_string(&out).unwrap();
+    assert!(page.contains("<code>corehop platform --measure -o FILE.toml</code>"));
 }
 
 #[test]

@@ -23,6 +23,19 @@ pub struct Exchange {
     pub batches: u32,
 }
 
+/// What the exchanges of a class of CPU pairs come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExchangeClass {
+    /// The class; [`Affinity::SameCpu`] is the control.
+    pub affinity: Affinity,
+    /// How many pairs of it were measured, each direction counted.
+    pub pairs: usize,
+    /// The shortest exchange of any pair.
+    pub least: Latency,
+    /// The middle one of the pairs' medians.
+    pub median: Latency,
+}
+
 /// The access time of a shuffled list.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
@@ -107,6 +120,21 @@ impl Platform {
         chosen
     }
 
+    /// The exchanges that were measured, by the class of their pair, nearest first.
+    pub fn exchange_classes(&self) -> Vec<ExchangeClass> {
+        let measured = self.exchange.iter().flat_map(|fact| &fact.value);
+        let class = |affinity| {
+            let of_class = |e: &&Exchange| self.affinity(e.from, e.to) == affinity;
+            let pairs: Vec<&Exchange> = measured.clone().filter(of_class).collect();
+            let mut medians: Vec<Latency> = pairs.iter().map(|exchange| exchange.median).collect();
+            medians.sort_by_key(|&median| picos(median));
+            let least = pairs.iter().map(|exchange| exchange.min).min_by_key(|&min| picos(min))?;
+            let median = *medians.get(medians.len() / 2)?;
+            Some(ExchangeClass { affinity, pairs: pairs.len(), least, median })
+        };
+        Affinity::ALL.into_iter().filter_map(class).collect()
+    }
+
     /// The pairs whose contention is to be measured: some stated siblings, and some CPUs that are
     /// stated to be of two cores.
     pub fn contention_pairs(&self) -> Vec<(Cpu, Cpu)> {
@@ -146,6 +174,13 @@ impl Cache {
     /// The size as stated, whatever was found.
     fn stated(&self) -> Option<Bytes> {
         self.size.as_ref().map(|size| size.value)
+    }
+}
+
+/// Exchanges are measured in time; cycles could only be compared among themselves.
+fn picos(latency: Latency) -> u64 {
+    match latency {
+        Latency::Picos(value) | Latency::MilliCycles(value) => value,
     }
 }
 

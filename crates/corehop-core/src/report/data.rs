@@ -83,10 +83,22 @@ pub struct MachineNote {
     pub balances: Vec<Balance>,
 }
 
+/// A platform that none of the samples was taken on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "it describes another machine than the samples are from ({differences}): `corehop platform \
+     --measure -o FILE.toml` on that machine writes its own"
+)]
+pub struct StrangePlatform {
+    /// In what it differs from each machine of the samples.
+    pub differences: String,
+}
+
 /// Takes files, one after the other.
 #[derive(Debug)]
 pub struct Gather {
     estimator: Estimator,
+    platforms: Vec<Platform>,
     files: Vec<FileNote>,
     summaries: Summaries,
     scatter: Scatter,
@@ -99,6 +111,7 @@ impl Gather {
     pub fn new(estimator: Estimator) -> Self {
         Self {
             estimator,
+            platforms: Vec::new(),
             files: Vec::new(),
             summaries: Summaries::new(estimator),
             scatter: Scatter::new(estimator),
@@ -130,6 +143,29 @@ impl Gather {
         Ok(())
     }
 
+    /// Takes what else is known of a machine, such as what was measured of it, in place of what the
+    /// files of samples say of it; to be called after the files.
+    ///
+    /// # Errors
+    /// [`StrangePlatform`] where there are samples, and none of them of this machine.
+    pub fn platform(&mut self, platform: Platform) -> Result<(), StrangePlatform> {
+        let known = self.described();
+        let differences: Vec<String> =
+            known.values().filter_map(|it| difference(&platform, it)).collect();
+        if !known.is_empty() && differences.len() == known.len() {
+            return Err(StrangePlatform { differences: differences.join("; ") });
+        }
+        self.platforms.push(platform);
+        Ok(())
+    }
+
+    /// The platforms in the provenance of the files, by their ids.
+    fn described(&self) -> BTreeMap<String, Platform> {
+        let of = |file: &FileNote| Platform::from_toml(&file.provenance.platform).ok();
+        let described = self.files.iter().filter_map(of);
+        described.map(|platform| (platform.id.clone(), platform)).collect()
+    }
+
     /// What the files say together.
     pub fn finish(self) -> ReportData {
         let summaries = self.summaries.finish();
@@ -150,12 +186,8 @@ impl Gather {
 
     /// The machines of the files, in the order of first mention.
     fn machines(&self, summaries: &[CellSummary], curves: &[Curve]) -> Vec<MachineNote> {
-        let mut platforms: BTreeMap<String, Platform> = BTreeMap::new();
-        for file in &self.files {
-            if let Ok(platform) = Platform::from_toml(&file.provenance.platform) {
-                platforms.insert(platform.id.clone(), platform);
-            }
-        }
+        let mut platforms = self.described();
+        platforms.extend(self.platforms.iter().map(|it| (it.id.clone(), it.clone())));
         let mut ids: Vec<String> = platforms.keys().cloned().collect();
         let named = summaries.iter().map(|summary| summary.cell.machine.to_string());
         for id in named.chain(curves.iter().map(|curve| curve.key.machine.to_string())) {
@@ -224,6 +256,32 @@ impl Gather {
         };
         // Cells hold nothing but numbers, each column as long as the others: `Summaries` sees to it.
         self.summaries.verdicts(machine, &view).unwrap_or_default()
+    }
+}
+
+/// The first thing in which `given` is another machine than `known`. An id is a processor's name and
+/// a count of CPUs: other machines may have the same.
+fn difference(given: &Platform, known: &Platform) -> Option<String> {
+    let facts = |it: &Platform| {
+        let mut facts = vec![
+            ("id".to_owned(), it.id.clone()),
+            ("CPUs".to_owned(), it.cpus.value.to_string()),
+            ("cores".to_owned(), it.cores.value.to_string()),
+        ];
+        facts.extend(it.caches.iter().flat_map(|cache| {
+            let size = cache.size.as_ref().map_or(String::new(), |size| size.value.to_string());
+            let shared_by = cache.instances.value.to_string();
+            let label = cache.label();
+            [(label.clone(), size), (format!("{label} shared by"), shared_by)]
+        }));
+        facts
+    };
+    let (given, known) = (facts(given), facts(known));
+    let differing = given.iter().zip(&known).find(|(given, known)| given != known);
+    match differing {
+        Some(((name, it), (_, here))) => Some(format!("{name} {it}, of the samples {here}")),
+        None if given.len() == known.len() => None,
+        None => Some("another number of caches".to_owned()),
     }
 }
 

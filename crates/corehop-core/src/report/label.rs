@@ -2,7 +2,7 @@
 //! Short names for the parts of a machine, and what stands behind them.
 
 use crate::platform::tree::Part;
-use crate::platform::{Cache, Check, Fact, Platform};
+use crate::platform::{Affinity, Cache, Check, Fact, Latency, Platform};
 use crate::units::{Bytes, Cpu, CpuList};
 
 /// A size for reading: exact where a unit divides it, otherwise with one decimal.
@@ -109,6 +109,35 @@ fn cache_checks(cache: &Cache) -> Vec<(String, &Check)> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// How long an access takes at each level, where that is known, memory last.
+pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
+    let caches = platform.caches.iter().filter_map(|cache| {
+        let own = if platform.core_kinds.is_empty() {
+            String::new()
+        } else {
+            format!(" of {}", cpus(&cache.instances.value.cpus()))
+        };
+        Some((format!("{}{own}", cache.label()), cache.latency.as_ref()?))
+    });
+    let memory = [("memory", &platform.memory.local), ("remote memory", &platform.memory.remote)];
+    let memory = memory.iter().filter_map(|&(name, fact)| Some((name.to_owned(), fact.as_ref()?)));
+    caches.chain(memory).collect()
+}
+
+/// What the exchange of a line within a pair of this class is called: the control within a CPU, or
+/// as the migration between the two.
+pub fn exchange(affinity: Affinity) -> &'static str {
+    if affinity == Affinity::SameCpu { "control" } else { affinity.event() }
+}
+
+/// Nanoseconds with one decimal; a latency in cycles with its unit.
+pub fn ns(latency: Latency) -> String {
+    match latency {
+        Latency::Picos(picos) => format!("{:.1}", picos as f64 / 1e3),
+        Latency::MilliCycles(_) => latency.to_string(),
+    }
 }
 
 /// `CPU 3` or `CPUs 0-3`.

@@ -4,6 +4,7 @@
 pub mod label;
 mod platform_measured;
 pub mod platform_svg;
+pub mod exchange_svg;
 pub mod platform_text;
 pub mod table;
 pub mod figure;

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use super::label;
-use crate::platform::observed::Exchange;
-use crate::platform::{Affinity, Check, Latency, Platform};
+use crate::platform::observed::{Exchange, ExchangeClass};
+use crate::platform::{Check, Fact, Latency, Platform};
 use crate::units::{Cpu, CpuList};
 
 /// Up to this many CPUs the exchanges are a matrix, beyond it a line per class.
@@ -33,21 +33,11 @@ pub(super) fn sections(platform: &Platform) -> String {
 }
 
 fn latencies(platform: &Platform) -> String {
-    let caches = platform.caches.iter().filter_map(|cache| {
-        let own = if platform.core_kinds.is_empty() {
-            String::new()
-        } else {
-            format!(" of {}", label::cpus(&cache.instances.value.cpus()))
-        };
-        Some((format!("{}{own}", cache.label()), cache.latency.as_ref()?))
-    });
-    let memory = [("memory", &platform.memory.local), ("remote memory", &platform.memory.remote)];
-    let memory = memory.iter().filter_map(|&(name, fact)| Some((name.to_owned(), fact.as_ref()?)));
-    let lines: Vec<_> = caches
-        .chain(memory)
-        .map(|(name, fact)| format!("  {name:<18}{:<12}{}\n", fact.value.to_string(), fact.source))
-        .collect();
-    if lines.is_empty() { String::new() } else { format!("\nlatency\n{}", lines.concat()) }
+    let line = |(name, fact): (String, &Fact<Latency>)| {
+        format!("  {name:<18}{:<12}{}\n", fact.value.to_string(), fact.source)
+    };
+    let lines: String = label::latencies(platform).into_iter().map(line).collect();
+    if lines.is_empty() { lines } else { format!("\nlatency\n{lines}") }
 }
 
 fn exchanges(platform: &Platform) -> String {
@@ -59,7 +49,7 @@ fn exchanges(platform: &Platform) -> String {
     if cpus.len() <= MATRIX {
         matrix(&mut text, exchanges, &cpus);
     } else {
-        classes(&mut text, platform, exchanges);
+        classes(&mut text, platform);
     }
     text
 }
@@ -67,7 +57,10 @@ fn exchanges(platform: &Platform) -> String {
 fn matrix(text: &mut String, exchanges: &[Exchange], cpus: &CpuList) {
     let find = |from: Cpu, to: Cpu| exchanges.iter().find(|e| (e.from, e.to) == (from, to));
     let cell = |exchange: Option<&Exchange>| {
-        exchange.map_or_else(|| "-".to_owned(), |e| format!("{} {}", ns(e.min), ns(e.median)))
+        exchange.map_or_else(
+            || "-".to_owned(),
+            |e| format!("{} {}", label::ns(e.min), label::ns(e.median)),
+        )
     };
     let _ = write!(text, "  {:<8}", "from\\to");
     for to in cpus.iter() {
@@ -82,31 +75,11 @@ fn matrix(text: &mut String, exchanges: &[Exchange], cpus: &CpuList) {
     text.push('\n');
 }
 
-fn classes(text: &mut String, platform: &Platform, exchanges: &[Exchange]) {
-    for affinity in Affinity::ALL {
-        let class = |e: &&Exchange| platform.affinity(e.from, e.to) == affinity;
-        let class: Vec<_> = exchanges.iter().filter(class).collect();
-        let pick = |time: fn(&Exchange) -> Latency| {
-            let mut times: Vec<_> = class.iter().map(|e| time(e)).collect();
-            times.sort_by_key(|&time| picos(time));
-            times
-        };
-        let (shortest, medians) = (pick(|e| e.min), pick(|e| e.median));
-        if let (Some(&least), Some(&middle)) = (shortest.first(), medians.get(medians.len() / 2)) {
-            let name = if affinity == Affinity::SameCpu { "control" } else { affinity.event() };
-            let pairs = class.len();
-            let _ = writeln!(text, "  {name:<18}{} {}, {pairs} pairs", ns(least), ns(middle));
-        }
+fn classes(text: &mut String, platform: &Platform) {
+    for class in platform.exchange_classes() {
+        let ExchangeClass { affinity, pairs, least, median } = class;
+        let name = label::exchange(affinity);
+        let _ =
+            writeln!(text, "  {name:<18}{} {}, {pairs} pairs", label::ns(least), label::ns(median));
     }
-}
-
-fn picos(latency: Latency) -> u64 {
-    match latency {
-        Latency::Picos(picos) | Latency::MilliCycles(picos) => picos,
-    }
-}
-
-/// Nanoseconds with one decimal.
-fn ns(latency: Latency) -> String {
-    format!("{:.1}", picos(latency) as f64 / 1e3)
 }

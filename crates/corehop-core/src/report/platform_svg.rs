@@ -321,7 +321,7 @@ fn text(svg: &mut String, class: &str, x: f64, y: f64, words: &str) {
 }
 
 /// Text as it may stand in XML.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

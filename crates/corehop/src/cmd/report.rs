@@ -14,10 +14,12 @@ use crate::{answer, input};
 /// What files of ours say: as a table, and as one page that needs no network.
 ///
 /// Several files are joined into one report, whatever their experiments; a `.part` of a run that
-/// goes on, or was killed, is read as far as it goes, and the report says so.
+/// goes on, or was killed, is read as far as it goes, and the report says so. A platform file that
+/// `corehop platform --measure -o FILE.toml` wrote on the same machine adds what was measured of it:
+/// how long a cache line takes from CPU to CPU, and which stated facts are true.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files that `corehop measure` wrote.
+    /// Files that `corehop measure` wrote; platform files (`*.toml`) of the machines they are from.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table: for a terminal (as is done when no page is asked for), for other programs, or
@@ -61,12 +63,20 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// What `files` say together.
 pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
     let mut gather = Gather::new(estimator);
-    for path in files {
+    let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
+    let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
+    for path in samples {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = input::open(path)?;
         gather
             .file(&name, &mut reader)
             .map_err(|error| Failure::from(error).context(path.display().to_string()))?;
+    }
+    for path in platforms {
+        let platform = super::platform::described(&path.to_string_lossy())?;
+        gather.platform(platform).map_err(|error| {
+            Failure::new(Exit::Usage, error).context(path.display().to_string())
+        })?;
     }
     Ok(gather.finish())
 }

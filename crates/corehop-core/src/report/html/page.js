@@ -365,8 +365,8 @@
 
   document.querySelectorAll(".drawing .save").forEach((button) => {
     button.onclick = () => {
-      const svg = button.closest("figure").querySelector("svg");
-      download("machine.svg", new XMLSerializer().serializeToString(svg));
+      const figure = button.closest("figure"), svg = figure.querySelector("svg");
+      download(figure.id.replace("drawing-", "") + ".svg", new XMLSerializer().serializeToString(svg));
     };
   });
 

@@ -40,7 +40,8 @@ pub(super) fn cost(data: &ReportData) -> Option<Section> {
         ..Section::new("cost", "Cost by working-set size").says(
             "Median with its distribution-free 95 % interval (bars), mean, and the greatest \
                  value. A maximum grows with the number of samples: each says over how many it is. \
-                 Vertical lines are declared cache sizes. Values at or below zero cannot be drawn \
+                 Vertical lines are cache sizes, as declared, or as found where that is \
+                 contradicted. Values at or below zero cannot be drawn \
                  on a logarithmic axis; the tables have them.",
         )
     })
@@ -55,7 +56,7 @@ pub(super) fn statistics(names: &[(&str, bool)]) -> Vec<(String, bool)> {
     names.iter().map(|&(name, on)| (name.to_owned(), on)).collect()
 }
 
-/// The declared sizes of the caches of all machines.
+/// The sizes of the caches of all machines: declared, or found where that is contradicted.
 pub(super) fn cache_marks(data: &ReportData) -> Vec<Mark> {
     let several = data.machines.len() > 1;
     let mut marks: Vec<Mark> = Vec::new();

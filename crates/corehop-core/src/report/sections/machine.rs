@@ -3,9 +3,9 @@
 
 use crate::report::data::ReportData;
 use crate::report::figure::{Section, Table};
-use crate::report::{label, platform_svg};
+use crate::report::platform_svg;
 
-/// The drawing of each machine, the classes that cannot be measured, and contradicted facts.
+/// The drawing of each machine, and the classes that cannot be measured.
 pub(super) fn machines(data: &ReportData) -> Option<Section> {
     let known: Vec<_> =
         data.machines.iter().filter_map(|machine| machine.platform.as_ref()).collect();
@@ -23,13 +23,7 @@ pub(super) fn machines(data: &ReportData) -> Option<Section> {
     for class in known.iter().flat_map(|it| it.missing_classes()) {
         table.rows.push(vec![class.affinity.event().to_owned(), class.why]);
     }
-    let mut doubts = Table::new("Declared facts that are contradicted", &["fact"]).shown();
-    doubts.rows = known
-        .iter()
-        .flat_map(|it| it.caches.iter().flat_map(label::doubts))
-        .map(|doubt| vec![doubt])
-        .collect();
-    section.tables = vec![table, doubts];
+    section.tables = vec![table];
     section.tables.retain(|table| !table.rows.is_empty());
     Some(section)
 }

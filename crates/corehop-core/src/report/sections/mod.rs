@@ -4,6 +4,7 @@
 mod access;
 mod account;
 mod cost;
+mod exchange;
 mod length;
 mod machine;
 mod origin;
@@ -25,6 +26,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         overview::overview(data),
         overview::trust(data),
         machine::machines(data),
+        exchange::exchange(data),
         cost::cost(data),
         cost::sweep(data),
         length::scatter(data),
