@@ -197,6 +197,10 @@ fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
     let idle = |sets, events, length, samples| {
         group(Load::Idle, sets, events, length, Absence::Preemptor, samples)
     };
+    let loaded = |sets, samples| {
+        let load = constructed(preemptor(platform).wss);
+        group(load, sets, moves.clone(), four, Absence::Load, samples)
+    };
     vec![
         idle(lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base), every.clone(), four, 100),
         idle(lists(&kib(&[4096]), Page::Base), every.clone(), four, 40),
@@ -207,15 +211,26 @@ fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
             Length::Uniform(Nanos::new(0), Nanos::from_millis(20)),
             200,
         ),
+        // Preemptions beside migrations with nothing else running, for Bastoni's third observation.
         group(
-            constructed(preemptor(platform).wss),
-            lists(&kib(&[64, 256, 1024]), Page::Base),
-            moves,
-            four,
-            Absence::Load,
-            60,
+            Load::Idle,
+            lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base),
+            [&[Event::Preemption], classes].concat(),
+            Length::Fixed(Nanos::from_millis(1)),
+            Absence::Nothing,
+            200,
         ),
+        loaded(lists(&kib(&[64, 256, 1024]), Page::Base), 60),
+        // As large as the second-level cache, for his first.
+        loaded(lists(&[second_level(platform)], Page::Base), 60),
     ]
+}
+
+/// The size of the second-level cache, as far as a quick run can fill it.
+fn second_level(platform: &Platform) -> Bytes {
+    let size = platform.cache_sizes().into_iter().find(|&(level, _)| level == 2);
+    let size = size.map_or(Bytes::from_mib(2), |(_, size)| Bytes::from_kib(size.get() >> 10));
+    size.clamp(Bytes::from_kib(128), Bytes::from_mib(4))
 }
 
 fn bastoni(platform: &Platform, classes: &[Event]) -> Vec<Group> {

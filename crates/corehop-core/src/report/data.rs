@@ -22,7 +22,7 @@ use crate::platform::Platform;
 use crate::samples::{
     AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample,
 };
-use crate::workload::LineState;
+use crate::workload::{Event, LineState};
 
 /// What a report shows.
 #[derive(Debug, Clone)]
@@ -244,8 +244,11 @@ impl Gather {
     fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
         let caches: Vec<u64> = platform.map_or_else(Vec::new, |platform| {
             let cpu = platform.usable().first().unwrap_or_default();
-            platform.data_caches(cpu).filter_map(|c| Some(c.size.as_ref()?.value.get())).collect()
+            platform.data_caches(cpu).filter_map(|it| Some(it.capacity()?.get())).collect()
         });
+        let missing = platform.map_or_else(Vec::new, Platform::missing_classes);
+        let lacks: Vec<Event> =
+            missing.iter().filter_map(|class| class.affinity.event().parse().ok()).collect();
         let view = MachineView {
             cache_bytes: &caches,
             memory_architecture: platform.map_or(
@@ -253,6 +256,7 @@ impl Gather {
                 Platform::memory_architecture,
             ),
             exclusive_caches: None,
+            lacks: &lacks,
         };
         // Cells hold nothing but numbers, each column as long as the others: `Summaries` sees to it.
         self.summaries.verdicts(machine, &view).unwrap_or_default()

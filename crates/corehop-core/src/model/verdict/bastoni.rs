@@ -207,8 +207,8 @@ const THIRD_A: Observation = Observation {
     source: "Bastoni et al. 2010, section 4.2, observation 3, first half",
     rule: "For every working set and every class of migration, nothing else running: the median delay \
            of the migration is not below that of the preemption (by more than 5 % of the warm touch), \
-           and in every class it is above it at some working set. A preemption during which nothing \
-           runs is an idle leave.",
+           and in every class it is above it at some working set. At working sets at which no \
+           preemption was measured with nothing running, an idle leave stands in for it.",
 };
 
 /// Observation 3, first half: preemption against migration in an idle system.
@@ -244,16 +244,17 @@ pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<Verdict, BadInput> {
     })
 }
 
-/// Quiet preemptions with quiet migrations; an idle leave stands in where there is no preemption.
+/// Quiet preemptions with quiet migrations; an idle leave stands in at sizes at which there is no
+/// such preemption, of whatever length.
 fn quiet_pairs<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b CellView<'a>)> {
     let migration = |cell: &CellView| cell.quiet() && cell.event.is_migration();
     let preemption = |cell: &CellView| cell.quiet() && cell.event == Event::Preemption;
     let leave = |cell: &CellView| cell.event == Event::IdleLeave && cell.load == "idle";
     let mut found = pairs(cells, preemption, migration);
-    let stand_ins = pairs(cells, leave, migration);
-    let preempted: Vec<_> = found.iter().map(|&(_, y)| y).collect();
-    found.extend(stand_ins.into_iter().filter(|&(_, y)| {
-        !preempted.iter().any(|&other| other.event == y.event && other.comparable_to(y))
+    let preempted: Vec<_> = found.clone();
+    found.extend(pairs(cells, leave, migration).into_iter().filter(|&(_, y)| {
+        let alike = |other: &CellView| y.comparable_to(&CellView { variant: y.variant, ..*other });
+        !preempted.iter().any(|(_, other)| other.event == y.event && alike(other))
     }));
     found
 }
@@ -270,8 +271,18 @@ const THIRD_B: Observation = Observation {
 ///
 /// # Errors
 /// [`BadInput`] for broken cells or a bad `alpha`.
-pub fn bastoni_3b(cells: &[CellView], alpha: f64) -> Result<Verdict, BadInput> {
+pub fn bastoni_3b(
+    cells: &[CellView],
+    machine: &MachineView,
+    alpha: f64,
+) -> Result<Verdict, BadInput> {
     let cells = checked(cells, alpha)?;
+    let of_both = [Event::L3Migration, Event::MemoryMigration];
+    if let Some(event) = of_both.into_iter().find(|event| machine.lacks.contains(event)) {
+        return Ok(THIRD_B.cannot_tell(format!(
+            "no two usable CPUs of this machine are in the class {event}: it cannot be measured here"
+        )));
+    }
     let quiet = |event| move |cell: &CellView| cell.quiet() && cell.event == event;
     let pairs = pairs(&cells, quiet(Event::L3Migration), quiet(Event::MemoryMigration));
     let sure = Sureness { alpha, comparisons: pairs.len() };

@@ -67,6 +67,8 @@ pub struct MachineView<'a> {
     pub memory_architecture: MemoryArchitecture,
     /// Whether an outer cache holds no line that an inner one does; None if that is not known.
     pub exclusive_caches: Option<bool>,
+    /// The classes of migration that no two usable CPUs are in.
+    pub lacks: &'a [Event],
 }
 
 impl MachineView<'_> {
@@ -152,7 +154,7 @@ pub fn verdicts(
         bastoni_1(cells, machine, alpha)?,
         bastoni_2(cells, machine, alpha)?,
         bastoni_3a(cells, alpha)?,
-        bastoni_3b(cells, alpha)?,
+        bastoni_3b(cells, machine, alpha)?,
         bastoni_4(cells, machine, alpha)?,
         bastoni_5(),
         waechtler_1(cells, machine, alpha)?,
@@ -439,6 +441,7 @@ mod synthetic {
         cache_bytes: &[32 << 10, 3 << 20, 12 << 20],
         memory_architecture: MemoryArchitecture::Uma,
         exclusive_caches: Some(false),
+        lacks: &[Event::SmtMigration],
     };
 }
 

@@ -198,6 +198,7 @@ mod tests {
         cache_bytes: &[32 << 10, 256 << 10, 12 << 20],
         memory_architecture: MemoryArchitecture::Numa,
         exclusive_caches: Some(false),
+        lacks: &[],
     };
 
     /// A machine with exclusive caches of 64 KiB, 512 KiB and 2 MiB in a single socket.
@@ -205,6 +206,7 @@ mod tests {
         cache_bytes: &[64 << 10, 512 << 10, 2 << 20],
         memory_architecture: MemoryArchitecture::SingleSocket,
         exclusive_caches: Some(true),
+        lacks: &[],
     };
 
     fn numa(n: usize, memory: f64) -> Vec<Cell> {

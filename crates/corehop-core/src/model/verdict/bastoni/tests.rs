@@ -54,7 +54,7 @@ fn the_printed_tables_pass_their_own_observations() {
         bastoni_1(&views(&loaded), &L7455, 0.05).unwrap(),
         bastoni_2(&views(&loaded), &L7455, 0.05).unwrap(),
         bastoni_3a(&views(&idle), 0.05).unwrap(),
-        bastoni_3b(&views(&idle), 0.05).unwrap(),
+        bastoni_3b(&views(&idle), &L7455, 0.05).unwrap(),
     ] {
         assert_eq!(verdict.outcome, Outcome::Holds, "{} {}", verdict.id, verdict.evidence);
     }
@@ -68,7 +68,7 @@ fn too_few_samples_leave_the_printed_tables_undecided() {
         bastoni_1(&views(&loaded), &L7455, 0.05).unwrap(),
         bastoni_2(&views(&loaded), &L7455, 0.05).unwrap(),
         bastoni_3a(&views(&idle), 0.05).unwrap(),
-        bastoni_3b(&views(&idle), 0.05).unwrap(),
+        bastoni_3b(&views(&idle), &L7455, 0.05).unwrap(),
     ] {
         assert_eq!(verdict.outcome, Outcome::CannotTell, "{} {}", verdict.id, verdict.evidence);
     }
@@ -144,6 +144,13 @@ fn an_idle_leave_stands_in_for_a_preemption_and_a_busy_absence_does_not_count() 
         cell.event = Event::IdleLeave;
     }
     assert_eq!(outcome(bastoni_3a(&views(&cells), 0.05)), Outcome::Holds);
+    // With a preemption at each size, of another length, there is nothing to stand in for.
+    let leaves = views(&cells);
+    let real = table(&IDLE, "idle", 60);
+    let short = views(&real).into_iter().map(|cell| CellView { variant: "1 ms", ..cell });
+    let both: Vec<CellView> = leaves.into_iter().chain(short).collect();
+    let alone = bastoni_3a(&views(&real), 0.05).unwrap().comparisons.len();
+    assert_eq!(bastoni_3a(&both, 0.05).unwrap().comparisons.len(), alone);
     for cell in &mut cells {
         cell.preempted_by = Absence::Preemptor;
     }
@@ -156,14 +163,22 @@ fn a_memory_migration_ten_times_as_dear_contradicts_the_second_half_of_the_third
     for (_, columns) in &mut rows {
         columns[3].0 *= 10.0;
     }
-    assert_eq!(outcome(bastoni_3b(&views(&table(&rows, "idle", 60)), 0.05)), Outcome::DoesNot);
+    assert_eq!(
+        outcome(bastoni_3b(&views(&table(&rows, "idle", 60)), &L7455, 0.05)),
+        Outcome::DoesNot
+    );
     let single: Vec<Cell> = table(&IDLE, "idle", 60)
         .into_iter()
         .filter(|cell| cell.event != Event::MemoryMigration)
         .collect();
-    let verdict = bastoni_3b(&views(&single), 0.05).unwrap();
+    let verdict = bastoni_3b(&views(&single), &L7455, 0.05).unwrap();
     assert_eq!(verdict.outcome, Outcome::CannotTell);
     assert!(verdict.evidence.contains("memory migration"), "{}", verdict.evidence);
+    // A machine without the class needs no longer run, but another machine.
+    let one_l3 = MachineView { lacks: &[Event::MemoryMigration], ..L7455 };
+    let verdict = bastoni_3b(&views(&single), &one_l3, 0.05).unwrap();
+    assert_eq!(verdict.outcome, Outcome::CannotTell);
+    assert!(verdict.evidence.contains("cannot be measured here"), "{}", verdict.evidence);
 }
 
 /// 64 KiB under load: 50 us once the absence has lasted 10 ms, less before, but for memory
