@@ -20,6 +20,8 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Say whether a set of tasks meets its deadlines, by which test, and on what assumptions.
+    Check(cmd::check::Args),
     /// Say what this host allows, what would spoil a measurement on it, and what to type.
     Doctor(cmd::doctor::Args),
     /// Measure what preemptions and migrations cost, and what explains it.
@@ -37,6 +39,7 @@ enum Verb {
 /// Runs the verb that was typed.
 pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
+        Verb::Check(args) => cmd::check::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),

@@ -10,6 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use corehop_core::decision::sched::TESTS;
 use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample};
 use corehop_linux::preflight;
 
@@ -219,6 +220,26 @@ fn findings() -> String {
     text
 }
 
+fn tests() -> String {
+    let mut text = String::new();
+    let mut scheduler = "";
+    let mut sorted: Vec<_> = TESTS.iter().collect();
+    sorted.sort_by_key(|test| TESTS.iter().position(|other| other.scheduler == test.scheduler));
+    for test in sorted {
+        if test.scheduler != scheduler {
+            scheduler = test.scheduler;
+            let title = scheduler[..1].to_uppercase() + &scheduler[1..];
+            write!(text, "{}## {title}\n", if text.is_empty() { "" } else { "\n" }).unwrap();
+            text += "\n| test | asks | can say | deadlines | from |\n|---|---|---|---|---|\n";
+        }
+        let deadlines = format!("{:?}", test.deadlines).to_lowercase();
+        let (name, asks, kind) = (test.name, cell(test.title), test.kind.meaning());
+        writeln!(text, "| `{name}` | {asks} | {kind} | {deadlines} | {} |", cell(test.citation))
+            .unwrap();
+    }
+    text
+}
+
 /// `page` with the generated part `name` replaced; nothing where it has no such part.
 fn with_part(page: &str, name: &str, part: &str) -> Option<String> {
     let begin = format!("<!-- generated: {name} -->\n");
@@ -232,7 +253,7 @@ type Part = (&'static str, &'static str, fn() -> String);
 
 #[test]
 fn the_generated_parts_are_up_to_date() {
-    let parts: [Part; 7] = [
+    let parts: [Part; 8] = [
         ("docs/reference/cli.md", "commands", commands),
         ("docs/reference/samples.md", "rows", rows),
         ("docs/reference/samples.md", "words", words),
@@ -240,6 +261,7 @@ fn the_generated_parts_are_up_to_date() {
         ("docs/reference/platform-file.md", "example", example),
         ("docs/reference/exit-codes.md", "codes", codes),
         ("docs/reference/findings.md", "findings", findings),
+        ("docs/reference/tests.md", "tests", tests),
     ];
     let mut stale = BTreeSet::new();
     for (path, name, part) in parts {

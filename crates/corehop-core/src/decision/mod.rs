@@ -2,3 +2,4 @@
 //! Decisions: pure functions of models.
 
 pub mod sampling;
+pub mod sched;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop explain`
 
+use corehop_core::decision::sched::{TESTS, Test};
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
 use corehop_linux::preflight;
 
@@ -48,16 +49,25 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The glossary, the doctor's concerns, and the exit codes.
+/// The glossary, the doctor's concerns, the schedulability tests, and the exit codes.
 fn all() -> Vec<Entry> {
     let mut all = entries();
     all.extend(
         preflight::reasons().map(|(id, why)| Entry::new(id, "a finding of the doctor", why)),
     );
     all.extend(
+        TESTS.iter().map(|test| Entry::new(test.name, "a schedulability test", &meaning(test))),
+    );
+    all.extend(
         CODES.map(|(code, meaning)| Entry::new(&(code as u8).to_string(), "an exit code", meaning)),
     );
     all
+}
+
+/// What a test asks, what it can say, and where it comes from.
+fn meaning(test: &Test) -> String {
+    let kind = test.kind.meaning();
+    format!("For {}: {}. It is {kind}. {}.", test.scheduler, test.title, test.citation)
 }
 
 fn paragraph(entry: &Entry, page: Page) -> String {

@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The list of tests.
+
+use super::Deadlines::{Arbitrary, Constrained};
+use super::{Kind, Test, with_bounds};
+use crate::decision::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
+use crate::decision::sched::task::System;
+use crate::decision::sched::uni::edf_response::{Preemption, response_times};
+use crate::decision::sched::uni::{edf, fixed, nonpreemptive};
+use crate::decision::sched::verdict::{Answer, Verdict};
+
+const EDF: &str = "EDF on one CPU";
+const FP: &str = "fixed priorities on one CPU";
+const G_EDF: &str = "global EDF";
+const G_FP: &str = "global fixed priorities";
+const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
+const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
+
+/// What most tests have in common.
+const BASE: Test = Test {
+    name: "",
+    scheduler: G_EDF,
+    title: "",
+    kind: Kind::Sufficient,
+    deadlines: Constrained,
+    one_cpu: false,
+    jitter: false,
+    assumes: &[],
+    citation: "",
+    run: |_| Answer::plain(Verdict::Unknown),
+};
+
+/// Every test.
+#[expect(clippy::needless_update, reason = "all entries are written alike")]
+pub static TESTS: &[Test] = &[
+    Test {
+        name: "necessary",
+        scheduler: "any scheduler",
+        title: "U <= m, and C <= D of each task",
+        kind: Kind::Necessary,
+        deadlines: Arbitrary,
+        jitter: true,
+        citation: "Liu and Layland 1973; Horn 1974",
+        run: |system| Answer::plain(global::necessary(system)),
+        ..BASE
+    },
+    Test {
+        name: "utilisation",
+        scheduler: EDF,
+        title: "U <= 1; exact where D >= T, otherwise it can only refuse",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Liu and Layland, JACM 20(1), 1973; Baruah, Mok and Rosier, RTSS 1990",
+        run: |system| Answer::plain(edf::utilisation(system.tasks)),
+        ..BASE
+    },
+    Test {
+        name: "density",
+        scheduler: EDF,
+        title: "sum of C / min(D, T) <= 1",
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Liu, Real-Time Systems, 2000, theorem 6.2",
+        run: |system| Answer::plain(edf::density(system.tasks)),
+        ..BASE
+    },
+    Test {
+        name: "qpa",
+        scheduler: EDF,
+        title: "DBF(t) <= t at every deadline, from the last to the first",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990",
+        run: |system| Answer::plain(edf::qpa(system.tasks)),
+        ..BASE
+    },
+    Test {
+        name: "edf-rta",
+        scheduler: EDF,
+        title: "the worst response of each task, over all that can begin its busy period",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Spuri, INRIA RR-2772, 1996",
+        run: |system| edf_rta(system, Preemption::Free),
+        ..BASE
+    },
+    Test {
+        name: "np-edf",
+        scheduler: "non-preemptive EDF on one CPU",
+        title: "DBF(t) + max of C_j - 1 over D_j > t is at most t",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Jeffay, Stanat and Martel, RTSS 1991; George, Rivierre and Spuri, INRIA RR-2966, 1996",
+        run: |system| Answer::plain(nonpreemptive::edf(system.tasks)),
+        ..BASE
+    },
+    Test {
+        name: "np-edf-rta",
+        scheduler: "non-preemptive EDF on one CPU",
+        title: "the worst response of each task that no job preempts",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "George, Rivierre and Spuri, INRIA RR-2966, 1996",
+        run: |system| edf_rta(system, Preemption::None),
+        ..BASE
+    },
+    Test {
+        name: "liu-layland",
+        scheduler: FP,
+        title: "U <= n (2^(1/n) - 1)",
+        deadlines: Arbitrary,
+        one_cpu: true,
+        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        citation: "Liu and Layland, JACM 20(1), 1973",
+        run: |system| Answer::plain(fixed::liu_layland(system.tasks)),
+        ..BASE
+    },
+    Test {
+        name: "hyperbolic",
+        scheduler: FP,
+        title: "the product of u + 1 is at most 2",
+        deadlines: Arbitrary,
+        one_cpu: true,
+        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
+        run: |system| Answer::plain(fixed::hyperbolic(system.tasks)),
+        ..BASE
+    },
+    Test {
+        name: "p-fp-rta",
+        scheduler: FP,
+        title: "w = (q + 1) C + B + sum over hp of ceil((w + J) / T) C; R = max of w + J - q T",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        jitter: true,
+        assumes: &[RANKS, BLOCKED],
+        citation: "Joseph and Pandya 1986; Lehoczky, RTSS 1990; Tindell, Burns and Wellings 1994",
+        run: |system| responses(system, fixed::response_time_analysis),
+        ..BASE
+    },
+    Test {
+        name: "p-fp-audsley",
+        scheduler: FP,
+        title: "some order of priorities passes p-fp-rta; the order is given",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        jitter: true,
+        assumes: &["Priorities that were given are ignored.", BLOCKED],
+        citation: "Audsley, YCS 164, 1991",
+        run: audsley,
+        ..BASE
+    },
+    Test {
+        name: "np-fp-rta",
+        scheduler: "non-preemptive fixed priorities on one CPU",
+        title: "w = B + q C + sum over hp of (floor((w + J) / T) + 1) C; R = max of w + C + J - q T",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        jitter: true,
+        assumes: &[RANKS, BLOCKED],
+        citation: "George, Rivierre and Spuri 1996; Davis, Burns, Bril and Lukkien, RTS 35(3), 2007",
+        run: |system| responses(system, nonpreemptive::fixed),
+        ..BASE
+    },
+    Test {
+        name: "g-edf",
+        title: "some test for global EDF accepts; which one is given",
+        deadlines: Arbitrary,
+        citation: "gfb, bak, bcl-iterative, rta, bar, load and ff-dbf, in this order; Bertogna and Baruah, JSA 57(5), 2011",
+        run: g_edf,
+        ..BASE
+    },
+    Test {
+        name: "gfb",
+        title: "sum of delta <= m - (m - 1) max delta, delta = C / min(D, T)",
+        deadlines: Arbitrary,
+        citation: "Goossens, Funk and Baruah, RTS 25(2-3), 2003; Baker and Baruah 2007",
+        run: |system| Answer::plain(global::gfb(system)),
+        ..BASE
+    },
+    Test {
+        name: "bak",
+        title: "for each k, sum of min(1, beta_i) <= m (1 - lambda) + lambda, lambda = C_k / D_k",
+        deadlines: Arbitrary,
+        citation: "Baker, RTSS 2003; for D > T Baker, IEEE TPDS 16(8), 2005",
+        run: |system| Answer::plain(global::bak(system)),
+        ..BASE
+    },
+    Test {
+        name: "bcl",
+        title: "for each k, sum of min(beta_i, 1 - lambda) < m (1 - lambda)",
+        citation: "Bertogna, Cirinei and Lipari, ECRTS 2005",
+        run: |system| Answer::plain(global::bcl(system)),
+        ..BASE
+    },
+    Test {
+        name: "bcl-iterative",
+        title: "bcl with slacks: what is known of one task lessens what it carries in for others",
+        citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
+        run: |system| Answer::plain(global::bcl_iterative(system)),
+        ..BASE
+    },
+    Test {
+        name: "rta",
+        title: "R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m), with slacks, at most 25 rounds",
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(rta::edf_bounds(system)),
+        ..BASE
+    },
+    Test {
+        name: "bar",
+        title: "demand from where all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
+        citation: "Baruah, RTSS 2007, with the correction for integer time",
+        run: |system| Answer::plain(bar::bar(system)),
+        ..BASE
+    },
+    Test {
+        name: "load",
+        title: "max of DBF(t) / t <= max(mu - (ceil mu - 1) delta, (ceil mu - 1) - (ceil mu - 2) delta)",
+        deadlines: Arbitrary,
+        citation: "Baker and Baruah, RTS 43(1), 2009, corollary 2",
+        run: |system| Answer::plain(load::load(system)),
+        ..BASE
+    },
+    Test {
+        name: "ff-dbf",
+        title: "for some sigma, sum of ffdbf(t, sigma) <= (m - (m - 1) sigma) t at all t",
+        assumes: &["sigma is the largest density or a multiple of 1/50, and 1/10 below its limit."],
+        citation: "Baruah, Bonifaci, Marchetti-Spaccamela and Stiller, RTS 46(1), 2010",
+        run: |system| Answer::plain(ff_dbf::ff_dbf(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-np-edf",
+        scheduler: "global non-preemptive EDF",
+        title: "R = y - 1 + C_k for the least y that the others, and m that began before, cannot fill",
+        citation: "Baruah, RTS 32(1), 2006; windows as in Guan et al., JSA 57(5), 2011",
+        run: |system| with_bounds(global::nonpreemptive::edf(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-fp-bertogna",
+        scheduler: G_FP,
+        title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m)",
+        assumes: &[RANKS],
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(global_fixed::bertogna(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-fp-bertogna-slack",
+        scheduler: G_FP,
+        title: "g-fp-bertogna, where a task above carries in only what its own bound allows",
+        assumes: &[RANKS],
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(global_fixed::bertogna_slack(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-fp-guan",
+        scheduler: G_FP,
+        title: "R = C_k + floor(Omega_k(R) / m), with at most m - 1 tasks carrying in",
+        assumes: &[RANKS],
+        citation: "Guan, Stigge, Yi and Yu, RTSS 2009",
+        run: |system| with_bounds(global_fixed::guan(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-fp-da-lc",
+        scheduler: G_FP,
+        title: "D_k >= C_k + floor(sum of interference in D_k / m), at most m - 1 carrying in",
+        assumes: &[RANKS],
+        citation: "Davis and Burns, RTS 47(1), 2011; Guan et al., RTSS 2009",
+        run: |system| {
+            let order = global_fixed::given_order(system);
+            Answer::plain(Verdict::sufficient(global_fixed::da_lc_in_order(system, &order)))
+        },
+        ..BASE
+    },
+    Test {
+        name: "g-fp-da-lc-opa",
+        scheduler: G_FP,
+        title: "some order of priorities passes g-fp-da-lc; the order is given",
+        assumes: &["Priorities that were given are ignored."],
+        citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
+        run: |system| ordered(global_fixed::da_lc_assignment(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-fp-dkc",
+        scheduler: G_FP,
+        title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
+        assumes: &["Priorities that were given are ignored."],
+        citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
+        run: |system| {
+            let order = global_fixed::dkc_order(system);
+            ordered(global_fixed::da_lc_in_order(system, &order).then_some(order))
+        },
+        ..BASE
+    },
+    Test {
+        name: "g-np-fp",
+        scheduler: "global non-preemptive fixed priorities",
+        title: "R = y - 1 + C_k for the least y that hp, and m of lp that began before, cannot fill",
+        assumes: &[RANKS],
+        citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
+        run: |system| with_bounds(global::nonpreemptive::fixed(system)),
+        ..BASE
+    },
+];
+
+fn edf_rta(system: System<'_>, preemption: Preemption) -> Answer {
+    let tasks = system.tasks;
+    if edf::utilisation(tasks) == Verdict::Unschedulable {
+        return Answer::plain(Verdict::Unschedulable);
+    }
+    let Some(bounds) = response_times(tasks, preemption) else {
+        return Answer::unknown("its busy period takes too many steps");
+    };
+    let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
+    Answer::bounded(Verdict::exact(met), bounds)
+}
+
+/// An analysis that writes responses, with them where all are met.
+fn responses(
+    system: System<'_>,
+    analysis: fn(&[crate::decision::sched::task::Task], Option<&mut [u64]>) -> Verdict,
+) -> Answer {
+    let mut bounds = vec![0; system.tasks.len()];
+    match analysis(system.tasks, Some(&mut bounds)) {
+        Verdict::Schedulable => Answer::bounded(Verdict::Schedulable, bounds),
+        other => Answer::plain(other),
+    }
+}
+
+fn audsley(system: System<'_>) -> Answer {
+    match fixed::audsley(system.tasks) {
+        Ok(order) => ordered(Some(order)),
+        Err(verdict) => Answer::plain(verdict),
+    }
+}
+
+fn ordered(order: Option<Vec<usize>>) -> Answer {
+    match order {
+        None => Answer::plain(Verdict::Unknown),
+        order => Answer { priorities: order, ..Answer::plain(Verdict::Schedulable) },
+    }
+}
+
+/// The tests for global EDF, the cheap ones first; those for D <= T only where that holds.
+fn g_edf(system: System<'_>) -> Answer {
+    let names = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
+    for test in names.iter().filter_map(|name| super::test(name).ok()) {
+        let answer = test.run(system);
+        if answer.verdict == Verdict::Schedulable {
+            return Answer { accepted_by: Some(test.name), ..answer };
+        }
+    }
+    Answer::unknown("no test for global EDF accepts")
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every test by name: what it is for, what it assumes, where it comes from, and how it is run.
+
+mod entries;
+
+use super::task::{System, Task};
+use super::verdict::{Answer, Verdict};
+pub use entries::TESTS;
+
+/// What a test can say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Yes or no.
+    Exact,
+    /// Yes, or nothing.
+    Sufficient,
+    /// No, or nothing.
+    Necessary,
+}
+
+impl Kind {
+    /// In a word, with what follows from it.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Exact => "exact: yes or no",
+            Self::Sufficient => "sufficient: yes or unknown",
+            Self::Necessary => "necessary: no or unknown",
+        }
+    }
+}
+
+/// Which relative deadlines a test admits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadlines {
+    /// D = T.
+    Implicit,
+    /// D <= T.
+    Constrained,
+    /// Any.
+    Arbitrary,
+}
+
+/// A test: a name, what stands behind it, and how it is run.
+#[derive(Debug)]
+pub struct Test {
+    /// As options and answers have it.
+    pub name: &'static str,
+    /// The scheduler that it is about.
+    pub scheduler: &'static str,
+    /// What it asks, in the paper's letters.
+    pub title: &'static str,
+    /// What it can say.
+    pub kind: Kind,
+    /// Which deadlines it admits; for others it does not tell.
+    pub deadlines: Deadlines,
+    /// Whether it is about one CPU only.
+    pub one_cpu: bool,
+    /// Whether it charges jitter and blocking; where it does not, it does not tell of tasks with them.
+    pub jitter: bool,
+    /// What else it assumes.
+    pub assumes: &'static [&'static str],
+    /// Where it comes from.
+    pub citation: &'static str,
+    run: fn(System<'_>) -> Answer,
+}
+
+/// What every test here assumes.
+const ALWAYS: [&str; 3] = [
+    "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
+    "Time is integer: releases and execution times are multiples of the unit.",
+    "Overheads are negligible, or charged in the execution times.",
+];
+
+impl Test {
+    /// What the verdict rests on, in order.
+    pub fn assumptions(&self) -> Vec<&'static str> {
+        let deadlines = match self.deadlines {
+            Deadlines::Implicit => Some("Deadlines are periods."),
+            Deadlines::Constrained => Some("Deadlines are within periods."),
+            Deadlines::Arbitrary => None,
+        };
+        let jitter = (!self.jitter).then_some("There is no release jitter and no blocking.");
+        let cpus = (!self.one_cpu).then_some("The CPUs are identical.");
+        let own = self.assumes.iter().copied();
+        ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
+    }
+
+    /// What the test says of a system.
+    pub fn run(&self, system: System<'_>) -> Answer {
+        match self.refusal(system) {
+            Some(why) => Answer::unknown(why),
+            None => (self.run)(system),
+        }
+    }
+
+    /// Why it cannot tell of such a system.
+    fn refusal(&self, system: System<'_>) -> Option<String> {
+        let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
+        if self.one_cpu && system.cpus != 1 {
+            return Some(format!("it is about one CPU, and the set has {}", system.cpus));
+        }
+        let beyond = match self.deadlines {
+            Deadlines::Implicit => which(|task| task.deadline != task.period).map(|at| (at, "not")),
+            Deadlines::Constrained => {
+                which(|task| task.deadline > task.period).map(|at| (at, "beyond"))
+            }
+            Deadlines::Arbitrary => None,
+        };
+        if let Some((at, how)) = beyond {
+            return Some(format!("the deadline of task {at} is {how} its period"));
+        }
+        let held_up = which(|task| task.jitter > 0 || task.blocking > 0);
+        let held_up = if self.jitter { None } else { held_up };
+        held_up.map(|at| format!("task {at} has jitter or blocking, which it does not charge"))
+    }
+}
+
+/// Names no test.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no test `{name}`; nearest: {nearest}; `all` runs every one")]
+pub struct UnknownTest {
+    /// What was asked for.
+    pub name: String,
+    /// Names that are near to it.
+    pub nearest: String,
+}
+
+/// The test of this name.
+///
+/// # Errors
+/// [`UnknownTest`] where there is none, with the names that are near.
+pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
+    TESTS.iter().find(|test| test.name == name).ok_or_else(|| {
+        let mut near: Vec<_> =
+            TESTS.iter().map(|test| (distance(test.name, name), test.name)).collect();
+        near.sort_unstable();
+        let nearest: Vec<_> = near.into_iter().take(4).map(|(_, name)| name).collect();
+        UnknownTest { name: name.to_owned(), nearest: nearest.join(", ") }
+    })
+}
+
+/// How many letters to insert, drop or replace.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// A verdict and, where the test found them, bounds on response times.
+fn with_bounds(bounds: Option<Vec<u64>>) -> Answer {
+    bounds.map_or_else(
+        || Answer::plain(Verdict::Unknown),
+        |bounds| Answer::bounded(Verdict::Schedulable, bounds),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sched::task::testing::{implicit, set};
+
+    #[test]
+    fn names_are_unique_and_every_test_says_where_it_comes_from() {
+        for (at, test) in TESTS.iter().enumerate() {
+            assert!(TESTS[..at].iter().all(|other| other.name != test.name), "{}", test.name);
+            assert!(test.citation.chars().any(|c| c.is_ascii_digit()), "{}", test.name);
+            assert!(test.assumptions().len() >= 4, "{}", test.name);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_mistyped_is_answered_with_what_is_near() {
+        let error = test("g-fp-gaun").unwrap_err().to_string();
+        assert!(error.contains("g-fp-guan"), "{error}");
+        assert_eq!(test("gfb").unwrap().name, "gfb");
+    }
+
+    #[test]
+    fn a_test_says_why_it_does_not_tell() {
+        let two = implicit(2, &[(1, 2)]);
+        let answer = test("qpa").unwrap().run(two.system());
+        assert_eq!(answer.verdict, Verdict::Unknown);
+        assert_eq!(answer.why.unwrap(), "it is about one CPU, and the set has 2");
+        let long = set(2, &[(1, 2, 2), (1, 2, 3)]);
+        let answer = test("rta").unwrap().run(long.system());
+        assert_eq!(answer.why.unwrap(), "the deadline of task 1 is beyond its period");
+    }
+
+    #[test]
+    fn a_sufficient_test_never_says_no_and_a_necessary_one_never_yes() {
+        let sets = [
+            implicit(1, &[(1, 2)]),
+            implicit(1, &[(2, 3), (2, 3)]),
+            implicit(2, &[(1, 10), (1, 10), (11, 11)]),
+            set(1, &[(3, 9, 2)]),
+        ];
+        for test in TESTS {
+            for set in &sets {
+                let verdict = test.run(set.system()).verdict;
+                match test.kind {
+                    Kind::Exact => {}
+                    Kind::Sufficient => {
+                        assert_ne!(verdict, Verdict::Unschedulable, "{}", test.name);
+                    }
+                    Kind::Necessary => assert_ne!(verdict, Verdict::Schedulable, "{}", test.name),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Global EDF by closed conditions: GFB, BAK, BCL and its iteration; and what no scheduler can do without.
+
+use std::cmp::Ordering;
+
+use super::{constrained, each_fits};
+use crate::decision::sched::exact::{self, Filter, compare_sum};
+use crate::decision::sched::task::{System, Task, Time};
+use crate::decision::sched::verdict::Verdict;
+
+/// What any scheduler needs: `U <= m` and `C <= D` of each task. Never says yes.
+pub fn necessary(system: System<'_>) -> Verdict {
+    let over = compare_sum(system.tasks.iter().map(Task::u), system.m()).is_gt();
+    if over || !each_fits(system.tasks) { Verdict::Unschedulable } else { Verdict::Unknown }
+}
+
+/// `sum of delta <= m - (m - 1) max delta` (Goossens, Funk and Baruah 2003; with densities, Bertogna,
+/// Cirinei and Lipari 2005 and Baker and Baruah 2007).
+pub fn gfb(system: System<'_>) -> Verdict {
+    let m = system.m();
+    if !each_fits(system.tasks) {
+        return Verdict::Unknown;
+    }
+    let (c, d) = max_density(system.tasks);
+    let all = system.tasks.iter().map(Task::delta).chain([((m - 1) * c, d)]);
+    Verdict::sufficient(compare_sum(all, m).is_le())
+}
+
+/// The largest density, as a fraction.
+fn max_density(tasks: &[Task]) -> (Time, Time) {
+    let above = |a: (Time, Time), b: (Time, Time)| {
+        u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
+    };
+    tasks
+        .iter()
+        .map(Task::delta)
+        .fold((0, 1), |most, delta| if above(delta, most) { delta } else { most })
+}
+
+/// Baker's test (RTSS 2003; for deadlines beyond periods the case analysis of TPDS 16(8), 2005): for
+/// each `k`, `sum of min(1, beta_i) <= m (1 - lambda) + lambda` with `lambda = C_k / D_k`.
+pub fn bak(system: System<'_>) -> Verdict {
+    if !each_fits(system.tasks) {
+        return Verdict::Unknown;
+    }
+    let fits = |k: &Task| bak_sum(system, k).unwrap_or_else(|| bak_sum_exact(system, k)).is_le();
+    Verdict::sufficient(system.tasks.iter().all(fits))
+}
+
+/// The sign of the left side less the right one, where floating point tells.
+#[expect(clippy::many_single_char_names, reason = "the paper's letters")]
+fn bak_sum(system: System<'_>, k: &Task) -> Option<Ordering> {
+    let (c, d) = (k.wcet as f64, k.deadline as f64);
+    let lambda = c / d;
+    let m = system.m() as f64;
+    let mut filter = Filter::default();
+    filter.add_with(-(m * ((d - c) / d) + lambda), m + 1.0);
+    for task in system.tasks {
+        let (ci, ti, di) = (task.wcet as f64, task.period as f64, task.deadline as f64);
+        let u = ci / ti;
+        // lambda < u adds (C - lambda T)/D_k; where D > T it is (C - lambda D)/D_k between u and C/D.
+        let (base, span) = if di <= ti { (u * ((d + ti - di) / d), ti) } else { (u, di) };
+        let carried = (ci - lambda * span).max(0.0) / d;
+        let carried = if di > ti && u <= lambda { 0.0 } else { carried };
+        let beta = base + carried;
+        if beta >= 1.0 + 1e-12 {
+            filter.add(1.0);
+        } else {
+            filter.add_with(beta.min(1.0), beta + 2.0 * ci / d);
+        }
+    }
+    filter.sign()
+}
+
+/// The same in whole numbers: everything times `D_k^2`, and what remains of each quotient as a fraction.
+fn bak_sum_exact(system: System<'_>, k: &Task) -> Ordering {
+    let (c, d) = (i128::from(k.wcet), i128::from(k.deadline));
+    let one = d * d;
+    let mut whole = -(i128::from(system.cpus) * (d - c) + c) * d;
+    let mut rests = Vec::with_capacity(system.tasks.len() + 1);
+    for task in system.tasks {
+        let (ci, ti, di) =
+            (i128::from(task.wcet), i128::from(task.period), i128::from(task.deadline));
+        let carried = |span: i128| (ci * d - c * span).max(0);
+        let numerator = if di <= ti {
+            ci * (d + ti - di) * d + carried(ti) * ti
+        } else if ci * d <= c * ti {
+            ci * one
+        } else {
+            ci * one + carried(di) * ti
+        };
+        if numerator >= one * ti {
+            whole += one;
+        } else {
+            whole += numerator / ti;
+            rests.push((numerator % ti, task.period));
+        }
+    }
+    exact::sign_of_sum(rests.into_iter().chain([(whole, 1)]))
+}
+
+/// Bertogna, Cirinei and Lipari (ECRTS 2005): for each `k` the others, each cut to `D_k - C_k`, fill less
+/// than that on `m` CPUs; or exactly that, and one of them is not cut.
+pub fn bcl(system: System<'_>) -> Verdict {
+    let (tasks, m) = (system.tasks, system.m());
+    if !each_fits(tasks) || !constrained(tasks) {
+        return Verdict::Unknown;
+    }
+    let fits = |(k, own): (usize, &Task)| {
+        let spare = own.deadline - own.wcet;
+        let (mut filled, mut uncut) = (0, false);
+        for (i, task) in tasks.iter().enumerate() {
+            if i != k {
+                let work = aligned(task, own.deadline);
+                uncut |= work > 0 && work <= spare;
+                filled += work.min(spare);
+            }
+        }
+        filled < m * spare || (filled == m * spare && uncut) || tasks.len() <= system.cpus as usize
+    };
+    Verdict::sufficient(tasks.iter().enumerate().all(fits))
+}
+
+/// What jobs of `task` with deadlines in a window of length `window` can execute in it, one of them
+/// due at its end: `N C + min(C, max(0, window - N T))`.
+#[inline]
+fn aligned(task: &Task, window: Time) -> Time {
+    let jobs = window.checked_sub(task.deadline).map_or(0, |rest| rest / task.period + 1);
+    jobs * task.wcet + task.wcet.min(window.saturating_sub(jobs * task.period))
+}
+
+/// The iteration of BCL with slacks (Bertogna, Cirinei and Lipari, TPDS 20(4), 2009).
+pub fn bcl_iterative(system: System<'_>) -> Verdict {
+    let (tasks, m) = (system.tasks, system.m());
+    if !each_fits(tasks) || !constrained(tasks) {
+        return Verdict::Unknown;
+    }
+    let mut slack = vec![0; tasks.len()];
+    loop {
+        let (mut all_fit, mut changed) = (true, false);
+        for (k, own) in tasks.iter().enumerate() {
+            match slack_of(tasks, &slack, k, m) {
+                None => all_fit = false,
+                Some(now) if now > slack[k] => {
+                    debug_assert!(now <= own.deadline - own.wcet);
+                    slack[k] = now;
+                    changed = true;
+                }
+                Some(_) => {}
+            }
+        }
+        if all_fit {
+            return Verdict::Schedulable;
+        }
+        if !changed {
+            return Verdict::Unknown;
+        }
+    }
+}
+
+/// `D - C - floor(interference / m)` of task `k`; none where that is negative.
+fn slack_of(tasks: &[Task], slack: &[Time], k: usize, m: u64) -> Option<Time> {
+    let own = &tasks[k];
+    let spare = own.deadline - own.wcet;
+    let mut filled = 0;
+    for (i, task) in tasks.iter().enumerate() {
+        if i != k {
+            filled += due_within(task, own.deadline, slack[i]).min(spare + 1);
+        }
+    }
+    spare.checked_sub(filled / m)
+}
+
+/// `floor(D_k / T) C + min(C, max(0, D_k mod T - S))`: what is due by the end of `window`.
+#[inline]
+pub(super) fn due_within(task: &Task, window: Time, slack: Time) -> Time {
+    let (whole, rest) = (window / task.period, window % task.period);
+    whole * task.wcet + task.wcet.min(rest.saturating_sub(slack))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sched::task::testing::{implicit, set};
+    use Verdict::{Schedulable, Unknown, Unschedulable};
+
+    #[test]
+    fn dhalls_effect_is_not_accepted() {
+        // Dhall and Liu 1978: m short tasks and a long one of utilisation 1 miss, with U near 1.
+        let dhall = implicit(2, &[(1, 10), (1, 10), (11, 11)]);
+        for test in [gfb, bak, bcl, bcl_iterative] {
+            assert_eq!(test(dhall.system()), Unknown);
+        }
+        assert_eq!(necessary(dhall.system()), Unknown);
+    }
+
+    #[test]
+    fn gfb_is_met_exactly() {
+        // U = 3 * 1/2 = 1.5 = 2 - 1/2.
+        assert_eq!(gfb(implicit(2, &[(1, 2), (2, 4), (3, 6)]).system()), Schedulable);
+        let hair = implicit(2, &[(1, 2), (2, 4), (500_001, 1_000_000)]);
+        assert_eq!(gfb(hair.system()), Unknown);
+    }
+
+    #[test]
+    fn what_no_scheduler_can_do_is_refused() {
+        assert_eq!(necessary(implicit(1, &[(2, 3), (2, 3)]).system()), Unschedulable);
+        assert_eq!(necessary(set(4, &[(3, 9, 2)]).system()), Unschedulable);
+    }
+
+    #[test]
+    fn deadlines_beyond_periods_do_not_make_beta_negative() {
+        // A peer accepts this set, and its own simulator finds a miss.
+        let set = set(
+            3,
+            &[
+                (2, 7, 4),
+                (3, 23, 32),
+                (2, 8, 15),
+                (1, 14, 3),
+                (6, 13, 22),
+                (1, 20, 3),
+                (4, 13, 4),
+                (6, 28, 45),
+            ],
+        );
+        for test in [gfb, bak, bcl, bcl_iterative] {
+            assert_eq!(test(set.system()), Unknown);
+        }
+    }
+
+    #[test]
+    fn whole_numbers_and_floating_point_agree_on_bak() {
+        let mut state = 3_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % below
+        };
+        let (mut told, mut equal) = (0, 0);
+        for _ in 0..3_000 {
+            let tasks: Vec<_> = (0..=draw(5))
+                .map(|_| {
+                    let period = draw(12) + 1;
+                    let deadline = draw(16) + 1;
+                    (draw(period.min(deadline)) + 1, period, deadline)
+                })
+                .collect();
+            let set = set(draw(3) as u32 + 1, &tasks);
+            for k in set.tasks() {
+                let exact = bak_sum_exact(set.system(), k);
+                if let Some(sign) = bak_sum(set.system(), k) {
+                    assert_eq!(sign, exact, "{tasks:?}");
+                    told += 1;
+                }
+                equal += usize::from(exact == Ordering::Equal);
+            }
+        }
+        assert!(told > 5_000 && equal > 20, "{told} {equal}");
+    }
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several CPUs that share one queue: global EDF, global fixed priorities, preemptive and not.
+
+pub mod bar;
+pub mod edf;
+pub mod ff_dbf;
+pub mod fixed;
+pub mod load;
+pub mod nonpreemptive;
+pub mod rta;
+mod workload;
+
+pub use edf::{bak, bcl, bcl_iterative, gfb, necessary};
+
+use super::task::Task;
+
+/// Whether every deadline is within its period, as most of these tests assume.
+pub(in crate::decision::sched) fn constrained(tasks: &[Task]) -> bool {
+    tasks.iter().all(|task| task.deadline <= task.period)
+}
+
+/// Whether every job could make it alone.
+pub(in crate::decision::sched) fn each_fits(tasks: &[Task]) -> bool {
+    tasks.iter().all(|task| task.wcet <= task.deadline)
+}

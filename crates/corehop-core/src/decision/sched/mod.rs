@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Schedulability: does a set of tasks meet its deadlines, and if not always, how late can it be?
+//!
+//! Every test is a pure function of a [`System`], in integer time; verdicts come from whole numbers
+//! and fractions, never from a rounded number, a clock or a time-out. [`TESTS`] lists them by name,
+//! with what each assumes and where it comes from.
+
+pub mod exact;
+pub mod task;
+pub mod verdict;
+pub mod set_file;
+pub mod uni;
+pub mod global;
+pub mod overhead;
+pub mod catalogue;
+mod answer_json;
+
+pub use answer_json::{answer_json, longest_preemptions};
+pub use catalogue::{TESTS, Test, test};
+pub use task::{Parameters, System, Task, TaskError, TaskSet, Time};
+pub use verdict::{Answer, Verdict};

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Task sets as JSON: `{"cpus": m, "tasks": [{"wcet_us", "period_us", …}]}`.
+//!
+//! Times are whole microseconds. A field that is unknown, missing, twice there or out of range is an
+//! error that names the task and the field: an unread `deadline` would make a verdict wrong.
+
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
+
+/// Why a text is no task set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetFileError {
+    /// It is no JSON.
+    #[error("this is no JSON: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// A field is missing, unknown, twice there, or of the wrong kind.
+    #[error("{place}{what}")]
+    Field {
+        /// Where: `task 3 (`video`): ` or nothing for the set itself.
+        place: String,
+        /// What is wrong.
+        what: String,
+    },
+    /// A parameter makes no sense.
+    #[error(transparent)]
+    Parameter(#[from] TaskError),
+}
+
+/// The fields of a task set.
+const SET_FIELDS: [&str; 2] = ["cpus", "tasks"];
+
+/// The fields of a task.
+pub const TASK_FIELDS: [&str; 8] = [
+    "name",
+    "wcet_us",
+    "period_us",
+    "deadline_us",
+    "priority",
+    "wss_kib",
+    "jitter_us",
+    "blocking_us",
+];
+
+/// Reads a task set.
+///
+/// # Errors
+/// [`SetFileError`], which says what is wrong, where, and what is expected.
+pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
+    let Tree::Object(fields) = serde_json::from_str(text)? else {
+        return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
+    };
+    check_names("", &fields, &SET_FIELDS)?;
+    let cpus = Fields { place: "", fields: &fields }.number("cpus", 1, u64::from(MOST_CPUS))?;
+    let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
+    let Some(Tree::Array(tasks)) = find(&fields, "tasks") else {
+        return Err(wrong("", "tasks is missing, or no list"));
+    };
+    let tasks: Vec<Parameters> = tasks
+        .iter()
+        .enumerate()
+        .map(|(at, task)| parameters(at, task))
+        .collect::<Result<_, _>>()?;
+    Ok(TaskSet::new(cpus as u32, &tasks)?)
+}
+
+fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
+    let place = format!("task {at}: ");
+    let Tree::Object(fields) = task else {
+        return Err(wrong(&place, "a task is an object {\"wcet_us\": …, \"period_us\": …}"));
+    };
+    let name = match find(fields, "name") {
+        None => None,
+        Some(Tree::Leaf(Value::String(name))) => Some(name.clone()),
+        Some(other) => return Err(wrong(&place, format!("name is {other}: expected a text"))),
+    };
+    let place = name.as_ref().map_or(place, |name| format!("task {at} (`{name}`): "));
+    check_names(&place, fields, &TASK_FIELDS)?;
+    let fields = Fields { place: &place, fields };
+    Ok(Parameters {
+        wcet: fields.needed("wcet_us")?,
+        period: fields.needed("period_us")?,
+        deadline: fields.number("deadline_us", 1, LONGEST)?,
+        priority: fields.number("priority", 0, u64::from(u32::MAX))?.map(|rank| rank as u32),
+        jitter: fields.number("jitter_us", 0, LONGEST)?.unwrap_or(0),
+        blocking: fields.number("blocking_us", 0, LONGEST)?.unwrap_or(0),
+        wss_kib: fields.number("wss_kib", 0, LONGEST)?,
+        name,
+    })
+}
+
+fn wrong(place: &str, what: impl Into<String>) -> SetFileError {
+    SetFileError::Field { place: place.to_owned(), what: what.into() }
+}
+
+fn find<'a>(fields: &'a [(String, Tree)], name: &str) -> Option<&'a Tree> {
+    fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+fn check_names(place: &str, fields: &[(String, Tree)], known: &[&str]) -> Result<(), SetFileError> {
+    for (at, (name, _)) in fields.iter().enumerate() {
+        if !known.contains(&name.as_str()) {
+            let known = known.join(", ");
+            return Err(wrong(place, format!("there is no field `{name}`: known are {known}")));
+        }
+        if fields[..at].iter().any(|(other, _)| other == name) {
+            return Err(wrong(place, format!("{name} is there twice")));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of one object.
+struct Fields<'a> {
+    place: &'a str,
+    fields: &'a [(String, Tree)],
+}
+
+impl Fields<'_> {
+    fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, SetFileError> {
+        let Some(value) = find(self.fields, name) else { return Ok(None) };
+        let number =
+            if let Tree::Leaf(Value::Number(number)) = value { number.as_u64() } else { None };
+        match number {
+            Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => {
+                let expected = format!("a whole number, {least} to {most}");
+                Err(wrong(self.place, format!("{name} is {value}: expected {expected}")))
+            }
+        }
+    }
+
+    fn needed(&self, name: &str) -> Result<Time, SetFileError> {
+        let value = self.number(name, 1, LONGEST)?;
+        value.ok_or_else(|| wrong(self.place, format!("{name} is missing")))
+    }
+}
+
+/// JSON that keeps a field which is there twice.
+#[derive(Debug)]
+enum Tree {
+    Object(Vec<(String, Tree)>),
+    Array(Vec<Tree>),
+    Leaf(Value),
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Object(_) => f.write_str("an object"),
+            Self::Array(_) => f.write_str("a list"),
+            Self::Leaf(value) => value.fmt(f),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Tree {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Read)
+    }
+}
+
+struct Read;
+
+impl<'de> Visitor<'de> for Read {
+    type Value = Tree;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
+        Ok(Tree::Leaf(value.into()))
+    }
+    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
+        Ok(Tree::Leaf(value.into()))
+    }
+    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
+        Ok(Tree::Leaf(value.into()))
+    }
+    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
+        Ok(Tree::Leaf(value.into()))
+    }
+    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
+        Ok(Tree::Leaf(value.into()))
+    }
+    fn visit_unit<E>(self) -> Result<Tree, E> {
+        Ok(Tree::Leaf(Value::Null))
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = list.next_element()? {
+            items.push(item);
+        }
+        Ok(Tree::Array(items))
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(field) = map.next_entry()? {
+            fields.push(field);
+        }
+        Ok(Tree::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str, words: &[&str]) {
+        let error = parse(text).expect_err(text).to_string();
+        for word in words {
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_set_is_read_with_what_it_leaves_out() {
+        let set = parse(
+            r#"{"cpus": 2, "tasks": [
+                {"name": "video", "wcet_us": 3, "period_us": 10, "deadline_us": 8, "wss_kib": 64},
+                {"wcet_us": 1, "period_us": 5, "jitter_us": 2, "blocking_us": 1}]}"#,
+        )
+        .unwrap();
+        assert_eq!(set.cpus(), 2);
+        let [video, other] = set.tasks() else { panic!() };
+        assert_eq!((video.wcet(), video.period(), video.deadline()), (3, 10, 8));
+        assert_eq!((other.deadline(), other.jitter(), other.blocking()), (5, 2, 1));
+        assert_eq!(set.names(), [Some("video".to_owned()), None]);
+        assert_eq!(set.wss_kib(), [Some(64), None]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_task_and_field() {
+        let of = |fields: &str| {
+            format!(
+                r#"{{"cpus": 1, "tasks": [{{"wcet_us": 1, "period_us": 2}}, {{"name": "x", {fields}}}]}}"#
+            )
+        };
+        for (fields, words) in [
+            (r#""wcet_us": 0, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is 0"]),
+            (r#""wcet_us": 1, "period_us": 0"#, ["task 1 (`x`)", "period_us is 0"]),
+            (r#""wcet_us": -1, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is -1"]),
+            (
+                r#""wcet_us": 1, "period_us": 9223372036854775808"#,
+                ["period_us", "9223372036854775808"],
+            ),
+            (r#""wcet_us": 1, "period_us": 1e300"#, ["period_us", "e+300"]),
+            (r#""wcet_us": 1.5, "period_us": 5"#, ["wcet_us is 1.5", "whole number"]),
+            (r#""wcet_us": 6, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is 6"]),
+            (r#""wcet_us": 1, "period_us": 5, "deadline_us": 0"#, ["task 1", "deadline_us is 0"]),
+            (r#""wcet_us": 1, "period_us": 5, "deadline": 3"#, ["task 1", "no field `deadline`"]),
+            (r#""wcet_us": 1, "wcet_us": 2, "period_us": 5"#, ["task 1", "wcet_us is there twice"]),
+            (r#""period_us": 5"#, ["task 1", "wcet_us is missing"]),
+            (r#""wcet_us": "1", "period_us": 5"#, ["task 1", "wcet_us is \"1\""]),
+            (r#""wcet_us": 1, "period_us": 5, "wss_kib": null"#, ["task 1", "wss_kib is null"]),
+            (r#""wcet_us": 1, "period_us": 5, "priority": 1"#, ["task 0", "priority is absent"]),
+        ] {
+            refused(&of(fields), &words);
+        }
+    }
+
+    #[test]
+    fn a_set_without_cpus_or_tasks_is_refused() {
+        refused(r#"{"cpus": 0, "tasks": [{"wcet_us": 1, "period_us": 2}]}"#, &["cpus is 0"]);
+        refused(r#"{"tasks": [{"wcet_us": 1, "period_us": 2}]}"#, &["cpus is missing"]);
+        refused(r#"{"cpus": 1, "tasks": []}"#, &["length of tasks is 0"]);
+        refused(r#"{"cpus": 1}"#, &["tasks is missing"]);
+        refused(r#"{"cpus": 1, "tasks": [7]}"#, &["task 0", "object"]);
+        refused("[]", &["object"]);
+        refused("{", &["no JSON"]);
+        refused("", &["no JSON"]);
+    }
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sporadic tasks, in integer time.
+//!
+//! Time is a count of some unit, microseconds wherever a file is read, and no analysis asks which.
+//! Limits keep every product inside 128 bits, so that nothing overflows and nothing is rounded.
+
+use std::fmt;
+
+/// A span of integer time.
+pub type Time = u64;
+
+/// The longest span that a task may have: 2^40, which is 12 days in microseconds.
+pub const LONGEST: Time = 1 << 40;
+
+/// The most tasks of a set.
+pub const MOST_TASKS: usize = 1 << 14;
+
+/// The most CPUs.
+pub const MOST_CPUS: u32 = 1 << 16;
+
+/// A sporadic task: at most one job every `period`, each of at most `wcet`, due `deadline` later.
+///
+/// In the letters of the papers `C` (or `e`), `T` (or `p`) and `D` (or `d`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    pub(in crate::decision::sched) wcet: Time,
+    pub(in crate::decision::sched) period: Time,
+    pub(in crate::decision::sched) deadline: Time,
+    pub(in crate::decision::sched) jitter: Time,
+    pub(in crate::decision::sched) blocking: Time,
+    /// The rank that was given; the smaller is served first.
+    pub(in crate::decision::sched) priority: Option<u32>,
+}
+
+impl Task {
+    /// Worst-case execution time, C.
+    pub fn wcet(&self) -> Time {
+        self.wcet
+    }
+    /// Period, the least time between two releases, T.
+    pub fn period(&self) -> Time {
+        self.period
+    }
+    /// Relative deadline, D.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+    /// Release jitter, J: the longest time from arrival to release.
+    pub fn jitter(&self) -> Time {
+        self.jitter
+    }
+    /// The longest time for which a job of lower priority may hold it up, B.
+    pub fn blocking(&self) -> Time {
+        self.blocking
+    }
+    /// The rank that was given; the smaller is served first.
+    pub fn priority(&self) -> Option<u32> {
+        self.priority
+    }
+    /// Utilisation as a fraction.
+    pub(in crate::decision::sched) fn u(&self) -> (Time, Time) {
+        (self.wcet, self.period)
+    }
+    /// Density as a fraction, C over the smaller of D and T.
+    pub(in crate::decision::sched) fn delta(&self) -> (Time, Time) {
+        (self.wcet, self.deadline.min(self.period))
+    }
+    /// Demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
+    #[inline]
+    pub(in crate::decision::sched) fn demand(&self, t: Time) -> Time {
+        if t < self.deadline { 0 } else { ((t - self.deadline) / self.period + 1) * self.wcet }
+    }
+}
+
+/// What is given of a task, before it is known to make sense. Times in one unit, microseconds in files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// A name for messages and tables.
+    pub name: Option<String>,
+    /// Worst-case execution time.
+    pub wcet: Time,
+    /// Period.
+    pub period: Time,
+    /// Relative deadline; the period if left out.
+    pub deadline: Option<Time>,
+    /// Rank for fixed priorities; the smaller is served first.
+    pub priority: Option<u32>,
+    /// Release jitter.
+    pub jitter: Time,
+    /// Blocking by tasks of lower priority.
+    pub blocking: Time,
+    /// Size of the working set in KiB.
+    pub wss_kib: Option<u64>,
+}
+
+/// Why parameters are no task set: the task, the field, its value, and what would do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct TaskError {
+    /// Which task, from 0; none for what is said of the whole set.
+    pub task: Option<usize>,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// The field, as files call it.
+    pub field: &'static str,
+    /// What stands there.
+    pub value: String,
+    /// What would do.
+    pub expected: String,
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(task) = self.task {
+            write!(f, "task {task}")?;
+            if let Some(name) = &self.name {
+                write!(f, " (`{name}`)")?;
+            }
+            f.write_str(": ")?;
+        }
+        write!(f, "{} is {}: expected {}", self.field, self.value, self.expected)
+    }
+}
+
+/// Tasks and the CPUs that are to serve them, each parameter known to make sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskSet {
+    cpus: u32,
+    tasks: Vec<Task>,
+    names: Vec<Option<String>>,
+    wss_kib: Vec<Option<u64>>,
+}
+
+impl TaskSet {
+    /// Takes parameters that make sense.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a parameter that is zero or beyond the limits, for a WCET beyond its period,
+    /// for priorities that only some tasks have, for no task, or no CPU.
+    pub fn new(cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
+        let of_set = |field, value: usize, expected: String| TaskError {
+            task: None,
+            name: None,
+            field,
+            value: value.to_string(),
+            expected,
+        };
+        if cpus == 0 || cpus > MOST_CPUS {
+            return Err(of_set("cpus", cpus as usize, format!("1 to {MOST_CPUS}")));
+        }
+        if given.is_empty() || given.len() > MOST_TASKS {
+            let expected = format!("1 to {MOST_TASKS} tasks");
+            return Err(of_set("the length of tasks", given.len(), expected));
+        }
+        let ranked = given.iter().filter(|task| task.priority.is_some()).count();
+        let complete = ranked == 0 || ranked == given.len();
+        let tasks = given.iter().enumerate().map(|(at, task)| valid(at, task, complete));
+        Ok(Self {
+            cpus,
+            tasks: tasks.collect::<Result<_, _>>()?,
+            names: given.iter().map(|task| task.name.clone()).collect(),
+            wss_kib: given.iter().map(|task| task.wss_kib).collect(),
+        })
+    }
+
+    /// How many CPUs.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+    /// The tasks, in their order.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+    /// The name of each task, where it has one.
+    pub fn names(&self) -> &[Option<String>] {
+        &self.names
+    }
+    /// The size of each task's working set in KiB, where it is known.
+    pub fn wss_kib(&self) -> &[Option<u64>] {
+        &self.wss_kib
+    }
+    /// What a test is given.
+    pub fn system(&self) -> System<'_> {
+        System { cpus: self.cpus, tasks: &self.tasks }
+    }
+}
+
+/// Tasks and CPUs as a test sees them.
+#[derive(Debug, Clone, Copy)]
+pub struct System<'a> {
+    pub(in crate::decision::sched) cpus: u32,
+    pub(in crate::decision::sched) tasks: &'a [Task],
+}
+
+impl<'a> System<'a> {
+    /// How many CPUs, m.
+    pub fn cpus(self) -> u32 {
+        self.cpus
+    }
+    /// The tasks.
+    pub fn tasks(self) -> &'a [Task] {
+        self.tasks
+    }
+    pub(in crate::decision::sched) fn m(self) -> u64 {
+        u64::from(self.cpus)
+    }
+}
+
+fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, TaskError> {
+    let wrong = |field, value: String, expected: String| TaskError {
+        task: Some(at),
+        name: given.name.clone(),
+        field,
+        value,
+        expected,
+    };
+    let deadline = given.deadline.unwrap_or(given.period);
+    let spans = [
+        ("period_us", given.period, 1),
+        ("wcet_us", given.wcet, 1),
+        ("deadline_us", deadline, 1),
+        ("jitter_us", given.jitter, 0),
+        ("blocking_us", given.blocking, 0),
+    ];
+    for (field, span, least) in spans {
+        if span < least || span > LONGEST {
+            return Err(wrong(field, span.to_string(), format!("{least} to {LONGEST}")));
+        }
+    }
+    if given.wcet > given.period {
+        let expected = format!("at most period_us, which is {}", given.period);
+        return Err(wrong("wcet_us", given.wcet.to_string(), expected));
+    }
+    if !ranks_complete && given.priority.is_none() {
+        let expected = "a rank for each task, or for none".to_owned();
+        return Err(wrong("priority", "absent".to_owned(), expected));
+    }
+    Ok(Task {
+        wcet: given.wcet,
+        period: given.period,
+        deadline,
+        jitter: given.jitter,
+        blocking: given.blocking,
+        priority: given.priority,
+    })
+}
+
+#[cfg(test)]
+pub(in crate::decision::sched) mod testing {
+    use super::*;
+
+    /// A set of (C, T, D).
+    pub(in crate::decision::sched) fn set(cpus: u32, tasks: &[(Time, Time, Time)]) -> TaskSet {
+        let of = |&(wcet, period, deadline): &(Time, Time, Time)| Parameters {
+            wcet,
+            period,
+            deadline: Some(deadline),
+            ..Parameters::default()
+        };
+        TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
+    }
+
+    /// A set of (C, T) with D = T.
+    pub(in crate::decision::sched) fn implicit(cpus: u32, tasks: &[(Time, Time)]) -> TaskSet {
+        set(cpus, &tasks.iter().map(|&(c, t)| (c, t, t)).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Schedulability tests against simulation, against each other, and against the defects of a peer.
+
+mod defects;
+mod dominance;
+mod draw;
+mod oracle;
+mod simulator;

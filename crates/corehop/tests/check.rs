@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop check`, as a script sees it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn check(set: &str, options: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("set.json");
+    std::fs::write(&file, set).unwrap();
+    run(&file, options)
+}
+
+fn run(file: &Path, options: &[&str]) -> Output {
+    let program = env!("CARGO_BIN_EXE_corehop");
+    Command::new(program).arg("check").arg(file).args(options).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn error(output: &Output) -> String {
+    assert!(output.stdout.is_empty(), "a verdict beside an error");
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const FITS: &str = r#"{"cpus": 1, "tasks": [
+    {"name": "a", "wcet_us": 5, "period_us": 20},
+    {"name": "b", "wcet_us": 10, "period_us": 40},
+    {"name": "c", "wcet_us": 40, "period_us": 80}]}"#;
+
+#[test]
+fn yes_comes_with_bounds_assumptions_and_exit_code_0() {
+    let output = check(FITS, &["--test", "p-fp-rta", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let answer = json(&output);
+    assert_eq!(answer["test"], "p-fp-rta");
+    assert_eq!(answer["schedulable"], true);
+    assert_eq!(answer["bounds_us"], serde_json::json!([5, 15, 80]));
+    assert_eq!(answer["longest_preemption_us"], serde_json::json!([0, 5, 40]));
+    assert!(answer["assumptions"].as_array().unwrap().len() >= 4);
+}
+
+#[test]
+fn no_and_unknown_are_told_apart_and_have_exit_code_1() {
+    let over =
+        r#"{"cpus": 1, "tasks": [{"wcet_us": 2, "period_us": 3}, {"wcet_us": 2, "period_us": 3}]}"#;
+    let output = check(over, &["--test", "qpa", "--json"]);
+    assert_eq!((output.status.code(), &json(&output)["schedulable"]), (Some(1), &false.into()));
+    let output = check(over, &["--test", "density", "--json"]);
+    assert_eq!((output.status.code(), &json(&output)["schedulable"]), (Some(1), &"unknown".into()));
+}
+
+#[test]
+fn all_answers_a_list_of_every_test() {
+    let output = check(FITS, &["--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    let answers = json(&output);
+    let answers = answers.as_array().unwrap();
+    assert!(answers.len() > 20);
+    let rta = answers.iter().find(|answer| answer["test"] == "rta").unwrap();
+    assert_eq!(rta["schedulable"], "unknown");
+    let text = String::from_utf8(check(FITS, &[]).stdout).unwrap();
+    assert!(text.lines().any(|line| line.starts_with("qpa") && line.contains("yes")), "{text}");
+}
+
+#[test]
+fn one_test_in_words_says_what_it_rests_on() {
+    let text = String::from_utf8(check(FITS, &["--test", "p-fp-rta"]).stdout).unwrap();
+    for word in ["p-fp-rta: yes", "Lehoczky", "c: within 80 us, deadline 80 us", "1. Tasks are"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+}
+
+#[test]
+fn a_delay_is_charged_to_each_job() {
+    // 5 + 10 + 40 with one unit more each: the last one would respond in 95.
+    let output = check(FITS, &["--test", "p-fp-rta", "--delay", "1us", "--json"]);
+    assert_eq!((output.status.code(), &json(&output)["schedulable"]), (Some(1), &false.into()));
+    let output = check(FITS, &["--test", "p-fp-rta", "--delay", "0us", "--json"]);
+    assert_eq!(output.status.code(), Some(0));
+    // Rounded up, so never understated.
+    let output = check(FITS, &["--test", "p-fp-rta", "--delay", "1ns", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn what_cannot_be_checked_is_an_error_and_never_a_verdict() {
+    let task = |fields: &str| format!(r#"{{"cpus": 2, "tasks": [{{"name": "x", {fields}}}]}}"#);
+    for (set, words) in [
+        (task(r#""wcet_us": 0, "period_us": 4"#), ["`x`", "wcet_us"]),
+        (task(r#""wcet_us": -3, "period_us": 4"#), ["`x`", "wcet_us"]),
+        (task(r#""wcet_us": 1, "period_us": 9223372036854775808"#), ["`x`", "period_us"]),
+        (task(r#""wcet_us": 1.25, "period_us": 4"#), ["`x`", "wcet_us"]),
+        (task(r#""wcet_us": 5, "period_us": 4"#), ["`x`", "wcet_us"]),
+        (r#"{"cpus": 0, "tasks": [{"wcet_us": 1, "period_us": 4}]}"#.into(), ["cpus", "0"]),
+        (r#"{"cpus": 2, "tasks": []}"#.into(), ["tasks", "0"]),
+        ("{\"cpus\": 2".into(), ["JSON", "set.json"]),
+    ] {
+        for options in [&["--json"][..], &["--test", "gfb"]] {
+            let output = check(&set, options);
+            assert_eq!(output.status.code(), Some(4), "{set}");
+            let error = error(&output);
+            assert!(words.iter().all(|word| error.contains(word)), "{set}: {error}");
+        }
+    }
+}
+
+#[test]
+fn usage_is_told_from_damage() {
+    let output = check(FITS, &["--test", "gbf"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error(&output).contains("gfb"));
+    let output = run(Path::new("nowhere.json"), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error(&output).contains("nowhere.json"));
+    // A working set, and nothing that says what it costs.
+    let set =
+        r#"{"cpus": 1, "tasks": [{"name": "x", "wcet_us": 1, "period_us": 4, "wss_kib": 64}]}"#;
+    let output = check(set, &["--test", "qpa"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = error(&output);
+    assert!(
+        error.contains("`x`") && error.contains("wss_kib") && error.contains("--delay"),
+        "{error}"
+    );
+    assert_eq!(check(set, &["--test", "qpa", "--delay", "2us"]).status.code(), Some(0));
+}
