@@ -25,7 +25,7 @@ enum Verb {
     /// Say what this host allows, what would spoil a measurement on it, and what to type.
     Doctor(cmd::doctor::Args),
     /// Measure what preemptions and migrations cost, and what explains it.
-    Measure(cmd::measure::Args),
+    Measure(Box<cmd::measure::Args>),
     /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
     Platform(cmd::platform::Args),
     /// Say what files of samples say: as a table, and as one page.

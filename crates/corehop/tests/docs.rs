@@ -229,7 +229,7 @@ fn tests() -> String {
         if test.scheduler != scheduler {
             scheduler = test.scheduler;
             let title = scheduler[..1].to_uppercase() + &scheduler[1..];
-            write!(text, "{}## {title}\n", if text.is_empty() { "" } else { "\n" }).unwrap();
+            writeln!(text, "{}## {title}", if text.is_empty() { "" } else { "\n" }).unwrap();
             text += "\n| test | asks | can say | deadlines | from |\n|---|---|---|---|---|\n";
         }
         let deadlines = format!("{:?}", test.deadlines).to_lowercase();

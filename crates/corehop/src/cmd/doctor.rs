@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop doctor`
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use corehop_core::finding::{Finding, Severity};
@@ -64,7 +65,7 @@ fn text(platform: &Platform, findings: &[Finding], page: Page) -> String {
         if group.is_empty() {
             continue;
         }
-        text += &format!("\n{}\n", page.paint(title, paint));
+        let _ = writeln!(text, "\n{}", page.paint(title, paint));
         let close = severity == Severity::Ok;
         let each =
             |finding: &&Finding| if close { line(finding, page) } else { open(finding, page) };
@@ -105,14 +106,15 @@ fn open(finding: &Finding, page: Page) -> String {
     let head = format!("{}: {}", finding.id, finding.found);
     let head = page.wrap(&head, 2).replacen(&finding.id, &page.paint(&finding.id, Paint::Bold), 1);
     let mut text = format!("\n  {head}\n");
-    text += &format!("{}{}\n", label("why"), page.wrap(&finding.why, LABELS));
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{}{}", label("why"), page.wrap(&finding.why, LABELS));
     if let Some(command) = &finding.remedy {
         // Whole, however long: it is there to be copied.
-        text += &format!("{}{command}\n", label("type"));
+        let _ = writeln!(text, "{}{command}", label("type"));
     }
     if let Some(remark) = &finding.remark {
         let name = if finding.remedy.is_some() { "note" } else { "fix" };
-        text += &format!("{}{}\n", label(name), page.wrap(remark, LABELS));
+        let _ = writeln!(text, "{}{}", label(name), page.wrap(remark, LABELS));
     }
     text
 }

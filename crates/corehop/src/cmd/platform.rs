@@ -93,7 +93,8 @@ fn json(platform: &Platform) -> serde_json::Value {
 
 /// The platform of this name, or in this file: what ends in `.toml`, or has a slash, is a file.
 pub(crate) fn described(name: &str) -> Result<Platform, Failure> {
-    if !name.ends_with(".toml") && !name.contains('/') {
+    let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
+    if !is_file && !name.contains('/') {
         let Some(platform) = Platform::named(name) else {
             let known: Vec<_> = Platform::names().collect();
             let known = known.join(", ");

@@ -5,7 +5,7 @@ mod output;
 mod progress;
 mod provenance;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use corehop_core::decision::sampling::{Campaign, Goal};
@@ -66,7 +66,9 @@ impl<R: Target> Sink for Block<'_, R> {
         let project = |record| R::project(&self.context, self.plan, record);
         let rows: Vec<R> = records.iter().filter_map(project).collect();
         self.underway.output.append(&rows)?;
-        rows.iter().for_each(|row| self.underway.note(row));
+        for row in &rows {
+            self.underway.note(row);
+        }
         self.underway.progress.show(&self.underway.campaign);
         Ok(())
     }
@@ -164,7 +166,9 @@ impl Run {
             jobs: 0,
             valid: 0,
         };
-        earlier.iter().for_each(|row| underway.note(row));
+        for row in &earlier {
+            underway.note(row);
+        }
         Ok(underway)
     }
 
@@ -192,7 +196,7 @@ impl Run {
         ended?;
         let written = written?;
         if self.json {
-            answer(written, underway.jobs, underway.valid, stopped_by);
+            answer(written.as_deref(), underway.jobs, underway.valid, stopped_by);
         }
         Ok(if stopped_by == Some("interrupt") { Exit::Interrupted } else { Exit::Done })
     }
@@ -200,7 +204,7 @@ impl Run {
 
 /// The one machine-readable answer.
 #[expect(clippy::print_stdout, reason = "this is the answer")]
-fn answer(file: Option<PathBuf>, samples: u64, valid: u64, stopped_by: Option<&str>) {
+fn answer(file: Option<&Path>, samples: u64, valid: u64, stopped_by: Option<&str>) {
     println!(
         "{}",
         json!({"file": file, "samples": samples, "valid": valid, "stopped_by": stopped_by})
