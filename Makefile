@@ -23,10 +23,11 @@ run: build
 build:
 	cargo build --release --locked -p corehop
 
-## Everything: Rust, the static binary in an empty chroot, the report in a headless browser.
+## Everything: Rust, the static binary in an empty chroot, the Python package, the report in a headless browser.
 test: build
 	cargo test --locked
 	tests/dist.sh $(STATIC)
+	tests/python.sh $(VENV)
 	tests/browser.sh $(VENV)
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json.
@@ -43,8 +44,8 @@ dist:
 
 lint:
 	cargo fmt --check
-	cargo clippy --locked --all-targets -- -D warnings
-	RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
 
 clean:
-	rm -rf target out dist $(VENV)
+	rm -rf target out dist python/corehop.data $(VENV)

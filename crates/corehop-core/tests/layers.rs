@@ -174,6 +174,15 @@ fn the_core_depends_on_nothing_that_talks_to_an_operating_system() {
 }
 
 #[test]
+fn python_computes_and_the_program_acts() {
+    let manifest = fs::read_to_string(crates().join("../python/Cargo.toml")).unwrap();
+    assert!(manifest.contains("\ncorehop-core.workspace"));
+    for name in ["corehop-linux", "corehop ", "corehop.", "libc"] {
+        assert!(!manifest.lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}
+
+#[test]
 fn a_use_from_above_is_found_however_it_is_written() {
     let order: Vec<_> = ["units", "samples", "sim", "model"].map(String::from).to_vec();
     let bad = [

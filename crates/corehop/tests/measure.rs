@@ -2,6 +2,7 @@
 //! `corehop measure` as its users meet it: exit codes, what is left behind, bad input and bad luck.
 //!
 //! Runs are live, tiny and under the ordinary policy, unless the point is the real-time one.
+#![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -73,7 +74,7 @@ fn files_in(directory: &TempDir) -> Vec<String> {
 /// Waits for `what`, but not for ever.
 fn eventually(what: impl Fn() -> bool) -> bool {
     let begin = Instant::now();
-    while begin.elapsed() < Duration::from_secs(60) {
+    while begin.elapsed() < Duration::from_mins(1) {
         if what() {
             return true;
         }
@@ -160,6 +161,19 @@ fn an_output_that_cannot_be_written_is_said_before_anything_is_measured() {
         6,
         &["no/such/place.parquet.part"],
     );
+}
+
+#[test]
+fn the_plan_for_another_machine_is_shown_but_not_run_here() {
+    let (_directory, file) = scratch();
+    let on = |more: &[&str]| small(&file, &[&["--on", "xeon_l7455"], more].concat());
+    let dry = on(&["--event", "l2_migration", "--dry-run", "--json"]).output().unwrap();
+    assert!(dry.status.success(), "{}", said(&dry));
+    let plan: serde_json::Value = serde_json::from_slice(&dry.stdout).unwrap();
+    assert_eq!(plan["cells"][0]["event"], "l2_migration");
+    refused(on(&[]), 3, &["xeon_l7455", "--dry-run"]);
+    refused(corehop(&["measure", "synthetic", "--on", "pdp11", "--dry-run"]), 2, &["xeon_l7455"]);
+    assert!(!file.exists());
 }
 
 #[test]

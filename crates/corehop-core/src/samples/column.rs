@@ -71,7 +71,8 @@ pub trait Column: Sized {
                 Err(SchemaError::Missing(name.to_owned()))
             };
         };
-        if array.data_type() != &Self::data_type() {
+        // Libraries differ in what they call the elements of a list.
+        if !array.data_type().equals_datatype(&Self::data_type()) {
             return Err(SchemaError::Type {
                 name: name.to_owned(),
                 found: array.data_type().to_string(),
@@ -266,3 +267,34 @@ macro_rules! row {
     };
 }
 pub(crate) use row;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::Cause;
+
+    /// Two samples, one disturbed by an interrupt, in lists whose elements have this name.
+    fn causes(element: &str) -> Result<Vec<Vec<Cause>>, SchemaError> {
+        let field = Field::new(element, DataType::Utf8, true);
+        let mut list = ListBuilder::new(StringBuilder::new()).with_field(field);
+        list.append_value([Some(Cause::Interrupt.word())]);
+        list.append_value([None::<&str>; 0]);
+        let batch = RecordBatch::try_from_iter([("by", Arc::new(list.finish()) as ArrayRef)]);
+        Column::read(&batch.unwrap(), "by")
+    }
+
+    #[test]
+    fn lists_are_read_whatever_their_elements_are_called() {
+        let expected = vec![vec![Cause::Interrupt], vec![]];
+        assert_eq!(causes("item"), Ok(expected.clone()));
+        assert_eq!(causes("element"), Ok(expected));
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_refused_by_name() {
+        let texts = Arc::new(StringArray::from(vec!["1"])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("seed", texts)]).unwrap();
+        let error = u64::read(&batch, "seed").unwrap_err();
+        assert_eq!(error.to_string(), "the column `seed` is of type Utf8, not UInt64");
+    }
+}

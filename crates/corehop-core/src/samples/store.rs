@@ -83,12 +83,12 @@ const VERSION: &str = "corehop.schema";
 const PROVENANCE: &str = "corehop.provenance";
 
 fn schema_of<R: Row>(provenance: &Provenance) -> SchemaRef {
-    let metadata = HashMap::from([
-        (KIND.to_owned(), R::KIND.to_owned()),
-        (VERSION.to_owned(), SCHEMA_VERSION.to_string()),
-        (PROVENANCE.to_owned(), provenance.to_json()),
-    ]);
-    Arc::new(Schema::new_with_metadata(R::fields(), metadata))
+    let kind = FileKind {
+        rows: R::KIND.to_owned(),
+        schema: SCHEMA_VERSION,
+        provenance: provenance.clone(),
+    };
+    Arc::new(Schema::new_with_metadata(R::fields(), kind.metadata()))
 }
 
 /// What a file says it is.
@@ -115,6 +115,15 @@ impl FileKind {
         let provenance = serde_json::from_str(provenance)
             .map_err(|error| FileError::Damaged(format!("its provenance: {error}")))?;
         Ok(Self { rows, schema: found, provenance })
+    }
+
+    /// The metadata of an Arrow schema that says the same: wherever the rows go, it goes with them.
+    pub fn metadata(&self) -> HashMap<String, String> {
+        HashMap::from([
+            (KIND.to_owned(), self.rows.clone()),
+            (VERSION.to_owned(), self.schema.to_string()),
+            (PROVENANCE.to_owned(), self.provenance.to_json()),
+        ])
     }
 }
 

@@ -15,6 +15,7 @@ use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transf
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
 
+use crate::cmd::platform::described;
 use crate::exit::{Exit, Failure};
 use crate::run::{Destination, Run, Target};
 
@@ -33,6 +34,7 @@ enum ExperimentName {
 
 /// What to measure, on what, and where to write it.
 #[derive(Debug, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub(crate) struct Args {
     /// What to measure; not needed with --plan
     #[arg(required_unless_present = "plan")]
@@ -237,9 +239,17 @@ fn platform(args: &Args) -> Result<Platform, Failure> {
     if args.on == "live" {
         return discover(&SysRoot::live()).map_err(|error| Failure::new(Exit::NotPossible, error));
     }
+    let platform = described(&args.on)?;
+    if args.dry_run {
+        return Ok(platform);
+    }
     Err(Failure::says(
         Exit::NotPossible,
-        format!("`--on {}`: this version measures live machines only; leave --on out", args.on),
+        format!(
+            "`--on {}`: this version measures live machines only; leave --on out, or look at the plan \
+             with --dry-run",
+            args.on
+        ),
     ))
 }
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The build backend (PEP 517): cargo for the program, maturin for the extension and the wheel.
+
+It serves the checkout's root as well as this folder. Both parts are built in the workspace's own
+target folder, so that a checkout which has run `make run` does not build the program again.
+`COREHOP_BINARY=FILE` puts that program into the wheel instead, for instance the static one of
+`make dist`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import maturin
+from maturin import get_requires_for_build_editable, get_requires_for_build_wheel
+
+__all__ = [
+    "build_editable",
+    "build_sdist",
+    "build_wheel",
+    "get_requires_for_build_editable",
+    "get_requires_for_build_wheel",
+    "prepare_metadata_for_build_editable",
+    "prepare_metadata_for_build_wheel",
+]
+
+HERE = Path(__file__).resolve().parent
+WORKSPACE = HERE.parent
+SCRIPTS = HERE / "corehop.data" / "scripts"
+START = Path.cwd()
+
+
+# maturin wants the folder to be there even where it only asks for the metadata.
+SCRIPTS.mkdir(parents=True, exist_ok=True)
+
+
+def build_wheel(directory: str, settings: Any = None, metadata: str | None = None) -> str:
+    """Builds the program, then the wheel around it."""
+    bring_program()
+    return str(maturin.build_wheel(from_here(directory), settings, from_here(metadata)))
+
+
+def build_editable(directory: str, settings: Any = None, metadata: str | None = None) -> str:
+    """The same with the Python files left where they are."""
+    bring_program()
+    return str(maturin.build_editable(from_here(directory), settings, from_here(metadata)))
+
+
+def prepare_metadata_for_build_wheel(directory: str, settings: Any = None) -> str:
+    """Writes the metadata alone."""
+    return str(maturin.prepare_metadata_for_build_wheel(from_here(directory), settings))
+
+
+def prepare_metadata_for_build_editable(directory: str, settings: Any = None) -> str:
+    """The same."""
+    return str(maturin.prepare_metadata_for_build_editable(from_here(directory), settings))
+
+
+def build_sdist(directory: str, settings: Any = None) -> str:
+    """Refuses: a source distribution of this folder alone would lack the program's crates."""
+    raise SystemExit("corehop has no source distribution: build a wheel from a checkout")
+
+
+def from_here(path: str | None) -> str | None:
+    """Goes to this folder, where maturin looks for its settings, and names `path` from here."""
+    os.chdir(HERE)
+    return path and str(START / path)
+
+
+def bring_program() -> None:
+    """Puts the program where maturin takes the wheel's scripts from."""
+    shutil.copy(given_program() or built_program(), SCRIPTS / "corehop")
+    (SCRIPTS / "corehop").chmod(0o755)
+
+
+def given_program() -> Path | None:
+    """The program that the environment names, if it names one."""
+    given = os.environ.get("COREHOP_BINARY")
+    if given and not os.access(given, os.X_OK):
+        raise SystemExit(f"COREHOP_BINARY={given}: this is not an executable file")
+    return Path(given) if given else None
+
+
+def built_program() -> Path:
+    """The program, built in the workspace this folder belongs to."""
+    if not (WORKSPACE / "crates" / "corehop").is_dir():
+        raise SystemExit(f"{WORKSPACE} is not a checkout of corehop: build the wheel inside of one")
+    if shutil.which("cargo") is None:
+        raise SystemExit("cargo is needed to build corehop: https://rustup.rs")
+    command = ["cargo", "build", "--release", "--locked", "-p", "corehop"]
+    subprocess.run(command, cwd=WORKSPACE, check=True)
+    target = os.environ.get("CARGO_TARGET_DIR", "target")
+    return WORKSPACE / target / "release" / "corehop"

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What it costs to preempt a thread, to move it to another core, and what that does to a schedule.
+
+Measuring and planning are the work of the `corehop` program, which comes in the same package and runs
+in a process of its own; files, summaries and platforms are read and made here, in process.
+
+    >>> import corehop
+    >>> result = corehop.load("quick.parquet")        # or corehop.measure("synthetic", samples=100)
+    >>> result.kind, result.experiment
+    ('samples', 'synthetic')
+    >>> summary = result.summary()
+    >>> sorted(set(summary.column("event")))
+    ['flush', 'none', 'preemption']
+
+A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.table(result)` and
+`pandas.DataFrame.from_arrow(result)` take them without a copy. None of the three is required.
+"""
+
+from corehop._binary import binary
+from corehop._corehop import Table, __version__
+from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Usage
+from corehop._measure import measure, plan
+from corehop._platform import Platform, platform
+from corehop._result import Result, Summary, load
+
+__all__ = [
+    "Damaged",
+    "Error",
+    "HostFailed",
+    "Interrupted",
+    "NotPossible",
+    "Platform",
+    "Result",
+    "Summary",
+    "Table",
+    "Usage",
+    "__version__",
+    "binary",
+    "load",
+    "measure",
+    "plan",
+    "platform",
+]

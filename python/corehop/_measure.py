@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Measuring and planning: the program does both."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Unpack
+
+from corehop import _binary, _errors
+from corehop._options import Options, flags
+from corehop._platform import Platform
+from corehop._result import Result, load
+
+
+def measure(
+    experiment: str | None = None,
+    *,
+    preset: str | None = None,
+    seed: int | None = None,
+    on: str | os.PathLike[str] | Platform = "live",
+    output: str | os.PathLike[str] | None = None,
+    plan: Mapping[str, object] | str | os.PathLike[str] | None = None,
+    **options: Unpack[Options],
+) -> Result:
+    """Measures, and gives what was measured.
+
+    The program `corehop` runs in a process of its own, so that nothing of this one (its threads, its
+    memory, its garbage collector) is near what is measured. Ctrl-C, or a notebook's stop button, makes
+    it end and keeps what it has recorded.
+
+    Args:
+        experiment: `synthetic` (if left out), `access-time`, `preemption-length` or `polluter-sweep`.
+        preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
+        seed: The seed of every draw (1 if left out); it is stored in the result.
+        on: The machine: `live`, the id of a platform, a platform file, or a `Platform`.
+        output: The Parquet file to write. Without one the samples are in the result only.
+        plan: A plan to run in place of an experiment: what `corehop.plan` gave, JSON, or the path of
+            a file. It runs as it stands; an experiment takes more samples in place of disturbed ones.
+        **options: The options of `corehop measure`: `samples=100`, `wss=["64KiB", "1MiB"]`,
+            `precision="5%"`, `budget="3min"`, `length="0..50ms"`, `cpus=[0, 1]`, ….
+
+    Raises:
+        Usage: an option makes no sense.
+        NotPossible: this host does not allow it; the sentence says what would.
+        Interrupted: Ctrl-C. What was recorded is in its `result`, and in `output`.
+        HostFailed: the host failed midway. Likewise.
+        Damaged: the plan or the platform file is damaged.
+
+    Example:
+        >>> result = corehop.measure("synthetic", wss=["64KiB"], samples=100)   # doctest: +SKIP
+        >>> result.plot()                                                       # doctest: +SKIP
+    """
+    what, text = _what(experiment, plan)
+    arguments = [*_drawn(preset, seed), *flags(options)]
+    # A file even where none was asked for: a stream's head is written before the run, and lacks what
+    # only its end knows (the policy it got, the calibration, what stopped it).
+    with _named(on) as machine, TemporaryDirectory(prefix="corehop-") as scratch:
+        file = Path(scratch, "measured.parquet") if output is None else Path(output)
+        try:
+            said = _binary.run(["measure", what, f"--on={machine}", f"--output={file}", *arguments], text)
+        except _errors.Error as error:
+            error.result = _recorded(file)
+            raise
+        sys.stderr.write(said.remarks)
+        return load(file)
+
+
+def plan(
+    experiment: str = "synthetic",
+    *,
+    preset: str | None = None,
+    seed: int | None = None,
+    on: str | os.PathLike[str] | Platform = "live",
+    **options: Unpack[Options],
+) -> dict[str, Any]:
+    """The plan of an experiment: plain data, to look at, change, store, and give to `measure`.
+
+    Args:
+        experiment, preset, seed, on, **options: As for `measure`. The same ones give the same plan.
+
+    Raises:
+        Usage: an option makes no sense.
+        NotPossible: the machine has no CPUs in a class that was asked for.
+
+    Example:
+        >>> plan = corehop.plan("synthetic", on="xeon_l7455", wss="64KiB", samples=2,
+        ...                     event=["none", "l3_migration"], load="idle")
+        >>> len(plan["phases"][0]["jobs"])
+        4
+        >>> result = corehop.measure(plan=plan)                                 # doctest: +SKIP
+    """
+    arguments = [*_drawn(preset, seed), *flags(options)]
+    with _named(on) as machine:
+        said = _binary.run(["measure", experiment, f"--on={machine}", *arguments, "--dry-run", "--json"])
+    made: dict[str, Any] = json.loads(said.answer)
+    return made
+
+
+def _drawn(preset: str | None, seed: int | None) -> list[str]:
+    """Which values, and by which draws."""
+    given = {"preset": preset, "seed": seed}
+    return [f"--{name}={value}" for name, value in given.items() if value is not None]
+
+
+def _what(
+    experiment: str | None, plan: Mapping[str, object] | str | os.PathLike[str] | None
+) -> tuple[str, str]:
+    """The argument that says what to run, and what is to be on standard input."""
+    if plan is None:
+        return experiment or "synthetic", ""
+    if experiment is not None:
+        raise _errors.Usage(f"`{experiment}` and a plan: a plan is run in place of an experiment")
+    if isinstance(plan, Mapping):
+        return "--plan=-", json.dumps(plan)
+    if isinstance(plan, str):
+        return "--plan=-", plan
+    return f"--plan={os.fspath(plan)}", ""
+
+
+@contextmanager
+def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
+    """What to call a machine on a command line, while that is asked for."""
+    if not isinstance(on, Platform):
+        yield os.fspath(on)
+        return
+    with TemporaryDirectory(prefix="corehop-") as scratch:
+        yield str(on.save(Path(scratch, "platform.toml")))
+
+
+def _recorded(file: Path) -> Result | None:
+    """What a run that did not end well has left: the file, or the stream it was writing."""
+    for path in (file, file.with_name(file.name + ".part")):
+        try:
+            return load(path)
+        except (OSError, _errors.Damaged):
+            continue
+    return None

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The options of `corehop measure`, and how they are handed to it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, TypedDict
+
+from corehop._errors import Usage
+
+Cpus = str | int | Sequence[int]
+
+
+class Options(TypedDict, total=False):
+    """The options of `corehop measure`, with `_` for `-`; `corehop measure --help` explains them.
+
+    Sizes and times are texts with a unit (`"64KiB"`, `"4ms"`). Where there may be several values, a
+    list is as good as a text with commas. What is left out, or None, is as the preset has it.
+    """
+
+    # Enough samples.
+    samples: int | None
+    precision: str | None
+    budget: str | None
+    # In place of the preset's values.
+    wss: str | Sequence[str] | None
+    write_ratio: str | float | Sequence[str | float] | None
+    pattern: Literal["shuffled", "scan", "code"] | None
+    page: Literal["4k", "thp", "hugetlb"] | None
+    chains: Literal[1, 4, 8] | None
+    node: int | None
+    fresh_frames: bool
+    workload: str | None
+    event: str | Sequence[str] | None
+    length: str | None
+    preemptor: str | None
+    mover: Literal["affinity", "handover"] | None
+    cpus: Cpus | None
+    # Background load.
+    load: Literal["idle", "constructed", "realistic", "dma", "buslock"] | None
+    command: str | Sequence[str] | None
+    load_cpus: Cpus | None
+    polluter: str | None
+    transfer: Literal["direct", "loopback"] | None
+    split_locks: bool
+    # The run.
+    no_real_time: bool
+    quiet: bool
+    resume: bool
+
+
+def flags(options: Mapping[str, object]) -> list[str]:
+    """Options as the program takes them: True is a flag, None and False are nothing.
+
+    Raises:
+        Usage: an option that `corehop measure` does not have, or that is decided elsewhere here.
+
+    >>> flags({"wss": ["64KiB", "1MiB"], "no_real_time": True, "node": None, "samples": 5})
+    ['--wss=64KiB,1MiB', '--no-real-time', '--samples=5']
+    """
+    for name in options:
+        if name not in Options.__annotations__:
+            raise Usage(f"`{name}` is not an option; known are: {', '.join(Options.__annotations__)}")
+    # By identity: 0 is False's equal, and node 0 is a node.
+    given = ((name, it) for name, it in options.items() if it is not None and it is not False)
+    return [_flag(name, value) for name, value in given]
+
+
+def _flag(name: str, value: object) -> str:
+    flag = "--" + name.replace("_", "-")
+    if value is True:
+        return flag
+    if isinstance(value, str | os.PathLike) or not isinstance(value, Iterable):
+        return f"{flag}={value}"
+    words = [str(word) for word in value]
+    # A command is one word to the program, which takes it apart as a shell would.
+    return f"{flag}={shlex.join(words) if name == 'command' else ','.join(words)}"

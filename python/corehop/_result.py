@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Results: what a file of samples holds, and what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from corehop import _corehop, _html
+from corehop._platform import Platform
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def load(path: str | os.PathLike[str]) -> Result:
+    """Reads a file that `corehop measure` wrote: Parquet, or the `.part` of a run that goes on or
+    was killed, as far as it goes.
+
+    Raises:
+        FileNotFoundError: there is no such file; other kinds of OSError where it cannot be read.
+        Damaged: it is not a file of ours, is torn, or was written by a later version.
+
+    Example:
+        >>> result = corehop.load("quick.parquet")
+        >>> len(result), result.provenance["seed"]
+        (134, 1)
+    """
+    return Result(_corehop.load(Path(path)))
+
+
+class Result:
+    """Samples, and where they come from. It is an Arrow table: polars, pyarrow and pandas take it.
+
+    Example:
+        >>> result = corehop.load("quick.parquet")
+        >>> result.columns["warm_ns"]
+        'The warm touch t2 - t1, in nanoseconds, disturbed segments cut out.'
+        >>> len(result.column("warm_ns")) == len(result)
+        True
+        >>> polars.DataFrame(result).height
+        134
+    """
+
+    def __init__(self, file: _corehop.File) -> None:
+        self._file = file
+
+    @property
+    def kind(self) -> str:
+        """The row type: `samples`, `access_time` or `preemption_length`."""
+        return self._file.kind
+
+    @property
+    def schema_version(self) -> int:
+        """The version of the row types that it was written with."""
+        return self._file.schema_version
+
+    @property
+    def truncated(self) -> bool:
+        """Whether a crash has torn the file off in the middle of a batch; what was whole is here."""
+        return self._file.truncated
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """Where it comes from: version, command, date, seed, parameters, platform, and what the
+        machine said of itself and of the run."""
+        facts: dict[str, Any] = json.loads(self._file.provenance())
+        return facts
+
+    @property
+    def experiment(self) -> str:
+        """The experiment that took the samples."""
+        return str(self.provenance["experiment"])
+
+    @property
+    def seed(self) -> int:
+        """The seed of every draw."""
+        return int(self.provenance["seed"])
+
+    @property
+    def plan(self) -> dict[str, Any] | None:
+        """The plan that was run; None where it was too large to be stored (its parameters are in
+        `provenance`, from which with the seed it follows)."""
+        plan: dict[str, Any] | None = self.provenance.get("plan")
+        return plan
+
+    @property
+    def stopped_by(self) -> str | None:
+        """What ended the run before it was complete: `interrupt`, `budget`, `failure`; or None."""
+        return self.provenance.get("stopped_by")
+
+    @property
+    def platform(self) -> Platform:
+        """The machine it was taken on."""
+        return Platform(self.provenance["platform"])
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Every column with its meaning, in order."""
+        return dict(self._file.docs())
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column, as a list.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        return self._file.table.column(name)
+
+    def __len__(self) -> int:
+        return len(self._file.table)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows as an Arrow stream, without a copy."""
+        return self._file.table.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow schema of the rows."""
+        return self._file.table.__arrow_c_schema__()
+
+    def delays(self, estimator: str = "difference") -> _corehop.Table:
+        """The rows with one more column, `delay_ns`: the delay in nanoseconds.
+
+        Args:
+            estimator: How a delay is computed from the intervals of a sample: `difference` (resumed
+                less warm, the paper's), `against_least`, `with_switch` or `cold_bound`. A sample that
+                lacks an interval it needs has no delay.
+
+        Raises:
+            Usage: an unknown estimator, or rows that have no delay.
+
+        Example:
+            >>> corehop.load("quick.parquet").delays().columns[-1]
+            'delay_ns'
+        """
+        return self._file.delays(estimator)
+
+    def summary(self, estimator: str = "difference") -> Summary:
+        """What each cell says, with intervals; the numbers of `corehop report`.
+
+        Args:
+            estimator: As for `delays`; without meaning for other kinds of rows.
+
+        Raises:
+            Usage: an unknown estimator.
+        """
+        return Summary(self._file.summary(estimator))
+
+    def plot(
+        self,
+        kind: Literal["wss", "length", "access"] | None = None,
+        ax: Axes | None = None,
+        estimator: str = "difference",
+        **where: object,
+    ) -> Axes:
+        """Draws it with matplotlib, and gives the axes.
+
+        Args:
+            kind: `wss`: delay against working-set size, median with 95 % interval and greatest value;
+                `length`: delay against preemption length, or length got against length asked for;
+                `access`: access time against working-set size. If left out, what the rows are for.
+            ax: Where to draw; a new figure if left out.
+            estimator: As for `delays`.
+            **where: What to draw, if not all: a value, or a list of values, of a column, for
+                instance `load="idle", page="4k"`.
+
+        Raises:
+            Usage: rows of this kind cannot be drawn that way, or none is as asked for.
+            ImportError: matplotlib is not installed.
+
+        Example:
+            >>> axes = corehop.load("quick.parquet").plot()
+            >>> axes.get_xscale(), axes.get_xlabel()
+            ('log', 'working-set size')
+            >>> axes.figure.savefig("delays.pdf")     # or .svg                 # doctest: +SKIP
+        """
+        from corehop import _plot
+
+        return _plot.draw(self, kind, ax, estimator, where)
+
+    def __repr__(self) -> str:
+        torn = ", torn off" if self.truncated else ""
+        early = f", stopped by {self.stopped_by}" if self.stopped_by else ""
+        return f"<corehop.Result: {len(self)} rows of {self.experiment} ({self.kind}){early}{torn}>"
+
+    def _repr_html_(self) -> str:
+        return _html.result(self)
+
+
+class Summary:
+    """What each cell of a result says. It is an Arrow table, one row a cell.
+
+    The columns are what the cell's samples have in common, then `n` (valid samples) and `n_all`, then
+    the statistics under their names in the CSV table with their unit: `max_us`, `avg_us` (`_low`,
+    `_high`: its interval), `std_us`, `min_us`, `p50_us`, `p90_us`, `p99_us`, `p999_us` (likewise; null
+    where too few samples carry them), and medians of what is reported beside the delay. Intervals
+    are at 95 %.
+
+    Example:
+        >>> summary = corehop.load("quick.parquet").summary()
+        >>> table = summary.to_dict()
+        >>> all(low <= p50 for low, p50 in zip(table["p50_low_us"], table["p50_us"]) if low is not None)
+        True
+        >>> summary.cells[0]["cell"]["event"]
+        'none'
+        >>> summary.csv().splitlines()[0].split(",")[-2:]
+        ['wss_kib', 'cost_us']
+    """
+
+    def __init__(self, summary: _corehop.Summary) -> None:
+        self._summary = summary
+        self._table = summary.table()
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        """Every cell with all that is known of it, as `corehop report --table json` prints it."""
+        cells: list[dict[str, Any]] = json.loads(self._summary.json())
+        return cells
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        return self._table.columns
+
+    def column(self, name: str) -> list[Any]:
+        """The values of a column, as a list; None where there is none.
+
+        Raises:
+            KeyError: there is no such column.
+        """
+        return self._table.column(name)
+
+    def to_dict(self) -> dict[str, list[Any]]:
+        """Every column by its name, as a list."""
+        return self._table.to_dict()
+
+    def csv(self) -> str:
+        """One statistic a line, in the columns of the printed tables, which it joins: what
+        `corehop report --table csv` prints.
+
+        Raises:
+            Usage: the file has no delays.
+        """
+        return self._summary.csv()
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """The rows, each as a dict."""
+        names, columns = self.columns, self.to_dict()
+        return (dict(zip(names, row)) for row in zip(*(columns[name] for name in names)))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The cells as an Arrow stream, without a copy."""
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The Arrow schema of the cells."""
+        return self._table.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        return f"<corehop.Summary: {len(self)} cells>"
+
+    def __str__(self) -> str:
+        return self._summary.text(100) if "event" in self.columns else repr(self)
+
+    def _repr_html_(self) -> str:
+        return _html.summary(self)

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Files of samples, read in process.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use corehop_core::model::estimator::Estimator;
+use corehop_core::samples::{
+    AccessTime, FileError, FileKind, PreemptionLength, Reader, Row, Sample,
+};
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::summary::Summary;
+use crate::table::Table;
+
+/// A file of rows, whole in memory.
+#[pyclass(frozen, module = "corehop")]
+#[derive(Debug)]
+pub(crate) struct File {
+    path: PathBuf,
+    kind: FileKind,
+    truncated: bool,
+    table: Py<Table>,
+}
+
+/// Reads a file of ours: Parquet, or the `.part` of a run that goes on or was killed.
+#[pyfunction]
+pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
+    let (kind, truncated, table) = py.detach(|| read(&path))?;
+    Ok(File { path, kind, truncated, table: Py::new(py, table)? })
+}
+
+fn read(path: &Path) -> PyResult<(FileKind, bool, Table)> {
+    let file = std::fs::File::open(path).map_err(|error| errors::system(path, &error))?;
+    all(file).map_err(|error| errors::file(path, error))
+}
+
+fn all(file: std::fs::File) -> Result<(FileKind, bool, Table), FileError> {
+    let mut reader = Reader::open(file)?;
+    let kind = reader.kind().clone();
+    let mut batches = Vec::new();
+    let mut schema = None;
+    while let Some(batch) = reader.next_batch()? {
+        // Batches of Parquet do not carry the metadata, which is to go wherever the rows go.
+        let fields = batch.schema().fields().clone();
+        let schema = schema.get_or_insert_with(|| of_kind(fields, &kind)).clone();
+        batches.push(RecordBatch::try_new(schema, batch.columns().to_vec())?);
+    }
+    // A file without rows has the columns of its kind all the same.
+    let schema = schema.unwrap_or_else(|| of_kind(fields(&kind).into(), &kind));
+    Ok((kind, reader.truncated(), Table::new(schema, batches)))
+}
+
+fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
+    Arc::new(Schema::new_with_metadata(fields, kind.metadata()))
+}
+
+fn fields(kind: &FileKind) -> Vec<Field> {
+    match kind.rows.as_str() {
+        AccessTime::KIND => AccessTime::fields(),
+        PreemptionLength::KIND => PreemptionLength::fields(),
+        _ => Sample::fields(),
+    }
+}
+
+impl File {
+    /// The rows of every batch, as structs of the core.
+    pub(crate) fn rows<R: Row>(&self) -> PyResult<Vec<R>> {
+        let mut rows = Vec::new();
+        for batch in self.table.get().batches() {
+            rows.extend(R::rows(batch).map_err(errors::damaged)?);
+        }
+        Ok(rows)
+    }
+
+    /// Says that rows of another kind would be needed.
+    pub(crate) fn lacks(&self, what: &str) -> PyErr {
+        let path = self.path.display();
+        errors::usage(format!(
+            "{path} holds rows of the kind `{}`, which have no {what}",
+            self.kind.rows
+        ))
+    }
+}
+
+#[pymethods]
+impl File {
+    /// The row type: `samples`, `access_time` or `preemption_length`.
+    #[getter]
+    pub(crate) fn kind(&self) -> &str {
+        &self.kind.rows
+    }
+
+    /// The version of the row types that the file was written with.
+    #[getter]
+    fn schema_version(&self) -> u32 {
+        self.kind.schema
+    }
+
+    /// Whether a crash has torn the file off in the middle of a batch.
+    #[getter]
+    fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// The rows.
+    #[getter]
+    fn table(&self, py: Python<'_>) -> Py<Table> {
+        self.table.clone_ref(py)
+    }
+
+    /// Where the rows come from, as JSON.
+    fn provenance(&self) -> String {
+        self.kind.provenance.to_json()
+    }
+
+    /// Name and meaning of every column; a file of an earlier program may lack some.
+    fn docs(&self) -> Vec<(&'static str, &'static str)> {
+        let mut docs = match self.kind.rows.as_str() {
+            AccessTime::KIND => AccessTime::docs(),
+            PreemptionLength::KIND => PreemptionLength::docs(),
+            _ => Sample::docs(),
+        };
+        docs.retain(|(name, _)| self.table.get().schema().column_with_name(name).is_some());
+        docs
+    }
+
+    /// What the file says, cell by cell.
+    fn summary(&self, py: Python<'_>, estimator: &str) -> PyResult<Summary> {
+        py.detach(|| Summary::of(self, estimator))
+    }
+
+    /// The rows with one more column, `delay_ns`: the delay by `estimator`.
+    fn delays(&self, py: Python<'_>, estimator: &str) -> PyResult<Table> {
+        py.detach(|| self.with_delays(estimator))
+    }
+}
+
+impl File {
+    fn with_delays(&self, estimator: &str) -> PyResult<Table> {
+        let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
+        if self.kind.rows != Sample::KIND {
+            return Err(self.lacks("delay"));
+        }
+        let table = self.table.get();
+        let field = Field::new("delay_ns", DataType::Float64, true);
+        let fields = table.schema().fields().iter().cloned().chain([Arc::new(field)]);
+        let fields: Vec<_> = fields.collect();
+        let schema = Schema::new_with_metadata(fields, table.schema().metadata().clone());
+        let schema = Arc::new(schema);
+        let widen = |batch: &RecordBatch| {
+            let samples = Sample::rows(batch).map_err(errors::damaged)?;
+            let delays: Float64Array =
+                samples.iter().map(|sample| estimator.delay_ns(sample)).collect();
+            let mut columns = batch.columns().to_vec();
+            columns.push(Arc::new(delays) as ArrayRef);
+            RecordBatch::try_new(schema.clone(), columns).map_err(errors::broken)
+        };
+        let batches = table.batches().iter().map(widen).collect::<PyResult<Vec<_>>>()?;
+        Ok(Table::new(schema, batches))
+    }
+}

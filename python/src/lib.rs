@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop._corehop`: what the Python package does in process.
+//!
+//! Files of samples, their summaries, and platforms: thin wrappers over corehop-core, which knows no
+//! Python. Tables leave as Arrow streams, structures as JSON; the words are in `corehop/`. Neither
+//! measuring nor planning is done here: the program does both, in a process of its own.
+
+mod errors;
+mod table;
+mod file;
+mod summary;
+mod platform;
+
+use pyo3::prelude::pymodule;
+
+/// The compiled part of corehop.
+#[pymodule]
+mod _corehop {
+    #[pymodule_export]
+    use super::file::{File, load};
+    #[pymodule_export]
+    use super::platform::Platform;
+    #[pymodule_export]
+    use super::summary::Summary;
+    #[pymodule_export]
+    use super::table::Table;
+
+    use pyo3::prelude::*;
+    use pyo3::types::PyModule;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

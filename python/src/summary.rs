@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Summaries: the numbers of `corehop report`, as a table and as JSON.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, Float64Array, StringArray, UInt64Array};
+use corehop_core::model::access::{Curve, CurvePoint, Curves};
+use corehop_core::model::estimator::Estimator;
+use corehop_core::model::lengths::{LengthSummary, Lengths};
+use corehop_core::model::quantile::Quantile;
+use corehop_core::model::summary::{CellSummary, summarize};
+use corehop_core::report::table;
+use corehop_core::samples::{AccessTime, PreemptionLength, Row};
+use pyo3::prelude::*;
+use serde_json::json;
+
+use crate::errors;
+use crate::file::File;
+use crate::table::Table;
+
+/// What each cell of a file says, with intervals.
+#[pyclass(frozen, module = "corehop")]
+#[derive(Debug)]
+pub(crate) struct Summary(Cells);
+
+/// The cells of a file, by the kind of its rows.
+#[derive(Debug)]
+enum Cells {
+    /// Of samples: delays.
+    Delays(Vec<CellSummary>),
+    /// Of walks: access times.
+    Curves(Vec<Curve>),
+    /// Of absences: preemption lengths.
+    Lengths(Vec<LengthSummary>),
+}
+
+impl Summary {
+    pub(crate) fn of(file: &File, estimator: &str) -> PyResult<Self> {
+        let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
+        match file.kind() {
+            AccessTime::KIND => {
+                let mut curves = Curves::default();
+                curves.take(&file.rows()?);
+                Ok(Self(Cells::Curves(curves.finish())))
+            }
+            PreemptionLength::KIND => {
+                let mut lengths = Lengths::default();
+                lengths.take(&file.rows()?);
+                Ok(Self(Cells::Lengths(lengths.finish())))
+            }
+            _ => Ok(Self(Cells::Delays(summarize(&file.rows()?, estimator)))),
+        }
+    }
+}
+
+#[pymethods]
+impl Summary {
+    /// One row a cell: what its rows have in common, then its statistics.
+    fn table(&self) -> PyResult<Table> {
+        Table::of(match &self.0 {
+            Cells::Delays(cells) => of_cells(cells),
+            Cells::Curves(curves) => of_curves(curves),
+            Cells::Lengths(lengths) => of_lengths(lengths),
+        })
+        .map_err(errors::broken)
+    }
+
+    /// Every cell with all its statistics, as JSON: what `corehop report --table json` prints.
+    fn json(&self) -> String {
+        match &self.0 {
+            Cells::Delays(cells) => json!(cells),
+            Cells::Curves(curves) => json!(curves),
+            Cells::Lengths(lengths) => json!(lengths),
+        }
+        .to_string()
+    }
+
+    /// One statistic a line, in the columns of the printed tables: `corehop report --table csv`.
+    fn csv(&self) -> PyResult<String> {
+        Ok(table::csv(&table::joinable(self.delays()?).0))
+    }
+
+    /// Aligned, for a terminal of `width` columns: `corehop report --table text`.
+    fn text(&self, width: usize) -> PyResult<String> {
+        Ok(table::text(self.delays()?, width))
+    }
+}
+
+impl Summary {
+    fn delays(&self) -> PyResult<&[CellSummary]> {
+        match &self.0 {
+            Cells::Delays(cells) => Ok(cells),
+            _ => {
+                Err(errors::usage("the printed tables are of delays, which this file has none of"))
+            }
+        }
+    }
+}
+
+/// Columns with their names.
+type Columns = Vec<(&'static str, ArrayRef)>;
+
+/// A column of texts; what is empty is absent.
+fn texts<T: ToString>(values: impl Iterator<Item = Option<T>>) -> ArrayRef {
+    Arc::new(values.map(|value| value.map(|value| value.to_string())).collect::<StringArray>())
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn numbers(values: impl Iterator<Item = Option<f64>>) -> ArrayRef {
+    Arc::new(values.collect::<Float64Array>())
+}
+
+/// The columns of the table of cells, under the names that the statistics have in CSV.
+fn of_cells(cells: &[CellSummary]) -> Columns {
+    let mut columns = keys(cells);
+    columns.extend(numbers_of_samples(cells));
+    columns.extend(delays(cells));
+    columns.extend(quantiles(cells));
+    columns.extend(beside(cells));
+    columns
+}
+
+/// What the samples of each cell have in common.
+fn keys(cells: &[CellSummary]) -> Columns {
+    let all = || cells.iter().map(|summary| &summary.cell);
+    vec![
+        ("machine", texts(all().map(|cell| Some(&cell.machine)))),
+        ("memory_architecture", texts(all().map(|cell| Some(cell.memory_architecture)))),
+        ("experiment", texts(all().map(|cell| Some(&cell.experiment)))),
+        ("load", texts(all().map(|cell| Some(&cell.load)))),
+        ("pattern", texts(all().map(|cell| Some(cell.pattern)))),
+        ("page", texts(all().map(|cell| Some(cell.page)))),
+        ("chains", counts(all().map(|cell| cell.chains))),
+        ("write_ratio", numbers(all().map(|cell| Some(cell.write_ratio)))),
+        ("cache_state", texts(all().map(|cell| Some(cell.cache_state)))),
+        ("event", texts(all().map(|cell| Some(cell.event)))),
+        ("preempted_by", texts(all().map(|cell| Some(cell.preempted_by)))),
+        ("preemption_length", texts(all().map(|cell| Some(&cell.preemption_length)))),
+        ("polluter", texts(all().map(|cell| cell.polluter.as_ref()))),
+        ("mover", texts(all().map(|cell| Some(cell.mover)))),
+        ("wss_bytes", counts(all().map(|cell| cell.wss_bytes))),
+        ("estimator", texts(cells.iter().map(|cell| Some(cell.estimator)))),
+    ]
+}
+
+fn numbers_of_samples(cells: &[CellSummary]) -> Columns {
+    vec![
+        ("n", counts(cells.iter().map(|cell| cell.n_valid as u64))),
+        ("n_all", counts(cells.iter().map(|cell| cell.n_all as u64))),
+        ("n_repaired", counts(cells.iter().map(|cell| cell.n_repaired as u64))),
+    ]
+}
+
+fn delays(cells: &[CellSummary]) -> Columns {
+    let all = || cells.iter().map(|cell| cell.delay.as_ref());
+    let mean = || all().map(|delay| delay?.moments.interval.as_ref());
+    vec![
+        ("max_us", numbers(all().map(|delay| Some(delay?.max.value)))),
+        ("avg_us", numbers(all().map(|delay| Some(delay?.moments.mean)))),
+        ("avg_low_us", numbers(mean().map(|interval| Some(interval?.low)))),
+        ("avg_high_us", numbers(mean().map(|interval| Some(interval?.high)))),
+        ("std_us", numbers(all().map(|delay| delay?.moments.std))),
+        ("min_us", numbers(all().map(|delay| Some(delay?.min)))),
+    ]
+}
+
+/// The quantiles of delays: name of the value and of the ends of its interval, and the quantile.
+const QUANTILES: [([&str; 3], f64); 4] = [
+    (["p50_us", "p50_low_us", "p50_high_us"], 0.5),
+    (["p90_us", "p90_low_us", "p90_high_us"], 0.9),
+    (["p99_us", "p99_low_us", "p99_high_us"], 0.99),
+    (["p999_us", "p999_low_us", "p999_high_us"], 0.999),
+];
+
+/// A quantile that too few samples carry is absent.
+fn quantiles(cells: &[CellSummary]) -> Columns {
+    let of = |p: f64, value: fn(&Quantile) -> Option<f64>| {
+        numbers(cells.iter().map(move |cell| cell.delay.as_ref()?.quantile(p).and_then(value)))
+    };
+    let three = |([estimate, low, high], p): ([&'static str; 3], f64)| {
+        [
+            (estimate, of(p, |quantile| Some(quantile.estimate))),
+            (low, of(p, |quantile| quantile.low)),
+            (high, of(p, |quantile| quantile.high)),
+        ]
+    };
+    QUANTILES.into_iter().flat_map(three).collect()
+}
+
+/// Medians of what is reported beside the delay.
+fn beside(cells: &[CellSummary]) -> Columns {
+    let of = |median: fn(&CellSummary) -> Option<&Quantile>| {
+        numbers(cells.iter().map(|cell| Some(median(cell)?.estimate)))
+    };
+    vec![
+        ("warm_us", of(|cell| cell.warm_us.as_ref())),
+        ("cold_bound_us", of(|cell| cell.cold_bound_us.as_ref())),
+        ("switch_us", of(|cell| cell.switch_us.as_ref())),
+        ("length_us", of(|cell| cell.length_us.as_ref())),
+        ("extra_misses", of(|cell| cell.extra_misses.as_ref())),
+        ("load_bytes_per_s", of(|cell| cell.load_bytes_per_s.as_ref())),
+        ("huge_share", numbers(cells.iter().map(|cell| Some(cell.huge_share)))),
+    ]
+}
+
+/// One row a point of a curve.
+fn of_curves(curves: &[Curve]) -> Columns {
+    let points = curves.iter().flat_map(|curve| curve.points.iter().map(move |at| (curve, at)));
+    let points: Vec<(&Curve, &CurvePoint)> = points.collect();
+    let keys = || points.iter().map(|(curve, _)| &curve.key);
+    let at = || points.iter().map(|(_, point)| *point);
+    let access = || at().map(|point| point.access_ns);
+    vec![
+        ("machine", texts(keys().map(|key| Some(&key.machine)))),
+        ("pattern", texts(keys().map(|key| Some(key.pattern)))),
+        ("page", texts(keys().map(|key| Some(key.page)))),
+        ("chains", counts(keys().map(|key| key.chains))),
+        ("write_ratio", numbers(keys().map(|key| Some(key.write_ratio)))),
+        ("node", Arc::new(keys().map(|key| key.node).collect::<UInt64Array>())),
+        ("cache_state", texts(keys().map(|key| Some(key.cache_state)))),
+        ("wss_bytes", counts(at().map(|point| point.wss_bytes))),
+        ("n", counts(access().map(|access| access.map_or(0, |access| access.n as u64)))),
+        ("n_all", counts(at().map(|point| point.n_all as u64))),
+        ("p50_ns", numbers(access().map(|access| Some(access?.estimate)))),
+        ("p50_low_ns", numbers(access().map(|access| access?.low))),
+        ("p50_high_ns", numbers(access().map(|access| access?.high))),
+        ("min_ns", numbers(at().map(|point| point.min_ns))),
+    ]
+}
+
+/// One row a length asked for.
+fn of_lengths(lengths: &[LengthSummary]) -> Columns {
+    let all = || lengths.iter();
+    let tail = || all().map(|length| length.excess_p99_us);
+    vec![
+        ("machine", texts(all().map(|length| Some(&length.machine)))),
+        ("load", texts(all().map(|length| Some(&length.load)))),
+        ("requested_us", numbers(all().map(|length| Some(length.requested_us)))),
+        ("n", counts(all().map(|length| length.got_us.n as u64))),
+        ("p50_us", numbers(all().map(|length| Some(length.got_us.estimate)))),
+        ("p50_low_us", numbers(all().map(|length| length.got_us.low))),
+        ("p50_high_us", numbers(all().map(|length| length.got_us.high))),
+        ("excess_p50_us", numbers(all().map(|length| Some(length.excess_us.estimate)))),
+        ("excess_p50_low_us", numbers(all().map(|length| length.excess_us.low))),
+        ("excess_p50_high_us", numbers(all().map(|length| length.excess_us.high))),
+        ("excess_p99_us", numbers(tail().map(|quantile| Some(quantile?.estimate)))),
+        ("excess_max_us", numbers(all().map(|length| Some(length.excess_max_us.value)))),
+    ]
+}
