@@ -19,7 +19,7 @@ pub enum Preemption {
 }
 
 /// Each task's worst-case response time; nothing where the utilisation is above 1, or where it takes
-/// more than [`STEPS`] steps to find them.
+/// more than `STEPS` steps to find them.
 pub fn response_times(tasks: &[Task], preemption: Preemption) -> Option<Vec<Time>> {
     if compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
         return None;
