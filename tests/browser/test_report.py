@@ -176,6 +176,19 @@ def test_the_drawings_of_the_machine_can_be_saved_too(visit, tmp_path, name):
     assert xml.parse(tmp_path / "drawing.svg").getroot().tag.endswith("svg")
 
 
+def test_a_sweep_says_where_the_delay_stops_growing_and_marks_what_is_predicted(visit):
+    page = visit()
+    table = page.locator("#sweep table").first
+    assert "stops growing at, ms" in table.inner_text() and table.locator("tbody tr").count() == 2
+    marks = page.evaluate("""() => {
+        const { chart } = corehop.charts.find((entry) => entry.figure.id === "cost-by-length");
+        return chart.getOption().series[0].markLine.data.map((mark) => [mark.name, mark.xAxis]);
+    }""")
+    # 2 MiB are 32,768 lines, one every 110 ns; 32 MiB take longer than the longest length.
+    assert [name for name, _ in marks] == ["L2 refilled"]
+    assert 3.4 < marks[0][1] < 3.8
+
+
 def test_the_exchange_of_lines_is_a_heat_map_and_a_table_or_says_what_to_type(visit):
     page = visit()
     section = page.locator("#exchange")

@@ -276,6 +276,10 @@ fn polluter_sweep(machine: &str, draw: &mut Draw) -> Vec<Sample> {
             rows.extend((0..20).map(|_| taken(&row, f64::from(ms), 1.0, draw)));
         }
     }
+    for row in &mut rows {
+        row.polluter = Some("shuffled 64 MiB write 0.5".into());
+        row.preemptor_lines = Some((row.length_ns / MEMORY_NS) as u64);
+    }
     rows
 }
 

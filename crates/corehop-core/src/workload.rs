@@ -228,6 +228,13 @@ pub struct Polluter {
     pub write_ratio: f64,
 }
 
+impl std::fmt::Display for Polluter {
+    /// As in the column `polluter`: `shuffled 4 MiB write 0.5`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} write {}", self.pattern, self.wss, self.write_ratio)
+    }
+}
+
 /// What else runs while samples are taken.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -290,6 +297,20 @@ impl Load {
             Self::Buslock { .. } => "buslock",
         }
     }
+
+    /// What it runs, and on which CPUs where that is not everywhere: what tells two loads of one word
+    /// apart, as in the column `polluter`.
+    pub fn runs(&self) -> Option<String> {
+        let (what, cpus) = match self {
+            Self::Idle => return None,
+            Self::Constructed { polluter, cpus } => (polluter.to_string(), cpus),
+            Self::Realistic { command, cpus } => (command.clone(), cpus),
+            Self::Dma { transfer, cpus } => (transfer.to_string(), cpus),
+            Self::Buslock { split: true, cpus } => ("split locks".to_owned(), cpus),
+            Self::Buslock { split: false, cpus } => ("locked instructions".to_owned(), cpus),
+        };
+        Some(if cpus.is_empty() { what } else { format!("{what} on CPUs {cpus}") })
+    }
 }
 
 #[cfg(test)]
@@ -312,6 +333,25 @@ mod tests {
         assert!(set(4096, f64::NAN).check().is_err());
         let two = WorkingSet { chains: 2, ..set(4096, 0.0) };
         assert!(matches!(two.check(), Err(WorkloadError::Chains { chains: 2 })));
+    }
+
+    #[test]
+    fn loads_of_one_word_are_told_apart_by_what_they_run_and_where() {
+        let polluter =
+            Polluter { wss: Bytes::from_mib(4), pattern: Pattern::Shuffled, write_ratio: 0.5 };
+        let one: CpuList = "1".parse().unwrap();
+        let command = || "make -j1".to_owned();
+        let everywhere = CpuList::default;
+        for (load, runs) in [
+            (Load::Constructed { polluter, cpus: everywhere() }, "shuffled 4 MiB write 0.5"),
+            (Load::Realistic { command: command(), cpus: everywhere() }, "make -j1"),
+            (Load::Realistic { command: command(), cpus: one }, "make -j1 on CPUs 1"),
+            (Load::Dma { transfer: Transfer::Loopback, cpus: everywhere() }, "loopback"),
+            (Load::Buslock { split: true, cpus: everywhere() }, "split locks"),
+        ] {
+            assert_eq!(load.runs().as_deref(), Some(runs));
+        }
+        assert_eq!(Load::Idle.runs(), None);
     }
 
     #[test]

@@ -23,7 +23,6 @@ use super::access::Curve;
 use super::cell::CellKey;
 use super::summary::CellSummary;
 use crate::platform::{Hertz, Platform};
-use crate::units::Bytes;
 use crate::workload::{Absence, Event, LINE, LineState, Page};
 
 /// What an access to each place takes, in nanoseconds.
@@ -94,17 +93,9 @@ impl Levels {
             Event::L2Migration => Some(self.at_level(2)),
             Event::L3Migration => Some(self.at_level(3)),
             Event::Preemption if cell.preempted_by == Absence::Nothing => None,
-            Event::Preemption => Some(self.beyond(polluted(cell)?)),
+            Event::Preemption => Some(self.beyond(cell.polluter_bytes()?)),
         }
     }
-}
-
-/// The bytes that ran meanwhile, from `shuffled 4 MiB write 0.5`.
-fn polluted(cell: &CellKey) -> Option<u64> {
-    let text = cell.polluter.as_deref()?;
-    let mut words = text.split(' ').skip(1);
-    let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
-    Some(size.get())
 }
 
 fn nanos(latency: crate::platform::Latency, clock: Option<Hertz>) -> Option<f64> {

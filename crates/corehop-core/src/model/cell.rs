@@ -5,8 +5,10 @@ use std::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
 
+use crate::experiment::Length;
 use crate::platform::MemoryArchitecture;
 use crate::samples::{Sample, Text};
+use crate::units::Bytes;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// What the samples of a cell have in common.
@@ -85,6 +87,13 @@ impl CellKey {
         self.wss_bytes as f64 / 1024.0
     }
 
+    /// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
+    pub fn polluter_bytes(&self) -> Option<u64> {
+        let mut words = self.polluter.as_deref()?.split(' ').skip(1);
+        let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
+        Some(size.get())
+    }
+
     /// Whether the two differ in nothing but the working-set size.
     pub fn same_series(&self, other: &Self) -> bool {
         *self == Self { wss_bytes: self.wss_bytes, ..other.clone() }
@@ -120,7 +129,11 @@ impl CellKey {
         let place = (&self.machine, self.memory_architecture, &self.experiment);
         let load = (&*self.load != "idle", &self.load);
         let set = (self.pattern, self.page, self.chains, self.write_ratio.to_bits());
-        let length = (self.preempted_by, &self.preemption_length, &self.polluter, self.mover);
+        // Lengths by their time, not by their spelling: 16 ms come after 1 ms.
+        let drawn = self.preemption_length.parse::<Length>().ok();
+        let drawn = drawn.map(|length| (matches!(length, Length::Uniform(..)), length.mean()));
+        let drawn = (drawn, &self.preemption_length);
+        let length = (self.preempted_by, drawn, &self.polluter, self.mover);
         (place, load, set, self.cache_state, self.event, length, self.wss_bytes)
     }
 }

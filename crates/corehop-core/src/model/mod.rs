@@ -24,4 +24,5 @@ pub mod access;
 pub mod lengths;
 pub mod budget;
 pub mod balance;
+pub mod saturation;
 pub mod scatter;

@@ -56,6 +56,8 @@ pub struct CellSummary {
     pub extra_misses: Option<Quantile>,
     /// The bytes per second of the background load: the median.
     pub load_bytes_per_s: Option<Quantile>,
+    /// The lines that the preemptor walked in a second: the median.
+    pub preemptor_lines_per_s: Option<Quantile>,
     /// The mean share of the working set on huge pages.
     pub huge_share: f64,
     /// How it is known that nothing disturbed the valid samples.
@@ -81,6 +83,7 @@ struct Gathered {
     switch: Vec<f64>,
     extra_misses: Vec<f64>,
     load_rate: Vec<f64>,
+    preemptor_rate: Vec<f64>,
     huge_share: f64,
     away: bool,
     certificates: BTreeMap<Certificate, usize>,
@@ -109,6 +112,8 @@ impl Gathered {
         let misses = sample.misses_resumed.zip(sample.misses_warm);
         keep(&mut self.extra_misses, misses.map(|(resumed, warm)| resumed as f64 - warm as f64));
         keep(&mut self.load_rate, sample.load_bytes_per_s);
+        let walked = sample.preemptor_lines.map(|lines| lines as f64 / (sample.length_ns / 1e9));
+        keep(&mut self.preemptor_rate, walked);
     }
 
     fn take_times(&mut self, sample: &Sample, estimator: Estimator) {
@@ -145,6 +150,7 @@ impl Gathered {
             length_us: self.away.then(|| middle(&micros(&self.lengths))).flatten(),
             extra_misses: middle(&self.extra_misses),
             load_bytes_per_s: middle(&self.load_rate),
+            preemptor_lines_per_s: middle(&self.preemptor_rate),
             huge_share: self.huge_share / self.n_all as f64,
             certificates: self.certificates.clone(),
             policies: self.policies.iter().map(ToString::to_string).collect(),
@@ -320,6 +326,16 @@ mod tests {
         let summaries = summarize(&twice, Estimator::Difference);
         assert_eq!(summaries.len(), variants.len());
         assert!(summaries.iter().all(|summary| summary.n_all == 2));
+    }
+
+    #[test]
+    fn cells_stand_in_the_order_of_their_preemption_lengths() {
+        let texts = ["none", "fixed_500us", "fixed_1ms", "fixed_16ms", "uniform_0_20ms"];
+        let of = |text: &&str| Sample { preemption_length: (*text).into(), ..sample() };
+        let samples: Vec<Sample> = texts.iter().rev().map(of).collect();
+        let summaries = summarize(&samples, Estimator::Difference);
+        let order: Vec<&str> = summaries.iter().map(|it| &*it.cell.preemption_length).collect();
+        assert_eq!(order, texts);
     }
 
     #[test]

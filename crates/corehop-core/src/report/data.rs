@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use parquet::file::reader::ChunkReader;
+use serde_json::Value;
 
 use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
@@ -15,6 +16,7 @@ use crate::model::balance::{Balance, Levels, Translation, balances, translations
 use crate::model::budget::{Budget, budget};
 use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
+use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::summary::{CellSummary, Summaries};
 use crate::model::verdict::{MachineView, Verdict};
@@ -22,7 +24,7 @@ use crate::platform::Platform;
 use crate::samples::{
     AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample,
 };
-use crate::workload::{Event, LineState};
+use crate::workload::{Event, LineState, Load};
 
 /// What a report shows.
 #[derive(Debug, Clone)]
@@ -45,6 +47,8 @@ pub struct ReportData {
     pub budget: Budget,
     /// The share of translation.
     pub translations: Vec<Translation>,
+    /// Where delays stop growing with the preemption length.
+    pub saturations: Vec<Saturation>,
 }
 
 /// A file of a report.
@@ -171,6 +175,7 @@ impl Gather {
         let summaries = self.summaries.finish();
         let curves = self.curves.finish();
         let machines = self.machines(&summaries, &curves);
+        let saturations = machines.iter().flat_map(|it| self.saturations(it, &summaries)).collect();
         ReportData {
             estimator: self.estimator,
             machines,
@@ -178,6 +183,7 @@ impl Gather {
             lengths: self.lengths.finish(),
             budget: budget(&summaries),
             translations: translations(&summaries),
+            saturations,
             files: self.files,
             summaries,
             curves,
@@ -228,17 +234,24 @@ impl Gather {
         }
     }
 
+    /// Where the delays of a machine stop growing.
+    fn saturations(&self, machine: &MachineNote, summaries: &[CellSummary]) -> Vec<Saturation> {
+        let of_machine = |it: &&CellSummary| *it.cell.machine == *machine.id;
+        let mine: Vec<CellSummary> = summaries.iter().filter(of_machine).cloned().collect();
+        let targets = machine.platform.as_ref().map_or_else(Vec::new, Target::of);
+        let files = self.files.iter().filter(|file| is_of(file, &machine.id));
+        let misses: Vec<CountedMisses> =
+            files.flat_map(|file| counted_misses(&file.provenance)).collect();
+        saturations(&mine, &targets, &misses)
+    }
+
     /// What was found on the machine, by the first file that says so.
     fn findings(&self, machine: &str) -> Vec<Finding> {
-        let of_machine = |file: &&FileNote| {
-            Platform::from_toml(&file.provenance.platform)
-                .map_or(true, |platform| platform.id == machine)
-        };
         let read = |file: &FileNote| {
             let findings = file.provenance.machine.get("findings")?.clone();
             serde_json::from_value(findings).ok()
         };
-        self.files.iter().filter(of_machine).find_map(read).unwrap_or_default()
+        self.files.iter().filter(|file| is_of(file, machine)).find_map(read).unwrap_or_default()
     }
 
     fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
@@ -301,6 +314,24 @@ where
         take(&rows);
     }
     Ok(count)
+}
+
+/// Whether a file is of this machine, as far as it says so.
+fn is_of(file: &FileNote, machine: &str) -> bool {
+    Platform::from_toml(&file.provenance.platform).map_or(true, |platform| platform.id == machine)
+}
+
+/// The misses that the loads of a run made in the last-level cache, where they were counted.
+fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
+    let loads = provenance.machine.get("load").and_then(Value::as_array);
+    let of_load = |known: &Value| {
+        let load: Load = serde_json::from_value(known["load"].clone()).ok()?;
+        let llc = &known["classification"]["llc"];
+        let stores = llc["store_misses_per_s"].as_f64().unwrap_or_default();
+        let misses = llc["load_misses_per_s"].as_f64()? + stores;
+        Some((load.word().to_owned(), load.runs(), misses))
+    };
+    loads.into_iter().flatten().filter_map(of_load).collect()
 }
 
 /// Why a file is not a whole run.

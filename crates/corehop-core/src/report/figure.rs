@@ -65,7 +65,7 @@ impl Axis {
 }
 
 /// A selection of a figure's data.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Variant {
     /// What is selected.
     pub label: String,
@@ -73,6 +73,9 @@ pub struct Variant {
     pub categories: Vec<String>,
     /// Its series.
     pub series: Vec<Series>,
+    /// Lines at certain values of the horizontal axis, besides those of the figure.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<Mark>,
 }
 
 /// A line at a value of the horizontal axis.

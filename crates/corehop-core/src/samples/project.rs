@@ -7,7 +7,7 @@ use super::row::{AccessTime, PreemptionLength, Sample};
 use crate::experiment::{Cell, Job, Plan};
 use crate::platform::Platform;
 use crate::units::Cpu;
-use crate::workload::{Absence, Load, Polluter, WorkingSet};
+use crate::workload::{Absence, Load, WorkingSet};
 
 /// The largest relative change of the core's speed between two touches that are compared.
 ///
@@ -208,16 +208,10 @@ fn length_text(cell: &Cell, job: &Job) -> Text {
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
+/// What the preemptor walked, or what the load ran.
 fn polluter_text(plan: &Plan, cell: &Cell) -> Option<String> {
-    let text = |polluter: &Polluter| {
-        format!("{} {} write {}", polluter.pattern, polluter.wss, polluter.write_ratio)
-    };
-    match (&cell.load, cell.absence) {
-        (Load::Constructed { polluter, .. }, _) => Some(text(polluter)),
-        (Load::Realistic { command, .. }, _) => Some(command.clone()),
-        (_, Absence::Preemptor) => plan.preemptor.as_ref().map(text),
-        _ => None,
-    }
+    let preemptor = plan.preemptor.as_ref().filter(|_| cell.absence == Absence::Preemptor);
+    cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
 }
 
 impl Project for AccessTime {

@@ -58,7 +58,8 @@ row! {
         cache_state: LineState,
         /// The number of independent chains of accesses.
         chains: u64,
-        /// What the preemptor or the polluters walked.
+        /// What the preemptor or the polluters walked, or what else the load ran; and on which CPUs,
+        /// where that was not everywhere.
         polluter: Option<Text>,
         /// Who had the CPU during the absence.
         preempted_by: Absence,

@@ -118,7 +118,7 @@
     const ys = shown.flatMap((it) => it.points.map((p) => drawn(p.y[state.view], state.log)));
     const [left, right] = extent(xs);
     const series = shown.flatMap((it) => seriesOf(it, figure, state, look));
-    const marks = figure.marks.map((mark) => ({ label: mark.label, x: onAxis(mark.x, figure.x.unit) }))
+    const marks = figure.marks.concat(variant.marks || []).map((mark) => ({ label: mark.label, x: onAxis(mark.x, figure.x.unit) }))
       .filter((mark) => mark.x >= left && mark.x <= right);
     if (series.length && marks.length) series[0].markLine = markLine(marks, look);
     const [low, high] = extent(ys);

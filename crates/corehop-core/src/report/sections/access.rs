@@ -20,7 +20,7 @@ pub(super) fn access(data: &ReportData) -> Option<Section> {
     for curve in &data.curves {
         let label = label(curve, data.machines.len() > 1);
         if variants.last().is_none_or(|last| last.label != label) {
-            variants.push(Variant { label, categories: Vec::new(), series: Vec::new() });
+            variants.push(Variant { label, ..Variant::default() });
         }
         if let Some(variant) = variants.last_mut() {
             variant.series.extend(series(curve));

@@ -85,6 +85,7 @@ fn bars(label: &str, fates: &[Fate], causes: &[Cause]) -> Variant {
         label: label.to_owned(),
         categories: fates.iter().map(|fate| fate.of.clone()).collect(),
         series: all,
+        ..Variant::default()
     }
 }
 
@@ -253,6 +254,7 @@ fn balanced(label: &str, balances: &[Balance], load: &str) -> Variant {
             series("explained", 4, &|it| [it.explained_us_per_kib, it.explained_us]),
             series("residual", 6, &|it| [it.residual_us_per_kib, it.residual_us]),
         ],
+        ..Variant::default()
     }
 }
 

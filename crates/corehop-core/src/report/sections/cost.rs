@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Cost against working-set size, and against the length of a polluter's run.
+//! Cost against working-set size.
 
 use super::panel::{Panel, colour, count, median, panels, with_interval};
 use crate::model::delay::Extrapolation;
+use crate::model::saturation::SWEEP;
 use crate::model::summary::CellSummary;
 use crate::platform::Platform;
 use crate::report::data::ReportData;
@@ -11,9 +12,6 @@ use crate::report::figure::{
 };
 use crate::report::table::micros;
 use crate::units::Bytes;
-
-/// The experiment whose cells are drawn against the preemption length.
-pub(super) const SWEEP: &str = "polluter-sweep";
 
 /// Cost against working-set size by class.
 pub(super) fn cost(data: &ReportData) -> Option<Section> {
@@ -86,11 +84,11 @@ fn variant(panel: &Panel) -> Variant {
             },
         )
     });
-    Variant { label: panel.label.clone(), categories: Vec::new(), series: series.collect() }
+    Variant { label: panel.label.clone(), series: series.collect(), ..Variant::default() }
 }
 
 /// A cell as a point of a curve: the value and that per KiB.
-fn point(cell: &CellSummary, statistic: &str) -> Option<Point> {
+pub(super) fn point(cell: &CellSummary, statistic: &str) -> Option<Point> {
     let delay = cell.delay.as_ref()?;
     let per_kib = delay.per_kib;
     let point = Point {
@@ -114,7 +112,7 @@ fn point(cell: &CellSummary, statistic: &str) -> Option<Point> {
 }
 
 /// Everything that is known of the cells of a panel.
-fn table(panel: &Panel) -> Table {
+pub(super) fn table(panel: &Panel) -> Table {
     let mut table = Table::new(
         format!("Delay in µs, {}", panel.label),
         &[
@@ -194,67 +192,4 @@ fn row(name: &str, cell: &CellSummary) -> Vec<String> {
         None => none(),
     });
     row
-}
-
-/// Cost against the length for which a polluter ran.
-pub(super) fn sweep(data: &ReportData) -> Option<Section> {
-    let cells = data.summaries.iter().filter(|cell| &*cell.cell.experiment == SWEEP);
-    let panels = panels(cells);
-    if panels.is_empty() {
-        return None;
-    }
-    let figure = Figure {
-        id: "cost-by-length".to_owned(),
-        kind: FigureKind::Curves,
-        x: Axis::new("preemption length in ms", "length", false, Unit::Number),
-        views: vec![
-            Axis::new("delay in µs", "µs", true, Unit::Number),
-            Axis::new("delay in µs per KiB of working set", "µs/KiB", true, Unit::Number),
-        ],
-        statistics: statistics(&[("median", true), ("max", false), ("cold − warm", true)]),
-        variants: panels.iter().map(sweep_variant).collect(),
-        marks: Vec::new(),
-    };
-    Some(Section {
-        figures: vec![figure],
-        tables: panels.iter().map(table).collect(),
-        ..Section::new("sweep", "Cost by preemption length").says(
-            "A polluter runs in the job's place for longer and longer. The delay grows until \
-                   every useful line is evicted; cold less warm is where it must end.",
-        )
-    })
-}
-
-/// One series for each working-set size; the length asked for is on the axis.
-fn sweep_variant(panel: &Panel) -> Variant {
-    let mut series = Vec::new();
-    for (colour, wss) in panel.sizes().into_iter().enumerate() {
-        let mut cells: Vec<&&CellSummary> =
-            panel.cells.iter().filter(|cell| cell.cell.wss_bytes == wss).collect();
-        let length = |cell: &CellSummary| cell.length_us.map_or(0.0, |length| length.estimate);
-        cells.sort_by(|a, b| length(a).total_cmp(&length(b)));
-        let at = |cell: &CellSummary, point: Point| Point { x: length(cell) / 1e3, ..point };
-        for (statistic, style) in [("median", Style::Solid), ("max", Style::Dashed)] {
-            let points = cells.iter().filter_map(|cell| Some(at(cell, point(cell, statistic)?)));
-            series.push(Series {
-                name: Bytes::new(wss).to_string(),
-                statistic: statistic.to_owned(),
-                colour: colour + 3,
-                style,
-                points: points.collect(),
-            });
-        }
-        let bound = |cell: &CellSummary| {
-            let y = vec![Some(cell.cold_bound_us?.estimate), cell.cold_bound_us_per_kib];
-            Some(Point { x: length(cell) / 1e3, y, ..Point::default() })
-        };
-        series.push(Series {
-            name: Bytes::new(wss).to_string(),
-            statistic: "cold − warm".to_owned(),
-            colour: colour + 3,
-            style: Style::Dotted,
-            points: cells.iter().filter_map(|cell| bound(cell)).collect(),
-        });
-    }
-    Variant { label: panel.label.clone(), categories: Vec::new(), series }
 }

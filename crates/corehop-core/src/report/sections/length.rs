@@ -28,7 +28,7 @@ pub(super) fn scatter(data: &ReportData) -> Option<Section> {
         let rank = u8::from(!cell.preemption_length.starts_with("uniform"));
         let known = variants.iter().position(|(_, it)| it.label == label);
         let place = known.unwrap_or_else(|| {
-            variants.push((rank, Variant { label, categories: Vec::new(), series: Vec::new() }));
+            variants.push((rank, Variant { label, ..Variant::default() }));
             variants.len() - 1
         });
         variants[place].0 = variants[place].0.min(rank);
@@ -119,7 +119,7 @@ pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
     for length in &data.lengths {
         let label = format!("load {}", length.load);
         if variants.last().is_none_or(|last| last.label != label) {
-            variants.push(Variant { label, categories: Vec::new(), series: empty() });
+            variants.push(Variant { label, series: empty(), ..Variant::default() });
         }
         if let Some(variant) = variants.last_mut() {
             for series in &mut variant.series {

@@ -10,14 +10,17 @@ mod machine;
 mod origin;
 mod overview;
 mod panel;
+mod sweep;
 
 use super::data::ReportData;
 use super::figure::{Section, Table};
 
-/// Access times and preemption lengths as tables, for a terminal: what is no delay.
+/// What else is told in a terminal than delays by cell: where they stop growing with the preemption
+/// length, access times, and preemption lengths.
 pub fn other_tables(data: &ReportData) -> Vec<Table> {
     let parts = [access::access(data), length::asked_and_got(data)];
-    parts.into_iter().flatten().flat_map(|section| section.tables).collect()
+    let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
+    sweep::saturation(data).into_iter().chain(tables).collect()
 }
 
 /// All parts that the data have something for, in the order of reading.
@@ -28,7 +31,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         machine::machines(data),
         exchange::exchange(data),
         cost::cost(data),
-        cost::sweep(data),
+        sweep::sweep(data),
         length::scatter(data),
         access::access(data),
         length::asked_and_got(data),

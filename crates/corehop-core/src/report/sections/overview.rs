@@ -3,6 +3,7 @@
 
 use super::panel::{count, median, panels, percent};
 use crate::finding::Severity;
+use crate::model::saturation::SWEEP;
 use crate::model::summary::CellSummary;
 use crate::platform::Platform;
 use crate::report::data::ReportData;
@@ -16,7 +17,7 @@ const SIZES: usize = 6;
 
 /// The delays of the first panel: an idle machine, base pages.
 pub(super) fn overview(data: &ReportData) -> Option<Section> {
-    let sweep = |summary: &&CellSummary| &*summary.cell.experiment == super::cost::SWEEP;
+    let sweep = |summary: &&CellSummary| &*summary.cell.experiment == SWEEP;
     let panels = panels(data.summaries.iter());
     let panel = panels.iter().find(|panel| !sweep(&panel.cells[0])).or(panels.first())?;
     let sizes = panel.sizes();
