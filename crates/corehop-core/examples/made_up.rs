@@ -371,6 +371,9 @@ fn sample(machine: &str, kib: u64, event: Event) -> Sample {
         misses_warm: None,
         misses_resumed: None,
         sibling_busy: None,
+        workload: None,
+        node: None,
+        fresh_frames: None,
     }
 }
 

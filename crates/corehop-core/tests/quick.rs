@@ -41,7 +41,7 @@ fn cost(event: Event, loaded: bool, absence: Absence) -> f64 {
 
 /// The verdicts on samples of all cells of `quick`, each cell as often as it asks for.
 fn judged(platform: &Platform) -> Vec<Verdict> {
-    let quick = Preset::Quick.synthetic(platform, None);
+    let quick = Preset::Quick.synthetic(platform, None, None);
     let sets = quick.sets();
     let samples: Vec<_> = quick
         .cells(platform)
@@ -68,18 +68,21 @@ fn judged(platform: &Platform) -> Vec<Verdict> {
             (cell, set.clone(), delays, lengths, vec![kib * 100.0; count as usize])
         })
         .collect();
-    let variants: Vec<String> =
-        samples.iter().map(|(cell, set, ..)| format!("{} {}", set.page, cell.length)).collect();
+    let texts: Vec<(String, String)> = samples
+        .iter()
+        .map(|(cell, set, ..)| (set.page.to_string(), cell.length.to_string()))
+        .collect();
     let cells: Vec<CellView> = samples
         .iter()
-        .zip(&variants)
-        .map(|((cell, set, delays, lengths, warm), variant)| CellView {
+        .zip(&texts)
+        .map(|((cell, set, delays, lengths, warm), (variant, absence))| CellView {
             event: cell.event,
             load: cell.load.word(),
             preempted_by: cell.absence,
             wss_bytes: set.wss.get(),
             write_ratio: set.write_ratio,
             variant,
+            absence,
             warm_ns: warm,
             delay_ns: delays,
             length_ns: lengths,
@@ -111,7 +114,7 @@ fn quick_measures_what_the_observations_one_to_four_speak_of() {
 #[test]
 fn quick_has_written_sets_of_64_and_256_kib_and_takes_less_than_three_minutes() {
     let platform = every_class();
-    let quick = Preset::Quick.synthetic(&platform, None);
+    let quick = Preset::Quick.synthetic(&platform, None, None);
     let sets = quick.sets();
     let cells = quick.cells(&platform).unwrap();
     for kib in [64.0, 256.0] {

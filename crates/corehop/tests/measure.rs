@@ -150,7 +150,32 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
         2,
         &["heavy", "constructed"],
     );
+    let beside = ["--load", "constructed", "--command", "true", "--dry-run"];
+    refused(corehop(&[&["measure", "synthetic"][..], &beside].concat()), 2, &["not for --load"]);
+    for load in [["--load", "constructed"], ["--command", "true"]] {
+        let asked = [&["measure", "access-time", "--dry-run"][..], &load].concat();
+        refused(corehop(&asked), 2, &["without a load"]);
+    }
     assert_eq!(files_in(&directory), [] as [String; 0]);
+}
+
+#[test]
+fn a_preset_without_its_command_leaves_the_load_out_and_says_so() {
+    let outline = |more: &[&str]| {
+        let asked = [&["measure", "--preset", "waechtler", "--dry-run"][..], more].concat();
+        let output = corehop(&asked).output().unwrap();
+        assert!(output.status.success(), "{}", said(&output));
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    for experiment in ["synthetic", "polluter-sweep"] {
+        let (without, said) = outline(&[experiment]);
+        assert!(said.contains("realistic") && said.contains("--command"), "{said}");
+        let (with, said) = outline(&[experiment, "--command", "true"]);
+        assert_eq!(said, "");
+        assert!(with.lines().next() != without.lines().next(), "{with}");
+    }
+    assert_eq!(outline(&["access-time"]).1, "");
+    assert_eq!(outline(&["synthetic", "--load", "idle"]).1, "");
 }
 
 #[test]

@@ -153,6 +153,27 @@ fn what_was_measured_of_the_machine_joins_the_page_and_another_machine_is_refuse
 }
 
 #[test]
+fn what_the_csv_columns_cannot_tell_apart_is_named_and_can_be_picked() {
+    let data =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/2026-11-21-guest-2cpu/quick.parquet");
+    let csv = |only: &[&str]| corehop(&[&["report", data, "--table", "csv"][..], only].concat());
+    let whole = csv(&[]);
+    let said_of_it = String::from_utf8_lossy(&whole.stderr);
+    assert!(said_of_it.contains("10 with page=thp"), "{said_of_it}");
+    let huge = csv(&["--only", "page=thp"]);
+    assert_eq!((code(&huge), huge.stderr.len()), (Some(0), 0), "{}", said(&huge));
+    // Two sizes, five events: a line each for its number of samples.
+    let lines = String::from_utf8(huge.stdout).unwrap();
+    assert_eq!(lines.lines().filter(|line| line.contains(",n_all,")).count(), 10, "{lines}");
+    assert_eq!(lines.lines().next(), String::from_utf8(whole.stdout).unwrap().lines().next());
+    let slip = csv(&["--only", "page=huge"]);
+    assert_eq!(code(&slip), Some(2));
+    assert!(said(&slip).contains("there is 4k, thp"), "{}", said(&slip));
+    let page = corehop(&["report", data, "-o", "/nowhere/x.html", "--only", "page=thp"]);
+    assert_eq!(code(&page), Some(2), "{}", said(&page));
+}
+
+#[test]
 fn show_says_as_json_what_every_column_means() {
     let folder = tempfile::tempdir().unwrap();
     let path = absences(folder.path(), "one.part", "box");

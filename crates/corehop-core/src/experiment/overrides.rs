@@ -2,8 +2,9 @@
 //! What a user may change of a preset: given values replace the preset's, for every experiment.
 
 use super::plan::Length;
-use super::synthetic::Synthetic;
+use super::synthetic::{Group, Synthetic};
 use super::{AccessTime, PolluterSweep, PreemptionLength};
+use crate::platform::Platform;
 use crate::units::{Bytes, CpuList};
 use crate::workload::{Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
@@ -36,6 +37,8 @@ pub struct Overrides {
     pub mover: Option<Mover>,
     /// The background load.
     pub load: Option<Load>,
+    /// The load `realistic`, beside those of the preset.
+    pub realistic: Option<Load>,
     /// The only CPUs to use.
     pub cpus: CpuList,
     /// The number of samples of each cell.
@@ -86,13 +89,7 @@ impl Overrides {
             experiment.cpus = self.cpus.clone();
         }
         if !self.wss.is_empty() {
-            // Who names sizes wants these, once: a preset's further groups are other sizes of its own.
-            let mut loads = Vec::new();
-            experiment.groups.retain(|group| {
-                let first = !loads.contains(&group.load);
-                loads.push(group.load.clone());
-                first
-            });
+            drop_groups_of_sizes(&mut experiment.groups);
         }
         for group in &mut experiment.groups {
             self.sets(&mut group.sets);
@@ -137,10 +134,11 @@ impl Overrides {
         if let Some(load) = &self.load {
             experiment.loads = vec![load.clone()];
         }
+        experiment.loads.extend(self.realistic.clone());
     }
 
-    /// Changes a polluter sweep.
-    pub fn polluter_sweep(&self, experiment: &mut PolluterSweep) {
+    /// Changes a polluter sweep on `platform`.
+    pub fn polluter_sweep(&self, experiment: &mut PolluterSweep, platform: &Platform) {
         self.sets(&mut experiment.sets);
         experiment.samples = self.samples.unwrap_or(experiment.samples);
         if !self.cpus.is_empty() {
@@ -155,7 +153,32 @@ impl Overrides {
         if let Some(load) = &self.load {
             experiment.loads = vec![load.clone()];
         }
+        if let Some(Load::Realistic { command, cpus }) = &self.realistic {
+            // On the job's own CPU, and on all (Wächtler, Figs. 5.6 and 5.7).
+            let first = experiment.cpus.first().or(platform.usable().first());
+            let own = CpuList::new(first);
+            let on = |cpus| Load::Realistic { command: command.clone(), cpus };
+            experiment.loads.extend([on(own), on(cpus.clone())]);
+        }
     }
+}
+
+/// Drops groups that are there for sizes of their own: an earlier one of the same load has their
+/// events, on other sets. Who names sizes wants these, once.
+fn drop_groups_of_sizes(groups: &mut Vec<Group>) {
+    let mut kept: Vec<Group> = Vec::new();
+    groups.retain(|group| {
+        let covers = |known: &Group| {
+            known.load == group.load
+                && known.sets != group.sets
+                && group.events.iter().all(|event| known.events.contains(event))
+        };
+        let wanted = !kept.iter().any(covers);
+        if wanted {
+            kept.push(group.clone());
+        }
+        wanted
+    });
 }
 
 fn sizes_of(sets: &[WorkingSet]) -> Vec<Bytes> {

@@ -67,13 +67,17 @@ pub enum Length {
     Fixed(Nanos),
     /// Uniformly from the first to the second, both included.
     Uniform(Nanos, Nanos),
+    /// Uniformly with a mean of 25 ms, under the name that the tables of Wächtler (2012, appendix A)
+    /// have for it.
+    Mean25,
 }
 
 impl fmt::Display for Length {
-    /// As in the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`.
+    /// As in the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, `uniform`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let tight = |time: Nanos| time.to_string().replace(' ', "");
         f.pad(&match *self {
+            Self::Mean25 => "uniform".to_owned(),
             Self::Fixed(time) => format!("fixed_{}", tight(time)),
             Self::Uniform(low, high) => {
                 let unit: String = tight(high).chars().filter(char::is_ascii_alphabetic).collect();
@@ -96,6 +100,9 @@ impl FromStr for Length {
             what: "a preemption length",
             example: "fixed_4ms or uniform_0_50ms",
         };
+        if text == "uniform" {
+            return Ok(Self::Mean25);
+        }
         if let Some(time) = text.strip_prefix("fixed_") {
             return time.parse().map(Self::Fixed).map_err(|_| malformed());
         }
@@ -134,6 +141,7 @@ impl Length {
     pub const fn shortest(self) -> Nanos {
         match self {
             Self::Fixed(time) | Self::Uniform(time, _) => time,
+            Self::Mean25 => Nanos::new(0),
         }
     }
 
@@ -142,6 +150,7 @@ impl Length {
         match self {
             Self::Fixed(time) => time,
             Self::Uniform(low, high) => Nanos::new(u64::midpoint(low.get(), high.get())),
+            Self::Mean25 => Nanos::from_millis(25),
         }
     }
 }
@@ -379,6 +388,7 @@ mod tests {
             (Length::Uniform(ms(0), ms(50)), "uniform_0_50ms"),
             (Length::Uniform(ms(1), ms(5)), "uniform_1_5ms"),
             (Length::Uniform(Nanos::new(500), ms(5)), "uniform_500ns_5000000ns"),
+            (Length::Mean25, "uniform"),
         ] {
             assert_eq!(length.to_string(), text);
             assert_eq!(text.parse(), Ok(length));

@@ -31,24 +31,32 @@ pub type UnknownPreset = crate::words::UnknownWord;
 const LARGEST_CACHE: Bytes = Bytes::from_mib(64);
 
 impl Preset {
-    /// The synthetic method with the preset's parameters, under `load` only where one is given.
-    pub fn synthetic(self, platform: &Platform, load: Option<&Load>) -> Synthetic {
+    /// The synthetic method with the preset's parameters, under `load` only where one is given;
+    /// otherwise under the preset's own loads, and under `realistic` beside them where that is given.
+    pub fn synthetic(
+        self,
+        platform: &Platform,
+        load: Option<&Load>,
+        realistic: Option<&Load>,
+    ) -> Synthetic {
         let classes = migrations(platform);
         let groups = match self {
-            Self::Quick => quick(platform, &classes),
-            Self::Bastoni => bastoni(platform, &classes),
-            Self::Waechtler => waechtler(platform, &classes),
+            Self::Quick => quick(platform, &classes, realistic),
+            Self::Bastoni => bastoni(platform, &classes, realistic),
+            Self::Waechtler => waechtler(platform, &classes, realistic),
         };
         let groups = match load {
             Some(load) => under(groups, load),
             None => groups,
         };
-        Synthetic {
-            mover: Mover::Affinity,
-            preemptor: preemptor(platform),
-            groups,
-            cpus: CpuList::default(),
-        }
+        // Wächtler, section 4.1, hands the job over to a thread that waits on the other core.
+        let mover = if self == Self::Waechtler { Mover::Handover } else { Mover::Affinity };
+        Synthetic { mover, preemptor: preemptor(platform), groups, cpus: CpuList::default() }
+    }
+
+    /// Whether the study measured under the load `realistic` too, which takes a command of the user's.
+    pub fn has_realistic(self) -> bool {
+        self == Self::Waechtler
     }
 
     /// What polluters of the load `constructed` walk where nothing else is asked for.
@@ -181,7 +189,7 @@ fn lists(sizes: &[Bytes], page: Page) -> Vec<WorkingSet> {
     sizes.iter().map(|&wss| WorkingSet { page, ..WorkingSet::list(wss, 0.5) }).collect()
 }
 
-fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
+fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<Group> {
     let four = Length::Fixed(Nanos::from_millis(4));
     let every = [&CONTROLS[..], &[Event::Flush, Event::Preemption], classes].concat();
     let moves = [&[Event::None, Event::Preemption], classes].concat();
@@ -197,11 +205,11 @@ fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
     let idle = |sets, events, length, samples| {
         group(Load::Idle, sets, events, length, Absence::Preemptor, samples)
     };
-    let loaded = |sets, samples| {
-        let load = constructed(preemptor(platform).wss);
-        group(load, sets, moves.clone(), four, Absence::Load, samples)
-    };
-    vec![
+    let loaded =
+        |load, sets, samples| group(load, sets, moves.clone(), four, Absence::Load, samples);
+    let polluters = constructed(preemptor(platform).wss);
+    let under_load = lists(&kib(&[64, 256, 1024]), Page::Base);
+    let mut groups = vec![
         idle(lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base), every.clone(), four, 100),
         idle(lists(&kib(&[4096]), Page::Base), every.clone(), four, 40),
         idle(lists(&kib(&[256, 1024]), Page::Transparent), every, four, 60),
@@ -214,16 +222,18 @@ fn quick(platform: &Platform, classes: &[Event]) -> Vec<Group> {
         // Preemptions beside migrations with nothing else running, for Bastoni's third observation.
         group(
             Load::Idle,
-            lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base),
+            lists(&kib(&[16, 64, 256, 1024]), Page::Base),
             [&[Event::Preemption], classes].concat(),
             Length::Fixed(Nanos::from_millis(1)),
             Absence::Nothing,
             200,
         ),
-        loaded(lists(&kib(&[64, 256, 1024]), Page::Base), 60),
+        loaded(polluters.clone(), under_load.clone(), 60),
         // As large as the second-level cache, for his first.
-        loaded(lists(&[second_level(platform)], Page::Base), 60),
-    ]
+        loaded(polluters, lists(&[second_level(platform)], Page::Base), 60),
+    ];
+    groups.extend(realistic.map(|load| loaded(load.clone(), under_load, 60)));
+    groups
 }
 
 /// The size of the second-level cache, as far as a quick run can fill it.
@@ -233,7 +243,7 @@ fn second_level(platform: &Platform) -> Bytes {
     size.clamp(Bytes::from_kib(128), Bytes::from_mib(4))
 }
 
-fn bastoni(platform: &Platform, classes: &[Event]) -> Vec<Group> {
+fn bastoni(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<Group> {
     let sizes = with_cache_sizes(platform, doubling(4, 8 * 1024));
     let ratios = [0.0, 1.0 / 128.0, 1.0 / 64.0, 1.0 / 16.0, 0.25, 0.5, 1.0];
     let scan = |(&wss, &write_ratio): (&Bytes, &f64)| WorkingSet {
@@ -253,26 +263,26 @@ fn bastoni(platform: &Platform, classes: &[Event]) -> Vec<Group> {
         absence,
         samples: 5_000,
     };
-    vec![
-        group(Load::Idle, Absence::Nothing),
-        group(constructed(twice_the_llc(platform)), Absence::Load),
-    ]
+    let polluters = constructed(twice_the_llc(platform));
+    let loaded = [&polluters].into_iter().chain(realistic);
+    let loaded = loaded.map(|load| group(load.clone(), Absence::Load));
+    std::iter::once(group(Load::Idle, Absence::Nothing)).chain(loaded).collect()
 }
 
-fn waechtler(platform: &Platform, classes: &[Event]) -> Vec<Group> {
+fn waechtler(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Vec<Group> {
     // A smaller hierarchy is full before 16 MiB; beyond it nothing is left to lose.
     let large = platform.cache_sizes().last().is_none_or(|&(_, llc)| llc >= Bytes::from_mib(8));
     let mut sizes = doubling(4, if large { 32 * 1024 } else { 16 * 1024 });
     sizes.push(Bytes::from_mib(12));
     sizes.sort_unstable();
     let four = Length::Fixed(Nanos::from_millis(4));
-    let around_25 = Length::Uniform(Nanos::new(0), Nanos::from_millis(50));
     let groups = |load: &Load, absence| {
         [
             (CONTROLS.to_vec(), four, 128),
             (vec![Event::Preemption], four, 128),
-            (vec![Event::Preemption], around_25, 1024),
-            (classes.to_vec(), four, 512),
+            (vec![Event::Preemption], Length::Mean25, 1024),
+            // Who migrates goes on at once (section 3.4.4): the tables have no length for it.
+            (classes.to_vec(), Length::ZERO, 512),
         ]
         .map(|(events, length, samples)| Group {
             load: load.clone(),
@@ -283,6 +293,8 @@ fn waechtler(platform: &Platform, classes: &[Event]) -> Vec<Group> {
             samples,
         })
     };
-    [groups(&Load::Idle, Absence::Nothing), groups(&constructed(Bytes::from_mib(4)), Absence::Load)]
-        .concat()
+    let polluters = constructed(Bytes::from_mib(4));
+    let loaded = [&polluters].into_iter().chain(realistic);
+    let loaded = loaded.flat_map(|load| groups(load, Absence::Load));
+    groups(&Load::Idle, Absence::Nothing).into_iter().chain(loaded).collect()
 }

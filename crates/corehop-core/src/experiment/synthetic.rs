@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
 use super::{Draw, Experiment, ExperimentError};
 use crate::platform::{Affinity, Platform};
-use crate::units::{Cpu, CpuList};
+use crate::units::{Cpu, CpuList, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
 
 /// What to measure by the synthetic method.
@@ -80,14 +80,19 @@ impl Experiment for Synthetic {
     fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cpus = self.usable(platform)?;
         let sets = self.sets();
-        let mut cells = Vec::new();
+        let mut cells: Vec<(Cell, u32)> = Vec::new();
         for group in &self.groups {
             for working_set in &group.sets {
                 working_set.check()?;
                 let set = sets.iter().position(|other| other == working_set).unwrap_or_default();
                 for &event in &group.events {
                     require(platform, &cpus, event)?;
-                    cells.push((group.cell(set, event), group.samples));
+                    let cell = group.cell(set, event);
+                    // Two groups may share a control; once is enough.
+                    match cells.iter_mut().find(|(known, _)| *known == cell) {
+                        Some((_, samples)) => *samples = group.samples.max(*samples),
+                        None => cells.push((cell, group.samples)),
+                    }
                 }
             }
         }
@@ -267,10 +272,11 @@ fn script(cell: &Cell, to: Cpu, draw: &mut Draw) -> Vec<Step> {
 
 impl Length {
     /// One length.
-    pub fn draw(self, draw: &mut Draw) -> crate::units::Nanos {
+    pub fn draw(self, draw: &mut Draw) -> Nanos {
         match self {
             Self::Fixed(time) => time,
             Self::Uniform(low, high) => draw.time(low, high),
+            Self::Mean25 => draw.time(Nanos::new(0), Nanos::from_millis(50)),
         }
     }
 }

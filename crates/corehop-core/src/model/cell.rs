@@ -4,6 +4,7 @@
 use std::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 use crate::experiment::Length;
 use crate::platform::MemoryArchitecture;
@@ -27,8 +28,15 @@ pub struct CellKey {
     pub load: Text,
     /// The order of the accesses.
     pub pattern: Pattern,
+    /// The user's own job in its place.
+    #[serde(serialize_with = "optional_text")]
+    pub workload: Option<Text>,
     /// The pages asked for.
     pub page: Page,
+    /// The NUMA node of the memory, where one was asked for.
+    pub node: Option<u64>,
+    /// Whether every job had fresh page frames.
+    pub fresh_frames: bool,
     /// The number of independent chains.
     pub chains: u64,
     /// The share of word accesses that write.
@@ -69,7 +77,10 @@ impl CellKey {
             experiment: sample.experiment.clone(),
             load: sample.load.clone(),
             pattern: sample.pattern,
+            workload: sample.workload.clone(),
             page: sample.page,
+            node: sample.node,
+            fresh_frames: sample.fresh_frames.unwrap_or_default(),
             chains: sample.chains,
             write_ratio: sample.write_ratio,
             cache_state: sample.cache_state,
@@ -113,25 +124,43 @@ impl CellKey {
             }
     }
 
-    /// Whatever must be equal, besides load, write ratio and size, for two cells to be compared, as
-    /// one text. How lengths were drawn is part of it for events with an absence.
+    /// Whatever must be equal, besides load, write ratio, size and length, for two cells to be compared,
+    /// as one text.
     pub fn variant(&self) -> String {
-        let set = (self.pattern, self.page, self.chains, self.cache_state);
-        let (pattern, page, chains, state) = set;
-        format!(
-            "{} {pattern} {page} {chains} {state} {} {}",
-            self.experiment, self.preemption_length, self.mover
-        )
+        let Self { experiment, pattern, page, chains, cache_state, mover, .. } = self;
+        let (workload, node, fresh) = (&self.workload, self.node, self.fresh_frames);
+        let text = format!("{experiment} {pattern} {page} {chains} {cache_state} {mover}");
+        format!("{text} {workload:?} {node:?} {fresh}")
+    }
+
+    /// How preemption lengths were drawn; empty where the job resumed at once.
+    pub fn absence(&self) -> &str {
+        match &*self.preemption_length {
+            "none" | "fixed_0ns" => "",
+            length => length,
+        }
+    }
+
+    /// Its fields by name, each value as text; `none` where there is none.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        let text = |value: Value| match value {
+            Value::Null => "none".to_owned(),
+            Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let Value::Object(fields) = serde_json::json!(self) else { return Vec::new() };
+        fields.into_iter().map(|(name, value)| (name, text(value))).collect()
     }
 
     /// The fields in the order in which summaries are listed; `idle` stands before other loads.
     fn order(&self) -> impl Ord + '_ {
         let place = (&self.machine, self.memory_architecture, &self.experiment);
         let load = (&*self.load != "idle", &self.load);
-        let set = (self.pattern, self.page, self.chains, self.write_ratio.to_bits());
+        let memory = (&self.workload, self.page, self.node, self.fresh_frames);
+        let set = (self.pattern, memory, self.chains, self.write_ratio.to_bits());
         // Lengths by their time, not by their spelling: 16 ms come after 1 ms.
         let drawn = self.preemption_length.parse::<Length>().ok();
-        let drawn = drawn.map(|length| (matches!(length, Length::Uniform(..)), length.mean()));
+        let drawn = drawn.map(|length| (!matches!(length, Length::Fixed(_)), length.mean()));
         let drawn = (drawn, &self.preemption_length);
         let length = (self.preempted_by, drawn, &self.polluter, self.mover);
         (place, load, set, self.cache_state, self.event, length, self.wss_bytes)

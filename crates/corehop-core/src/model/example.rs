@@ -57,6 +57,9 @@ pub(crate) fn sample() -> Sample {
         misses_warm: None,
         misses_resumed: None,
         sibling_busy: None,
+        workload: None,
+        node: None,
+        fresh_frames: None,
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Summaries as tables: CSV that joins the printed tables of the studies, and text for a terminal.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::figure::Table;
@@ -13,20 +14,74 @@ use crate::units::Bytes;
 /// The columns of the CSV table. A table of ours and a printed one join on all but the last.
 pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us";
 
+/// The summaries that make up one table of the columns [`COLUMNS`].
+#[derive(Debug, Clone)]
+pub struct Joinable<'a> {
+    /// One summary for every combination of values of the columns.
+    pub chosen: Vec<&'a CellSummary>,
+    /// Those that differ from a chosen one only in what the columns do not tell apart, by what that
+    /// is: `page=thp`, and how many there are.
+    pub left_out: Vec<(String, usize)>,
+}
+
 /// The summaries that make up one table: where several differ only in what the columns of a
 /// printed table do not tell apart (pages, pattern, chains, mover, …), the first one of each.
 ///
 /// Summaries are sorted, so that the first is the one in base pages, as a shuffled list, with one
-/// chain. The second value is how many were left out.
-pub fn joinable(summaries: &[CellSummary]) -> (Vec<&CellSummary>, usize) {
+/// chain.
+pub fn joinable(summaries: &[CellSummary]) -> Joinable<'_> {
     let mut chosen: Vec<&CellSummary> = Vec::new();
+    let mut left_out: Vec<(String, usize)> = Vec::new();
     for summary in summaries {
-        if !chosen.iter().any(|other| told_apart(&other.cell) == told_apart(&summary.cell)) {
+        let same = |other: &&&CellSummary| told_apart(&other.cell) == told_apart(&summary.cell);
+        let Some(twin) = chosen.iter().find(same) else {
             chosen.push(summary);
+            continue;
+        };
+        let why = differences(&summary.cell, &twin.cell);
+        match left_out.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, count)) => *count += 1,
+            None => left_out.push((why, 1)),
         }
     }
-    let left_out = summaries.len() - chosen.len();
-    (chosen, left_out)
+    Joinable { chosen, left_out }
+}
+
+/// The fields of `cell` that `other` has otherwise: `page=thp and chains=4`.
+fn differences(cell: &CellKey, other: &CellKey) -> String {
+    let both = cell.fields().into_iter().zip(other.fields());
+    let differing = both.filter(|(here, there)| here != there);
+    differing.map(|((name, value), _)| format!("{name}={value}")).collect::<Vec<_>>().join(" and ")
+}
+
+/// The summaries whose cells have these values, each as `name=value` with a name and a value of
+/// [`CellKey::fields`].
+///
+/// # Errors
+/// A sentence that names what is not known, and what is.
+pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSummary>, String> {
+    let mut left: Vec<CellSummary> = summaries.to_vec();
+    for one in wanted {
+        let Some((name, value)) = one.split_once('=') else {
+            return Err(format!("`{one}` is not of the form NAME=VALUE, for instance page=thp"));
+        };
+        let has = |cell: &CellSummary| {
+            let fields = cell.cell.fields();
+            fields.into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+        };
+        let known: BTreeSet<String> = left.iter().filter_map(has).collect();
+        if known.is_empty() && !left.is_empty() {
+            let fields = left[0].cell.fields();
+            let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(format!("cells have no `{name}`; they have {}", names.join(", ")));
+        }
+        left.retain(|cell| has(cell).is_some_and(|its| its == value));
+        if left.is_empty() {
+            let known: Vec<String> = known.into_iter().collect();
+            return Err(format!("no cell has {name}={value}; there is {}", known.join(", ")));
+        }
+    }
+    Ok(left)
 }
 
 /// What the columns tell apart.
@@ -141,22 +196,29 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
 /// What the cells of one block of the text table have in common.
 fn panel(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, &cell.experiment, &cell.load, cell.cache_state);
-    (place, cell.pattern, cell.page, cell.chains, cell.write_ratio.to_bits())
+    let memory = (&cell.workload, cell.page, cell.node, cell.fresh_frames);
+    (place, cell.pattern, memory, cell.chains, cell.write_ratio.to_bits())
 }
 
 /// One block: a heading, and as many tables below each other as the width asks for.
 fn block_text(block: &[CellSummary], width: usize) -> String {
     let cell = &block[0].cell;
-    let chains = if cell.chains == 1 { String::new() } else { format!(", {} chains", cell.chains) };
     let mut text = format!(
-        "{} · {} · load {} · {}, {} pages, write ratio {}{chains}\n",
+        "{} · {} · load {} · {}, {} pages, write ratio {}",
         cell.machine,
         cell.experiment,
         cell.load,
-        cell.pattern,
+        cell.workload.as_deref().unwrap_or(cell.pattern.word()),
         cell.page,
         number(cell.write_ratio)
     );
+    if cell.chains > 1 {
+        let _ = write!(text, ", {} chains", cell.chains);
+    }
+    if let Some(node) = cell.node {
+        let _ = write!(text, ", memory of node {node}");
+    }
+    text.push_str(if cell.fresh_frames { ", fresh frames\n" } else { "\n" });
     let columns = columns(block);
     let stub: Vec<String> = sizes(block).iter().map(|&(wss, _)| wss.to_string()).collect();
     let mut rest = columns.as_slice();
@@ -224,7 +286,7 @@ fn columns(block: &[CellSummary]) -> Vec<Column> {
         }
     }
     let column = |cell: &CellKey| Column {
-        head: vec![cell.event.to_string(), absence(cell)],
+        head: heading(cell, &series),
         cells: sizes
             .iter()
             .map(|&(wss, _)| {
@@ -236,13 +298,35 @@ fn columns(block: &[CellSummary]) -> Vec<Column> {
             })
             .collect(),
     };
-    std::iter::once(warm).chain(series.into_iter().map(column)).collect()
+    std::iter::once(warm).chain(series.iter().map(|&cell| column(cell))).collect()
+}
+
+/// Event and absence; what ran, or how the job moved, where several columns differ in nothing else.
+fn heading(cell: &CellKey, series: &[&CellKey]) -> Vec<String> {
+    /// Commands may be long.
+    const LONGEST: usize = 32;
+    let of = |it: &CellKey| [it.event.to_string(), absence(it)];
+    let alike = || series.iter().filter(|other| of(other) == of(cell));
+    let mut head = of(cell).to_vec();
+    if alike().any(|other| other.polluter != cell.polluter) {
+        let ran = cell.polluter.as_deref().unwrap_or("nothing");
+        let skipped = ran.chars().count().saturating_sub(LONGEST);
+        // The end says where it ran.
+        let end: String = ran.chars().skip(skipped).collect();
+        head.push(if skipped > 0 { format!("…{end}") } else { end });
+    }
+    if alike().any(|other| other.mover != cell.mover) {
+        head.push(format!("by {}", cell.mover));
+    }
+    head
 }
 
 /// Length and occupant of an absence: `fixed_4ms, preemptor`.
 fn absence(cell: &CellKey) -> String {
     match (&*cell.preemption_length, cell.preempted_by.word()) {
         ("none", _) => "µs".to_owned(),
+        ("fixed_0ns", "nothing") => "at once".to_owned(),
+        ("fixed_0ns", who) => format!("at once, {who}"),
         (length, "nothing") => length.to_owned(),
         (length, who) => format!("{length}, {who}"),
     }
@@ -323,7 +407,8 @@ fn aligned(stub: &[String], columns: &[Column]) -> String {
         text.push('\n');
     };
     let at = |lines: &'_ [String], index: usize| lines.get(index).cloned().unwrap_or_default();
-    for index in 0..2 {
+    let height = columns.iter().map(|column| column.head.len()).max().unwrap_or(0);
+    for index in 0..height {
         let heads: Vec<String> = columns.iter().map(|column| at(&column.head, index)).collect();
         line(if index == 0 { "WSS" } else { "" }, heads.iter().map(String::as_str).collect());
     }
@@ -339,184 +424,4 @@ fn aligned(stub: &[String], columns: &[Column]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::estimator::Estimator;
-    use crate::model::example::sample;
-    use crate::model::summary::summarize;
-    use crate::platform::MemoryArchitecture;
-    use crate::samples::{Cause, Sample};
-    use crate::workload::{Absence, Event, Page};
-
-    /// Lines as printed in the studies: Bastoni et al. 2010, table 1 (Fig. 2a), and Wächtler 2012,
-    /// table A.1, each with the columns that its own table has.
-    const PRINTED: [&str; 2] = [
-        "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us
-xeon_l7455,uma,constructed,preemption,uniform_0_50ms,0.25,max,4,17.52
-xeon_l7455,uma,constructed,l2_migration,uniform_0_50ms,0.25,max,4,19.09",
-        "platform,memory_architecture,load,event,preemption_length,statistic,wss_kib,cost_us
-xeon_x5650,numa,idle,preemption,fixed_4ms,max,4,0.19
-xeon_x5650,numa,idle,l3_migration,,max,4,4.59",
-    ];
-
-    /// The samples that would be taken for the lines above.
-    fn as_in_the_studies() -> Vec<Sample> {
-        let bastoni = Sample {
-            machine: "xeon_l7455".into(),
-            memory_architecture: MemoryArchitecture::Uma,
-            load: "constructed".into(),
-            preemption_length: "uniform_0_50ms".into(),
-            write_ratio: 0.25,
-            ..sample()
-        };
-        let waechtler = Sample {
-            machine: "xeon_x5650".into(),
-            memory_architecture: MemoryArchitecture::Numa,
-            ..sample()
-        };
-        vec![
-            bastoni.clone(),
-            Sample { event: Event::L2Migration, ..bastoni },
-            waechtler.clone(),
-            Sample { event: Event::L3Migration, preemption_length: "none".into(), ..waechtler },
-        ]
-    }
-
-    fn table(samples: &[Sample]) -> String {
-        let summaries = summarize(samples, Estimator::Difference);
-        csv(&joinable(&summaries).0)
-    }
-
-    /// The values of the columns `names` in every line of a CSV table without quotes.
-    fn values<'a>(table: &'a str, names: &[&str]) -> Vec<Vec<&'a str>> {
-        let mut lines = table.lines();
-        let head: Vec<&str> = lines.next().unwrap().split(',').collect();
-        let places: Vec<usize> = names
-            .iter()
-            .map(|name| head.iter().position(|column| column == name).unwrap())
-            .collect();
-        lines
-            .map(|line| {
-                let fields: Vec<&str> = line.split(',').collect();
-                places.iter().map(|&place| fields[place]).collect()
-            })
-            .collect()
-    }
-
-    #[test]
-    fn a_table_of_ours_and_a_printed_one_join_on_their_common_columns() {
-        let ours = table(&as_in_the_studies());
-        for printed in PRINTED {
-            let head = printed.lines().next().unwrap();
-            let keys: Vec<&str> = head.split(',').filter(|&name| name != "cost_us").collect();
-            let rows = values(&ours, &keys);
-            for wanted in values(printed, &keys) {
-                assert_eq!(rows.iter().filter(|row| **row == wanted).count(), 1, "{wanted:?}");
-            }
-        }
-    }
-
-    #[test]
-    fn the_statistics_of_a_cell_are_lines_of_their_own() {
-        let delays = [4.0, 1.0, 2.0, 3.0, 10.0];
-        let mut samples: Vec<Sample> =
-            delays.iter().map(|us| Sample { resumed_ns: 1e3 * (1.0 + us), ..sample() }).collect();
-        samples.push(Sample { valid: false, disturbed_by: vec![Cause::Gap], ..sample() });
-        let head = "box,single_socket,idle,preemption,fixed_4ms,0.5";
-        let expected = [
-            ("max", "10"),
-            ("avg", "4"),
-            ("std", "3.535534"),
-            ("min", "1"),
-            ("p50", "3"),
-            ("n", "5"),
-            ("n_all", "6"),
-        ];
-        let lines: Vec<String> =
-            expected.iter().map(|(name, value)| format!("{head},{name},4,{value}")).collect();
-        assert_eq!(table(&samples), format!("{COLUMNS}\n{}\n", lines.join("\n")));
-    }
-
-    #[test]
-    fn an_interval_stands_beside_its_quantile_once_there_are_samples_for_it() {
-        let samples: Vec<Sample> =
-            (1..=9).map(|us| Sample { resumed_ns: 1e3 * f64::from(1 + us), ..sample() }).collect();
-        let table = table(&samples);
-        // Nine samples: ranks 2 and 8 cover the median with 96.1 %.
-        for line in [",p50,4,5", ",p50_low,4,2", ",p50_high,4,8"] {
-            assert_eq!(table.lines().filter(|row| row.ends_with(line)).count(), 1, "{line}");
-        }
-        assert!(!table.contains("p90"));
-    }
-
-    #[test]
-    fn cells_that_the_columns_cannot_tell_apart_are_left_out_and_counted() {
-        let huge = Sample { page: Page::Transparent, resumed_ns: 9e9, ..sample() };
-        let summaries = summarize(&[huge, sample()], Estimator::Difference);
-        let (chosen, left_out) = joinable(&summaries);
-        assert_eq!((chosen.len(), left_out), (1, 1));
-        assert_eq!(chosen[0].cell.page, Page::Base);
-    }
-
-    #[test]
-    fn a_length_that_no_study_used_is_written_as_its_range() {
-        let of = |text: &str| {
-            length(&CellKey::of(&Sample { preemption_length: text.into(), ..sample() }))
-        };
-        let lengths = ["none", "fixed_4ms", "uniform_0_50ms", "uniform_0_20ms", "uniform_1_5ms"];
-        assert_eq!(lengths.map(of), ["", "fixed_4ms", "uniform_0_50ms", "0..20ms", "1..5ms"]);
-    }
-
-    #[test]
-    fn a_name_with_a_comma_or_a_quote_stays_one_field() {
-        let odd = Sample { load: "make -j2, \"all\"".into(), ..sample() };
-        assert!(table(&[odd]).contains("single_socket,\"make -j2, \"\"all\"\"\",preemption"));
-    }
-
-    #[test]
-    fn the_terminal_table_is_aligned_and_says_over_how_many_samples_a_maximum_is() {
-        let quiet = |event, us: f64| Sample {
-            event,
-            preempted_by: Absence::Nothing,
-            resumed_ns: 1e3 * (1.0 + us),
-            ..sample()
-        };
-        let mut samples: Vec<Sample> = (1..=9)
-            .flat_map(|us| {
-                [
-                    quiet(Event::Preemption, f64::from(us)),
-                    quiet(Event::L3Migration, f64::from(100 * us)),
-                ]
-            })
-            .collect();
-        samples.push(Sample {
-            valid: false,
-            disturbed_by: vec![Cause::Gap],
-            ..quiet(Event::Preemption, 1.0)
-        });
-        let text = text(&summarize(&samples, Estimator::Difference), 100);
-        assert_eq!(
-            text,
-            "\
-delay in µs by `difference`: median [95 % interval], max (n valid samples, of how many)
-
-box · synthetic · load idle · shuffled, 4k pages, write ratio 0.5
-WSS       warm touch            preemption    l3_migration
-                  µs             fixed_4ms       fixed_4ms
-4 KiB           1.00     5.00 [2.00, 8.00]  500 [200, 800]
-                      max 9.00 (n 9 of 10)   max 900 (n 9)
-
-"
-        );
-    }
-
-    #[test]
-    fn a_narrow_terminal_gets_the_columns_below_each_other() {
-        let events = [Event::None, Event::Preemption, Event::L3Migration, Event::MemoryMigration];
-        let samples: Vec<Sample> =
-            events.iter().map(|&event| Sample { event, ..sample() }).collect();
-        let text = text(&summarize(&samples, Estimator::Difference), 60);
-        assert!(text.lines().skip(1).all(|line| line.chars().count() <= 65), "{text}");
-        assert_eq!(text.matches("WSS").count(), 3, "{text}");
-    }
-}
+mod tests;

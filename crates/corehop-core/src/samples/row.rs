@@ -112,6 +112,12 @@ row! {
         /// Whether an SMT sibling had a thread to run during either touch, where there is one and it
         /// can be told.
         sibling_busy: Option<bool>,
+        /// The user's own job in place of the pattern, as `LIB.so:FUNCTION`.
+        workload: Option<Text>,
+        /// The NUMA node of the memory, where one was asked for.
+        node: Option<u64>,
+        /// Whether the job had fresh page frames, so that page colours vary.
+        fresh_frames: Option<bool>,
     }
 }
 

@@ -126,7 +126,8 @@ pub(crate) struct Args {
     /// idle, constructed, realistic, dma or buslock
     #[arg(long, help_heading = "Background load")]
     load: Option<String>,
-    /// The command of --load realistic
+    /// The command that the load `realistic` runs: of --load realistic, or, without --load, beside the
+    /// preset's own loads
     #[arg(long, value_name = "COMMAND", help_heading = "Background load")]
     command: Option<String>,
     /// The CPUs that the load runs on
@@ -143,6 +144,9 @@ pub(crate) struct Args {
     split_locks: bool,
 }
 
+/// A load that most machines can run, as it is typed.
+const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
+
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let platform = platform(args)?;
@@ -151,8 +155,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let load = args.load(&platform)?;
     let overrides = args.overrides(load.clone());
+    args.say_what_is_left_out();
     match args.experiment {
         Some(ExperimentName::AccessTime) => {
+            args.refuse_loads()?;
             let mut experiment = args.preset.access_time(&platform);
             overrides.access_time(&mut experiment);
             carry_out::<AccessTime>(args, platform, &experiment)
@@ -164,11 +170,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         }
         Some(ExperimentName::PolluterSweep) => {
             let mut experiment = args.preset.polluter_sweep(&platform);
-            overrides.polluter_sweep(&mut experiment);
+            overrides.polluter_sweep(&mut experiment, &platform);
             carry_out::<Sample>(args, platform, &experiment)
         }
         Some(ExperimentName::Synthetic) | None => {
-            let mut experiment = args.preset.synthetic(&platform, load.as_ref());
+            let realistic = overrides.realistic.as_ref();
+            let mut experiment = args.preset.synthetic(&platform, load.as_ref(), realistic);
             overrides.synthetic(&mut experiment);
             carry_out::<Sample>(args, platform, &experiment)
         }
@@ -301,26 +308,67 @@ impl Args {
             length: self.length,
             preemptor: self.preemptor.clone(),
             mover: self.mover,
+            realistic: if load.is_none() { self.realistic() } else { None },
             load,
             cpus: self.cpus.clone().unwrap_or_default(),
             samples: self.samples,
         }
     }
 
+    /// The load `realistic`, where there is a command for it.
+    fn realistic(&self) -> Option<Load> {
+        let cpus = self.load_cpus.clone().unwrap_or_default();
+        Some(Load::Realistic { command: self.command.clone()?, cpus })
+    }
+
+    /// Says so where a load of the preset's is not measured.
+    #[expect(clippy::print_stderr, reason = "what is not done is said before anything is done")]
+    fn say_what_is_left_out(&self) {
+        let loaded = match self.experiment {
+            Some(ExperimentName::Synthetic | ExperimentName::PolluterSweep) => true,
+            Some(ExperimentName::AccessTime | ExperimentName::PreemptionLength) | None => false,
+        };
+        let given = self.load.is_some() || self.command.is_some();
+        if loaded && self.preset.has_realistic() && !given {
+            eprintln!(
+                "corehop: the load `realistic` of the preset {} is left out: it needs a command, for \
+                 instance {EXAMPLE_COMMAND}",
+                self.preset
+            );
+        }
+    }
+
+    /// Access times are those of an idle machine.
+    fn refuse_loads(&self) -> Result<(), Failure> {
+        let idle = self.load.as_deref().is_none_or(|load| load == "idle");
+        if idle && self.command.is_none() {
+            return Ok(());
+        }
+        Err(Failure::says(
+            Exit::Usage,
+            "access-time is measured without a load: leave --load and --command out",
+        ))
+    }
+
     /// The load that was asked for, with its options.
     fn load(&self, platform: &Platform) -> Result<Option<Load>, Failure> {
+        if let Some(other) = self.load.as_deref().filter(|&load| load != "realistic") {
+            if self.command.is_some() {
+                let what = format!("--command is for the load `realistic`, not for --load {other}");
+                return Err(Failure::says(Exit::Usage, what));
+            }
+        }
         let cpus = self.load_cpus.clone().unwrap_or_default();
         let polluter = || self.polluter.clone().unwrap_or_else(|| Preset::polluter(platform));
         Ok(Some(match self.load.as_deref() {
             None => return Ok(None),
             Some("idle") => Load::Idle,
             Some("constructed") => Load::Constructed { polluter: polluter(), cpus },
-            Some("realistic") => {
-                let command = self.command.clone().ok_or_else(|| {
-                    Failure::says(Exit::Usage, "--load realistic needs --command, for instance --command 'make -C /usr/src/linux -j1'")
-                })?;
-                Load::Realistic { command, cpus }
-            }
+            Some("realistic") => self.realistic().ok_or_else(|| {
+                let what =
+                    format!("--load realistic needs a command, for instance {EXAMPLE_COMMAND}");
+                Failure::says(Exit::Usage, what)
+            })?,
             Some("dma") => Load::Dma { transfer: self.transfer, cpus },
             Some("buslock") => Load::Buslock { split: self.split_locks, cpus },
             Some(other) => {

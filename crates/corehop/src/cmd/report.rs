@@ -26,6 +26,10 @@ pub(crate) struct Args {
     /// with everything that is known.
     #[arg(long, value_name = "FORM")]
     table: Option<Form>,
+    /// Only the cells with this value of a column in the table: `page=thp`, `load=idle`, `chains=4`.
+    /// May be given several times; a page always has all.
+    #[arg(long, value_name = "COLUMN=VALUE")]
+    only: Vec<String>,
     /// Write a page: one HTML file with everything in it.
     #[arg(short, long, value_name = "REPORT.html")]
     output: Option<PathBuf>,
@@ -45,12 +49,19 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let data = gather(&args.files, args.estimator)?;
+    let form = args.table.or(args.output.is_none().then_some(Form::Text));
+    if form.is_none() && !args.only.is_empty() {
+        let what = "--only picks the cells of a table: give --table as well, or leave -o out";
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    let mut data = gather(&args.files, args.estimator)?;
     if let Some(path) = &args.output {
         write_page(&data, path)?;
     }
-    match args.table.or(args.output.is_none().then_some(Form::Text)) {
-        Some(Form::Text) => answer::print(&text(&data))?,
+    data.summaries = table::only(&data.summaries, &args.only)
+        .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
+    match form {
+        Some(Form::Text) => answer::print(&text(&data, args.only.is_empty()))?,
         Some(Form::Csv) => print_csv(&data.summaries)?,
         Some(Form::Json) => {
             answer::print(&format!("{:#}\n", serde_json::json!(data.summaries)))?;
@@ -87,20 +98,25 @@ pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> 
         .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
 }
 
-fn text(data: &ReportData) -> String {
-    let others = sections::other_tables(data);
+/// The table of the cells; with what else is in the files, unless cells were picked.
+fn text(data: &ReportData, whole: bool) -> String {
+    let others = if whole { sections::other_tables(data) } else { Vec::new() };
     table::text(&data.summaries, answer::width())
         + &others.iter().map(table::plain).collect::<String>()
 }
 
 #[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]
 fn print_csv(summaries: &[CellSummary]) -> Result<(), Failure> {
-    let (chosen, left_out) = table::joinable(summaries);
-    if left_out > 0 {
+    let table::Joinable { chosen, left_out } = table::joinable(summaries);
+    let count: usize = left_out.iter().map(|(_, count)| count).sum();
+    if count > 0 {
         eprintln!(
-            "corehop: {left_out} cells differ from others only in what these columns cannot tell \
-             apart (pages, pattern, chains, who preempted); --table json has them all"
+            "corehop: {count} cells are left out, which differ from others in what these columns \
+             cannot tell; --only COLUMN=VALUE prints them, --table json has all:"
         );
+        for (what, count) in left_out {
+            eprintln!("  {count} with {what}");
+        }
     }
     answer::print(&table::csv(&chosen))
 }

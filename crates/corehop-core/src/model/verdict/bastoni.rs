@@ -253,7 +253,9 @@ fn quiet_pairs<'a, 'b>(cells: &[&'b CellView<'a>]) -> Vec<(&'b CellView<'a>, &'b
     let mut found = pairs(cells, preemption, migration);
     let preempted: Vec<_> = found.clone();
     found.extend(pairs(cells, leave, migration).into_iter().filter(|&(_, y)| {
-        let alike = |other: &CellView| y.comparable_to(&CellView { variant: y.variant, ..*other });
+        let alike = |other: &CellView| {
+            y.comparable_to(&CellView { variant: y.variant, absence: y.absence, ..*other })
+        };
         !preempted.iter().any(|(_, other)| other.event == y.event && alike(other))
     }));
     found

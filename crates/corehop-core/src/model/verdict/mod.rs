@@ -50,6 +50,8 @@ pub struct CellView<'a> {
     pub write_ratio: f64,
     /// Whatever else must be equal for two cells to be compared (pattern, page, chains); any text.
     pub variant: &'a str,
+    /// How preemption lengths were drawn; any text, empty where the job resumed at once.
+    pub absence: &'a str,
     /// Warm touches, in nanoseconds.
     pub warm_ns: &'a [f64],
     /// Delays: resumed less warm, in nanoseconds, one per warm touch.
@@ -260,9 +262,12 @@ impl CellView<'_> {
         self.load != "idle"
     }
 
-    /// Whether `other` differs in the event alone.
+    /// Whether `other` differs in the event alone. A job that resumed at once, elsewhere, has no length
+    /// that could differ.
     fn comparable_to(&self, other: &CellView) -> bool {
-        self.wss_bytes == other.wss_bytes
+        let at_once = self.absence.is_empty() || other.absence.is_empty();
+        (at_once || self.absence == other.absence)
+            && self.wss_bytes == other.wss_bytes
             && self.load == other.load
             && (self.write_ratio - other.write_ratio).abs() < 1e-9
             && self.variant == other.variant
@@ -425,6 +430,7 @@ mod synthetic {
                 wss_bytes: self.kib * 1024,
                 write_ratio: 0.25,
                 variant: "",
+                absence: "uniform_0_50ms",
                 warm_ns: &self.warm,
                 delay_ns: &self.delay,
                 length_ns: &self.length,

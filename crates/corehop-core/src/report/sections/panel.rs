@@ -48,6 +48,9 @@ fn traits(cell: &CellKey) -> Vec<String> {
         format!("write ratio {}", cell.write_ratio),
         format!("{} chains", cell.chains),
         format!("first touch {}", cell.cache_state),
+        cell.workload.as_deref().unwrap_or("no own job").to_owned(),
+        cell.node.map_or_else(|| "own node".to_owned(), |node| format!("memory of node {node}")),
+        if cell.fresh_frames { "fresh frames" } else { "the same frames" }.to_owned(),
     ]
 }
 
@@ -74,6 +77,16 @@ impl<'a> Panel<'a> {
         }
         if siblings().any(|other| other.preempted_by != cell.preempted_by) {
             name = format!("{name} by {}", cell.preempted_by);
+        }
+        let same_absence = |other: &&CellKey| {
+            let absence = |it: &CellKey| (it.preemption_length.clone(), it.preempted_by);
+            absence(other) == absence(cell)
+        };
+        if siblings().filter(same_absence).any(|other| other.polluter != cell.polluter) {
+            name = format!("{name} ({})", cell.polluter.as_deref().unwrap_or("nothing"));
+        }
+        if siblings().filter(same_absence).any(|other| other.mover != cell.mover) {
+            name = format!("{name} by {}", cell.mover);
         }
         name
     }

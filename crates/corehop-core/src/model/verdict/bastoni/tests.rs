@@ -147,10 +147,17 @@ fn an_idle_leave_stands_in_for_a_preemption_and_a_busy_absence_does_not_count() 
     // With a preemption at each size, of another length, there is nothing to stand in for.
     let leaves = views(&cells);
     let real = table(&IDLE, "idle", 60);
-    let short = views(&real).into_iter().map(|cell| CellView { variant: "1 ms", ..cell });
+    let short = views(&real).into_iter().map(|cell| CellView { absence: "fixed_1ms", ..cell });
     let both: Vec<CellView> = leaves.into_iter().chain(short).collect();
     let alone = bastoni_3a(&views(&real), 0.05).unwrap().comparisons.len();
     assert_eq!(bastoni_3a(&both, 0.05).unwrap().comparisons.len(), alone);
+    // Who migrates resumes at once: that is compared with a preemption of any length.
+    let at_once = views(&real).into_iter().map(|cell| match cell.event {
+        Event::Preemption => cell,
+        _ => CellView { absence: "", ..cell },
+    });
+    let at_once: Vec<CellView> = at_once.collect();
+    assert_eq!(bastoni_3a(&at_once, 0.05).unwrap().comparisons.len(), alone);
     for cell in &mut cells {
         cell.preempted_by = Absence::Preemptor;
     }
