@@ -14,6 +14,7 @@ pub mod workload;
 pub mod experiment;
 pub mod samples;
 pub mod machine;
+pub mod sim;
 pub mod model;
 pub mod decision;
 pub mod report;

@@ -158,19 +158,37 @@ fn kind(field: &str) -> String {
         "Hertz" => "frequency",
         "Latency" => "time or cycles",
         "CacheKind" => "`data`, `instruction` or `unified`",
+        "Index" => "text",
+        "Vec<Traffic" => "list of words",
+        "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"
+        | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
-        "Clock" | "Pages" | "Memory" => "table, see below",
+        "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" => "table, see below",
         list if list.starts_with("Vec<") => "tables, see below",
         other => panic!("no word for the type `{other}` of a key"),
     };
+    provenance(word.to_owned(), field, optional)
+}
+
+fn provenance(word: String, field: &str, optional: bool) -> String {
     let fact = if field.contains("Fact<") { " with its source" } else { "" };
     let optional = if optional { ", optional" } else { "" };
-    format!("{word}{fact}{optional}")
+    word + fact + optional
+}
+
+/// The values of a key that holds one of the words of `platform/mechanism.rs`.
+fn words_of(name: &str, field: &str) -> String {
+    let source = read("crates/corehop-core/src/platform/mechanism.rs");
+    let declared = declared(&source, &format!("    {name}, \""));
+    let word = |declared: &Declared| format!("`{}`", declared.code.split('"').nth(1).unwrap());
+    let words: Vec<_> = declared.iter().map(word).collect();
+    provenance(words.join(", "), field, field.starts_with("Option<"))
 }
 
 fn keys() -> String {
-    let source = read("crates/corehop-core/src/platform/mod.rs");
+    let source = read("crates/corehop-core/src/platform/mod.rs")
+        + &read("crates/corehop-core/src/platform/mechanism.rs");
     let tables = [
         ("Platform", "The file itself"),
         ("Clock", "`[clock]`"),
@@ -179,11 +197,22 @@ fn keys() -> String {
         ("CoreKind", "`[[core_kind]]`, one for each kind of core"),
         ("Cache", "`[[cache]]`, one for each level and kind"),
         ("Node", "`[[node]]`, one for each NUMA node"),
+        ("Mechanism", "`[cache.mechanism]`, for a simulation"),
+        ("Coherence", "`[coherence]`, for a simulation"),
+        ("Tlb", "`[[tlb]]`, one for each level and kind"),
+        ("Prefetcher", "`[[prefetcher]]`, one for each"),
+        ("LatencyRow", "`[[latency]]`, one for each way of an access"),
+        ("Server", "`[[server]]`, one for each bus, channel or link"),
+        ("Core", "`[core]` and `[core_kind.core]`"),
     ];
     let in_file = |name: &str| match name {
         "core_kinds" => "core_kind".to_owned(),
         "caches" => "cache".to_owned(),
         "nodes" => "node".to_owned(),
+        "tlbs" => "tlb".to_owned(),
+        "prefetchers" => "prefetcher".to_owned(),
+        "latencies" => "latency".to_owned(),
+        "servers" => "server".to_owned(),
         name => name.to_owned(),
     };
     let mut parts = Vec::new();

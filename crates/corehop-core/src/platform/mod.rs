@@ -18,6 +18,8 @@ pub mod quantity;
 pub mod affinity;
 pub mod tree;
 pub mod observed;
+pub mod hash;
+pub mod mechanism;
 mod confront;
 mod consistency;
 mod library;
@@ -26,6 +28,11 @@ mod text;
 pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
 pub use fact::{Check, Fact, Source};
 pub use groups::CpuGroups;
+pub use hash::Index;
+pub use mechanism::{
+    Coherence, Core, Distance, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism, PrefetchKind,
+    Prefetcher, Protocol, Replacement, Server, Supplier, Tlb, Traffic, Writes,
+};
 pub use quantity::{Hertz, Latency};
 pub use text::PlatformError;
 
@@ -79,6 +86,24 @@ pub struct Platform {
     /// The caches, innermost level first.
     #[serde(default, rename = "cache", skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
+    /// The translation lookaside buffers.
+    #[serde(default, rename = "tlb", skip_serializing_if = "Vec::is_empty")]
+    pub tlbs: Vec<Tlb>,
+    /// The prefetchers.
+    #[serde(default, rename = "prefetcher", skip_serializing_if = "Vec::is_empty")]
+    pub prefetchers: Vec<Prefetcher>,
+    /// How caches that share no outer cache agree.
+    #[serde(default, skip_serializing_if = "Coherence::is_empty")]
+    pub coherence: Coherence,
+    /// What a core can have under way.
+    #[serde(default, skip_serializing_if = "Core::is_empty")]
+    pub core: Core,
+    /// How long each way of an access takes, where levels and memory alone do not say it.
+    #[serde(default, rename = "latency", skip_serializing_if = "Vec::is_empty")]
+    pub latencies: Vec<LatencyRow>,
+    /// The buses, channels and links that are queued for.
+    #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
+    pub servers: Vec<Server>,
     /// How long a cache line takes between two CPUs, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Fact<Vec<observed::Exchange>>>,
@@ -128,6 +153,9 @@ pub struct Cache {
     /// How long a hit takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Fact<Latency>>,
+    /// How it works, for a simulation.
+    #[serde(default, skip_serializing_if = "Mechanism::is_empty")]
+    pub mechanism: Mechanism,
 }
 
 /// A NUMA node.
@@ -160,6 +188,9 @@ pub struct CoreKind {
     /// Its highest frequency, where it differs from [`Clock::core`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Fact<Hertz>>,
+    /// What it can have under way, where that differs from [`Platform::core`].
+    #[serde(default, skip_serializing_if = "Core::is_empty")]
+    pub core: Core,
 }
 
 /// The clocks of a machine.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::platform::{Cache, CacheKind, Check, CpuGroups, Fact};
+use corehop_core::platform::{Cache, CacheKind, Check, CpuGroups, Fact, Mechanism};
 use corehop_core::units::{Bytes, CpuList};
 
 use super::topology::{CPUS, mark_straddling as mark};
@@ -81,6 +81,7 @@ fn cache(shape: Shape, seen: Seen) -> Cache {
         instances: Fact::cited(CpuGroups::new(seen.instances), place("shared_cpu_list")),
         latency: None,
         effective: None,
+        mechanism: Mechanism::default(),
     };
     mark_geometry(&mut cache);
     cache

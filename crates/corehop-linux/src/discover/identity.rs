@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::platform::{Clock, CoreKind, Fact, Hertz};
+use corehop_core::platform::{Clock, Core, CoreKind, Fact, Hertz};
 use corehop_core::units::{Cpu, CpuList};
 
 use super::topology::CPUS;
@@ -239,6 +239,7 @@ pub(super) fn core_kinds(
         capacity: capacity.map(|capacity| Fact::cited(capacity, place(cpus[0]))),
         cpus: Fact::cited(CpuList::new(cpus), format!("/{CPUS}/cpu*/cpu_capacity, /{CPUINFO}")),
         frequency: None,
+        core: Core::default(),
     };
     Ok(kinds.into_iter().map(kind).collect())
 }
@@ -259,6 +260,7 @@ fn hybrid_kinds(root: &SysRoot, online: &CpuList) -> Result<Vec<CoreKind>, Disco
                 .parsed(&capacity)?
                 .map(|value| Fact::cited(value, format!("/{capacity}"))),
             frequency: None,
+            core: Core::default(),
         });
     }
     Ok(if kinds.len() == 2 { kinds } else { Vec::new() })

@@ -7,7 +7,7 @@
 
 use std::path::PathBuf;
 
-use corehop_core::platform::{Platform, PlatformError, SCHEMA};
+use corehop_core::platform::{Coherence, Core, Platform, PlatformError, SCHEMA};
 
 mod allowed;
 mod caches;
@@ -75,6 +75,12 @@ pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
         memory: corehop_core::platform::Memory::default(),
         core_kinds: identity::core_kinds(root, &online.value, &info)?,
         caches,
+        tlbs: Vec::new(),
+        prefetchers: Vec::new(),
+        coherence: Coherence::default(),
+        core: Core::default(),
+        latencies: Vec::new(),
+        servers: Vec::new(),
         exchange: None,
         nodes: memory::nodes(root, &cpus.value)?,
         cpus,

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a platform file adds so that the machine can be simulated: how caches replace, include and
+//! index, how they stay coherent, what each way of an access costs, what is queued for.
+//!
+//! All of it is optional; a measured host tells none of it. What is missing, the simulator asks for
+//! by name.
+
+use serde::{Deserialize, Serialize};
+
+use super::{CacheKind, CpuGroups, Fact, Latency};
+use crate::platform::hash::Index;
+use crate::units::Bytes;
+use crate::words::words;
+
+words! {
+    /// Which line of a full set makes room.
+    Replacement, "a replacement policy" {
+        /// The least recently used line.
+        Lru = "lru",
+        /// The line that came first.
+        Fifo = "fifo",
+        /// A binary tree of bits that point away from the last use.
+        TreePlru = "tree_plru",
+        /// One bit a line, set by a use; the use that would set the last one clears the others. The lowest way whose bit is off makes room.
+        BitPlru = "bit_plru",
+        /// One bit a line, set by a use; all are cleared when room is needed and none is off. The lowest way whose bit is off makes room.
+        Nru = "nru",
+        /// Any line, from a generator that the seed starts.
+        Random = "random",
+        /// Two bits a line that predict its next use (static re-reference interval prediction, with promotion on a hit).
+        Srrip = "srrip",
+    }
+}
+
+words! {
+    /// What a cache holds of the lines in the caches inside it.
+    Inclusion, "an inclusion policy" {
+        /// All of them: a line that leaves it leaves the inner caches too.
+        Inclusive = "inclusive",
+        /// None of them: it is filled by what the inner caches evict, and a hit moves the line inwards.
+        Exclusive = "exclusive",
+        /// Any of them: it is filled on the way in and evicts alone.
+        NonInclusive = "non_inclusive",
+    }
+}
+
+words! {
+    /// When a written line goes further out.
+    Writes, "a write policy" {
+        /// When it is evicted.
+        Back = "write_back",
+        /// At once; the cache is never the only one with the newest data.
+        Through = "write_through",
+    }
+}
+
+words! {
+    /// The states a line can have in caches that do not share an outer one.
+    Protocol, "a coherence protocol" {
+        /// Modified, exclusive, shared, invalid: a modified line that another cache reads is written to memory.
+        Mesi = "mesi",
+        /// And forward: one of the sharers, the last reader, answers instead of memory.
+        Mesif = "mesif",
+        /// And owned: a modified line that another cache reads stays newer than memory, and its owner answers.
+        Moesi = "moesi",
+    }
+}
+
+words! {
+    /// How the caches that hold a line are found.
+    Lookup, "a way to find sharers" {
+        /// All others are asked.
+        Snooping = "snooping",
+        /// A directory knows them; only they are asked.
+        Directory = "directory",
+    }
+}
+
+words! {
+    /// What looks ahead.
+    PrefetchKind, "a prefetcher" {
+        /// Follows ascending or descending lines inside a page, in as many pages as it has trackers.
+        Stream = "stream",
+        /// Follows equal distances between the accesses of a page.
+        Stride = "stride",
+        /// Fetches the other half of an aligned pair of lines.
+        AdjacentLine = "adjacent_line",
+    }
+}
+
+words! {
+    /// Who supplies a line.
+    Supplier, "a supplier of a line" {
+        /// A cache on the CPU's own way to memory.
+        Own = "own",
+        /// A cache beside that way.
+        Peer = "peer",
+        /// Memory.
+        Memory = "memory",
+    }
+}
+
+words! {
+    /// The state in which the supplier had the line.
+    Found, "a state of a supplied line" {
+        /// As memory has it.
+        Clean = "clean",
+        /// Newer than memory.
+        Dirty = "dirty",
+    }
+}
+
+words! {
+    /// How far a peer is.
+    Distance, "a distance" {
+        /// Another cache of the same core.
+        Core = "same_core",
+        /// A core with which a level-2 cache is shared.
+        L2 = "shared_l2",
+        /// Another core of the package.
+        Package = "same_package",
+        /// Another package.
+        Machine = "other_package",
+    }
+}
+
+words! {
+    /// Whose memory a line belongs to.
+    Home, "a home of a line" {
+        /// The node of the CPU that asks.
+        Local = "local",
+        /// Another node.
+        Remote = "remote",
+    }
+}
+
+words! {
+    /// What passes through a server.
+    Traffic, "a kind of traffic" {
+        /// Lines read from memory.
+        MemoryRead = "memory_read",
+        /// Lines written to memory.
+        WriteBack = "write_back",
+        /// Lines that go from one cache to another.
+        Transfer = "transfer",
+        /// Questions to other caches, and invalidations.
+        Snoop = "snoop",
+    }
+}
+
+/// Translation: one level of a translation lookaside buffer, the same for every core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tlb {
+    /// 1 is asked first.
+    pub level: u32,
+    /// Whose translations it holds.
+    pub kind: CacheKind,
+    /// The number of translations.
+    pub entries: Fact<u32>,
+    /// Translations per set; all of them where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ways: Option<Fact<u32>>,
+    /// The sizes of page that it holds.
+    pub pages: Fact<Vec<Bytes>>,
+    /// What a miss adds: the time of the next level, or of the walk after the last one.
+    pub penalty: Fact<Latency>,
+}
+
+/// A prefetcher, one in each core.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prefetcher {
+    /// What it follows.
+    pub kind: PrefetchKind,
+    /// The level of cache whose misses it sees and that it fills.
+    pub level: u32,
+    /// Whether it is on.
+    pub on: Fact<bool>,
+    /// The pages that it can follow at a time; unused by `adjacent_line`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trackers: Option<Fact<u32>>,
+    /// How many lines ahead of the last access it fetches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ahead: Option<Fact<u32>>,
+    /// The accesses in a row that start it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirm: Option<Fact<u32>>,
+}
+
+/// How caches that share no outer cache agree.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Coherence {
+    /// The states of a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<Fact<Protocol>>,
+    /// How sharers are found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookup: Option<Fact<Lookup>>,
+}
+
+impl Coherence {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// How long one way of an access takes, from load to use. A row applies where every key that it
+/// states fits; of several the one that states most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LatencyRow {
+    /// Who supplies the line.
+    pub supplier: Supplier,
+    /// The level of the cache that supplies it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<u32>,
+    /// In which state that cache had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<Found>,
+    /// How far a peer is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Distance>,
+    /// Whose memory the line belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<Home>,
+    /// The time.
+    pub time: Fact<Latency>,
+}
+
+/// A bus, channel or link that serves one line at a time, first come, first served.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// What it is called.
+    pub name: String,
+    /// The CPUs that share each instance.
+    pub instances: Fact<CpuGroups>,
+    /// What passes through it.
+    pub carries: Fact<Vec<Traffic>>,
+    /// The time that one line occupies it.
+    pub service: Fact<Latency>,
+}
+
+/// What a core can have under way.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Core {
+    /// The misses of the innermost cache that can be outstanding at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outstanding: Option<Fact<u32>>,
+    /// The misses that independent accesses keep under way on average, in thousandths: 3,500 are
+    /// three and a half. A dependent chase has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parallelism: Option<Fact<u32>>,
+    /// What the core itself needs per access, the cache's latency aside.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<Fact<Latency>>,
+}
+
+impl Core {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What a simulator has to know of a cache beyond its geometry.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mechanism {
+    /// Which line makes room.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<Fact<Replacement>>,
+    /// What it holds of the lines in the caches inside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inclusion: Option<Fact<Inclusion>>,
+    /// How a line finds its set: `modulo`, `fold BITS` or `parity MASK,…`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<Fact<Index>>,
+    /// When a written line goes further out; `write_back` where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writes: Option<Fact<Writes>>,
+    /// Whether a write that misses brings the line in; it does where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_allocate: Option<Fact<bool>>,
+}
+
+impl Mechanism {
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The simulator on trial: by hand, against its slow twin, against invariants, and with bugs.
+
+mod dice;
+mod invariants;
+mod twins;
+mod by_hand;

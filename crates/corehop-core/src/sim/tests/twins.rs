@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The fast simulator beside the slow one: same accesses, same outcomes, same states.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::dice::{self, Dice};
+use super::invariants::{self, Ledger};
+use crate::platform::Supplier;
+use crate::sim::hierarchy::Hierarchy;
+use crate::sim::outcome::Access;
+use crate::sim::planted::{Bug, with};
+use crate::sim::reference::Reference;
+use crate::sim::spec::Spec;
+
+/// A fast machine, its slow twin, and what they are told.
+struct Twins {
+    spec: Spec,
+    fast: Hierarchy<Ledger>,
+    slow: Reference,
+    dice: Dice,
+    lines: u64,
+    /// Supplied, by CPU and by who supplied, as the slow one says.
+    met: BTreeMap<(usize, String), u64>,
+}
+
+impl Twins {
+    fn new(seed: u64) -> Self {
+        let mut dice = Dice(seed);
+        let spec = dice::machine(&mut dice);
+        let fast = Hierarchy::observed(&spec, seed, Ledger::default()).unwrap();
+        let slow = Reference::new(&spec, seed);
+        // From much sharing to much eviction.
+        let room = spec.caches.iter().map(|cache| cache.sets * cache.ways).max().unwrap_or(1);
+        let lines = 2 + dice.below(3 * u64::from(room));
+        let mut twins = Self { spec, fast, slow, dice, lines, met: BTreeMap::new() };
+        if twins.dice.in_100(30) {
+            twins.partition();
+        }
+        twins
+    }
+
+    fn partition(&mut self) {
+        for cpu in 0..self.spec.cpus() {
+            for cache in self.spec.caches.clone() {
+                let mask = self.dice.below(u64::from(cache.every_way())) as u32 + 1;
+                let served = cache.instances.iter().any(|cpus| cpus.contains(&cpu));
+                if served && self.dice.in_100(50) {
+                    self.fast.set_ways(cpu, cache.level, mask);
+                    self.slow.masks.insert((cpu, cache.level), mask);
+                    // Level 1 has two caches: the mask must leave a way in each.
+                    let ways = self.spec.caches.iter().filter(|other| other.level == cache.level);
+                    if ways.map(|other| other.every_way() & mask).any(|left| left == 0) {
+                        self.fast.set_ways(cpu, cache.level, u32::MAX);
+                        self.slow.masks.remove(&(cpu, cache.level));
+                    }
+                }
+            }
+        }
+    }
+
+    fn step(&mut self) -> Result<(), String> {
+        let cpu = self.dice.below(self.spec.cpus() as u64) as usize;
+        let line = self.dice.below(self.lines) as u32;
+        match self.dice.below(100) {
+            0 => {
+                let (fast, slow) = (self.fast.flush(line), self.slow.flush(line));
+                self.fast.observer.owed.remove(&line);
+                return same("flush", line, &fast, &slow);
+            }
+            1..=3 => {
+                let level = 1 + self.dice.below(3) as u32;
+                let fast = self.fast.prefetch(cpu, line, level);
+                let slow = self.slow.prefetch(cpu, line, level);
+                return same("prefetch", line, &fast, &slow);
+            }
+            _ => {}
+        }
+        let access = *self.dice.one(&[
+            Access::Read,
+            Access::Read,
+            Access::Read,
+            Access::Write,
+            Access::Write,
+            Access::Fetch,
+        ]);
+        // What is written is owed from now on; what this access writes back of it was older.
+        let fast = self.fast.access(cpu, line, access);
+        let slow = self.slow.access(cpu, line, access);
+        if access == Access::Write {
+            self.fast.observer.owed.insert(line);
+        }
+        let plain = |mut outcome: crate::sim::Outcome| {
+            // A hit of the innermost cache does not look at the state of the line.
+            if outcome.is_innermost_hit() {
+                outcome.state = crate::platform::Found::Clean;
+            }
+            outcome
+        };
+        let supplier = if slow.supplier == Supplier::Own {
+            format!("own {}", slow.level)
+        } else {
+            slow.supplier.to_string()
+        };
+        *self.met.entry((cpu, supplier)).or_default() += 1;
+        same(&format!("{access:?} by {cpu}"), line, &plain(fast), &plain(slow))
+    }
+
+    fn compare(&self) -> Result<(), String> {
+        for (x, (fast, slow)) in self.fast.caches.iter().zip(&self.slow.caches).enumerate() {
+            let fast_lines: BTreeSet<_> = fast
+                .lines()
+                .into_iter()
+                .map(|(line, bits)| {
+                    let (set, way) = fast.locate(line).unwrap();
+                    let may: Vec<usize> = if fast.includes() {
+                        let has = |&place: &usize| fast.may_have(set, way, place);
+                        (0..fast.children.len())
+                            .filter(has)
+                            .map(|place| fast.children[place])
+                            .collect()
+                    } else {
+                        Vec::new()
+                    };
+                    (line, way, bits.alone, bits.dirty, bits.forward, may)
+                })
+                .collect();
+            let slow_lines: BTreeSet<_> = slow
+                .copies
+                .iter()
+                .map(|copy| {
+                    let may = if slow.includes() {
+                        copy.may.iter().copied().collect()
+                    } else {
+                        Vec::new()
+                    };
+                    (copy.line, copy.way, copy.alone, copy.dirty, copy.forward, may)
+                })
+                .collect();
+            if fast_lines != slow_lines {
+                let here: Vec<_> = fast_lines.difference(&slow_lines).collect();
+                let there: Vec<_> = slow_lines.difference(&fast_lines).collect();
+                return Err(format!("cache {x}: only fast {here:?}, only slow {there:?}"));
+            }
+        }
+        for cpu in 0..self.spec.cpus() {
+            let counters = self.fast.counters(cpu);
+            let met = |who: &str| self.met.get(&(cpu, who.to_owned())).copied().unwrap_or(0);
+            let suppliers = [met("own 1"), met("own 2"), met("own 3"), met("own 4")];
+            same("hits of CPU", cpu as u32, &counters.hits, &suppliers)?;
+            same("memory of CPU", cpu as u32, &counters.memory, &met("memory"))?;
+            let peers = counters.peer.iter().chain(&counters.remote).sum::<u64>();
+            same("peers of CPU", cpu as u32, &peers, &met("peer"))?;
+        }
+        self.slow.stale.first().map_or(Ok(()), |stale| Err(stale.clone()))
+    }
+}
+
+fn same<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    of: u32,
+    fast: &T,
+    slow: &T,
+) -> Result<(), String> {
+    if fast == slow { Ok(()) } else { Err(format!("{what} {of}: {fast:?}, not {slow:?}")) }
+}
+
+/// `steps` random accesses on the random machine of `seed`.
+fn judge(seed: u64, steps: u32) -> Result<(), String> {
+    let mut twins = Twins::new(seed);
+    let told = |at: u32, twins: &Twins, why: String| {
+        format!("seed {seed}, step {at}: {why}\n{:#?}", twins.spec)
+    };
+    for at in 0..steps {
+        twins.step().map_err(|why| told(at, &twins, why))?;
+        if at % 16 == 0 {
+            twins.compare().map_err(|why| told(at, &twins, why))?;
+            invariants::check(&twins.fast).map_err(|why| told(at, &twins, why))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_fast_machine_does_what_its_slow_twin_does() {
+    for seed in 0..2_000 {
+        judge(seed, 400).unwrap_or_else(|why| panic!("{why}"));
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found() {
+    let silent: Vec<_> = Bug::ALL
+        .iter()
+        .filter(|&&bug| {
+            (0..600).all(|seed| {
+                let judged = std::panic::catch_unwind(|| with(bug, || judge(seed, 400)));
+                matches!(judged, Ok(Ok(())))
+            })
+        })
+        .collect();
+    assert!(Bug::ALL.len() >= 30);
+    assert!(silent.is_empty(), "nobody noticed {silent:?}");
+}
