@@ -4,9 +4,10 @@
 
 use crate::platform::{Distance, Inclusion, Index};
 
-use super::replacement::{Policy, all};
+use super::replacement::{Policy, Use, use_matrix};
 use super::spec::CacheSpec;
-use super::tags::{Line, NO_LINE, Tags};
+use super::swift::Lane;
+use super::tags::{Block, Blocks, Line, NAMED, NO_LINE, peek, poke};
 
 /// The rights and duties of a copy. None of them: the copy is shared and as memory (or the next
 /// cache further out) has it.
@@ -20,49 +21,60 @@ pub(super) struct Bits {
     pub(super) forward: bool,
 }
 
-/// The state of a set but for its tags: 24 bytes.
-#[derive(Debug, Clone, Copy)]
-struct Set {
-    order: u64,
-    taken: u32,
-    alone: u32,
-    dirty: u32,
-    forward: u32,
+impl Bits {
+    /// As the low bits of a way's word.
+    #[inline(always)]
+    fn packed(self) -> u16 {
+        u16::from(self.alone) | u16::from(self.dirty) << 1 | u16::from(self.forward) << 2
+    }
+
+    #[inline(always)]
+    pub(super) fn unpacked(word: u16) -> Self {
+        Self { alone: word & 1 != 0, dirty: word & 2 != 0, forward: word & 4 != 0 }
+    }
 }
 
 /// How a line finds its set, in the form that is quick to compute.
 #[derive(Debug, Clone)]
-enum Finder {
-    /// A power of two: the mask.
-    Mask(u32),
-    /// Any number of sets: 2⁶⁴ over it, rounded up (Lemire, Kaser and Kurz 2019).
-    Modulo { magic: u64, sets: u32 },
-    /// As the definition says.
-    Hash { index: Index, sets: u32 },
+pub(super) struct Finder {
+    /// Of a power of two of sets: one less.
+    mask: Option<u32>,
+    sets: u32,
+    /// 2⁶⁴ over the number of sets, rounded up (Lemire, Kaser and Kurz 2019).
+    magic: u64,
+    /// Another way than the remainder.
+    hash: Option<Box<Index>>,
 }
 
 impl Finder {
     fn new(spec: &CacheSpec) -> Self {
         let sets = spec.sets;
-        match &spec.index {
-            Index::Modulo if bug!(SetsPowerOfTwo) => {
-                Self::Mask((sets.next_power_of_two() >> u32::from(!sets.is_power_of_two())) - 1)
-            }
-            Index::Modulo if sets.is_power_of_two() => Self::Mask(sets - 1),
-            Index::Modulo => Self::Modulo { magic: u64::MAX / u64::from(sets) + 1, sets },
-            index => Self::Hash { index: index.clone(), sets },
+        let plain = spec.index == Index::Modulo;
+        let lower = sets.next_power_of_two() >> u32::from(!sets.is_power_of_two());
+        let power = plain && (sets.is_power_of_two() || bug!(SetsPowerOfTwo));
+        Self {
+            mask: power.then(|| lower - 1),
+            sets,
+            magic: (u64::MAX / u64::from(sets)).wrapping_add(1),
+            hash: (!plain).then(|| Box::new(spec.index.clone())),
         }
     }
 
+    /// The mask that finds the set, where one does.
     #[inline(always)]
-    fn set(&self, line: Line) -> u32 {
-        match self {
-            Self::Mask(mask) => line & mask,
-            Self::Modulo { magic, sets } => {
-                let fraction = magic.wrapping_mul(u64::from(line));
-                ((u128::from(fraction) * u128::from(*sets)) >> 64) as u32
-            }
-            Self::Hash { index, sets } => index.set(line, *sets),
+    pub(super) fn mask(&self) -> Option<u32> {
+        self.mask
+    }
+
+    #[inline(always)]
+    pub(super) fn set(&self, line: Line) -> u32 {
+        if let Some(mask) = self.mask {
+            line & mask
+        } else if let Some(hash) = &self.hash {
+            hash.set(line, self.sets)
+        } else {
+            let fraction = self.magic.wrapping_mul(u64::from(line));
+            ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
         }
     }
 }
@@ -100,15 +112,17 @@ pub(super) struct Cache {
     pub(super) place: usize,
     pub(super) children: Vec<usize>,
     pub(super) counters: CacheCounters,
+    includes: bool,
+    drops_clean: bool,
     ways: u32,
     sets: u32,
     finder: Finder,
     policy: Policy,
-    tags: Tags,
-    state: Vec<Set>,
+    blocks: Blocks,
     ranks: Vec<u8>,
-    /// Inclusive caches: for each set and child a mask of ways, the child may have that line.
-    present: Vec<u32>,
+    /// Of an inclusive cache with more than [`NAMED`] caches inside: for each way those that may
+    /// have the line. With fewer they are in the way's word.
+    many: Vec<u64>,
     /// How many lines it holds.
     filled: u32,
 }
@@ -126,14 +140,15 @@ impl Cache {
             place: 0,
             children: Vec::new(),
             counters: CacheCounters::default(),
+            includes: false,
+            drops_clean: false,
             ways: spec.ways,
             sets: spec.sets,
             finder: Finder::new(spec),
             policy: Policy::new(spec.replacement, spec.ways, seed),
-            tags: Tags::new(spec.sets, spec.ways),
-            state: Vec::new(),
+            blocks: Blocks::new(spec.ways),
             ranks: Vec::new(),
-            present: Vec::new(),
+            many: Vec::new(),
             filled: 0,
         }
     }
@@ -147,7 +162,25 @@ impl Cache {
     /// Whether the lines inside are all in it too.
     #[inline(always)]
     pub(super) fn includes(&self) -> bool {
-        self.inclusion == Inclusion::Inclusive || self.is_innermost()
+        self.includes
+    }
+
+    /// Whether a clean line that leaves it leaves without anyone hearing of it.
+    #[inline(always)]
+    pub(super) fn drops_clean(&self) -> bool {
+        self.drops_clean
+    }
+
+    /// Whether it is filled on the way in, and takes writes as usual.
+    pub(super) fn is_plain(&self) -> bool {
+        let filled = self.is_innermost() || self.inclusion != Inclusion::Exclusive;
+        filled && !self.write_through && self.write_allocate
+    }
+
+    /// Works out what depends on the caches around and inside.
+    pub(super) fn settle(&mut self, outer: Option<Inclusion>) {
+        self.includes = self.inclusion == Inclusion::Inclusive || self.is_innermost();
+        self.drops_clean = outer != Some(Inclusion::Exclusive);
     }
 
     #[inline(always)]
@@ -158,7 +191,7 @@ impl Cache {
     /// Whether it takes room.
     #[cfg(test)]
     pub(super) fn is_allocated(&self) -> bool {
-        self.tags.is_allocated()
+        self.blocks.is_allocated()
     }
 
     #[inline(always)]
@@ -168,12 +201,7 @@ impl Cache {
 
     #[inline(always)]
     pub(super) fn find(&self, set: u32, line: Line) -> Option<u32> {
-        self.tags.find(set, line)
-    }
-
-    /// The line in this way.
-    pub(super) fn line_at(&self, set: u32, way: u32) -> Line {
-        self.tags.get(set, way)
+        peek!(&self.blocks, set, None, block => block.find(line))
     }
 
     /// Set and way of a line.
@@ -192,136 +220,277 @@ impl Cache {
     #[inline(always)]
     pub(super) fn touch(&mut self, set: u32, way: u32) {
         let ranks = Self::ranks_of(&mut self.ranks, self.policy.ranks(), set);
-        self.policy.hit(&mut self.state[set as usize].order, ranks, way);
+        poke!(&mut self.blocks, set, block => self.policy.hit(&mut block.order, ranks, way));
+    }
+
+    #[inline(always)]
+    fn word(&mut self, set: u32, way: u32) -> &mut u16 {
+        poke!(&mut self.blocks, set, block => block.word(way))
+    }
+
+    #[inline(always)]
+    fn word_at(&self, set: u32, way: u32) -> u16 {
+        peek!(&self.blocks, set, 0, block => block.words[way as usize])
     }
 
     #[inline(always)]
     pub(super) fn bits(&self, set: u32, way: u32) -> Bits {
-        let state = &self.state[set as usize];
-        let bit = |mask: u32| mask >> way & 1 == 1;
-        Bits { alone: bit(state.alone), dirty: bit(state.dirty), forward: bit(state.forward) }
+        Bits::unpacked(self.word_at(set, way))
     }
 
     #[inline(always)]
     pub(super) fn set_bits(&mut self, set: u32, way: u32, bits: Bits) {
-        let state = &mut self.state[set as usize];
-        let put = |mask: &mut u32, on: bool| *mask = *mask & !(1 << way) | u32::from(on) << way;
-        put(&mut state.alone, bits.alone);
-        put(&mut state.dirty, bits.dirty);
-        put(&mut state.forward, bits.forward);
+        let word = self.word(set, way);
+        *word = *word & !7 | bits.packed();
     }
 
     /// A write hit in a line that is held alone: makes it dirty. Says whether it was held alone.
     #[inline(always)]
     pub(super) fn write_alone(&mut self, set: u32, way: u32) -> bool {
-        let state = &mut self.state[set as usize];
-        let alone = state.alone >> way & 1;
+        let word = self.word(set, way);
+        let alone = *word & 1;
         if !bug!(SilentWriteStaysClean) {
-            state.dirty |= alone << way;
+            *word |= alone << 1;
         }
         alone == 1
     }
 
     /// Makes a copy dirty that is here.
     pub(super) fn make_dirty(&mut self, set: u32, way: u32) {
-        self.state[set as usize].dirty |= 1 << way;
-    }
-
-    /// The way to put a new line of `set` into, of those `allowed`, and whether it is taken.
-    #[inline(always)]
-    pub(super) fn room(&mut self, set: u32, allowed: u32) -> (u32, bool) {
-        if !self.tags.is_allocated() {
-            self.allocate();
-        }
-        let every = all(self.ways);
-        let allowed = if bug!(MaskIgnored) { every } else { allowed & every };
-        let state = &mut self.state[set as usize];
-        let empty = if bug!(EmptyWaysIgnored) && state.taken & allowed != 0 {
-            0
-        } else {
-            !state.taken & allowed
-        };
-        if empty != 0 {
-            return (empty.trailing_zeros(), false);
-        }
-        let ranks = Self::ranks_of(&mut self.ranks, self.policy.ranks(), set);
-        let way = self.policy.victim(&mut state.order, ranks, allowed);
-        (way, state.taken >> way & 1 == 1)
+        *self.word(set, way) |= 2;
     }
 
     #[cold]
     fn allocate(&mut self) {
         let sets = self.sets as usize;
-        self.tags.allocate();
-        let empty = Set { order: self.policy.empty(), taken: 0, alone: 0, dirty: 0, forward: 0 };
-        self.state = vec![empty; sets];
-        self.ranks =
-            (0..self.policy.ranks() as u8).cycle().take(sets * self.policy.ranks()).collect();
-        if self.includes() {
-            self.present = vec![0; sets * self.children.len()];
+        self.blocks.allocate(sets, self.policy.empty());
+        let ranks = self.policy.ranks();
+        self.ranks = (0..ranks as u8).cycle().take(sets * ranks).collect();
+        if self.includes && self.children.len() > NAMED {
+            self.many = vec![0; sets * self.ways as usize];
         }
     }
 
-    /// Puts a line into an empty way.
+    /// Puts a line in that is not here, into one of the `allowed` ways; where, and what had to go.
     #[inline(always)]
-    pub(super) fn insert(&mut self, set: u32, way: u32, line: Line, bits: Bits) {
-        self.tags.put(set, way, line);
-        self.filled += 1;
-        self.state[set as usize].taken |= 1 << way;
-        self.set_bits(set, way, bits);
-        let ranks = Self::ranks_of(&mut self.ranks, self.policy.ranks(), set);
-        self.policy.fill(&mut self.state[set as usize].order, ranks, way);
+    pub(super) fn insert(&mut self, line: Line, bits: Bits, allowed: u32) -> Inserted {
+        if !self.blocks.is_allocated() {
+            self.allocate();
+        }
+        let set = self.finder.set(line);
+        let every = self.policy.every();
+        let allowed = if bug!(MaskIgnored) { every } else { allowed & every };
+        let policy = &mut self.policy;
+        let ranks = Self::ranks_of(&mut self.ranks, policy.ranks(), set);
+        let (way, old) = poke!(&mut self.blocks, set, block => {
+            let empty = !block.taken & allowed;
+            let ignored = bug!(EmptyWaysIgnored) && block.taken & allowed != 0;
+            let way = if empty == 0 || ignored {
+                policy.victim(&mut block.order, ranks, allowed)
+            } else {
+                empty.trailing_zeros()
+            };
+            policy.fill(&mut block.order, ranks, way);
+            block.taken |= 1 << way;
+            (way, block.put(way, line, bits.packed()))
+        });
+        let mut inserted = Inserted {
+            set,
+            way,
+            victim: old.0,
+            bits: Bits::unpacked(old.1),
+            sharers: u64::from(old.1 >> 3),
+        };
+        if !self.many.is_empty() {
+            inserted.sharers = std::mem::take(self.sharer_word(set, way));
+        }
+        if inserted.victim == NO_LINE {
+            self.filled += 1;
+        } else {
+            self.counters.evictions += 1;
+        }
+        inserted
     }
 
     /// Takes a line out. Who inside may have it is forgotten.
-    #[inline(always)]
     pub(super) fn remove(&mut self, set: u32, way: u32) -> (Line, Bits) {
-        let (line, bits) = (self.tags.get(set, way), self.bits(set, way));
-        self.tags.put(set, way, NO_LINE);
         self.filled -= 1;
-        let keep = !(1_u32 << way);
-        let state = &mut self.state[set as usize];
-        state.taken &= keep;
-        state.alone &= keep;
-        state.dirty &= keep;
-        state.forward &= keep;
-        let children = self.children.len();
-        if !self.present.is_empty() {
-            for mask in &mut self.present[set as usize * children..][..children] {
-                *mask &= keep;
+        let (line, word) = poke!(&mut self.blocks, set, block => {
+            block.taken &= !(1 << way);
+            block.put(way, NO_LINE, 0)
+        });
+        if !self.many.is_empty() {
+            *self.sharer_word(set, way) = 0;
+        }
+        (line, Bits::unpacked(word))
+    }
+
+    /// The cache taken apart for [`super::swift`], if its sets are this wide.
+    pub(super) fn lane<const N: usize>(
+        &mut self,
+        blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
+        allowed: u32,
+        own: usize,
+        lonely: bool,
+    ) -> Option<Lane<'_, N>> {
+        if !self.blocks.is_allocated() {
+            self.allocate();
+        }
+        let allowed = if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every();
+        Some(Lane {
+            blocks: blocks(&mut self.blocks)?,
+            finder: &self.finder,
+            policy: &mut self.policy,
+            counters: &mut self.counters,
+            filled: &mut self.filled,
+            allowed,
+            level: self.level,
+            includes: self.includes,
+            lonely,
+            asks: !self.includes && !lonely,
+            own: if self.children.is_empty() { 0 } else { 1 << own },
+        })
+    }
+
+    /// Of how many ways its sets have room for.
+    pub(super) fn width(&self) -> usize {
+        match self.blocks {
+            Blocks::Eight(_) => 8,
+            Blocks::Sixteen(_) => 16,
+            Blocks::ThirtyTwo(_) => 32,
+        }
+    }
+
+    /// Whether way words name all caches inside.
+    pub(super) fn names_all(&self) -> bool {
+        self.children.len() <= NAMED
+    }
+
+    /// How many of `lines`, from the first on, are here when they are read one after the other.
+    /// Those have then been used.
+    #[inline]
+    pub(super) fn hits(&mut self, lines: &[Line]) -> usize {
+        let Self { blocks, policy, ranks, finder, .. } = self;
+        match (blocks, finder.mask()) {
+            // Most innermost caches have up to 8 ways and a power of two of sets.
+            (Blocks::Eight(blocks), Some(mask)) => {
+                run(blocks, policy, ranks, lines, |line| line & mask)
+            }
+            (Blocks::Eight(blocks), None) => {
+                run(blocks, policy, ranks, lines, |line| finder.set(line))
+            }
+            (Blocks::Sixteen(blocks), _) => {
+                run(blocks, policy, ranks, lines, |line| finder.set(line))
+            }
+            (Blocks::ThirtyTwo(blocks), _) => {
+                run(blocks, policy, ranks, lines, |line| finder.set(line))
             }
         }
-        (line, bits)
+    }
+
+    #[inline]
+    fn sharer_word(&mut self, set: u32, way: u32) -> &mut u64 {
+        &mut self.many[set as usize * self.ways as usize + way as usize]
+    }
+
+    /// The children that may have a line that is here, by their places. Of an inclusive cache.
+    #[inline(always)]
+    pub(super) fn sharers(&self, set: u32, way: u32) -> u64 {
+        if self.many.is_empty() {
+            u64::from(self.word_at(set, way) >> 3)
+        } else {
+            self.many[set as usize * self.ways as usize + way as usize]
+        }
     }
 
     /// Whether the child in this place may have the line.
     #[inline(always)]
     pub(super) fn may_have(&self, set: u32, way: u32, child: usize) -> bool {
-        let at = set as usize * self.children.len() + child;
-        self.present[at] >> way & 1 == 1
+        self.sharers(set, way) >> child & 1 == 1
     }
 
     #[inline(always)]
     pub(super) fn set_present(&mut self, set: u32, way: u32, child: usize, on: bool) {
-        let at = set as usize * self.children.len() + child;
-        let mask = &mut self.present[at];
-        *mask = *mask & !(1 << way) | u32::from(on) << way;
+        if self.many.is_empty() {
+            let word = self.word(set, way);
+            *word = *word & !(8 << child) | u16::from(on) << (3 + child);
+        } else {
+            let word = self.sharer_word(set, way);
+            *word = *word & !(1 << child) | u64::from(on) << child;
+        }
     }
 
-    /// How many children may have the line.
-    pub(super) fn sharers(&self, set: u32, way: u32) -> usize {
-        (0..self.children.len()).filter(|&child| self.may_have(set, way, child)).count()
+    /// Whether a child other than the one in place `own` may have a line that is here.
+    #[inline(always)]
+    pub(super) fn others_may_have(&self, set: u32, way: u32, own: usize) -> bool {
+        if self.includes {
+            self.sharers(set, way) & !(1 << own) != 0
+        } else {
+            self.children.len() > 1
+        }
     }
 
     /// Every line that is here.
     #[cfg(test)]
     pub(super) fn lines(&self) -> Vec<(Line, Bits)> {
         let mut lines = Vec::new();
-        for (set, state) in self.state.iter().enumerate() {
-            for way in super::replacement::ways_of(state.taken) {
-                lines.push((self.tags.get(set as u32, way), self.bits(set as u32, way)));
+        for set in 0..self.sets {
+            let taken = peek!(&self.blocks, set, 0, block => block.taken);
+            for way in super::replacement::ways_of(taken) {
+                let line = peek!(&self.blocks, set, NO_LINE, block => block.tag(way));
+                lines.push((line, self.bits(set, way)));
             }
         }
         lines
     }
+}
+
+/// Where a line was put, and what was there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Inserted {
+    pub(super) set: u32,
+    pub(super) way: u32,
+    /// [`NO_LINE`] where the way was empty.
+    pub(super) victim: Line,
+    pub(super) bits: Bits,
+    /// The children that may have the victim.
+    pub(super) sharers: u64,
+}
+
+/// [`Cache::hits`] with a way to find sets, one loop for each quick use.
+#[inline(always)]
+pub(super) fn run<const N: usize>(
+    blocks: &mut [Block<N>],
+    policy: &Policy,
+    ranks: &mut [u8],
+    lines: &[Line],
+    set_of: impl Fn(Line) -> u32,
+) -> usize {
+    match policy.use_of() {
+        Use::Matrix(every) => {
+            each(blocks, lines, set_of, |_, word, way| use_matrix(word, way, every))
+        }
+        Use::Tree => each(blocks, lines, set_of, |_, word, way| policy.use_tree(word, way)),
+        Use::Nothing => each(blocks, lines, set_of, |_, _, _| {}),
+        Use::Other => each(blocks, lines, set_of, |set, word, way| {
+            policy.hit(word, Cache::ranks_of(ranks, policy.ranks(), set), way);
+        }),
+    }
+}
+
+/// Calls `hit` for each of `lines` up to the first one that is not here; how many were.
+#[inline(always)]
+fn each<const N: usize>(
+    blocks: &mut [Block<N>],
+    lines: &[Line],
+    set_of: impl Fn(Line) -> u32,
+    mut hit: impl FnMut(u32, &mut u64, u32),
+) -> usize {
+    for (at, &line) in lines.iter().enumerate() {
+        let set = set_of(line);
+        let Some(block) = blocks.get_mut(set as usize) else { return at };
+        let Some(way) = block.find(line) else { return at };
+        hit(set, &mut block.order, way);
+    }
+    lines.len()
 }

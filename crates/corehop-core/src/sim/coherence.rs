@@ -18,8 +18,6 @@ pub(super) enum Request {
     ReadAway,
     /// Give it up: another CPU writes it.
     Invalidate,
-    /// Give it up: the cache around evicts it.
-    Purge,
     /// Give it up: it is flushed.
     Flush,
 }
@@ -100,7 +98,8 @@ impl<O: Observer> Hierarchy<O> {
             Some((set, way)) if includes => {
                 let reads = matches!(request, Request::Read | Request::ReadAway);
                 // Were there two sharers, neither could have newer data or the right to write.
-                let quiet = !cache.bits(set, way).alone || cache.sharers(set, way) != 1;
+                let quiet =
+                    !cache.bits(set, way).alone || cache.sharers(set, way).count_ones() != 1;
                 if !(reads && quiet) {
                     for place in 0..self.caches[x].children.len() {
                         if self.caches[x].may_have(set, way, place) {
@@ -155,10 +154,6 @@ impl<O: Observer> Hierarchy<O> {
                 if O::ON {
                     self.observer.invalidated(x, line);
                 }
-            }
-            Request::Purge => {
-                cache.remove(set, way);
-                cache.counters.back_invalidations += 1;
             }
             Request::Flush => {
                 cache.remove(set, way);
@@ -219,8 +214,8 @@ impl<O: Observer> Hierarchy<O> {
         if cache.includes() {
             let children = cache.children.len();
             let own = self.caches[but].place;
-            let sharers = cache.sharers(set, way);
-            let others = sharers - usize::from(cache.may_have(set, way, own));
+            let sharers = cache.sharers(set, way).count_ones();
+            let others = sharers - u32::from(cache.may_have(set, way, own));
             let asks = write || (cache.bits(set, way).alone && sharers == 1 && others == 1);
             for place in 0..children {
                 if place == own || !asks || !self.caches[x].may_have(set, way, place) {

@@ -14,7 +14,11 @@ use super::tags::Line;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     pub(super) caches: [usize; MAX_LEVELS],
+    /// Of each its place among the caches inside the next one.
+    pub(super) places: [usize; MAX_LEVELS],
     pub(super) len: usize,
+    /// None of them is exclusive, or treats writes in a way of its own.
+    pub(super) plain: bool,
 }
 
 /// The caches of a machine, with what they hold.
@@ -97,11 +101,11 @@ impl<O: Observer> Hierarchy<O> {
                 for (place, &(cache, instance)) in way.iter().enumerate() {
                     caches[place] = first[cache] + instance;
                 }
-                Path { caches, len: way.len() }
+                Path { caches, places: [0; MAX_LEVELS], len: way.len(), plain: false }
             };
             paths.push([path(false), path(true)]);
         }
-        link(&mut caches, &paths);
+        link(&mut caches, &mut paths);
         let roots = (0..caches.len()).filter(|&cache| caches[cache].parent.is_none()).collect();
         Ok(Self {
             caches,
@@ -149,6 +153,11 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     #[inline(always)]
+    pub(super) fn masks(&self, cpu: usize) -> [u32; MAX_LEVELS] {
+        self.masks[cpu]
+    }
+
+    #[inline(always)]
     pub(super) fn path(&self, cpu: usize, instruction: bool) -> Path {
         self.paths[cpu][usize::from(instruction)]
     }
@@ -184,8 +193,10 @@ impl<O: Observer> Hierarchy<O> {
                 }
                 return Outcome::HIT;
             }
+            return self.beyond(cpu, line, access);
         }
-        self.beyond(cpu, line, access)
+        let path = self.path(cpu, access == Access::Fetch);
+        self.miss(cpu, &path, line, access)
     }
 
     /// An access that the innermost cache cannot serve alone.
@@ -446,7 +457,7 @@ impl<O: Observer> Hierarchy<O> {
 }
 
 /// Tells each cache the one around it, and those inside, in the order of their numbers.
-fn link(caches: &mut [Cache], paths: &[[Path; 2]]) {
+fn link(caches: &mut [Cache], paths: &mut [[Path; 2]]) {
     for path in paths.iter().flatten() {
         for pair in path.caches[..path.len].windows(2) {
             caches[pair[0]].parent = Some(pair[1]);
@@ -457,6 +468,17 @@ fn link(caches: &mut [Cache], paths: &[[Path; 2]]) {
             caches[x].place = caches[parent].children.len();
             caches[parent].children.push(x);
         }
+    }
+    for x in 0..caches.len() {
+        let outer = caches[x].parent.map(|outer| caches[outer].inclusion);
+        caches[x].settle(outer);
+    }
+    for path in paths.iter_mut().flatten() {
+        let own = &path.caches[..path.len];
+        for (place, &x) in path.places.iter_mut().zip(own) {
+            *place = caches[x].place;
+        }
+        path.plain = own.iter().all(|&x| caches[x].is_plain());
     }
 }
 

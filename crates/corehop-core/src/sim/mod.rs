@@ -64,6 +64,8 @@ pub mod observer;
 mod coherence;
 pub mod hierarchy;
 mod movement;
+mod swift;
+mod walk;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]

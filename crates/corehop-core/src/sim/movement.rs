@@ -3,11 +3,10 @@
 
 use crate::platform::Inclusion;
 
-use super::cache::Bits;
-use super::coherence::Request;
+use super::cache::{Bits, Inserted};
 use super::hierarchy::{Filling, Hierarchy, Ongoing, Path};
 use super::observer::Observer;
-use super::tags::Line;
+use super::tags::{Line, NO_LINE};
 
 impl<O: Observer> Hierarchy<O> {
     /// Fills the caches of the way, outermost first.
@@ -59,6 +58,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Puts a line into a cache that lacks it.
+    #[inline]
     pub(super) fn put(
         &mut self,
         x: usize,
@@ -66,41 +66,70 @@ impl<O: Observer> Hierarchy<O> {
         bits: Bits,
         ongoing: &mut Ongoing,
     ) -> (u32, u32) {
-        let level = usize::from(self.caches[x].level) - 1;
         let cache = &mut self.caches[x];
-        let set = cache.set_of(line);
-        let (way, taken) = cache.room(set, ongoing.masks[level]);
+        let mask = ongoing.masks[usize::from(cache.level) - 1];
         // The new line is in before the old one arrives further out, where it might displace the
         // other copies of the new one.
-        if taken {
-            let (victim, newer) = self.evict(x, set, way);
-            self.caches[x].insert(set, way, line, bits);
-            self.hand_out(x, victim, newer, ongoing);
-        } else {
-            self.caches[x].insert(set, way, line, bits);
+        let inserted = cache.insert(line, bits, mask);
+        if inserted.victim != NO_LINE {
+            self.displaced(x, inserted, ongoing);
         }
-        (set, way)
+        (inserted.set, inserted.way)
     }
 
-    /// Makes a line leave a cache to make room; the line, and what becomes of it.
-    fn evict(&mut self, x: usize, set: u32, way: u32) -> (Line, Bits) {
+    /// Deals with what a line that came into `x` displaced.
+    #[inline]
+    pub(super) fn displaced(&mut self, x: usize, inserted: Inserted, ongoing: &mut Ongoing) {
+        let Inserted { victim, mut bits, sharers, .. } = inserted;
+        if sharers != 0 && self.purge_inside(x, victim, sharers) {
+            bits.dirty = !bug!(BackInvalidationLosesData) || bits.dirty;
+        }
+        if bits.dirty {
+            self.caches[x].counters.write_backs += 1;
+        }
+        if bits.dirty || !self.caches[x].drops_clean() {
+            self.hand_out(x, victim, bits, ongoing);
+        }
+    }
+
+    /// The inner caches in these places give up a line that left `x`, which includes them; whether
+    /// one of them had newer data.
+    #[inline]
+    fn purge_inside(&mut self, x: usize, line: Line, mut sharers: u64) -> bool {
+        if bug!(NoBackInvalidation) {
+            return false;
+        }
         let mut newer = false;
-        if self.caches[x].includes() && !self.caches[x].is_innermost() && !bug!(NoBackInvalidation)
-        {
-            let line = self.caches[x].line_at(set, way);
-            for child in 0..self.caches[x].children.len() {
-                if self.caches[x].may_have(set, way, child) {
-                    let child = self.caches[x].children[child];
-                    newer |= self.ask(child, line, Request::Purge).dirty;
+        while sharers != 0 {
+            let child = self.caches[x].children[sharers.trailing_zeros() as usize];
+            newer |= self.purge(child, line);
+            sharers &= sharers - 1;
+        }
+        newer
+    }
+
+    /// `x` and all inside give up a line; whether one of them had newer data.
+    fn purge(&mut self, x: usize, line: Line) -> bool {
+        let cache = &self.caches[x];
+        let here = cache.locate(line);
+        let mut newer = false;
+        match here {
+            None if cache.includes() => return false,
+            Some((set, way)) if cache.includes() => {
+                newer = self.purge_inside(x, line, cache.sharers(set, way));
+            }
+            _ => {
+                for place in 0..cache.children.len() {
+                    newer |= self.purge(self.caches[x].children[place], line);
                 }
             }
         }
-        let cache = &mut self.caches[x];
-        let (line, mut bits) = cache.remove(set, way);
-        bits.dirty |= newer && !bug!(BackInvalidationLosesData);
-        cache.counters.evictions += 1;
-        cache.counters.write_backs += u64::from(bits.dirty);
-        (line, bits)
+        if let Some((set, way)) = here {
+            let (_, bits) = self.caches[x].remove(set, way);
+            self.caches[x].counters.back_invalidations += 1;
+            newer |= bits.dirty;
+        }
+        newer
     }
 
     /// Gives a line that left `x` (or newer data of it) to the caches further out, or memory.

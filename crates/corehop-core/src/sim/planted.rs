@@ -105,6 +105,20 @@ mod switch {
         WriteThroughKeepsDirty,
         /// A prefetch goes into the innermost cache.
         PrefetchGoesInside,
+        /// The quick loop passes lines inwards that others may have.
+        SwiftAsksNobody,
+        /// The quick loop does not set the bit of the cache inside.
+        SwiftSetsNoBit,
+        /// The quick loop does not purge the second cache.
+        SwiftPurgesOnlyInnermost,
+        /// The quick loop drops dirty lines of the outermost cache.
+        SwiftForgetsWriteBack,
+        /// The quick loop drops dirty lines of the second cache.
+        SwiftForgetsSecond,
+        /// The quick loop drops dirty lines of the innermost cache.
+        SwiftForgetsInnermost,
+        /// After a pause of the quick loop the caches inside are not filled.
+        SwiftResumesTooLate,
         /// Sharers that need not be asked are taken for none.
         OtherSharersUncounted,
     }

@@ -33,6 +33,12 @@ pub(super) struct Policy {
     /// Whether a hit counts as a use.
     on_hit: bool,
     ways: u32,
+    /// The ways as a mask.
+    every: u32,
+    /// Of a matrix: the rows beyond the ways.
+    beyond: u64,
+    /// Of nibbles: where the last one is.
+    last: u32,
     /// For each way the bits of the tree that its use decides, and their values.
     tree: [(u64, u64); 32],
     /// State of the generator of `random`.
@@ -78,11 +84,28 @@ impl Policy {
             Replacement::Srrip => Form::Srrip,
         };
         let on_hit = !matches!(policy, Replacement::Fifo | Replacement::Random);
+        let beyond = if ways < 8 { u64::MAX << (8 * ways) } else { 0 };
         let tree = std::array::from_fn(|way| path((way as u32).min(ways - 1), ways));
-        Self { form, on_hit, ways, tree, state: seed }
+        Self {
+            form,
+            on_hit,
+            ways,
+            every: all(ways),
+            beyond,
+            last: 4 * (ways - 1),
+            tree,
+            state: seed,
+        }
+    }
+
+    /// The ways as a mask.
+    #[inline(always)]
+    pub(super) fn every(&self) -> u32 {
+        self.every
     }
 
     /// Bytes per set beside the word.
+    #[inline(always)]
     pub(super) fn ranks(&self) -> usize {
         if self.form == Form::Ranks { self.ways as usize } else { 0 }
     }
@@ -108,6 +131,25 @@ impl Policy {
         }
     }
 
+    /// Which of the quick uses a hit is.
+    #[inline(always)]
+    pub(super) fn use_of(&self) -> Use {
+        match self.form {
+            _ if bug!(HitIsNoUse) || bug!(FifoUsesHits) || bug!(TreeNotFlipped) => Use::Other,
+            Form::Matrix if self.on_hit => Use::Matrix(u64::from(self.every)),
+            Form::Tree => Use::Tree,
+            Form::Random => Use::Nothing,
+            _ => Use::Other,
+        }
+    }
+
+    /// The use of `way` on a tree.
+    #[inline(always)]
+    pub(super) fn use_tree(&self, word: &mut u64, way: u32) {
+        let (mask, value) = self.tree[way as usize & 31];
+        *word = *word & !mask | value;
+    }
+
     /// A line came into `way`.
     #[inline(always)]
     pub(super) fn fill(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
@@ -122,21 +164,25 @@ impl Policy {
     /// `way` comes first from now on.
     #[inline(always)]
     fn order(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
+        // The usual ones first, and without a table of jumps.
+        if self.form == Form::Matrix {
+            use_matrix(word, way, u64::from(self.every));
+        } else if self.form == Form::Nibbles {
+            *word = to_front(*word, way);
+        } else if self.form == Form::Tree {
+            let (mask, value) = self.tree[way as usize & 31];
+            let value = if bug!(TreeNotFlipped) { mask & !value } else { value };
+            *word = *word & !mask | value;
+        } else {
+            self.order_rarely(word, ranks, way);
+        }
+    }
+
+    fn order_rarely(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
         match self.form {
-            Form::Matrix => {
-                let row = u64::from(all(self.ways)) << (8 * way);
-                let column = BYTES << way;
-                *word = (*word | row) & !column;
-            }
-            Form::Nibbles => *word = to_front(*word, way),
-            Form::Tree => {
-                let (mask, value) = self.tree[way as usize & 31];
-                let value = if bug!(TreeNotFlipped) { mask & !value } else { value };
-                *word = *word & !mask | value;
-            }
             Form::BitPlru => {
                 let used = *word | 1 << way;
-                let full = used == u64::from(all(self.ways)) && !bug!(BitPlruNeverClears);
+                let full = used == u64::from(self.every) && !bug!(BitPlruNeverClears);
                 *word = if full { 1 << way } else { used };
             }
             Form::Nru => *word |= 1 << way,
@@ -147,18 +193,24 @@ impl Policy {
                 }
                 ranks[way as usize] = 0;
             }
-            Form::Random | Form::Srrip => {}
+            _ => {}
         }
     }
 
     /// The way to make room in, one of `allowed`; all of them are taken.
     #[inline(always)]
     pub(super) fn victim(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
+        if self.form == Form::Matrix && allowed == self.every {
+            return oldest_row(*word | self.beyond);
+        }
+        if self.form == Form::Nibbles && allowed == self.every {
+            return (*word >> self.last) as u32 & 15;
+        }
+        self.victim_rarely(word, ranks, allowed)
+    }
+
+    fn victim_rarely(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {
         match self.form {
-            Form::Matrix if allowed == all(self.ways) => self.oldest_row(*word),
-            Form::Nibbles if allowed == all(self.ways) => {
-                (*word >> (4 * (self.ways - 1))) as u32 & 15
-            }
             Form::Matrix => {
                 let among = u64::from(allowed);
                 let newest = |way: &u32| (*word >> (8 * way)) & among == 0;
@@ -187,16 +239,6 @@ impl Policy {
         }
     }
 
-    /// The way whose row is empty: it was used after none. (Rows beyond the ways are never empty
-    /// first: the lowest is taken.)
-    #[inline(always)]
-    fn oldest_row(&self, word: u64) -> u32 {
-        let word = if self.ways < 8 { word | u64::MAX << (8 * self.ways) } else { word };
-        // The lowest zero byte; bytes above it may be marked wrongly.
-        let zero = word.wrapping_sub(BYTES) & !word & (BYTES << 7);
-        zero.trailing_zeros() / 8
-    }
-
     /// Down the tree, to the side that each node says unless nothing there is allowed.
     fn leaf(&self, word: u64, allowed: u32) -> u32 {
         let leaves = self.ways.next_power_of_two();
@@ -217,6 +259,33 @@ impl Policy {
         self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         (self.state >> 32) as u32
     }
+}
+
+/// The way whose row is empty: it was used after none. Rows beyond the ways are to be full.
+#[inline(always)]
+fn oldest_row(word: u64) -> u32 {
+    // The lowest zero byte; bytes above it may be marked wrongly.
+    let zero = word.wrapping_sub(BYTES) & !word & (BYTES << 7);
+    zero.trailing_zeros() / 8
+}
+
+/// What a hit means to the memory of a set, where that is quick.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Use {
+    /// [`use_matrix`] with these ways.
+    Matrix(u64),
+    /// [`Policy::use_tree`].
+    Tree,
+    /// Nothing.
+    Nothing,
+    /// [`Policy::hit`].
+    Other,
+}
+
+/// The use of `way` on a matrix for the ways in `every`.
+#[inline(always)]
+pub(super) fn use_matrix(word: &mut u64, way: u32, every: u64) {
+    *word = (*word | every << (8 * way)) & !(BYTES << way);
 }
 
 /// The ways of a mask, ascending.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which line is in which way of a set: the array that every access searches.
+//! The sets of a cache: which line is in which way, in which state, and what replacement remembers.
 //!
-//! A set is 8, 16 or 32 lanes of 32 bits, aligned to its size, so that it lies in one or two lines
-//! of the host and is compared in a few vector instructions. These are written as plain sums over
-//! the lanes, which the compiler turns into four-lane compares on any x86-64 (and on other CPUs
-//! with vectors); no lane is looked at with a branch.
+//! A set is one block of 8, 16 or 32 lanes, aligned to a line of the host; 8 ways fit into one such
+//! line, 16 into two. Tags are compared in a few vector instructions: the comparison is written as
+//! a plain sum over the lanes, which the compiler turns into four-lane compares on any x86-64 (and
+//! on other CPUs with vectors). No lane is looked at with a branch.
 
 /// A line of memory: its address over the size of a line. 2³² lines of 64 bytes are 256 GiB.
 pub type Line = u32;
@@ -16,106 +16,130 @@ pub const NO_LINE: Line = Line::MAX;
 /// would see a shift in the first lane and not vectorise.
 const FOUND: u32 = 0x300;
 
-#[derive(Debug, Clone, Copy)]
-#[repr(align(32))]
-struct Eight([Line; 8]);
+/// How many caches inside a way's word can name: what the flags leave of 16 bits.
+pub(super) const NAMED: usize = 13;
 
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct Sixteen([Line; 16]);
-
-#[derive(Debug, Clone, Copy)]
-#[repr(align(64))]
-struct ThirtyTwo([Line; 32]);
-
-/// The lanes of all sets of a cache. Nothing is allocated before the first line comes.
+/// A set of up to `N` ways.
 #[derive(Debug, Clone)]
-enum Lanes {
-    Eight(Vec<Eight>),
-    Sixteen(Vec<Sixteen>),
-    ThirtyTwo(Vec<ThirtyTwo>),
+#[repr(C, align(64))]
+pub(super) struct Block<const N: usize> {
+    tags: [Line; N],
+    /// For each way three flags and, above them, a bit for each cache inside that may have the line.
+    pub(super) words: [u16; N],
+    /// What the replacement policy remembers.
+    pub(super) order: u64,
+    /// The ways with a line.
+    pub(super) taken: u32,
 }
 
-/// The tags of a cache.
+impl<const N: usize> Block<N> {
+    pub(super) fn empty(order: u64) -> Self {
+        Self { tags: [NO_LINE; N], words: [0; N], order, taken: 0 }
+    }
+
+    /// The way that holds `line`. At most one does.
+    #[inline(always)]
+    pub(super) fn find(&self, line: Line) -> Option<u32> {
+        let mut sum = 0_u32;
+        for (way, &held) in self.tags.iter().enumerate() {
+            // Additions, and not `|`, which the compiler would turn into a chain of selections.
+            sum = sum.wrapping_add(if held == line { FOUND + way as u32 } else { 0 });
+        }
+        if sum == 0 { None } else { Some(sum & 31) }
+    }
+
+    #[inline(always)]
+    pub(super) fn tag(&self, way: u32) -> Line {
+        self.tags[way as usize & (N - 1)]
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&mut self, way: u32) -> &mut u16 {
+        &mut self.words[way as usize & (N - 1)]
+    }
+
+    /// Puts a line with its word into a way; what was there.
+    #[inline(always)]
+    pub(super) fn put(&mut self, way: u32, line: Line, word: u16) -> (Line, u16) {
+        let way = way as usize & (N - 1);
+        let old = (self.tags[way], self.words[way]);
+        self.tags[way] = line;
+        self.words[way] = word;
+        old
+    }
+}
+
+/// All sets of a cache. Nothing is allocated before the first line comes.
 #[derive(Debug, Clone)]
-pub(super) struct Tags {
-    sets: usize,
-    lanes: Lanes,
+pub(super) enum Blocks {
+    Eight(Vec<Block<8>>),
+    Sixteen(Vec<Block<16>>),
+    ThirtyTwo(Vec<Block<32>>),
 }
 
-/// `FOUND | way` for the lane that holds `line`, or 0. At most one lane does.
-#[inline(always)]
-fn search<const N: usize>(lanes: &[Line; N], line: Line) -> u32 {
-    let mut sum = 0_u32;
-    for (way, &held) in lanes.iter().enumerate() {
-        // Additions, and not `|`, which the compiler would turn into a chain of selections.
-        sum = sum.wrapping_add(if held == line { FOUND + way as u32 } else { 0 });
-    }
-    sum
+/// An expression over the block of a set, whatever its width; a default where there are none yet.
+macro_rules! peek {
+    ($blocks:expr, $set:expr, $none:expr, $block:ident => $body:expr) => {
+        match $blocks {
+            $crate::sim::tags::Blocks::Eight(sets) => match sets.get($set as usize) {
+                Some($block) => $body,
+                None => $none,
+            },
+            $crate::sim::tags::Blocks::Sixteen(sets) => match sets.get($set as usize) {
+                Some($block) => $body,
+                None => $none,
+            },
+            $crate::sim::tags::Blocks::ThirtyTwo(sets) => match sets.get($set as usize) {
+                Some($block) => $body,
+                None => $none,
+            },
+        }
+    };
 }
 
-impl Tags {
-    /// Empty tags of `sets` sets of `ways` ways, 1 to 32.
-    pub(super) fn new(sets: u32, ways: u32) -> Self {
-        let lanes = match ways {
-            0..=8 => Lanes::Eight(Vec::new()),
-            9..=16 => Lanes::Sixteen(Vec::new()),
-            _ => Lanes::ThirtyTwo(Vec::new()),
-        };
-        Self { sets: sets as usize, lanes }
-    }
+/// The same for blocks that are there, to be changed.
+macro_rules! poke {
+    ($blocks:expr, $set:expr, $block:ident => $body:expr) => {
+        match $blocks {
+            $crate::sim::tags::Blocks::Eight(sets) => {
+                let $block = &mut sets[$set as usize];
+                $body
+            }
+            $crate::sim::tags::Blocks::Sixteen(sets) => {
+                let $block = &mut sets[$set as usize];
+                $body
+            }
+            $crate::sim::tags::Blocks::ThirtyTwo(sets) => {
+                let $block = &mut sets[$set as usize];
+                $body
+            }
+        }
+    };
+}
+pub(super) use {peek, poke};
 
-    /// The way of `set` that holds `line`.
-    #[inline(always)]
-    pub(super) fn find(&self, set: u32, line: Line) -> Option<u32> {
-        let set = set as usize;
-        let found = match &self.lanes {
-            Lanes::Eight(sets) => sets.get(set).map_or(0, |lanes| search(&lanes.0, line)),
-            Lanes::Sixteen(sets) => sets.get(set).map_or(0, |lanes| search(&lanes.0, line)),
-            Lanes::ThirtyTwo(sets) => sets.get(set).map_or(0, |lanes| search(&lanes.0, line)),
-        };
-        if found == 0 { None } else { Some(found & 31) }
-    }
-
-    /// The line in a way.
-    #[inline(always)]
-    pub(super) fn get(&self, set: u32, way: u32) -> Line {
-        let (set, way) = (set as usize, way as usize);
-        match &self.lanes {
-            Lanes::Eight(sets) => sets[set].0[way & 7],
-            Lanes::Sixteen(sets) => sets[set].0[way & 15],
-            Lanes::ThirtyTwo(sets) => sets[set].0[way & 31],
+impl Blocks {
+    /// For sets of `ways` ways, 1 to 32.
+    pub(super) fn new(ways: u32) -> Self {
+        match ways {
+            0..=8 => Self::Eight(Vec::new()),
+            9..=16 => Self::Sixteen(Vec::new()),
+            _ => Self::ThirtyTwo(Vec::new()),
         }
     }
 
-    /// Puts `line` into a way.
-    #[inline(always)]
-    pub(super) fn put(&mut self, set: u32, way: u32, line: Line) {
-        let (set, way) = (set as usize, way as usize);
-        match &mut self.lanes {
-            Lanes::Eight(sets) => sets[set].0[way & 7] = line,
-            Lanes::Sixteen(sets) => sets[set].0[way & 15] = line,
-            Lanes::ThirtyTwo(sets) => sets[set].0[way & 31] = line,
-        }
-    }
-
-    /// Whether there is room for lines at all yet.
+    /// Whether there is room for lines yet.
     #[inline(always)]
     pub(super) fn is_allocated(&self) -> bool {
-        match &self.lanes {
-            Lanes::Eight(sets) => !sets.is_empty(),
-            Lanes::Sixteen(sets) => !sets.is_empty(),
-            Lanes::ThirtyTwo(sets) => !sets.is_empty(),
-        }
+        peek!(self, 0, false, _block => true)
     }
 
-    /// Makes room.
-    #[cold]
-    pub(super) fn allocate(&mut self) {
-        match &mut self.lanes {
-            Lanes::Eight(sets) => sets.resize(self.sets, Eight([NO_LINE; 8])),
-            Lanes::Sixteen(sets) => sets.resize(self.sets, Sixteen([NO_LINE; 16])),
-            Lanes::ThirtyTwo(sets) => sets.resize(self.sets, ThirtyTwo([NO_LINE; 32])),
+    /// Makes room for `sets` sets.
+    pub(super) fn allocate(&mut self, sets: usize, order: u64) {
+        match self {
+            Self::Eight(blocks) => blocks.resize(sets, Block::empty(order)),
+            Self::Sixteen(blocks) => blocks.resize(sets, Block::empty(order)),
+            Self::ThirtyTwo(blocks) => blocks.resize(sets, Block::empty(order)),
         }
     }
 }
@@ -127,19 +151,20 @@ mod tests {
     #[test]
     fn a_line_is_found_in_the_way_it_was_put_into_and_nowhere_else() {
         for ways in [1, 2, 7, 8, 9, 12, 16, 20, 32] {
-            let mut tags = Tags::new(3, ways);
-            assert_eq!(tags.find(1, 5), None);
-            tags.allocate();
+            let mut blocks = Blocks::new(ways);
+            let find = |blocks: &Blocks, set: u32, line| peek!(blocks, set, None, block => block.find(line));
+            assert_eq!(find(&blocks, 1, 5), None);
+            blocks.allocate(3, 0);
             for way in 0..ways {
-                tags.put(1, way, 100 + way);
+                poke!(&mut blocks, 1, block => block.put(way, 100 + way, 0));
             }
             for way in 0..ways {
-                assert_eq!(tags.find(1, 100 + way), Some(way));
-                assert_eq!(tags.get(1, way), 100 + way);
-                assert_eq!(tags.find(0, 100 + way), None);
-                assert_eq!(tags.find(2, 100 + way), None);
+                assert_eq!(find(&blocks, 1, 100 + way), Some(way));
+                assert_eq!(find(&blocks, 0, 100 + way), None);
+                assert_eq!(find(&blocks, 2, 100 + way), None);
             }
-            assert_eq!(tags.find(1, 99), None);
+            assert_eq!(find(&blocks, 1, 99), None);
         }
+        assert_eq!((size_of::<Block<8>>(), size_of::<Block<16>>()), (64, 128));
     }
 }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::dice::{self, Dice};
 use super::invariants::{self, Ledger};
-use crate::platform::Supplier;
+use crate::platform::{Found, Supplier};
 use crate::sim::hierarchy::Hierarchy;
-use crate::sim::outcome::Access;
+use crate::sim::outcome::{Access, Outcome};
 use crate::sim::planted::{Bug, with};
 use crate::sim::reference::Reference;
 use crate::sim::spec::Spec;
@@ -16,6 +16,8 @@ use crate::sim::spec::Spec;
 struct Twins {
     spec: Spec,
     fast: Hierarchy<Ledger>,
+    /// The same without an observer, which takes the quick ways.
+    quick: Hierarchy,
     slow: Reference,
     dice: Dice,
     lines: u64,
@@ -28,11 +30,12 @@ impl Twins {
         let mut dice = Dice(seed);
         let spec = dice::machine(&mut dice);
         let fast = Hierarchy::observed(&spec, seed, Ledger::default()).unwrap();
+        let quick = Hierarchy::new(&spec, seed).unwrap();
         let slow = Reference::new(&spec, seed);
         // From much sharing to much eviction.
         let room = spec.caches.iter().map(|cache| cache.sets * cache.ways).max().unwrap_or(1);
         let lines = 2 + dice.below(3 * u64::from(room));
-        let mut twins = Self { spec, fast, slow, dice, lines, met: BTreeMap::new() };
+        let mut twins = Self { spec, fast, quick, slow, dice, lines, met: BTreeMap::new() };
         if twins.dice.in_100(30) {
             twins.partition();
         }
@@ -46,11 +49,13 @@ impl Twins {
                 let served = cache.instances.iter().any(|cpus| cpus.contains(&cpu));
                 if served && self.dice.in_100(50) {
                     self.fast.set_ways(cpu, cache.level, mask);
+                    self.quick.set_ways(cpu, cache.level, mask);
                     self.slow.masks.insert((cpu, cache.level), mask);
                     // Level 1 has two caches: the mask must leave a way in each.
                     let ways = self.spec.caches.iter().filter(|other| other.level == cache.level);
                     if ways.map(|other| other.every_way() & mask).any(|left| left == 0) {
                         self.fast.set_ways(cpu, cache.level, u32::MAX);
+                        self.quick.set_ways(cpu, cache.level, u32::MAX);
                         self.slow.masks.remove(&(cpu, cache.level));
                     }
                 }
@@ -64,6 +69,7 @@ impl Twins {
         match self.dice.below(100) {
             0 => {
                 let (fast, slow) = (self.fast.flush(line), self.slow.flush(line));
+                same("flush", line, &self.quick.flush(line), &slow)?;
                 self.fast.observer.owed.remove(&line);
                 return same("flush", line, &fast, &slow);
             }
@@ -71,6 +77,7 @@ impl Twins {
                 let level = 1 + self.dice.below(3) as u32;
                 let fast = self.fast.prefetch(cpu, line, level);
                 let slow = self.slow.prefetch(cpu, line, level);
+                same("prefetch", line, &self.quick.prefetch(cpu, line, level), &slow)?;
                 return same("prefetch", line, &fast, &slow);
             }
             _ => {}
@@ -83,16 +90,34 @@ impl Twins {
             Access::Write,
             Access::Fetch,
         ]);
+        if !self.dice.in_100(15) {
+            let quick = self.quick.access(cpu, line, access);
+            return self.one(cpu, line, access, quick);
+        }
+        // Some lines at once, some of them twice.
+        let count = 1 + self.dice.below(24);
+        let mut lines: Vec<_> = (0..count).map(|_| self.dice.below(self.lines) as u32).collect();
+        lines.push(lines[0]);
+        let mut outcomes = vec![Outcome::HIT; lines.len()];
+        self.quick.walk(cpu, &lines, access, |at, outcome| outcomes[at] = outcome);
+        for (&line, &outcome) in lines.iter().zip(&outcomes) {
+            self.one(cpu, line, access, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// An access of which the quick machine has said the outcome.
+    fn one(&mut self, cpu: usize, line: u32, access: Access, quick: Outcome) -> Result<(), String> {
         // What is written is owed from now on; what this access writes back of it was older.
         let fast = self.fast.access(cpu, line, access);
         let slow = self.slow.access(cpu, line, access);
         if access == Access::Write {
             self.fast.observer.owed.insert(line);
         }
-        let plain = |mut outcome: crate::sim::Outcome| {
+        let plain = |mut outcome: Outcome| {
             // A hit of the innermost cache does not look at the state of the line.
             if outcome.is_innermost_hit() {
-                outcome.state = crate::platform::Found::Clean;
+                outcome.state = Found::Clean;
             }
             outcome
         };
@@ -102,11 +127,20 @@ impl Twins {
             slow.supplier.to_string()
         };
         *self.met.entry((cpu, supplier)).or_default() += 1;
-        same(&format!("{access:?} by {cpu}"), line, &plain(fast), &plain(slow))
+        let what = format!("{access:?} by {cpu}");
+        same(&what, line, &plain(fast), &plain(slow))?;
+        same(&format!("quick {what}"), line, &plain(quick), &plain(slow))
     }
 
     fn compare(&self) -> Result<(), String> {
-        for (x, (fast, slow)) in self.fast.caches.iter().zip(&self.slow.caches).enumerate() {
+        for (x, (fast, quick)) in self.fast.caches.iter().zip(&self.quick.caches).enumerate() {
+            same("counters of cache", x as u32, &quick.counters, &fast.counters)?;
+        }
+        same("counters of CPUs", 0, &self.quick.counters, &self.fast.counters)?;
+        let slows = self.slow.caches.iter();
+        let pairs = self.fast.caches.iter().zip(slows.clone());
+        let pairs = pairs.chain(self.quick.caches.iter().zip(slows));
+        for (x, (fast, slow)) in pairs.enumerate() {
             let fast_lines: BTreeSet<_> = fast
                 .lines()
                 .into_iter()

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The quick ways: runs of innermost hits, and accesses that concern nobody else.
+//!
+//! What they do is what the general way does for the same access; they only know earlier that
+//! nobody has to be asked. The tests send everything through both.
+
+use super::cache::Bits;
+use super::hierarchy::{Hierarchy, Ongoing, Path};
+use super::observer::Observer;
+use super::outcome::{Access, Outcome};
+use super::spec::MAX_LEVELS;
+use super::swift::{self, Stop, Tally};
+use super::tags::Line;
+use super::tags::{Block, Blocks};
+use crate::platform::{Distance, Found, Lookup, Supplier};
+
+/// What the quick loop has to know of the caches beside the way.
+struct Three {
+    masks: [u32; MAX_LEVELS],
+    /// For each cache of the way whether the others inside it are empty.
+    lonely: [bool; 3],
+    /// Whether all other roots are.
+    alone: bool,
+    /// How many of these are asked, and counted, all the same.
+    asked: u8,
+}
+
+fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
+    if let Blocks::Eight(blocks) = blocks { Some(blocks) } else { None }
+}
+
+fn sixteen(blocks: &mut Blocks) -> Option<&mut Vec<Block<16>>> {
+    if let Blocks::Sixteen(blocks) = blocks { Some(blocks) } else { None }
+}
+
+impl<O: Observer> Hierarchy<O> {
+    /// `cpu` reads, writes or executes `lines` one after the other. `beyond` is told of every access
+    /// that was more than a quiet hit of the innermost cache, with its place in `lines`; what it is
+    /// not told of was an [`Outcome::HIT`].
+    pub fn walk(
+        &mut self,
+        cpu: usize,
+        lines: &[Line],
+        access: Access,
+        mut beyond: impl FnMut(usize, Outcome),
+    ) {
+        if O::ON || access == Access::Write {
+            for (at, &line) in lines.iter().enumerate() {
+                let outcome = self.access(cpu, line, access);
+                if outcome != Outcome::HIT {
+                    beyond(at, outcome);
+                }
+            }
+            return;
+        }
+        let path = self.path(cpu, access == Access::Fetch);
+        let quick = self.way_of_three(cpu, &path);
+        let mut done = 0;
+        while done < lines.len() {
+            let rest = &lines[done..];
+            let offset = done;
+            if let Some(way) = &quick {
+                done +=
+                    self.three(cpu, &path, way, rest, |at, outcome| beyond(offset + at, outcome));
+            } else {
+                let run = self.caches[path.caches[0]].hits(rest);
+                self.counters[cpu].hits[0] += run as u64;
+                done += run;
+            }
+            if let Some(&line) = lines.get(done) {
+                let outcome = self.miss(cpu, &path, line, access);
+                if outcome != Outcome::HIT {
+                    beyond(done, outcome);
+                }
+                done += 1;
+            }
+        }
+        let counters = &mut self.counters[cpu];
+        match access {
+            Access::Fetch => counters.fetches += lines.len() as u64,
+            _ => counters.reads += lines.len() as u64,
+        }
+    }
+
+    /// Whether reads on this way can take the loop of [`super::swift`], and what it has to know.
+    fn way_of_three(&self, cpu: usize, path: &Path) -> Option<Three> {
+        let own = &path.caches[..path.len];
+        let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
+        if own.len() != 3 || !path.plain || !own.iter().all(fits) {
+            return None;
+        }
+        let widths = [0, 1, 2].map(|place| self.caches[own[place]].width());
+        if matches!(widths, [16, _, 8]) {
+            return None;
+        }
+        let uncounted = |x: usize| {
+            self.lookup == Lookup::Directory || self.caches[x].distance == Distance::Core
+        };
+        let lonely = |place: usize| {
+            let children = &self.caches[own[place]].children;
+            let mut others = children.iter().filter(|&&child| child != own[place - 1]);
+            children.len() == 1
+                || (uncounted(own[place]) && others.all(|&child| self.is_deserted(child)))
+        };
+        let mut others = self.roots.iter().filter(|&&root| root != own[2]);
+        let asked = if self.lookup == Lookup::Directory { 0 } else { others.clone().count() };
+        Some(Three {
+            masks: self.masks(cpu),
+            lonely: [true, lonely(1), lonely(2)],
+            alone: others.all(|&root| self.is_deserted(root)),
+            asked: asked.min(255) as u8,
+        })
+    }
+
+    /// Whether `x` and all inside it are empty.
+    fn is_deserted(&self, x: usize) -> bool {
+        let cache = &self.caches[x];
+        cache.is_empty() && cache.children.iter().all(|&child| self.is_deserted(child))
+    }
+
+    /// Reads `lines` as far as that is quick, and finishes an access within which it stopped to be;
+    /// how many were done.
+    fn three(
+        &mut self,
+        cpu: usize,
+        path: &Path,
+        way: &Three,
+        lines: &[Line],
+        mut beyond: impl FnMut(usize, Outcome),
+    ) -> usize {
+        let mut done = 0;
+        let mut tally = Tally { asked: way.asked, ..Tally::default() };
+        loop {
+            let rest = &lines[done..];
+            let offset = done;
+            let told = |at, outcome| beyond(offset + at, outcome);
+            let (ahead, stop) = self.dispatch(path, way, rest, &mut tally, told);
+            done += ahead;
+            let Stop::Evicted { place, inserted, alone, mut outcome } = stop else { break };
+            let line = lines[done];
+            let written = outcome.written_back;
+            let mut ongoing = Ongoing { outcome, masks: way.masks };
+            self.displaced(path.caches[place], inserted, &mut ongoing);
+            for at in (0..place).rev().skip(usize::from(bug!(SwiftResumesTooLate))) {
+                let bits = Bits { alone, dirty: false, forward: false };
+                let x = path.caches[at];
+                let (set, way) = self.put(x, line, bits, &mut ongoing);
+                if at > 0 && self.caches[x].includes() {
+                    self.caches[x].set_present(set, way, path.places[at - 1], true);
+                }
+            }
+            outcome.written_back = ongoing.outcome.written_back.max(written);
+            tally.written += u64::from(outcome.written_back);
+            beyond(done, outcome);
+            done += 1;
+        }
+        let counters = &mut self.counters[cpu];
+        for (count, found) in counters.hits.iter_mut().zip(&tally.found[..3]) {
+            *count += found;
+        }
+        counters.memory += tally.found[3];
+        counters.asked += tally.found[3] * u64::from(tally.asked);
+        counters.write_backs += tally.written;
+        done
+    }
+
+    /// The loop for the widths of these three caches.
+    fn dispatch(
+        &mut self,
+        path: &Path,
+        way: &Three,
+        lines: &[Line],
+        tally: &mut Tally,
+        beyond: impl FnMut(usize, Outcome),
+    ) -> (usize, Stop) {
+        let own = [path.caches[0], path.caches[1], path.caches[2]];
+        let Ok(caches) = self.caches.get_disjoint_mut(own) else { return (0, Stop::Ask) };
+        let widths = caches.each_ref().map(|cache| cache.width());
+        macro_rules! three {
+            ($a:ident, $b:ident, $c:ident) => {{
+                let [l1, l2, l3] = caches;
+                let lanes = (
+                    l1.lane($a, way.masks[usize::from(l1.level) - 1], 0, true),
+                    l2.lane(
+                        $b,
+                        way.masks[usize::from(l2.level) - 1],
+                        path.places[0],
+                        way.lonely[1],
+                    ),
+                    l3.lane(
+                        $c,
+                        way.masks[usize::from(l3.level) - 1],
+                        path.places[1],
+                        way.lonely[2],
+                    ),
+                );
+                let (Some(mut l1), Some(mut l2), Some(mut l3)) = lanes else {
+                    return (0, Stop::Ask);
+                };
+                l3.asks |= !way.alone;
+                swift::three((&mut l1, &mut l2, &mut l3), lines, tally, beyond)
+            }};
+        }
+        match widths {
+            [8, 8, 8] => three!(eight, eight, eight),
+            [8, 8, 16] => three!(eight, eight, sixteen),
+            [8, 16, 8] => three!(eight, sixteen, eight),
+            [8, 16, 16] => three!(eight, sixteen, sixteen),
+            [16, 8, 16] => three!(sixteen, eight, sixteen),
+            [16, 16, 16] => three!(sixteen, sixteen, sixteen),
+            _ => (0, Stop::Ask),
+        }
+    }
+
+    /// An access to a line that the innermost cache lacks.
+    #[inline(always)]
+    pub(super) fn miss(&mut self, cpu: usize, path: &Path, line: Line, access: Access) -> Outcome {
+        if path.plain && !O::ON {
+            let write = access == Access::Write;
+            if let Some(outcome) = self.quiet(cpu, path, line, write) {
+                let counters = &mut self.counters[cpu];
+                counters.write_backs += u64::from(outcome.written_back);
+                match outcome.supplier {
+                    Supplier::Memory => counters.memory += 1,
+                    _ => counters.hits[usize::from(outcome.level) - 1] += 1,
+                }
+                return outcome;
+            }
+        }
+        self.beyond(cpu, line, access)
+    }
+
+    /// The line is further out on a way without exclusive caches, or in memory, and no other cache
+    /// can have it or know of it; or nothing has been done.
+    #[inline(always)]
+    fn quiet(&mut self, cpu: usize, path: &Path, line: Line, write: bool) -> Option<Outcome> {
+        let mut ongoing = Ongoing { outcome: Outcome::own(0), masks: self.masks(cpu) };
+        let mut alone = true;
+        let mut end = path.len;
+        for at in 1..path.len {
+            let x = path.caches[at];
+            let cache = &mut self.caches[x];
+            let set = cache.set_of(line);
+            let own = path.places[at - 1];
+            let Some(way) = cache.find(set, line) else {
+                if !cache.includes() && cache.children.len() > 1 {
+                    return None;
+                }
+                continue;
+            };
+            let bits = cache.bits(set, way);
+            if cache.others_may_have(set, way, own) || (write && !bits.alone) {
+                return None;
+            }
+            cache.touch(set, way);
+            if cache.includes() && !bug!(PresenceNotSet) {
+                cache.set_present(set, way, own, true);
+            }
+            ongoing.outcome.level = cache.level;
+            ongoing.outcome.state = if bits.dirty { Found::Dirty } else { Found::Clean };
+            (alone, end) = (bits.alone, at);
+            break;
+        }
+        if end == path.len {
+            if self.roots.len() > 1 {
+                return None;
+            }
+            ongoing.outcome.supplier = Supplier::Memory;
+        }
+        for at in (0..end).rev() {
+            let x = path.caches[at];
+            let dirty = write && at == 0 && !bug!(SilentWriteStaysClean);
+            let (set, way) = self.put(x, line, Bits { alone, dirty, forward: false }, &mut ongoing);
+            if at > 0 && self.caches[x].includes() && !bug!(PresenceNotSet) {
+                self.caches[x].set_present(set, way, path.places[at - 1], true);
+            }
+        }
+        Some(ongoing.outcome)
+    }
+}
