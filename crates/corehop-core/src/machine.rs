@@ -77,3 +77,68 @@ pub enum MachineError {
     #[error("the samples could not be written: {0}; what was recorded until then is kept")]
     Sink(#[source] SinkError),
 }
+
+/// Whether a working set is at rest in the caches: what preparing it as
+/// [`LineState::Valid`](crate::workload::LineState) means on every machine.
+///
+/// One or two passes do for a set well within a cache that replaces by age. Others take more: a
+/// victim cache that learns what is used again still gives up lines of the first passes, and a set
+/// near a cache's size finds its places there only little by little. So passes go on until two in a
+/// row are not faster than those before.
+#[derive(Debug, Clone, Copy)]
+pub struct Rest {
+    fastest: f64,
+    not_faster: u32,
+}
+
+impl Rest {
+    /// The most passes that bring a working set to rest.
+    pub const MOST_PASSES: u32 = 8;
+    /// How much faster than the fastest before it a pass must be for the set not to be at rest.
+    const FASTER: f64 = 0.995;
+
+    /// Before the first pass.
+    pub const fn new() -> Self {
+        Self { fastest: f64::INFINITY, not_faster: 0 }
+    }
+
+    /// Whether the pass that took `time`, in any unit, is the second in a row that is not faster.
+    pub fn is_reached_by(&mut self, time: f64) -> bool {
+        self.not_faster = if time < self.fastest * Self::FASTER { 0 } else { self.not_faster + 1 };
+        self.fastest = self.fastest.min(time);
+        self.not_faster == 2
+    }
+}
+
+impl Default for Rest {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of passes after which passes of these times are at rest.
+    fn passes(times: &[f64]) -> Option<usize> {
+        let mut rest = Rest::new();
+        times.iter().position(|&time| rest.is_reached_by(time)).map(|index| index + 1)
+    }
+
+    #[test]
+    fn a_set_is_at_rest_after_two_passes_that_are_not_faster() {
+        assert_eq!(passes(&[5.8, 6.3, 6.3, 6.3]), Some(3));
+        assert_eq!(passes(&[100.0, 70.0, 69.9, 69.8, 50.0]), Some(4));
+        assert_eq!(
+            passes(&[7_452.0, 4_199.0, 2_754.0, 2_512.0, 2_476.0, 2_477.0, 2_474.0]),
+            Some(7)
+        );
+        assert_eq!(passes(&[9.0, 8.0, 7.0, 6.0]), None);
+    }
+
+    #[test]
+    fn one_disturbed_pass_does_not_look_like_rest() {
+        assert_eq!(passes(&[100.0, 70.0, 900.0, 50.0, 40.0, 40.0, 40.0]), Some(7));
+    }
+}

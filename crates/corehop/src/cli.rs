@@ -26,6 +26,8 @@ enum Verb {
     Doctor(cmd::doctor::Args),
     /// Measure what preemptions and migrations cost, and what explains it.
     Measure(Box<cmd::measure::Args>),
+    /// Rerun published experiments on the simulated machine, and say how far off it is.
+    Validate(cmd::validate::Args),
     /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
     Platform(cmd::platform::Args),
     /// Say what files of samples say: as a table, and as one page.
@@ -42,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Check(args) => cmd::check::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
+        Verb::Validate(args) => cmd::validate::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
         Verb::Show(args) => cmd::show::run(&args),

@@ -3,3 +3,5 @@
 
 pub mod sampling;
 pub mod sched;
+pub mod validation;
+mod studies;

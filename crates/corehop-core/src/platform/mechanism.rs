@@ -135,6 +135,29 @@ words! {
 }
 
 words! {
+    /// Whose instance of a server a line passes through.
+    Side, "a side of a transfer" {
+        /// That of the CPU which asks.
+        Requester = "requester",
+        /// That of the node whose memory it is.
+        Home = "home",
+    }
+}
+
+impl Side {
+    fn is_requester(&self) -> bool {
+        *self == Self::Requester
+    }
+}
+
+#[expect(clippy::derivable_impls, reason = "the enum is made by a macro")]
+impl Default for Side {
+    fn default() -> Self {
+        Self::Requester
+    }
+}
+
+words! {
     /// What passes through a server.
     Traffic, "a kind of traffic" {
         /// Lines read from memory.
@@ -241,6 +264,9 @@ pub struct Server {
     pub carries: Fact<Vec<Traffic>>,
     /// The time that one line occupies it.
     pub service: Fact<Latency>,
+    /// Whose instance it is.
+    #[serde(default, skip_serializing_if = "Side::is_requester")]
+    pub side: Side,
 }
 
 /// What a core can have under way.
@@ -254,6 +280,9 @@ pub struct Core {
     /// three and a half. A dependent chase has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
+    /// What the operating system touches when it switches threads on a CPU, as a polluter would.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_footprint: Option<Fact<Bytes>>,
     /// What the core itself needs per access, the cache's latency aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,

@@ -31,7 +31,7 @@ pub use groups::CpuGroups;
 pub use hash::Index;
 pub use mechanism::{
     Coherence, Core, Distance, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism, PrefetchKind,
-    Prefetcher, Protocol, Replacement, Server, Supplier, Tlb, Traffic, Writes,
+    Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
 };
 pub use quantity::{Hertz, Latency};
 pub use text::PlatformError;

@@ -66,6 +66,12 @@ pub mod hierarchy;
 mod movement;
 mod swift;
 mod walk;
+pub mod times;
+pub mod servers;
+pub mod frames;
+pub mod walker;
+pub mod stage;
+mod machine;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
@@ -73,6 +79,7 @@ mod tests;
 
 pub use cache::CacheCounters;
 pub use hierarchy::Hierarchy;
+pub use machine::SimMachine;
 pub use observer::Observer;
 pub use outcome::{Access, CpuCounters, Outcome};
 pub use spec::{CacheSpec, MAX_LEVELS, MAX_WAYS, Spec, SpecError};

@@ -2,7 +2,7 @@
 //! A working set on its way from job to job.
 
 use corehop_core::experiment::Draw;
-use corehop_core::machine::MachineError;
+use corehop_core::machine::{MachineError, Rest};
 use corehop_core::workload::{Page, WorkingSet};
 
 use super::duty::BUDGET_NS;
@@ -30,51 +30,19 @@ pub(crate) struct SetState {
     pub(super) warm_chunk: f64,
 }
 
-/// Whether passes still get faster.
-#[derive(Debug, Clone, Copy)]
-struct Rest {
-    fastest: f64,
-    not_faster: u32,
-}
-
-impl Default for Rest {
-    fn default() -> Self {
-        Self { fastest: f64::INFINITY, not_faster: 0 }
-    }
-}
-
-impl Rest {
-    /// Whether the pass that took `ticks` is the second in a row that is not faster.
-    fn is_reached_by(&mut self, ticks: f64) -> bool {
-        self.not_faster = if ticks < self.fastest * FASTER { 0 } else { self.not_faster + 1 };
-        self.fastest = self.fastest.min(ticks);
-        self.not_faster == 2
-    }
-}
-
 /// What an uncached line is expected to take before anything is known, in nanoseconds.
 const UNKNOWN_LINE_NS: f64 = 300.0;
-
-/// The most passes that bring a working set to rest.
-const MOST_PASSES: u32 = 8;
-
-/// How much faster than the fastest before it a pass must be for the set not to be at rest.
-const FASTER: f64 = 0.995;
 
 /// The longest that bringing a set to rest may take, in nanoseconds: half of the duty budget.
 const MOST_SETTLING_NS: f64 = BUDGET_NS / 2.0;
 
 impl SetState {
-    /// Walks until the caches are at rest: until two passes in a row are not faster than those before.
-    ///
-    /// One or two passes do for a set well within a cache that replaces by age. Others take more: a
-    /// victim cache that learns what is used again still gives up lines of the first passes, and a
-    /// set near a cache's size finds its places there only little by little.
+    /// Walks until the caches are at rest.
     pub(super) fn settle(&mut self, clock: &Clock) {
         let begin = now();
         let until = begin + clock.ticks(MOST_SETTLING_NS);
-        let mut rest = Rest::default();
-        for _ in 0..MOST_PASSES {
+        let mut rest = Rest::new();
+        for _ in 0..Rest::MOST_PASSES {
             let pass = self.walk.walk(None, Ticks::MAX, until);
             if !pass.complete || rest.is_reached_by(pass.ticks as f64) {
                 break;
@@ -120,32 +88,5 @@ fn walk(set: &WorkingSet, own_job: Option<OwnJob>, memory: &SetMemory) -> Walk {
     match own_job {
         Some(job) => Walk::calling(job, memory.raw()),
         None => Walk::new(set, memory.linked()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The number of passes after which passes of these times are at rest.
-    fn passes(times: &[f64]) -> Option<usize> {
-        let mut rest = Rest::default();
-        times.iter().position(|&ticks| rest.is_reached_by(ticks)).map(|index| index + 1)
-    }
-
-    #[test]
-    fn a_set_is_at_rest_after_two_passes_that_are_not_faster() {
-        assert_eq!(passes(&[5.8, 6.3, 6.3, 6.3]), Some(3));
-        assert_eq!(passes(&[100.0, 70.0, 69.9, 69.8, 50.0]), Some(4));
-        assert_eq!(
-            passes(&[7_452.0, 4_199.0, 2_754.0, 2_512.0, 2_476.0, 2_477.0, 2_474.0]),
-            Some(7)
-        );
-        assert_eq!(passes(&[9.0, 8.0, 7.0, 6.0]), None);
-    }
-
-    #[test]
-    fn one_disturbed_pass_does_not_look_like_rest() {
-        assert_eq!(passes(&[100.0, 70.0, 900.0, 50.0, 40.0, 40.0, 40.0]), Some(7));
     }
 }

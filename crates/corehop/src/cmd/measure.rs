@@ -12,10 +12,9 @@ use corehop_core::platform::Platform;
 use corehop_core::samples::{AccessTime, PreemptionLength, Sample};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transfer};
-use corehop_linux::discover::{SysRoot, discover};
-use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::live::Options;
 
-use crate::cmd::platform::described;
+use super::on;
 use crate::exit::{Exit, Failure};
 use crate::run::{Destination, Run, Target};
 
@@ -149,7 +148,7 @@ const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
 
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let platform = platform(args)?;
+    let platform = on::platform(&args.on)?;
     if let Some(path) = &args.plan {
         return run_plan(args, platform, path);
     }
@@ -191,7 +190,7 @@ fn carry_out<R: Target>(
         return dry_run(args, &platform, experiment);
     }
     args.to_run(args.goal())?.experiment::<R>(
-        &mut LiveMachine::new(platform, args.options()),
+        on::machine(&args.on, platform, args.options())?.as_mut(),
         experiment,
         args.seed,
     )
@@ -209,12 +208,12 @@ fn run_plan(args: &Args, platform: Platform, path: &PathBuf) -> Result<Exit, Fai
     })?;
     let plan = Plan::from_json(&text)?;
     plan.check(&platform)?;
-    let mut machine = LiveMachine::new(platform, args.options());
-    let run = args.to_run(Goal::Count)?;
+    let mut machine = on::machine(&args.on, platform, args.options())?;
+    let (machine, run) = (machine.as_mut(), args.to_run(Goal::Count)?);
     match plan.experiment.as_str() {
-        "access-time" => run.plan::<AccessTime>(&mut machine, &plan),
-        "preemption-length" => run.plan::<PreemptionLength>(&mut machine, &plan),
-        _ => run.plan::<Sample>(&mut machine, &plan),
+        "access-time" => run.plan::<AccessTime>(machine, &plan),
+        "preemption-length" => run.plan::<PreemptionLength>(machine, &plan),
+        _ => run.plan::<Sample>(machine, &plan),
     }
 }
 
@@ -239,25 +238,6 @@ fn dry_run(args: &Args, platform: &Platform, experiment: &dyn Experiment) -> Res
         println!("not measurable here: {} ({})", missing.affinity.event(), missing.why);
     }
     Ok(Exit::Done)
-}
-
-/// The machine's description; what `--on` names.
-fn platform(args: &Args) -> Result<Platform, Failure> {
-    if args.on == "live" {
-        return discover(&SysRoot::live()).map_err(|error| Failure::new(Exit::NotPossible, error));
-    }
-    let platform = described(&args.on)?;
-    if args.dry_run {
-        return Ok(platform);
-    }
-    Err(Failure::says(
-        Exit::NotPossible,
-        format!(
-            "`--on {}`: this version measures live machines only; leave --on out, or look at the plan \
-             with --dry-run",
-            args.on
-        ),
-    ))
 }
 
 impl Args {

@@ -5,6 +5,8 @@ pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod measure;
+mod on;
 pub(crate) mod platform;
 pub(crate) mod report;
 pub(crate) mod show;
+pub(crate) mod validate;

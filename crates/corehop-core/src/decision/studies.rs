@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The studies of cost tables that come with the program: the folders of `studies/` that have one.
+
+use super::validation::{Study, StudyError};
+
+macro_rules! studies {
+    ($($id:literal),* $(,)?) => {
+        &[$((
+            $id,
+            include_str!(concat!("../../../../studies/", $id, "/study.toml")),
+            include_str!(concat!("../../../../studies/", $id, "/table.csv")),
+        )),*]
+    };
+}
+
+/// Each study's name, description and table.
+const FILES: &[(&str, &str, &str)] =
+    studies!["bastoni-table3", "bastoni-table4", "waechtler-a4", "waechtler-a5"];
+
+impl Study {
+    /// The names of the studies that come with the program.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        FILES.iter().map(|&(id, ..)| id)
+    }
+
+    /// The study of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// Where its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        let (_, description, table) = FILES.iter().find(|&&(other, ..)| other == id)?;
+        Some(Self::new(description, table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_study_can_be_read_and_fits_its_folder_and_its_platform() {
+        for id in Study::names() {
+            let study = Study::named(id).unwrap().unwrap();
+            assert_eq!(study.id, id);
+            assert!(crate::platform::Platform::named(&study.platform).is_some(), "{id}");
+            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            let parameters: usize = study.fitted.iter().map(|it| it.parameters.len()).sum();
+            let rows = study.fitted.iter().map(|it| it.wss_kib.len()).sum::<usize>();
+            assert!(parameters * 3 <= rows, "{id}: {parameters} parameters on {rows} rows");
+        }
+    }
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Published tables against the simulated machine: what was printed, what comes out, how far off.
+//!
+//! A study names a platform, the experiment behind a printed table, and the rows that parameters of
+//! the platform were fitted on. Those rows cannot judge it: errors are stated for both parts apart.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::experiment::{Group, Length, Synthetic};
+use crate::samples::Sample;
+use crate::units::{Bytes, CpuList};
+use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
+
+/// The smallest printed cost that an error is relative to, in microseconds.
+const LEAST_US: f64 = 1.0;
+
+/// A printed table of costs, and how it came about.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Study {
+    /// What it is called.
+    pub id: String,
+    /// What was printed, with its source.
+    pub title: String,
+    /// The platform it was measured on, by id.
+    pub platform: String,
+    /// How many samples a cell gets.
+    pub samples: u32,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The pages of the working sets.
+    pub page: Page,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// What runs beside the job on every CPU; nothing if it is not stated.
+    #[serde(default)]
+    pub polluter: Option<Polluter>,
+    /// The preemption length behind each label of the table's column `preemption_length`.
+    pub lengths: std::collections::BTreeMap<String, Length>,
+    /// The rows that parameters of the platform were fitted on.
+    #[serde(default)]
+    pub fitted: Vec<Fitted>,
+    /// The printed rows; they come from a file of their own.
+    #[serde(skip)]
+    pub printed: Vec<Printed>,
+}
+
+/// Rows that parameters were fitted on: those of this event, with one of these sizes.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fitted {
+    /// The event.
+    pub event: Event,
+    /// The working-set sizes in KiB.
+    pub wss_kib: Vec<u64>,
+    /// Which parameters, for the reader.
+    pub parameters: Vec<String>,
+}
+
+/// One cell of a printed table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Printed {
+    /// The event.
+    pub event: Event,
+    /// The label of the preemption length.
+    pub length: String,
+    /// `avg`, `max` or `std`.
+    pub statistic: String,
+    /// The working-set size in KiB.
+    pub wss_kib: u64,
+    /// The cost in microseconds.
+    pub cost_us: f64,
+}
+
+/// Why a study cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StudyError {
+    /// Its description is wrong.
+    #[error("the study's description: {0}")]
+    Form(String),
+    /// Its table is wrong.
+    #[error("the study's table, line {line}: {what}")]
+    Table {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl Study {
+    /// A study from its description and its table (CSV with the columns `event`,
+    /// `preemption_length`, `statistic`, `wss_kib` and `cost_us` among others; no quoted commas in
+    /// those). Rows without a cost are left out.
+    ///
+    /// # Errors
+    /// [`StudyError`] says what is wrong where.
+    pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
+        let mut study: Self =
+            toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))?;
+        study.printed = printed(table)?;
+        let unknown = |row: &&Printed| !study.lengths.contains_key(&row.length);
+        if let Some(row) = study.printed.iter().find(unknown) {
+            let what = format!("no length is given for the label `{}`", row.length);
+            return Err(StudyError::Form(what));
+        }
+        Ok(study)
+    }
+
+    /// The load it ran under.
+    pub fn load(&self) -> Load {
+        self.polluter
+            .clone()
+            .map_or(Load::Idle, |polluter| Load::Constructed { polluter, cpus: CpuList::default() })
+    }
+
+    fn set(&self, wss_kib: u64) -> WorkingSet {
+        let list = WorkingSet::list(Bytes::from_kib(wss_kib), self.write_ratio);
+        WorkingSet { pattern: self.pattern, page: self.page, ..list }
+    }
+
+    /// The sizes, should only some be wanted: others leave the experiment and the join.
+    #[must_use]
+    pub fn only(mut self, wss_kib: &[u64]) -> Self {
+        self.printed.retain(|row| wss_kib.contains(&row.wss_kib));
+        self
+    }
+
+    /// The labels of preemption lengths, each with the events that have it.
+    fn by_length(&self) -> Vec<(&str, Vec<Event>)> {
+        let labels: BTreeSet<&str> = self.printed.iter().map(|row| row.length.as_str()).collect();
+        let events = |label| {
+            let of_label = self.printed.iter().filter(|row| row.length == label);
+            of_label.map(|row| row.event).collect::<BTreeSet<Event>>().into_iter().collect()
+        };
+        labels.into_iter().map(|label| (label, events(label))).collect()
+    }
+
+    fn sizes(&self) -> Vec<u64> {
+        let sizes: BTreeSet<u64> = self.printed.iter().map(|row| row.wss_kib).collect();
+        sizes.into_iter().collect()
+    }
+
+    /// The experiment behind the table: every combination of its sizes, events and lengths.
+    pub fn experiment(&self) -> Synthetic {
+        let sets: Vec<WorkingSet> = self.sizes().into_iter().map(|wss| self.set(wss)).collect();
+        let absence = if self.polluter.is_some() { Absence::Load } else { Absence::Nothing };
+        let group = |(label, events): (&str, Vec<Event>)| Group {
+            load: self.load(),
+            sets: sets.clone(),
+            events,
+            length: self.lengths[label],
+            absence,
+            samples: self.samples,
+        };
+        let nobody =
+            Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
+        Synthetic {
+            mover: Mover::Affinity,
+            preemptor: nobody,
+            groups: self.by_length().into_iter().map(group).collect(),
+            cpus: CpuList::default(),
+        }
+    }
+
+    /// What the cells of [`Study::experiment`] are, in their order.
+    fn cells(&self) -> Vec<(String, u64, Event)> {
+        let sizes = self.sizes();
+        let mut cells = Vec::new();
+        for (label, events) in self.by_length() {
+            for &size in &sizes {
+                cells.extend(events.iter().map(|&event| (label.to_owned(), size, event)));
+            }
+        }
+        cells
+    }
+
+    /// Joins the printed rows with `samples` of the experiment.
+    pub fn join(&self, samples: &[Sample]) -> Vec<Joined> {
+        let cells = self.cells();
+        let mut delays = vec![Vec::new(); cells.len()];
+        for sample in samples {
+            if let Some(delays) = delays.get_mut(sample.cell as usize) {
+                delays.push((sample.resumed_ns - sample.warm_ns) / 1e3);
+            }
+        }
+        let joined = |row: &Printed| {
+            let key = (row.length.clone(), row.wss_kib, row.event);
+            let values = &delays[cells.iter().position(|cell| *cell == key)?];
+            Some(Joined::new(row, self.is_fitted(row), values))
+        };
+        self.printed.iter().filter_map(joined).collect()
+    }
+
+    pub(super) fn is_fitted(&self, row: &Printed) -> bool {
+        self.fitted.iter().any(|it| it.event == row.event && it.wss_kib.contains(&row.wss_kib))
+    }
+}
+
+fn printed(table: &str) -> Result<Vec<Printed>, StudyError> {
+    let mut lines = table.lines().enumerate();
+    let header: Vec<&str> = lines.next().map_or(Vec::new(), |(_, line)| line.split(',').collect());
+    let column = |name: &str| {
+        let place = header.iter().position(|&other| other == name);
+        place.ok_or_else(|| StudyError::Table { line: 1, what: format!("no column `{name}`") })
+    };
+    let [event, length, statistic, wss, cost] =
+        ["event", "preemption_length", "statistic", "wss_kib", "cost_us"].map(column);
+    let (event, length, statistic, wss, cost) = (event?, length?, statistic?, wss?, cost?);
+    let mut rows = Vec::new();
+    for (at, line) in lines {
+        let wrong = |what: String| StudyError::Table { line: at + 1, what };
+        let cells: Vec<&str> = line.split(',').collect();
+        let cell = |place: usize| cells.get(place).copied().unwrap_or_default();
+        if cell(cost).is_empty() {
+            continue;
+        }
+        let number = |text: &str| {
+            text.parse::<f64>().map_err(|_| wrong(format!("`{text}` is not a number")))
+        };
+        rows.push(Printed {
+            event: cell(event).parse().map_err(|error| wrong(format!("{error}")))?,
+            length: cell(length).to_owned(),
+            statistic: cell(statistic).to_owned(),
+            wss_kib: number(cell(wss))? as u64,
+            cost_us: number(cell(cost))?,
+        });
+    }
+    Ok(rows)
+}
+
+/// A printed cell and what the simulation has for it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Joined {
+    /// The event.
+    pub event: Event,
+    /// The label of the preemption length.
+    pub preemption_length: String,
+    /// `avg`, `max` or `std`.
+    pub statistic: String,
+    /// The working-set size in KiB.
+    pub wss_kib: u64,
+    /// What was printed, in microseconds.
+    pub printed_us: f64,
+    /// What was simulated, in microseconds.
+    pub simulated_us: f64,
+    /// Over how many samples.
+    pub n: usize,
+    /// Whether a parameter was fitted on it.
+    pub fitted: bool,
+    /// |difference| over the printed value, or over a microsecond where less was printed.
+    pub error: f64,
+}
+
+impl Joined {
+    fn new(row: &Printed, fitted: bool, values: &[f64]) -> Self {
+        let simulated_us = statistic(&row.statistic, values);
+        Self {
+            event: row.event,
+            preemption_length: row.length.clone(),
+            statistic: row.statistic.clone(),
+            wss_kib: row.wss_kib,
+            printed_us: row.cost_us,
+            simulated_us,
+            n: values.len(),
+            fitted,
+            error: (simulated_us - row.cost_us).abs() / row.cost_us.abs().max(LEAST_US),
+        }
+    }
+}
+
+fn statistic(name: &str, values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    match name {
+        "max" => values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        "std" => {
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            (squares / (n - 1.0)).sqrt()
+        }
+        _ => mean,
+    }
+}
+
+/// How far off some rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Errors {
+    /// How many rows.
+    pub rows: usize,
+    /// The median of their errors.
+    pub median: f64,
+    /// The ninetieth percentile of their errors.
+    pub p90: f64,
+}
+
+impl Errors {
+    /// The errors of the averages among `rows`: those fitted on, or the others. None without any.
+    pub fn of(rows: &[Joined], fitted: bool) -> Option<Self> {
+        let wanted = rows.iter().filter(|row| row.statistic == "avg" && row.fitted == fitted);
+        let mut values: Vec<f64> = wanted.map(|row| row.error).collect();
+        if values.is_empty() {
+            return None;
+        }
+        values.sort_by(f64::total_cmp);
+        let at =
+            |p: f64| values[((values.len() as f64 * p).ceil() as usize).clamp(1, values.len()) - 1];
+        Some(Self { rows: values.len(), median: at(0.5), p90: at(0.9) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DESCRIPTION: &str = r#"
+        id = "made-up"
+        title = "two sizes"
+        platform = "xeon_x5650"
+        samples = 4
+        pattern = "shuffled"
+        page = "thp"
+        write_ratio = 0.5
+        [lengths]
+        fixed_4ms = "fixed_4ms"
+        "" = "fixed_4ms"
+        [[fitted]]
+        event = "l3_migration"
+        wss_kib = [64]
+        parameters = ["one"]
+    "#;
+    const TABLE: &str = "table,event,preemption_length,statistic,wss_kib,cost_us,printed\n\
+        A,preemption,fixed_4ms,avg,4,0.5,x\n\
+        A,preemption,fixed_4ms,avg,64,8,x\n\
+        A,l3_migration,,avg,4,2,x\n\
+        A,l3_migration,,max,4,,x\n\
+        A,l3_migration,,avg,64,100,x\n";
+
+    fn study() -> Study {
+        Study::new(DESCRIPTION, TABLE).unwrap()
+    }
+
+    #[test]
+    fn the_experiment_has_every_cell_in_the_order_in_which_it_is_joined() {
+        use crate::experiment::Experiment;
+        let platform = crate::platform::Platform::named("xeon_x5650").unwrap().unwrap();
+        let study = study();
+        let cells = study.experiment().cells(&platform).unwrap();
+        let sets = study.experiment().sets();
+        let planned: Vec<(u64, Event)> =
+            cells.iter().map(|(cell, _)| (sets[cell.set].wss.get() / 1024, cell.event)).collect();
+        let joined: Vec<(u64, Event)> =
+            study.cells().into_iter().map(|(_, wss, event)| (wss, event)).collect();
+        assert_eq!(planned, joined);
+        assert_eq!(planned.len(), 4);
+    }
+
+    #[test]
+    fn errors_are_relative_to_what_was_printed_and_to_a_microsecond_at_least() {
+        let study = study();
+        let row = |at: usize, values: &[f64]| Joined::new(&study.printed[at], false, values).error;
+        assert!((row(0, &[0.7]) - 0.2).abs() < 1e-12);
+        assert!((row(1, &[6.0, 6.0]) - 0.25).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rows_that_were_fitted_on_do_not_judge() {
+        let study = study();
+        let rows: Vec<Joined> = study
+            .printed
+            .iter()
+            .map(|row| Joined::new(row, study.is_fitted(row), &[row.cost_us * 1.1]))
+            .collect();
+        let judged = Errors::of(&rows, false).unwrap();
+        assert_eq!((judged.rows, Errors::of(&rows, true).unwrap().rows), (3, 1));
+        assert!((judged.median - 0.1).abs() < 1e-9 && Errors::of(&[], true).is_none());
+    }
+
+    #[test]
+    fn a_table_that_is_none_is_refused_with_its_line() {
+        let text = |table| Study::new(DESCRIPTION, table).unwrap_err().to_string();
+        assert!(text("a,b\n").contains("line 1: no column `event`"));
+        let bad = TABLE.replace("l3_migration,,avg,4,2", "l4_migration,,avg,4,2");
+        assert!(text(&bad).contains("line 4: `l4_migration`"));
+        let unknown = TABLE.replace("fixed_4ms,avg,4,", "later,avg,4,");
+        assert!(text(&unknown).contains("`later`"));
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what an access did to how long it took, on a machine with nothing else to do.
+
+use crate::platform::{
+    Cache as PlatformCache, Distance, Found, Home, Latency, LatencyRow, Platform, Supplier,
+};
+use crate::units::Cpu;
+
+use super::outcome::Outcome;
+use super::spec::{MAX_LEVELS, SpecError};
+
+/// Picoseconds.
+pub type Picos = u64;
+
+const LEVELS: usize = MAX_LEVELS + 1;
+const DISTANCES: [Distance; 4] =
+    [Distance::Core, Distance::L2, Distance::Package, Distance::Machine];
+
+/// The time of every kind of outcome, and what a core needs besides.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// By supplier, level, state, distance, home: see [`place`].
+    table: Vec<Picos>,
+    /// What a core needs for each access to a word, the cache aside.
+    pub work: Picos,
+    /// The misses that independent accesses keep under way, in thousandths.
+    pub parallelism: u64,
+    /// The misses that a core can have under way at most.
+    pub outstanding: u64,
+}
+
+fn place(supplier: Supplier, level: usize, state: Found, distance: Distance, home: Home) -> usize {
+    let supplier = supplier as usize;
+    let distance = distance as usize;
+    (((supplier * LEVELS + level) * 2 + state as usize) * 4 + distance) * 2 + home as usize
+}
+
+impl Times {
+    /// The times that `platform` states.
+    ///
+    /// # Errors
+    /// Names the cache or memory whose latency is missing, or the clock that turns its cycles into
+    /// time.
+    pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
+        let compiler = Compiler { platform };
+        let mut table = vec![0; 3 * LEVELS * 2 * 4 * 2];
+        for supplier in [Supplier::Own, Supplier::Peer, Supplier::Memory] {
+            for level in 0..LEVELS {
+                for state in [Found::Clean, Found::Dirty] {
+                    for distance in DISTANCES {
+                        for home in [Home::Local, Home::Remote] {
+                            let way = Way { supplier, level: level as u32, state, distance, home };
+                            table[place(supplier, level, state, distance, home)] =
+                                compiler.time(&way)?;
+                        }
+                    }
+                }
+            }
+        }
+        let core = &platform.core;
+        let work = core.work.as_ref().map(|fact| compiler.picos(fact.value)).transpose()?;
+        let number = |fact: &Option<crate::platform::Fact<u32>>, otherwise| {
+            fact.as_ref().map_or(otherwise, |fact| u64::from(fact.value))
+        };
+        Ok(Self {
+            table,
+            work: work.unwrap_or(0),
+            parallelism: number(&core.parallelism, 1_000),
+            outstanding: number(&core.outstanding, 10),
+        })
+    }
+
+    /// The time from load to use.
+    #[inline]
+    pub fn of(&self, outcome: &Outcome, home: Home) -> Picos {
+        let level = outcome.level as usize;
+        self.table[place(outcome.supplier, level, outcome.state, outcome.distance, home)]
+    }
+}
+
+/// One way that an access can go.
+struct Way {
+    supplier: Supplier,
+    level: u32,
+    state: Found,
+    distance: Distance,
+    home: Home,
+}
+
+impl Way {
+    /// How much of what it states a row fits; none where it does not fit.
+    fn fit(&self, row: &LatencyRow) -> Option<u32> {
+        fn one<T: PartialEq>(stated: Option<&T>, is: &T) -> Option<u32> {
+            match stated {
+                None => Some(0),
+                Some(stated) => (stated == is).then_some(1),
+            }
+        }
+        if row.supplier != self.supplier {
+            return None;
+        }
+        Some(
+            one(row.level.as_ref(), &self.level)?
+                + one(row.state.as_ref(), &self.state)?
+                + one(row.distance.as_ref(), &self.distance)?
+                + one(row.home.as_ref(), &self.home)?,
+        )
+    }
+}
+
+struct Compiler<'a> {
+    platform: &'a Platform,
+}
+
+impl Compiler<'_> {
+    fn picos(&self, latency: Latency) -> Result<Picos, SpecError> {
+        match (latency, &self.platform.clock.core) {
+            (Latency::Picos(picos), _) => Ok(picos),
+            (cycles, Some(core)) => Ok(cycles.picos(core.value)),
+            (_, None) => Err(SpecError::Missing { fact: "clock.core".to_owned() }),
+        }
+    }
+
+    /// The time of a way: the row that fits with most of what it states; otherwise that of the
+    /// cache, or of memory.
+    fn time(&self, way: &Way) -> Result<Picos, SpecError> {
+        let rows = self.platform.latencies.iter();
+        let fitting = rows.filter_map(|row| Some((way.fit(row)?, row)));
+        // Of rows that state as much, the first one: `max_by_key` would take the last.
+        let best = fitting.fold(None, |best: Option<(u32, &LatencyRow)>, one| match best {
+            Some(best) if best.0 >= one.0 => Some(best),
+            _ => Some(one),
+        });
+        match best {
+            Some((_, row)) => self.picos(row.time.value),
+            None if way.supplier == Supplier::Own => self.cache(way.level),
+            None => self.memory(way.home),
+        }
+    }
+
+    fn cache(&self, level: u32) -> Result<Picos, SpecError> {
+        let of_level = |cache: &&PlatformCache| cache.level == level && cache.holds_data();
+        let Some(cache) = self.platform.caches.iter().find(of_level) else { return Ok(0) };
+        let missing = || SpecError::Missing { fact: format!("the latency of {}", cache.label()) };
+        self.picos(cache.latency.as_ref().ok_or_else(missing)?.value)
+    }
+
+    fn memory(&self, home: Home) -> Result<Picos, SpecError> {
+        let memory = &self.platform.memory;
+        let missing = || SpecError::Missing { fact: "memory.local".to_owned() };
+        let local = memory.local.as_ref().ok_or_else(missing)?;
+        let fact = match home {
+            Home::Local => local,
+            Home::Remote => memory.remote.as_ref().unwrap_or(local),
+        };
+        self.picos(fact.value)
+    }
+}
+
+/// For every CPU of a platform, in its order, the place of its node.
+pub(super) fn nodes_of_cpus(platform: &Platform) -> Vec<usize> {
+    let place = |cpu: Cpu| {
+        platform.nodes.iter().position(|node| node.cpus.value.contains(cpu)).unwrap_or(0)
+    };
+    platform.cpus.value.iter().map(place).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Fact;
+
+    fn row(supplier: Supplier, cycles: u64) -> LatencyRow {
+        let time = Fact::assumed(Latency::cycles(cycles), "");
+        LatencyRow { supplier, level: None, state: None, distance: None, home: None, time }
+    }
+
+    fn x5650() -> Platform {
+        let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        platform.latencies.clear();
+        platform
+    }
+
+    fn cycles(platform: &Platform, outcome: Outcome, home: Home) -> u64 {
+        let picos = Times::from_platform(platform).unwrap().of(&outcome, home);
+        (picos * 2_660 + 500_000) / 1_000_000
+    }
+
+    const REMOTE_DIRTY: Outcome = Outcome {
+        supplier: Supplier::Peer,
+        level: 2,
+        state: Found::Dirty,
+        distance: Distance::Machine,
+        ..Outcome::HIT
+    };
+
+    #[test]
+    fn without_rows_the_caches_and_the_memory_say_how_long() {
+        let platform = x5650();
+        let own = |level| Outcome { level, ..Outcome::HIT };
+        assert_eq!([1, 2, 3].map(|level| cycles(&platform, own(level), Home::Local)), [4, 10, 42]);
+        let memory = Outcome { supplier: Supplier::Memory, level: 0, ..Outcome::HIT };
+        assert_eq!(cycles(&platform, memory, Home::Local), 183);
+        assert_eq!(cycles(&platform, memory, Home::Remote), 312);
+        assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 183);
+    }
+
+    #[test]
+    fn the_row_that_states_most_applies() {
+        let mut platform = x5650();
+        platform.latencies = vec![
+            row(Supplier::Peer, 100),
+            LatencyRow { distance: Some(Distance::Machine), ..row(Supplier::Peer, 200) },
+            LatencyRow {
+                distance: Some(Distance::Machine),
+                level: Some(2),
+                ..row(Supplier::Peer, 300)
+            },
+        ];
+        assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 300);
+        let l3 = Outcome { level: 3, ..REMOTE_DIRTY };
+        assert_eq!(cycles(&platform, l3, Home::Local), 200);
+        let near = Outcome { distance: Distance::Package, ..REMOTE_DIRTY };
+        assert_eq!(cycles(&platform, near, Home::Local), 100);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let mut platform = x5650();
+        platform.memory.local = None;
+        let text = Times::from_platform(&platform).unwrap_err().to_string();
+        assert!(text.contains("memory.local"), "{text}");
+        let mut platform = x5650();
+        platform.clock.core = None;
+        assert!(Times::from_platform(&platform).unwrap_err().to_string().contains("clock.core"));
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The order in which a job, a preemptor or a polluter visits the lines of its memory.
+
+use std::sync::Arc;
+
+use crate::experiment::Draw;
+use crate::workload::{LINE, Pattern, Polluter, WorkingSet};
+
+use super::tags::Line;
+
+/// The words of a line that a scan visits one by one.
+const WORDS: u32 = (LINE / 8) as u32;
+
+/// One visit to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// The line.
+    pub line: Line,
+    /// Whether its first access reads.
+    pub reads: bool,
+    /// Whether it is written, first or later.
+    pub writes: bool,
+    /// Whether it is executed.
+    pub fetches: bool,
+    /// The accesses to words that it consists of.
+    pub words: u32,
+}
+
+/// A walk over memory that begins again where it ended.
+#[derive(Debug, Clone)]
+pub struct Walker {
+    /// The lines in the order of their visits.
+    order: Arc<[Line]>,
+    at: usize,
+    pattern: Pattern,
+    /// The share of words (scan) or lines (list) that are written, as a fraction of 2^64.
+    share: u64,
+    accumulator: u64,
+    /// The accesses under way at once, in thousandths; none: as many as the core manages.
+    pub parallelism: Option<u64>,
+}
+
+impl Walker {
+    /// A walk over `lines`, as a job with this working set makes it.
+    pub fn of_set(set: &WorkingSet, lines: Vec<Line>, draw: &mut Draw) -> Self {
+        let share =
+            if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
+        let mut walker = Self::new(set.pattern, share, lines, draw);
+        walker.parallelism = match set.pattern {
+            Pattern::Scan => None,
+            _ => Some(u64::from(set.chains) * 1_000),
+        };
+        walker
+    }
+
+    /// A walk over `lines`, as this polluter makes it.
+    pub fn of_polluter(polluter: &Polluter, lines: Vec<Line>, draw: &mut Draw) -> Self {
+        let wss = crate::units::Bytes::new(lines.len() as u64 * LINE);
+        let set =
+            WorkingSet { pattern: polluter.pattern, ..WorkingSet::list(wss, polluter.write_ratio) };
+        Self::of_set(&set, lines, draw)
+    }
+
+    fn new(pattern: Pattern, share: f64, mut lines: Vec<Line>, draw: &mut Draw) -> Self {
+        if pattern != Pattern::Scan {
+            draw.shuffle(&mut lines);
+        }
+        let (share, accumulator) =
+            if share >= 1.0 { (u64::MAX, u64::MAX) } else { ((share * 2_f64.powi(64)) as u64, 0) };
+        Self { order: lines.into(), at: 0, pattern, share, accumulator, parallelism: None }
+    }
+
+    /// The number of lines.
+    pub fn lines(&self) -> usize {
+        self.order.len()
+    }
+
+    /// The lines, in the order of their visits.
+    pub fn order(&self) -> &[Line] {
+        &self.order
+    }
+
+    /// Begins again, so that every pass writes the same lines.
+    pub fn restart(&mut self) {
+        self.at = 0;
+        self.accumulator = if self.share == u64::MAX { u64::MAX } else { 0 };
+    }
+
+    /// Goes on from a place drawn at random: polluters do not start in step.
+    pub fn start_anywhere(&mut self, draw: &mut Draw) {
+        self.at = draw.below(self.order.len() as u64) as usize;
+    }
+
+    /// The next visit.
+    #[inline]
+    pub fn visit(&mut self) -> Visit {
+        let line = self.order[self.at];
+        self.at += 1;
+        if self.at == self.order.len() {
+            self.at = 0;
+        }
+        match self.pattern {
+            Pattern::Shuffled => {
+                let writes = self.share > 0 && self.carry();
+                Visit { line, reads: true, writes, fetches: false, words: 1 + u32::from(writes) }
+            }
+            Pattern::Scan => self.scan(line),
+            Pattern::Code => Visit { line, reads: false, writes: false, fetches: true, words: 1 },
+        }
+    }
+
+    /// All words of a line, one after the other.
+    fn scan(&mut self, line: Line) -> Visit {
+        let first = self.share > 0 && self.carry();
+        let mut writes = first;
+        if self.share > 0 {
+            for _ in 1..WORDS {
+                writes |= self.carry();
+            }
+        }
+        Visit { line, reads: !first, writes, fetches: false, words: WORDS }
+    }
+
+    /// Whether the next access writes: the accumulator carries in that share of cases.
+    #[inline]
+    fn carry(&mut self) -> bool {
+        let (sum, carry) = self.accumulator.overflowing_add(self.share);
+        self.accumulator = sum;
+        carry
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    fn pass(set: &WorkingSet) -> Vec<Visit> {
+        let lines = (100..100 + set.lines() as Line).collect();
+        let mut walker = Walker::of_set(set, lines, &mut Draw::new(3, 0));
+        (0..set.lines()).map(|_| walker.visit()).collect()
+    }
+
+    #[test]
+    fn a_list_visits_every_line_once_in_another_order_and_writes_what_is_asked() {
+        for (ratio, written) in [(0.0, 0), (1.0 / 3.0, 32), (0.5, 64)] {
+            let visits = pass(&WorkingSet::list(Bytes::from_kib(4), ratio));
+            let mut lines: Vec<Line> = visits.iter().map(|visit| visit.line).collect();
+            assert!(!lines.is_sorted());
+            lines.sort_unstable();
+            assert_eq!(lines, (100..164).collect::<Vec<_>>());
+            let writes = visits.iter().filter(|visit| visit.writes).count();
+            assert!(writes.abs_diff(written) <= 1, "{ratio}: {writes}");
+            assert!(visits.iter().all(|visit| visit.reads));
+        }
+    }
+
+    #[test]
+    fn a_scan_goes_up_and_touches_every_word() {
+        let scan = |write_ratio| WorkingSet {
+            pattern: Pattern::Scan,
+            ..WorkingSet { write_ratio, ..WorkingSet::list(Bytes::from_kib(4), 0.0) }
+        };
+        for (ratio, written) in
+            [(0.0, 0), (1.0 / 128.0, 4), (1.0 / 16.0, 32), (0.25, 64), (1.0, 64)]
+        {
+            let visits = pass(&scan(ratio));
+            assert!(visits.is_sorted_by_key(|visit| visit.line));
+            assert_eq!(visits.iter().filter(|visit| visit.writes).count(), written, "{ratio}");
+            assert!(visits.iter().all(|visit| visit.words == 8));
+        }
+        assert!(pass(&scan(1.0)).iter().all(|visit| !visit.reads));
+    }
+
+    #[test]
+    fn every_pass_after_a_restart_is_the_same() {
+        let set = WorkingSet::list(Bytes::from_kib(4), 0.3);
+        let mut walker = Walker::of_set(&set, (0..64).collect(), &mut Draw::new(3, 0));
+        let mut pass = || {
+            walker.restart();
+            (0..64).map(|_| walker.visit()).collect::<Vec<_>>()
+        };
+        assert_eq!(pass(), pass());
+    }
+}

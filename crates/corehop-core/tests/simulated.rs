@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The simulated machine, through the seam: hand-computed times, orders, refusals, repeatability.
+
+use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
+use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+use corehop_core::platform::Platform;
+use corehop_core::samples::JobRecord;
+use corehop_core::sim::SimMachine;
+use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
+
+#[derive(Default)]
+struct Keep(Vec<JobRecord>);
+
+impl Sink for Keep {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        self.0.extend_from_slice(records);
+        Ok(())
+    }
+}
+
+fn x5650() -> Platform {
+    Platform::named("xeon_x5650").unwrap().unwrap()
+}
+
+fn list(kib: u64) -> WorkingSet {
+    WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_kib(kib), 0.5) }
+}
+
+fn polluter(mib: u64) -> Polluter {
+    Polluter { wss: Bytes::from_mib(mib), pattern: Pattern::Shuffled, write_ratio: 0.5 }
+}
+
+/// The CPUs of the first package: jobs are put there alone where only they are loaded.
+fn one_package() -> CpuList {
+    "0-3".parse().unwrap()
+}
+
+fn experiment(load: Load, sets: &[WorkingSet], events: &[Event], samples: u32) -> Synthetic {
+    let absence = if load == Load::Idle { Absence::Preemptor } else { Absence::Load };
+    Synthetic {
+        mover: Mover::Affinity,
+        preemptor: polluter(4),
+        groups: vec![Group {
+            load,
+            sets: sets.to_vec(),
+            events: events.to_vec(),
+            length: Length::Fixed(Nanos::from_millis(2)),
+            absence,
+            samples,
+        }],
+        cpus: CpuList::default(),
+    }
+}
+
+fn plan(platform: &Platform, experiment: &Synthetic) -> Plan {
+    experiment.plan(platform, 7).unwrap()
+}
+
+fn records(platform: &Platform, plan: &Plan) -> Vec<JobRecord> {
+    let mut kept = Keep::default();
+    let mut machine = SimMachine::new(platform.clone()).unwrap();
+    assert_eq!(machine.run(plan, &mut kept).unwrap(), Outcome::Complete);
+    kept.0
+}
+
+/// The mean of resumed less warm over the records of each cell, in nanoseconds.
+fn delays(plan: &Plan, records: &[JobRecord]) -> Vec<f64> {
+    let mut sums = vec![(0.0, 0.0); plan.cells.len()];
+    for record in records {
+        let cell = &mut sums[plan.phases[record.phase].jobs[record.job].cell];
+        cell.0 += record.touches.last().unwrap().ns - record.touches[1].ns;
+        cell.1 += 1.0;
+    }
+    sums.iter().map(|(sum, count)| sum / count).collect()
+}
+
+#[test]
+fn warm_touches_take_what_the_levels_take() {
+    let platform = x5650();
+    let plan = plan(&platform, &experiment(Load::Idle, &[list(16), list(128)], &[Event::None], 2));
+    for record in records(&platform, &plan) {
+        let lines = record.touches[1].lines as f64;
+        let cycles = if lines < 512.0 { 4.0 } else { 10.0 };
+        let expected = lines * cycles / 2.66;
+        assert!((record.touches[1].ns / expected - 1.0).abs() < 0.01, "{record:?}");
+        assert_eq!(record.touches[1].ns, record.touches[2].ns);
+        assert_eq!(record.touches[1].misses, Some(0));
+        assert_eq!(record.touches[0].misses, Some(record.touches[0].lines));
+    }
+}
+
+#[test]
+fn nothing_costs_nothing_a_preemption_less_than_a_flush_and_a_far_move_more_than_a_near_one() {
+    let platform = x5650();
+    let events = [
+        Event::None,
+        Event::IdleLeave,
+        Event::Preemption,
+        Event::Flush,
+        Event::L3Migration,
+        Event::MemoryMigration,
+    ];
+    let plan = plan(&platform, &experiment(Load::Idle, &[list(256)], &events, 4));
+    let delays = delays(&plan, &records(&platform, &plan));
+    let of = |event| delays[events.iter().position(|&other| other == event).unwrap()];
+    assert_eq!(of(Event::None), 0.0);
+    assert_eq!(of(Event::IdleLeave), 0.0);
+    assert!(0.0 < of(Event::Preemption) && of(Event::Preemption) < of(Event::Flush));
+    assert!(of(Event::Preemption) < of(Event::L3Migration));
+    assert!(of(Event::L3Migration) < of(Event::MemoryMigration));
+}
+
+#[test]
+fn polluters_on_every_core_take_the_shared_cache_away() {
+    let platform = x5650();
+    let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
+    let events = [Event::None, Event::Preemption];
+    let sets = [list(256)];
+    let loaded = plan(&platform, &experiment(load, &sets, &events, 4));
+    let idle = plan(&platform, &experiment(Load::Idle, &sets, &events, 4));
+    let (with, without) =
+        (delays(&loaded, &records(&platform, &loaded)), delays(&idle, &records(&platform, &idle)));
+    assert!(with[1] > 2.0 * without[1], "{with:?} {without:?}");
+    assert!(with[0].abs() < with[1] / 10.0, "{with:?}");
+}
+
+#[test]
+fn a_longer_preemption_costs_no_less() {
+    let platform = x5650();
+    let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
+    let cost = |millis| {
+        let mut experiment = experiment(load.clone(), &[list(256)], &[Event::Preemption], 4);
+        experiment.groups[0].length = Length::Fixed(Nanos::from_millis(millis));
+        let plan = plan(&platform, &experiment);
+        delays(&plan, &records(&platform, &plan))[0]
+    };
+    let costs = [0, 1, 8].map(cost);
+    assert!(costs.is_sorted(), "{costs:?}");
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_records() {
+    let platform = x5650();
+    let load = Load::Constructed { polluter: polluter(1), cpus: one_package() };
+    let events = [Event::Preemption, Event::L3Migration];
+    let plan = plan(&platform, &experiment(load, &[list(64)], &events, 20));
+    let on = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| records(&platform, &plan))
+    };
+    assert_eq!(on(1), on(3));
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_by_name() {
+    let refused = |load: Load, set: WorkingSet| {
+        let platform = x5650();
+        let plan = plan(&platform, &experiment(load, &[set], &[Event::None], 1));
+        let error = SimMachine::new(platform).unwrap().run(&plan, &mut Keep::default());
+        match error.unwrap_err() {
+            error @ MachineError::NotPossible { .. } => error.to_string(),
+            other => panic!("{other}"),
+        }
+    };
+    let command = Load::Realistic { command: "make".to_owned(), cpus: CpuList::default() };
+    assert!(refused(command, list(64)).contains("realistic"));
+    let own = WorkingSet { workload: Some("lib.so:f".to_owned()), ..list(64) };
+    assert!(refused(Load::Idle, own).contains("lib.so:f"));
+    let elsewhere = WorkingSet { node: Some(9), ..list(64) };
+    assert!(refused(Load::Idle, elsewhere).contains("node 9"));
+    assert!(refused(Load::Idle, list(64 << 20)).contains("64 GiB"));
+}
+
+#[test]
+fn a_platform_that_lacks_a_fact_is_refused_with_its_name() {
+    let mut platform = x5650();
+    platform.caches[2].latency = None;
+    let text = SimMachine::new(platform).unwrap_err().to_string();
+    assert!(text.contains("latency of L2") && text.contains("xeon_x5650"), "{text}");
+}
