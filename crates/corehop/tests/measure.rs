@@ -189,16 +189,39 @@ fn an_output_that_cannot_be_written_is_said_before_anything_is_measured() {
 }
 
 #[test]
-fn the_plan_for_another_machine_is_shown_but_not_run_here() {
+fn the_plan_for_another_machine_is_shown_without_running_it() {
     let (_directory, file) = scratch();
-    let on = |more: &[&str]| small(&file, &[&["--on", "xeon_l7455"], more].concat());
-    let dry = on(&["--event", "l2_migration", "--dry-run", "--json"]).output().unwrap();
+    let on = ["--on", "xeon_l7455", "--event", "l2_migration", "--dry-run", "--json"];
+    let dry = small(&file, &on).output().unwrap();
     assert!(dry.status.success(), "{}", said(&dry));
     let plan: serde_json::Value = serde_json::from_slice(&dry.stdout).unwrap();
     assert_eq!(plan["cells"][0]["event"], "l2_migration");
-    refused(on(&[]), 3, &["xeon_l7455", "--dry-run"]);
     refused(corehop(&["measure", "synthetic", "--on", "pdp11", "--dry-run"]), 2, &["xeon_l7455"]);
     assert!(!file.exists());
+}
+
+#[test]
+fn the_same_experiment_runs_on_a_simulated_machine_and_gives_the_same_twice() {
+    let (directory, _) = scratch();
+    let run = |name: &str| {
+        let file = directory.path().join(name);
+        let on = ["--on", "xeon_x5650", "--event", "none,l3_migration,memory_migration"];
+        let run = small(&file, &on).output().unwrap();
+        assert!(run.status.success(), "{}", said(&run));
+        let show = corehop(&["show", "--rows", "1000"]).arg(&file).output().unwrap();
+        String::from_utf8(show.stdout).unwrap()
+    };
+    let rows = run("one.parquet");
+    assert!(rows.contains("\"memory_migration\"") && rows.contains("\"simulated\""), "{rows}");
+    assert_eq!(rows, run("two.parquet"));
+}
+
+#[test]
+fn a_platform_without_latencies_is_not_simulated_and_the_missing_fact_is_named() {
+    let (directory, file) = scratch();
+    let platform = directory.path().join("bare.toml");
+    assert!(corehop(&["platform", "-o"]).arg(&platform).status().unwrap().success());
+    refused(small(&file, &["--on", platform.to_str().unwrap()]), 3, &["latency"]);
 }
 
 #[test]

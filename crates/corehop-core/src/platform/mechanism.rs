@@ -144,19 +144,6 @@ words! {
     }
 }
 
-impl Side {
-    fn is_requester(&self) -> bool {
-        *self == Self::Requester
-    }
-}
-
-#[expect(clippy::derivable_impls, reason = "the enum is made by a macro")]
-impl Default for Side {
-    fn default() -> Self {
-        Self::Requester
-    }
-}
-
 words! {
     /// What passes through a server.
     Traffic, "a kind of traffic" {
@@ -264,9 +251,9 @@ pub struct Server {
     pub carries: Fact<Vec<Traffic>>,
     /// The time that one line occupies it.
     pub service: Fact<Latency>,
-    /// Whose instance it is.
-    #[serde(default, skip_serializing_if = "Side::is_requester")]
-    pub side: Side,
+    /// Whose instance it is: the requester's where it is not stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<Fact<Side>>,
 }
 
 /// What a core can have under way.

@@ -100,7 +100,7 @@ impl Server {
             service,
             of_cpu,
             of_node,
-            side: server.side,
+            side: server.side.as_ref().map_or(Side::Requester, |fact| fact.value),
             free: vec![0; count],
             busy: vec![0; count],
         })
@@ -132,7 +132,7 @@ mod tests {
             instances: platform.packages.clone(),
             carries: Fact::assumed(vec![Traffic::MemoryRead, Traffic::WriteBack], ""),
             service: Fact::assumed(Latency::Picos(8_000), ""),
-            side,
+            side: Some(Fact::assumed(side, "")),
         }];
         platform
     }
