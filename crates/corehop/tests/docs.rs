@@ -180,7 +180,7 @@ fn provenance(word: String, field: &str, optional: bool) -> String {
 /// The values of a key that holds one of the words of `platform/mechanism.rs`.
 fn words_of(name: &str, field: &str) -> String {
     let source = read("crates/corehop-core/src/platform/mechanism.rs");
-    let declared = declared(&source, &format!("    {name}, \""));
+    let declared = declared(&source, &format!("{name}, \""));
     let word = |declared: &Declared| format!("`{}`", declared.code.split('"').nth(1).unwrap());
     let words: Vec<_> = declared.iter().map(word).collect();
     provenance(words.join(", "), field, field.starts_with("Option<"))
