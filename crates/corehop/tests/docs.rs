@@ -160,7 +160,7 @@ fn kind(field: &str) -> String {
         "CacheKind" => "`data`, `instruction` or `unified`",
         "Index" => "text",
         "Vec<Traffic" => "list of words",
-        "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"
+        "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind" | "Side"
         | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
