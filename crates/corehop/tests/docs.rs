@@ -160,8 +160,8 @@ fn kind(field: &str) -> String {
         "CacheKind" => "`data`, `instruction` or `unified`",
         "Index" => "text",
         "Vec<Traffic" => "list of words",
-        "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind" | "Side"
-        | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
+        "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"
+        | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
         "Vec<Bytes" => "list of sizes",
         "Clock" | "Pages" | "Memory" | "Coherence" | "Core" | "Mechanism" => "table, see below",

@@ -263,13 +263,12 @@ impl<'a> ChunkRun<'a> {
         let llc = self.machine.platform.llc_size().map_or(16 << 20, Bytes::get);
         let wss = Bytes::new((llc * 3 / 2).next_multiple_of(4_096));
         let polluter = Polluter { wss, pattern: crate::workload::Pattern::Scan, write_ratio: 1.0 };
-        let lines = match self.eviction.take() {
-            Some(lines) => lines,
-            None => {
-                let node = self.stage.node_of(here);
-                let lines = self.stage.frames.place(wss, Page::Base, node, None);
-                lines.map_err(|error| no_frames(&error))?
-            }
+        let lines = if let Some(lines) = self.eviction.take() {
+            lines
+        } else {
+            let node = self.stage.node_of(here);
+            let lines = self.stage.frames.place(wss, Page::Base, node, None);
+            lines.map_err(|error| no_frames(&error))?
         };
         let mut walker = Walker::of_polluter(&polluter, lines.clone(), &mut self.draw);
         self.stage.walk(here, &mut walker);

@@ -244,12 +244,12 @@ impl Stage {
         }
         let node = self.frames.home(line);
         let home = if node == self.nodes[cpu] { Home::Local } else { Home::Remote };
-        let waited = self.queue(cpu, node, &outcome, at);
+        let waited = self.queue(cpu, node, outcome, at);
         self.times.of(&outcome, home) + waited
     }
 
     /// Passes what follows from an access through the servers; how long the access itself waits.
-    fn queue(&mut self, cpu: usize, node: usize, outcome: &Outcome, at: Picos) -> Picos {
+    fn queue(&mut self, cpu: usize, node: usize, outcome: Outcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
             return 0;
         }

@@ -90,7 +90,9 @@ fn one_length_says_nothing_and_another_experiment_is_left_out() {
     let of = |samples: &[Sample]| saturations(&summarize(samples, Estimator::Difference), &[], &[]);
     assert_eq!(of(&at(4, 10.0)), []);
     let mut other = curve(&[(1, 1.0), (2, 2.0)]);
-    other.iter_mut().for_each(|sample| sample.experiment = "synthetic".into());
+    for sample in &mut other {
+        sample.experiment = "synthetic".into();
+    }
     assert_eq!(of(&other), []);
 }
 
