@@ -51,6 +51,14 @@ sys.exit(told["code"])
 """
 
 
+@pytest.fixture(autouse=True)
+def heeds_interrupts() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, even where pytest was started by something that ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 class Pretender:
     """A program in place of `corehop`, and how it was called."""
 

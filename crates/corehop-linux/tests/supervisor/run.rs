@@ -32,6 +32,7 @@ impl Run {
 
     pub(crate) fn begin_as(mut command: Command, folder: TempDir) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        heed_signals(&mut command);
         let mut process = command.spawn().unwrap();
         let answers = BufReader::new(process.stdout.take().unwrap());
         Self { orders: process.stdin.take(), answers, process, folder }
@@ -176,6 +177,20 @@ pub(crate) fn kill(process: ProcessId, signal: i32) {
     assert!(process.is_alive(), "{process:?} is not there to be sent signal {signal}");
     // SAFETY: kill takes two integers; the process is one that this test has started.
     assert_eq!(unsafe { libc::kill(process.pid, signal) }, 0);
+}
+
+/// Lets the process that `command` starts heed the signals that ask to end, even where this test was
+/// started by something that ignores them, such as nohup.
+fn heed_signals(command: &mut Command) {
+    let reset = || {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            // SAFETY: sets a disposition; async-signal-safe.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+        Ok(())
+    };
+    // SAFETY: the closure calls nothing that is not async-signal-safe.
+    unsafe { command.pre_exec(reset) };
 }
 
 /// Patience, not a claim on time: the machine may be busy with other tests.
