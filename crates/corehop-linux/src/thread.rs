@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The calling thread: where it may run, under which policy, and what the kernel counts of it.
 
+use std::ffi::c_ulong;
 use std::fmt;
 use std::io;
 
@@ -12,39 +13,80 @@ pub const FIFO_PRIORITY: i32 = 2;
 /// Restricts the calling thread to `cpus`.
 ///
 /// # Errors
-/// `EINVAL` where none of them is online and in the thread's cpuset.
+/// As [`set_affinity_of`].
 pub fn set_affinity(cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
-    // SAFETY: an all-zero mask is a valid value of this plain struct.
-    let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for Cpu(cpu) in cpus {
-        if cpu as usize >= 8 * size_of::<libc::cpu_set_t>() {
-            return Err(io::Error::from_raw_os_error(libc::EINVAL));
-        }
-        // SAFETY: the CPU was checked to lie inside the mask.
-        unsafe { libc::CPU_SET(cpu as usize, &mut mask) };
-    }
-    // SAFETY: reads a mask of the size given, for the calling thread (0).
-    let answer =
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const mask) };
-    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    set_affinity_of(0, cpus)
 }
 
 /// The CPUs that the calling thread may run on.
 ///
 /// # Errors
-/// What sched_getaffinity(2) answers: more CPUs than the mask holds.
+/// None that a thread could bring about.
 pub fn affinity() -> io::Result<CpuList> {
-    // SAFETY: an all-zero mask is a valid value of this plain struct.
-    let mut mask: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: writes a mask of the size given.
-    let answer = unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut mask) };
+    affinity_of(0)
+}
+
+const WORD: usize = c_ulong::BITS as usize;
+/// As many CPUs as [`CpuList`] can name.
+const MOST_CPUS: usize = 65_536;
+
+/// Lets thread `tid` (0: the calling one) run on `cpus` alone (sched_setaffinity(2)). A migration is
+/// made of this: up to 1,024 CPUs it takes no memory.
+///
+/// # Errors
+/// `EINVAL` where none of them is online and in the thread's cpuset, `ESRCH` where the thread is
+/// gone. A list of which some are allowed is not an error: ask [`affinity_of`] what came of it.
+pub fn set_affinity_of(tid: i32, cpus: impl IntoIterator<Item = Cpu>) -> io::Result<()> {
+    let mut first = [0 as c_ulong; 1024 / WORD];
+    let mut all: Vec<c_ulong> = Vec::new();
+    for cpu in cpus.into_iter().map(|Cpu(cpu)| cpu as usize) {
+        let (word, bit) = (cpu / WORD, 1 << (cpu % WORD));
+        if cpu >= MOST_CPUS {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
+        }
+        if word < first.len() {
+            first[word] |= bit;
+        } else {
+            all.resize(all.len().max(word + 1), 0);
+            all[word] |= bit;
+        }
+    }
+    if all.is_empty() {
+        return set_mask(tid, &first);
+    }
+    all[..first.len()].copy_from_slice(&first);
+    set_mask(tid, &all)
+}
+
+/// Lets the calling thread run wherever its cpuset allows.
+///
+/// # Errors
+/// None that a thread could bring about.
+pub fn set_affinity_everywhere() -> io::Result<()> {
+    // The kernel takes of it what there is and the cpuset allows.
+    set_mask(0, &[c_ulong::MAX; 8_192 / WORD])
+}
+
+fn set_mask(tid: i32, mask: &[c_ulong]) -> io::Result<()> {
+    // SAFETY: the kernel reads `size_of_val(mask)` bytes from `mask`, which is as long.
+    let answer = unsafe { libc::sched_setaffinity(tid, size_of_val(mask), mask.as_ptr().cast()) };
+    if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// The CPUs that thread `tid` (0: the calling one) may run on (sched_getaffinity(2)).
+///
+/// # Errors
+/// `ESRCH` where the thread is gone.
+pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
+    let mut mask = vec![0 as c_ulong; MOST_CPUS / WORD];
+    let size = size_of_val(mask.as_slice());
+    // SAFETY: the kernel writes at most `size` bytes to `mask`, which is as long.
+    let answer = unsafe { libc::sched_getaffinity(tid, size, mask.as_mut_ptr().cast()) };
     if answer != 0 {
         return Err(io::Error::last_os_error());
     }
-    let bits = 8 * size_of::<libc::cpu_set_t>();
-    // SAFETY: every index lies inside the mask.
-    let set = (0..bits).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu, &mask) });
-    Ok(CpuList::new(set.map(|cpu| Cpu(cpu as u32))))
+    let set = |cpu: &usize| mask[cpu / WORD] >> (cpu % WORD) & 1 == 1;
+    Ok(CpuList::new((0..MOST_CPUS).filter(set).map(|cpu| Cpu(cpu as u32))))
 }
 
 /// The CPU that the calling thread is on.
@@ -202,8 +244,21 @@ mod tests {
     }
 
     #[test]
+    fn one_cpu_that_exists_among_others_that_do_not_is_enough() {
+        std::thread::spawn(|| {
+            let first = affinity().unwrap().first().unwrap();
+            set_affinity([first, Cpu(1_500), Cpu(65_535)]).unwrap();
+            assert_eq!(affinity().unwrap(), CpuList::new([first]));
+            set_affinity_everywhere().unwrap();
+            assert!(affinity().unwrap().contains(first));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
     fn a_cpu_that_does_not_exist_is_refused() {
-        for cpu in [1000, 100_000] {
+        for cpu in [1000, 65_535, 100_000] {
             let error = set_affinity([Cpu(cpu)]).unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
         }

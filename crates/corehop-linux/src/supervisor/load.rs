@@ -22,11 +22,12 @@ use std::time::{Duration, Instant};
 use corehop_core::units::{CpuList, Nanos};
 
 use super::process::{
-    ENDING, ProcessId, READY, Stat, affinity, block_only, checked, dispose, enter_helper,
-    set_affinity, signal_set, start_helper, wait_readable,
+    ENDING, ProcessId, READY, Stat, block_only, checked, dispose, enter_helper, signal_set,
+    start_helper, wait_readable,
 };
 use super::undo::{MARK, Undo, end_group, mark};
 use super::{Guard, SupervisorError, UndoId};
+use crate::thread::{affinity_of, set_affinity};
 
 /// The argument that makes the program a keeper.
 pub(super) const ROLE: &str = "__load";
@@ -175,7 +176,7 @@ impl LoadChild {
     /// A CPU that goes offline or out of the cpuset makes the kernel move the load elsewhere.
     fn check_cpus(&self) -> Result<(), SupervisorError> {
         let asked = self.load.cpus.clone();
-        match affinity(self.leader.pid) {
+        match affinity_of(self.leader.pid) {
             Ok(got) if got == asked => Ok(()),
             Ok(got) => {
                 Err(SupervisorError::LoadCpus { command: self.load.command.clone(), asked, got })
@@ -255,9 +256,9 @@ pub(super) fn keep(cpus: &OsStr, command: &OsStr) -> io::Result<()> {
     let lifeline = enter_helper(c"corehop-load")?;
     let own = ProcessId::own()?;
     let parent = ProcessId::of(std::os::unix::process::parent_id() as i32)?;
-    if let Some(cpus) = cpus.to_str().and_then(|list| list.parse().ok()) {
+    if let Some(cpus) = cpus.to_str().and_then(|list| list.parse::<CpuList>().ok()) {
         // The parent looks at what came of it.
-        let _seen_there = set_affinity(0, &cpus);
+        let _seen_there = set_affinity(cpus.iter());
     }
     // SAFETY: PR_SET_CHILD_SUBREAPER takes an integer.
     checked(unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) })?;

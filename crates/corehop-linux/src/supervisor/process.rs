@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes as `/proc` shows them, and the calls that prepare a helper process of ours.
 
-use std::ffi::{OsStr, c_ulong};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,8 +11,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use corehop_core::units::{Cpu, CpuList};
 use serde::{Deserialize, Serialize};
+
+use crate::thread::set_affinity_everywhere;
 
 /// A process or thread that cannot be mistaken for another: a number is given out again after its
 /// holder has died, a number together with its start time is not.
@@ -121,43 +122,6 @@ pub(super) fn checked(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-const WORD: usize = c_ulong::BITS as usize;
-/// As many CPUs as [`CpuList`] can name.
-const MASK_WORDS: usize = 65_536 / WORD;
-
-/// Lets thread `tid` (0: the calling one) run on `cpus` alone (sched_setaffinity(2)).
-///
-/// # Errors
-/// `EINVAL` where none of them is online and allowed, `ESRCH` where the thread is gone. A list
-/// of which some are allowed is not an error: ask [`affinity`] what came of it.
-pub(super) fn set_affinity(tid: i32, cpus: &CpuList) -> io::Result<()> {
-    let mut mask = vec![0 as c_ulong; MASK_WORDS];
-    for Cpu(cpu) in cpus.iter() {
-        mask[cpu as usize / WORD] |= 1 << (cpu as usize % WORD);
-    }
-    set_mask(tid, &mask)
-}
-
-fn set_mask(tid: i32, mask: &[c_ulong]) -> io::Result<()> {
-    // SAFETY: the kernel reads `size_of_val(mask)` bytes from `mask`, which is as long.
-    checked(unsafe { libc::sched_setaffinity(tid, size_of_val(mask), mask.as_ptr().cast()) })?;
-    Ok(())
-}
-
-/// The CPUs that thread `tid` (0: the calling one) may run on (sched_getaffinity(2)).
-///
-/// # Errors
-/// `ESRCH` where the thread is gone.
-pub(super) fn affinity(tid: i32) -> io::Result<CpuList> {
-    let mut mask = vec![0 as c_ulong; MASK_WORDS];
-    // SAFETY: the kernel writes at most `MASK_WORDS` words to `mask`, which is as long.
-    checked(unsafe {
-        libc::sched_getaffinity(tid, MASK_WORDS * size_of::<c_ulong>(), mask.as_mut_ptr().cast())
-    })?;
-    let set = |cpu: &usize| mask[cpu / WORD] >> (cpu % WORD) & 1 == 1;
-    Ok(CpuList::new((0..MASK_WORDS * WORD).filter(set).map(|cpu| Cpu(cpu as u32))))
-}
-
 /// The signals that end a program from outside.
 pub(super) const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
@@ -190,11 +154,12 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
     }
 }
 
-/// Starts this program anew as a helper that does `role`, in a session of its own, under
-/// SCHED_OTHER, allowed on every CPU, deaf to the signals that end a program, and tied to the
-/// caller by its standard input, a socket of which the other end is returned.
+/// Starts this program anew as a helper that does `role`, tied to the caller by its standard input, a
+/// socket of which the other end is returned.
 ///
-/// Returns when the helper has said that it is ready.
+/// Nothing is done between fork and exec: the library starts it without copying our memory then. A
+/// copy would write-protect all of it, and the first touch of each page would be a fault. What makes
+/// a helper independent, [`enter_helper`] does; this returns when it has said that it is ready.
 ///
 /// # Errors
 /// When it cannot be started, or is not ready within ten seconds (`NotConnected` where the
@@ -209,8 +174,6 @@ pub(super) fn start_helper(
     let mut command = Command::new("/proc/self/exe");
     command.arg0("corehop").arg(role).args(arguments);
     command.stdin(OwnedFd::from(theirs)).stdout(stdout).stderr(stderr);
-    // SAFETY: `leave_the_parent` makes system calls only; it neither allocates nor locks.
-    unsafe { command.pre_exec(leave_the_parent) };
     let mut child = command.spawn()?;
     drop(command);
     if let Err(error) = await_ready(&lifeline) {
@@ -234,26 +197,11 @@ fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
 /// What a helper says first.
 pub(super) const READY: &[u8; 1] = b"R";
 
-/// What a helper does between fork and exec: becomes independent of the terminal, of the signals
-/// sent to it, and of a real-time policy and a pinning that the calling thread may have.
-fn leave_the_parent() -> io::Result<()> {
-    // SAFETY: these calls take integers, or a pointer to a live local.
-    unsafe {
-        checked(libc::setsid())?;
-        if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
-            let ordinary: libc::sched_param = std::mem::zeroed();
-            checked(libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary))?;
-        }
-    }
-    dispose(&ENDING, libc::SIG_IGN);
-    // The kernel takes of it what the cpuset allows.
-    set_mask(0, &[c_ulong::MAX; 8_192 / WORD])
-}
-
-/// What a helper does first in its `main`: takes a name, lets go of every descriptor inherited
-/// beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
-/// lifeline and of a notice of its parent's death.
+/// What a helper does first in its `main`: becomes independent of the caller, takes a name, lets go of
+/// every descriptor inherited beyond the first three (a pipe of the caller's would else stay open),
+/// and takes hold of its lifeline and of a notice of its parent's death.
 pub(super) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
+    leave_the_parent()?;
     // SAFETY: PR_SET_NAME reads a C string, which `name` is.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     block_only(&[]);
@@ -262,6 +210,21 @@ pub(super) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
         unsafe { libc::close(fd) };
     }
     Ok(UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?))
+}
+
+/// Becomes independent of the terminal, of the signals sent to it, and of a real-time policy and a
+/// pinning that the thread which started this process may have.
+fn leave_the_parent() -> io::Result<()> {
+    dispose(&ENDING, libc::SIG_IGN);
+    // SAFETY: these calls take integers, or a pointer to a live local.
+    unsafe {
+        checked(libc::setsid())?;
+        if libc::sched_getscheduler(0) != libc::SCHED_OTHER {
+            let ordinary: libc::sched_param = std::mem::zeroed();
+            checked(libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary))?;
+        }
+    }
+    set_affinity_everywhere()
 }
 
 fn open_descriptors() -> io::Result<Vec<RawFd>> {
@@ -311,17 +274,5 @@ mod tests {
         assert!(own.is_alive() && own.death_notice().is_some());
         let other = ProcessId { start_time: own.start_time + 1, ..own };
         assert!(!other.is_alive() && other.death_notice().is_none());
-    }
-
-    #[test]
-    fn an_affinity_that_is_set_is_the_one_that_is_read() {
-        std::thread::spawn(|| {
-            let one = CpuList::new(affinity(0).unwrap().first());
-            set_affinity(0, &one).unwrap();
-            assert_eq!(affinity(0).unwrap(), one);
-            assert!(set_affinity(0, &CpuList::new([Cpu(65_535)])).is_err());
-        })
-        .join()
-        .unwrap();
     }
 }

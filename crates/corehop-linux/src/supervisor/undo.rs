@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use corehop_core::units::CpuList;
 use serde::{Deserialize, Serialize};
 
-use super::process::{ProcessId, Stat, set_affinity};
+use super::process::{ProcessId, Stat};
+use crate::thread::set_affinity_of;
 
 /// How to take one change to the system back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +96,7 @@ impl Undo {
             Self::SetAffinity { thread, .. } if !thread.is_alive() => {
                 Err(ErrorKind::NotFound.into())
             }
-            Self::SetAffinity { thread, cpus } => set_affinity(thread.pid, cpus),
+            Self::SetAffinity { thread, cpus } => set_affinity_of(thread.pid, cpus.iter()),
         };
         match result {
             Ok(()) => Outcome::Undone,

@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
+use corehop_core::units::CpuList;
 use corehop_linux::supervisor::{Guard, LoadChild, ProcessId, Undo, interrupt, spawn_load};
+use corehop_linux::thread::usage;
 
 /// The argument that makes the test program such a run.
 pub(crate) const ROLE: &str = "guarded";
@@ -64,6 +66,11 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
         "cgroup" => join_new_cgroup(guard, Path::new(first), second.parse()?)?,
         "pin" => pin(guard, first.parse()?, second)?,
         "load" => loads.push(spawn_load(second, first.parse()?, guard)?),
+        "faults-after-load" => {
+            let (faults, load) = faults_after_load(first.parse()?, second, guard)?;
+            loads.push(load);
+            return Ok(faults.to_string());
+        }
         "unload" => drop(loads.pop()),
         "back" => guard.take_all_back()?,
         "check" => load()?.check()?,
@@ -81,6 +88,31 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
         _ => return Err("no such order".into()),
     }
     Ok("done".into())
+}
+
+/// The page faults that writing to memory takes which was written just before a load was started.
+fn faults_after_load(
+    cpus: CpuList,
+    command: &str,
+    guard: &Guard,
+) -> Result<(u64, LoadChild), Box<dyn Error>> {
+    const PAGE: usize = 4096;
+    let mut memory = vec![1_u8; 256 * PAGE];
+    let mut write = |value: u8| {
+        for byte in memory.iter_mut().step_by(PAGE) {
+            // SAFETY: a write to a byte of ours, which the compiler may not leave out.
+            unsafe { std::ptr::write_volatile(byte, value) };
+        }
+    };
+    // The supervisor is started with the first of them.
+    let first = spawn_load(command, cpus.clone(), guard)?;
+    write(2);
+    let load = spawn_load(command, cpus, guard)?;
+    let before = usage().faults;
+    write(3);
+    let faults = usage().faults - before;
+    drop(first);
+    Ok((faults, load))
 }
 
 fn join_new_cgroup(guard: &Guard, path: &Path, process: i32) -> Result<(), Box<dyn Error>> {

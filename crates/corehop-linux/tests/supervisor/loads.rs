@@ -88,6 +88,13 @@ fn simple_load(run: &mut Run) -> (ProcessId, ProcessId) {
     (ProcessId::of(run.ask("leader").parse().unwrap()).unwrap(), process)
 }
 
+pub(crate) fn starting_a_load_write_protects_nothing_of_the_measuring_process() {
+    let mut run = Run::begin();
+    let faults = run.ask(&format!("faults-after-load {} sleep 60", first_cpu()));
+    // A fork would have made it one for each of the 256 pages.
+    assert!(faults.parse::<u64>().unwrap() < 64, "{faults}");
+}
+
 pub(crate) fn a_load_hears_signals_as_usual_and_dies_with_its_keeper() {
     let mut run = Run::begin();
     let (keeper, process) = simple_load(&mut run);

@@ -39,6 +39,7 @@ const TESTS: &[Test] = tests![
     loads::the_supervisor_holds_nothing_of_its_parents_and_the_journal_is_private,
     loads::under_a_real_time_parent_supervisor_and_load_are_ordinary,
     loads::a_load_runs_where_it_is_told_is_restarted_and_shows_that_it_ran,
+    loads::starting_a_load_write_protects_nothing_of_the_measuring_process,
     loads::a_load_hears_signals_as_usual_and_dies_with_its_keeper,
     loads::a_stopped_load_does_not_hold_up_the_end,
     loads::a_load_is_over_when_what_it_left_in_the_background_is,
