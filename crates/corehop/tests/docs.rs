@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_core::decision::sched::TESTS;
+use corehop_core::decision::sched::all as all_tests;
 use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample};
 use corehop_linux::preflight;
 
@@ -252,8 +252,8 @@ fn findings() -> String {
 fn tests() -> String {
     let mut text = String::new();
     let mut scheduler = "";
-    let mut sorted: Vec<_> = TESTS.iter().collect();
-    sorted.sort_by_key(|test| TESTS.iter().position(|other| other.scheduler == test.scheduler));
+    let mut sorted: Vec<_> = all_tests().collect();
+    sorted.sort_by_key(|test| all_tests().position(|other| other.scheduler == test.scheduler));
     for test in sorted {
         if test.scheduler != scheduler {
             scheduler = test.scheduler;

@@ -80,3 +80,33 @@ fn rta_jumps_over_what_it_need_not_look_at() {
     let bounds = answer("rta", &implicit(2, &tasks)).bounds.unwrap();
     assert!(bounds.iter().all(|&bound| bound <= 4 * big), "{bounds:?}");
 }
+
+#[test]
+fn a_negative_x_of_a_compliant_vector_stays_negative() {
+    // Its C++ form takes the magnitude and answers [6, 33].
+    let set = set(2, &[(2, 14, 13), (16, 25, 27)]);
+    assert_eq!(answer("cva", &set).bounds.unwrap(), [6, 27]);
+}
+
+#[test]
+fn a_platform_that_is_full_to_the_last_unit_is_not_refused() {
+    // It sums floats: U = 3 exactly, and is called more.
+    let tasks = [(5, 7), (7, 8), (15, 18), (4, 12), (41, 168)];
+    for name in ["soft-g-edf", "devi-anderson", "cva", "g-fl"] {
+        assert_eq!(verdict(name, &implicit(3, &tasks)), Verdict::Schedulable, "{name}");
+    }
+    let more = [(5, 7), (7, 8), (15, 18), (4, 12), (42, 168)];
+    assert_eq!(verdict("soft-g-edf", &implicit(3, &more)), Verdict::Unschedulable);
+    // So do its packers: ten tenths are one CPU, in any order.
+    let tenths = [(1, 10), (2, 10), (7, 10)];
+    for name in ["p-edf-ff", "p-edf-ffd", "p-edf-bfd", "p-edf-wf", "p-edf-nf"] {
+        assert!(accepts(name, &implicit(1, &tenths)), "{name}");
+    }
+}
+
+#[test]
+fn splitting_beside_what_already_fails_is_answered() {
+    // An assertion ends the whole interpreter there.
+    assert_eq!(verdict("sp-edf-c=d", &set(2, &[(5, 9, 4), (5, 9, 9)])), Verdict::Unknown);
+    assert!(accepts("sp-edf-c=d", &implicit(2, &[(6, 10), (6, 10), (6, 10)])));
+}

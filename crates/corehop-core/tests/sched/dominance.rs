@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What accepts more than what, and what stays accepted when it gets easier.
 
-use corehop_core::decision::sched::{TESTS, TaskSet, Verdict};
+use corehop_core::decision::sched::{TaskSet, Verdict, all};
 use proptest::prelude::*;
 
 use crate::draw::{Due, accepts, parameters, sets, verdict};
 
 /// The second accepts all that the first accepts.
-const DOMINATED: [(&str, &str); 15] = [
+const DOMINATED: [(&str, &str); 24] = [
     ("density", "qpa"),
     ("liu-layland", "hyperbolic"),
     ("hyperbolic", "p-fp-rta"),
@@ -23,6 +23,15 @@ const DOMINATED: [(&str, &str); 15] = [
     ("g-fp-da-lc", "g-fp-da-lc-opa"),
     ("g-fp-dkc", "g-fp-da-lc-opa"),
     ("bcl-iterative", "rta"),
+    ("p-edf-nf", "p-edf-exact"),
+    ("p-edf-ffd", "p-edf-exact"),
+    ("p-edf-bf", "p-edf-exact"),
+    ("p-edf-wfd-qpa", "p-edf-exact"),
+    ("p-edf-awf-qpa", "p-edf-exact"),
+    ("p-edf-ffd-qpa", "sp-edf-c=d"),
+    ("p-edf-exact", "soft-g-edf"),
+    ("g-edf", "soft-g-edf"),
+    ("g-fp-guan", "cva"),
 ];
 
 /// Less work, or one more CPU, never turns yes into no. (`bak` is not among them: with deadlines beyond
@@ -63,9 +72,24 @@ proptest! {
     }
 
     #[test]
+    fn with_implicit_deadlines_demand_admits_what_utilisation_does(set in sets(5, 60, Due::Implicit)) {
+        for fit in ["nf", "nfd", "ff", "ffd", "bf", "bfd", "wf", "wfd", "awf", "awfd"] {
+            let (plain, exact) = (format!("p-edf-{fit}"), format!("p-edf-{fit}-qpa"));
+            prop_assert_eq!(accepts(&plain, &set), accepts(&exact, &set), "{} {:?}", fit, set);
+        }
+    }
+
+    #[test]
+    fn fair_lateness_is_bounded_exactly_where_tardiness_is(set in sets(5, 60, Due::Arbitrary)) {
+        for name in ["cva", "g-fl"] {
+            prop_assert_eq!(verdict(name, &set), verdict("soft-g-edf", &set), "{} {:?}", name, set);
+        }
+    }
+
+    #[test]
     fn nothing_accepts_what_no_scheduler_can_do(set in sets(4, 30, Due::Arbitrary)) {
         if verdict("necessary", &set) == Verdict::Unschedulable {
-            for test in TESTS {
+            for test in all() {
                 prop_assert!(!accepts(test.name, &set), "{} accepts {:?}", test.name, set);
             }
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a test accepts misses nothing in any schedule that was tried; what an exact one refuses does.
 
-use corehop_core::decision::sched::{TESTS, TaskSet, Test, Time, Verdict};
+use corehop_core::decision::sched::{TaskSet, Test, Time, Verdict, all};
 use proptest::prelude::*;
 
 use crate::draw::{Due, accepts, sets, verdict};
@@ -9,7 +9,7 @@ use crate::simulator::{Policy, Run, Seen, simulate};
 
 /// The tests for this scheduler.
 fn about(scheduler: &'static str) -> impl Iterator<Item = &'static Test> {
-    TESTS.iter().filter(move |test| test.scheduler == scheduler)
+    all().filter(move |test| test.scheduler == scheduler)
 }
 
 /// Deadline-monotonic, ties by index.
@@ -63,6 +63,46 @@ fn holds(
     Ok(())
 }
 
+/// Responses stay within the bounds that a soft test gives, in every pattern.
+fn stays_within(
+    set: &TaskSet,
+    name: &str,
+    policy: Policy,
+    drawn: &[Time],
+) -> Result<(), TestCaseError> {
+    let answer = corehop_core::decision::sched::test(name).unwrap().run(set.system());
+    let Some(bounds) = answer.bounds else { return Ok(()) };
+    for (offsets, delays) in patterns(set, drawn) {
+        let (order, offsets, delays) = (&[][..], &offsets[..], &delays[..]);
+        let run = Run { set, policy, preemptive: true, order, offsets, delays, horizon: 400 };
+        let seen = simulate(&run).responses;
+        let within = seen.iter().zip(&bounds).all(|(seen, bound)| seen <= bound);
+        prop_assert!(within, "{name}: {seen:?} > {bounds:?} of {set:?}");
+    }
+    Ok(())
+}
+
+/// Each CPU of a partition misses nothing.
+fn each_cpu_holds(set: &TaskSet, name: &str, drawn: &[Time]) -> Result<(), TestCaseError> {
+    let answer = corehop_core::decision::sched::test(name).unwrap().run(set.system());
+    let Some(bins) = answer.partition else { return Ok(()) };
+    let mut placed: Vec<usize> = bins.concat();
+    placed.sort_unstable();
+    prop_assert_eq!(placed, (0..set.tasks().len()).collect::<Vec<_>>(), "{}", name);
+    for bin in bins.iter().filter(|bin| !bin.is_empty()) {
+        let all = crate::draw::parameters(set);
+        let own: Vec<_> = bin.iter().map(|&at| all[at].clone()).collect();
+        let own = TaskSet::new(1, &own).unwrap();
+        for (offsets, delays) in patterns(&own, drawn) {
+            let (set, offsets, delays) = (&own, &offsets[..], &delays[..]);
+            let (policy, order) = (Policy::Edf, &[][..]);
+            let run = Run { set, policy, preemptive: true, order, offsets, delays, horizon: 160 };
+            prop_assert!(!simulate(&run).missed, "{name} puts {own:?} on one CPU");
+        }
+    }
+    Ok(())
+}
+
 fn drawn() -> impl Strategy<Value = Vec<Time>> {
     prop::collection::vec(0..40_u64, 11)
 }
@@ -100,7 +140,36 @@ proptest! {
     }
 
     #[test]
+    fn no_job_is_later_than_a_soft_test_says(set in sets(4, 14, Due::Implicit), drawn in drawn()) {
+        stays_within(&set, "devi-anderson", Policy::Edf, &drawn)?;
+        stays_within(&set, "cva", Policy::Edf, &drawn)?;
+        stays_within(&set, "g-fl", Policy::FairLateness, &drawn)?;
+    }
+
+    #[test]
+    fn nor_with_any_deadlines(set in sets(4, 14, Due::Arbitrary), drawn in drawn()) {
+        stays_within(&set, "cva", Policy::Edf, &drawn)?;
+        stays_within(&set, "g-fl", Policy::FairLateness, &drawn)?;
+    }
+
+    #[test]
+    fn what_a_packing_puts_on_a_cpu_fits_there(
+        set in prop_oneof![sets(4, 14, Due::Implicit), sets(4, 14, Due::Constrained)], drawn in drawn()
+    ) {
+        for name in ["p-edf-ff", "p-edf-ffd", "p-edf-bf", "p-edf-wfd", "p-edf-awf", "p-edf-nfd", "p-edf-ff-qpa", "p-edf-awfd-qpa", "p-edf-exact"] {
+            each_cpu_holds(&set, name, &drawn)?;
+        }
+    }
+
+    #[test]
     fn released_at_once_one_cpu_shows_what_exact_tests_refuse(set in sets(1, 8, Due::Arbitrary)) {
+        if verdict("utilisation", &set) == Verdict::Unschedulable {
+            // What is left over grows slowly: a miss may come after any horizon.
+            for name in ["qpa", "edf-rta", "p-fp-rta"] {
+                prop_assert_eq!(verdict(name, &set), Verdict::Unschedulable, "{} {:?}", name, set);
+            }
+            return Ok(());
+        }
         let n = set.tasks().len();
         let (order, offsets) = (deadline_monotonic(&set), vec![0; n]);
         // Two hyperperiods and all deadlines: nothing new comes later.

@@ -8,6 +8,8 @@ use corehop_core::decision::sched::{TaskSet, Time};
 pub(crate) enum Policy {
     /// The earlier deadline.
     Edf,
+    /// The earlier point `D - floor((m - 1) C / m)`, counted from the release; it may lie before that.
+    FairLateness,
     /// The rank of each task: its place in this order.
     Fixed,
 }
@@ -90,8 +92,12 @@ fn choose(run: &Run<'_>, ready: &[Job]) -> Vec<usize> {
         let job = &ready[at];
         let stays = !run.preemptive && job.begun;
         let rank = match run.policy {
-            Policy::Edf => job.due,
-            Policy::Fixed => run.order.iter().position(|&task| task == job.task).unwrap() as Time,
+            Policy::Edf => job.due as i64,
+            Policy::FairLateness => {
+                let (m, c) = (i64::from(run.set.cpus()), run.set.tasks()[job.task].wcet() as i64);
+                job.due as i64 - (m - 1) * c / m
+            }
+            Policy::Fixed => run.order.iter().position(|&task| task == job.task).unwrap() as i64,
         };
         (!stays, rank, job.task)
     });

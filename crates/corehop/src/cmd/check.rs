@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::decision::sched::overhead::{self, Inflated};
 use corehop_core::decision::sched::set_file::{self, SetFileError};
 use corehop_core::decision::sched::{
-    Answer, System, TESTS, TaskSet, Test, Verdict, answer_json, test,
+    Answer, System, TaskSet, Test, Verdict, all, answer_json, test,
 };
 use corehop_core::units::Nanos;
 use serde_json::Value;
@@ -38,7 +38,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let tests = match args.test.as_str() {
-        "all" => TESTS.iter().collect(),
+        "all" => all().collect(),
         name => vec![test(name).map_err(|error| Failure::new(Exit::Usage, error))?],
     };
     let set = read(&args.file)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop explain`
 
-use corehop_core::decision::sched::{TESTS, Test};
+use corehop_core::decision::sched::{Test, all as all_tests};
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
 use corehop_linux::preflight;
 
@@ -56,7 +56,7 @@ fn all() -> Vec<Entry> {
         preflight::reasons().map(|(id, why)| Entry::new(id, "a finding of the doctor", why)),
     );
     all.extend(
-        TESTS.iter().map(|test| Entry::new(test.name, "a schedulability test", &meaning(test))),
+        all_tests().map(|test| Entry::new(test.name, "a schedulability test", &meaning(test))),
     );
     all.extend(
         CODES.map(|(code, meaning)| Entry::new(&(code as u8).to_string(), "an exit code", meaning)),

@@ -33,6 +33,13 @@ impl Filter {
         self.magnitude += magnitude;
         self.terms += 1;
     }
+    /// Adds what was summed elsewhere, in so many terms.
+    #[inline]
+    pub(crate) fn add_many(&mut self, sum: f64, magnitude: f64, terms: usize) {
+        self.value += sum;
+        self.magnitude += magnitude;
+        self.terms += terms;
+    }
     /// The sign of the exact sum, where the error cannot change it.
     #[inline]
     pub(crate) fn sign(self) -> Option<Ordering> {

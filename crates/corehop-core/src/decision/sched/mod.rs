@@ -2,7 +2,7 @@
 //! Schedulability: does a set of tasks meet its deadlines, and if not always, how late can it be?
 //!
 //! Every test is a pure function of a [`System`], in integer time; verdicts come from whole numbers
-//! and fractions, never from a rounded number, a clock or a time-out. [`TESTS`] lists them by name,
+//! and fractions, never from a rounded number, a clock or a time-out. [`all`] lists them by name,
 //! with what each assumes and where it comes from.
 
 pub mod exact;
@@ -11,11 +11,14 @@ pub mod verdict;
 pub mod set_file;
 pub mod uni;
 pub mod global;
+pub mod partition;
+pub mod soft;
 pub mod overhead;
+pub mod generate;
 pub mod catalogue;
 mod answer_json;
 
 pub use answer_json::{answer_json, longest_preemptions};
-pub use catalogue::{TESTS, Test, test};
+pub use catalogue::{Test, all, test};
 pub use task::{Parameters, System, Task, TaskError, TaskSet, Time};
 pub use verdict::{Answer, Verdict};

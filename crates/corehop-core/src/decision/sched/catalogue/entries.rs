@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The list of tests.
 
-use super::Deadlines::{Arbitrary, Constrained};
-use super::{Kind, Test, with_bounds};
+use super::Deadlines::{Arbitrary, Implicit};
+use super::partitioned::{bounded_tardiness, compliant, devi_anderson};
+use super::{BASE, Kind, Test, with_bounds};
 use crate::decision::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
+use crate::decision::sched::soft::compliant::Points;
 use crate::decision::sched::task::System;
 use crate::decision::sched::uni::edf_response::{Preemption, response_times};
 use crate::decision::sched::uni::{edf, fixed, nonpreemptive};
@@ -11,28 +13,15 @@ use crate::decision::sched::verdict::{Answer, Verdict};
 
 const EDF: &str = "EDF on one CPU";
 const FP: &str = "fixed priorities on one CPU";
-const G_EDF: &str = "global EDF";
 const G_FP: &str = "global fixed priorities";
+const SOFT: &str = "global EDF, soft";
+const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
 const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
 const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
 
-/// What most tests have in common.
-const BASE: Test = Test {
-    name: "",
-    scheduler: G_EDF,
-    title: "",
-    kind: Kind::Sufficient,
-    deadlines: Constrained,
-    one_cpu: false,
-    jitter: false,
-    assumes: &[],
-    citation: "",
-    run: |_| Answer::plain(Verdict::Unknown),
-};
-
-/// Every test.
+/// Every test but the partitioned ones.
 #[expect(clippy::needless_update, reason = "all entries are written alike")]
-pub static TESTS: &[Test] = &[
+pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "necessary",
         scheduler: "any scheduler",
@@ -313,6 +302,50 @@ pub static TESTS: &[Test] = &[
         assumes: &[RANKS],
         citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
         run: |system| with_bounds(global::nonpreemptive::fixed(system)),
+        ..BASE
+    },
+    Test {
+        name: "soft-g-edf",
+        scheduler: SOFT,
+        title: "U <= m and each u <= 1: tardiness is bounded",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Devi and Anderson, RTSS 2005; Leontyev and Anderson, RTS 44(1-3), 2010",
+        run: bounded_tardiness,
+        ..BASE
+    },
+    Test {
+        name: "devi-anderson",
+        scheduler: SOFT,
+        title: "R = T + C + ceil(x), x = (E_L - e_min) / (m - U_{L-1}), L = ceil(U) - 1",
+        kind: Kind::Exact,
+        deadlines: Implicit,
+        assumes: &[SOFTLY],
+        citation: "Devi and Anderson, RTSS 2005 and RTS 38(2), 2008",
+        run: devi_anderson,
+        ..BASE
+    },
+    Test {
+        name: "cva",
+        scheduler: SOFT,
+        title: "R = Y + x + C by compliant vectors, Y = D - min D, x = s - C/m, the least s with G(s) + S <= m s",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Erickson, Devi and Baruah, ECRTS 2010",
+        run: |system| compliant(system, Points::Edf),
+        ..BASE
+    },
+    Test {
+        name: "g-fl",
+        scheduler: "global fair lateness, soft",
+        title: "cva with priority points D - floor((m - 1) C / m)",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Erickson and Anderson, ECRTS 2012",
+        run: |system| compliant(system, Points::FairLateness),
         ..BASE
     },
 ];

@@ -2,10 +2,11 @@
 //! Every test by name: what it is for, what it assumes, where it comes from, and how it is run.
 
 mod entries;
+mod partitioned;
+mod partitioned_entries;
 
 use super::task::{System, Task};
 use super::verdict::{Answer, Verdict};
-pub use entries::TESTS;
 
 /// What a test can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,25 @@ pub struct Test {
     pub citation: &'static str,
     run: fn(System<'_>) -> Answer,
 }
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
+    entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED)
+}
+
+/// What most tests have in common.
+const BASE: Test = Test {
+    name: "",
+    scheduler: "global EDF",
+    title: "",
+    kind: Kind::Sufficient,
+    deadlines: Deadlines::Constrained,
+    one_cpu: false,
+    jitter: false,
+    assumes: &[],
+    citation: "",
+    run: |_| Answer::plain(Verdict::Unknown),
+};
 
 /// What every test here assumes.
 const ALWAYS: [&str; 3] = [
@@ -130,9 +150,8 @@ pub struct UnknownTest {
 /// # Errors
 /// [`UnknownTest`] where there is none, with the names that are near.
 pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
-    TESTS.iter().find(|test| test.name == name).ok_or_else(|| {
-        let mut near: Vec<_> =
-            TESTS.iter().map(|test| (distance(test.name, name), test.name)).collect();
+    all().find(|test| test.name == name).ok_or_else(|| {
+        let mut near: Vec<_> = all().map(|test| (distance(test.name, name), test.name)).collect();
         near.sort_unstable();
         let nearest: Vec<_> = near.into_iter().take(4).map(|(_, name)| name).collect();
         UnknownTest { name: name.to_owned(), nearest: nearest.join(", ") }
@@ -170,8 +189,8 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_every_test_says_where_it_comes_from() {
-        for (at, test) in TESTS.iter().enumerate() {
-            assert!(TESTS[..at].iter().all(|other| other.name != test.name), "{}", test.name);
+        for (at, test) in all().enumerate() {
+            assert!(all().take(at).all(|other| other.name != test.name), "{}", test.name);
             assert!(test.citation.chars().any(|c| c.is_ascii_digit()), "{}", test.name);
             assert!(test.assumptions().len() >= 4, "{}", test.name);
         }
@@ -203,7 +222,7 @@ mod tests {
             implicit(2, &[(1, 10), (1, 10), (11, 11)]),
             set(1, &[(3, 9, 2)]),
         ];
-        for test in TESTS {
+        for test in all() {
             for set in &sets {
                 let verdict = test.run(set.system()).verdict;
                 match test.kind {

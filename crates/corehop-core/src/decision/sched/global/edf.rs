@@ -130,19 +130,22 @@ fn aligned(task: &Task, window: Time) -> Time {
 }
 
 /// The iteration of BCL with slacks (Bertogna, Cirinei and Lipari, TPDS 20(4), 2009).
+///
+/// `S_k = D_k - C_k - floor(sum of min(W_i, D_k - C_k + 1) / m)`, until no slack grows.
 pub fn bcl_iterative(system: System<'_>) -> Verdict {
     let (tasks, m) = (system.tasks, system.m());
     if !each_fits(tasks) || !constrained(tasks) {
         return Verdict::Unknown;
     }
-    let mut slack = vec![0; tasks.len()];
+    let mut due = DueWithin::new(tasks);
+    let mut slack: Vec<Time> = vec![0; tasks.len()];
+    let mut first = true;
     loop {
         let (mut all_fit, mut changed) = (true, false);
-        for (k, own) in tasks.iter().enumerate() {
-            match slack_of(tasks, &slack, k, m) {
+        for k in 0..tasks.len() {
+            match slack_of(tasks, &mut due, &slack, k, m) {
                 None => all_fit = false,
                 Some(now) if now > slack[k] => {
-                    debug_assert!(now <= own.deadline - own.wcet);
                     slack[k] = now;
                     changed = true;
                 }
@@ -152,30 +155,109 @@ pub fn bcl_iterative(system: System<'_>) -> Verdict {
         if all_fit {
             return Verdict::Schedulable;
         }
-        if !changed {
+        if !changed || (first && fails_with_most_slack(tasks, &mut due, m)) {
             return Verdict::Unknown;
         }
+        first = false;
     }
+}
+
+/// Whether a task fails even with all the slack that there could be, with which less is carried in than
+/// can be shown: then no round helps.
+fn fails_with_most_slack(tasks: &[Task], due: &mut DueWithin<'_>, m: u64) -> bool {
+    let most: Vec<Time> = tasks.iter().map(|task| task.deadline - task.wcet).collect();
+    (0..tasks.len()).any(|k| slack_of(tasks, due, &most, k, m).is_none())
 }
 
 /// `D - C - floor(interference / m)` of task `k`; none where that is negative.
-fn slack_of(tasks: &[Task], slack: &[Time], k: usize, m: u64) -> Option<Time> {
-    let own = &tasks[k];
-    let spare = own.deadline - own.wcet;
+#[inline]
+fn slack_of(
+    tasks: &[Task],
+    due: &mut DueWithin<'_>,
+    slack: &[Time],
+    k: usize,
+    m: u64,
+) -> Option<Time> {
+    let spare = tasks[k].deadline - tasks[k].wcet;
+    let row = due.row(k);
     let mut filled = 0;
-    for (i, task) in tasks.iter().enumerate() {
-        if i != k {
-            filled += due_within(task, own.deadline, slack[i]).min(spare + 1);
-        }
+    for ((task, part), slack) in tasks.iter().zip(row).zip(slack) {
+        filled += part.less(task, *slack).min(spare + 1);
     }
+    filled -= row[k].less(&tasks[k], slack[k]).min(spare + 1);
     spare.checked_sub(filled / m)
 }
 
-/// `floor(D_k / T) C + min(C, max(0, D_k mod T - S))`: what is due by the end of `window`.
-#[inline]
-pub(super) fn due_within(task: &Task, window: Time, slack: Time) -> Time {
-    let (whole, rest) = (window / task.period, window % task.period);
-    whole * task.wcet + task.wcet.min(rest.saturating_sub(slack))
+/// `floor(D_k / T) C + min(C, max(0, D_k mod T - S))` of each task within each deadline: the quotients, which
+/// are asked for in every round, are taken once.
+#[derive(Debug)]
+pub(super) struct DueWithin<'a> {
+    tasks: &'a [Task],
+    parts: Vec<Part>,
+}
+
+/// Whole jobs, and how long the window is beyond them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Part {
+    whole: Time,
+    rest: Time,
+    /// Where the last, incomplete period begins.
+    begin: Time,
+}
+
+/// More tasks than this, and the quotients are taken anew each time: there are as many as the square.
+const KEPT: usize = 512;
+
+impl<'a> DueWithin<'a> {
+    pub(super) fn new(tasks: &'a [Task]) -> Self {
+        let room = if tasks.len() <= KEPT { tasks.len() * tasks.len() } else { tasks.len() };
+        Self { tasks, parts: Vec::with_capacity(room) }
+    }
+
+    /// Of each task within the deadline of `k`.
+    #[inline]
+    pub(super) fn row(&mut self, k: usize) -> &[Part] {
+        let n = self.tasks.len();
+        if n > KEPT {
+            self.parts.clear();
+            self.append(k);
+            return &self.parts;
+        }
+        while self.parts.len() <= k * n {
+            self.append(self.parts.len() / n);
+        }
+        &self.parts[k * n..(k + 1) * n]
+    }
+
+    fn append(&mut self, k: usize) {
+        let window = self.tasks[k].deadline;
+        self.parts.extend(self.tasks.iter().map(|task| Part::of(task, window)));
+    }
+}
+
+impl Part {
+    /// `less`, and the least `x` such that `floor(x/T) C + min(C, x mod T)` is that.
+    #[inline]
+    pub(super) fn limit(self, task: &Task, slack: Time) -> (Time, Time) {
+        let last = task.wcet.min(self.rest.saturating_sub(slack));
+        let reached = if last > 0 || self.whole == 0 {
+            self.begin + last
+        } else {
+            self.begin - task.period + task.wcet
+        };
+        (self.whole + last, reached)
+    }
+    #[inline]
+    pub(super) fn of(task: &Task, window: Time) -> Self {
+        let jobs = window / task.period;
+        let begin = jobs * task.period;
+        Self { whole: jobs * task.wcet, rest: window - begin, begin }
+    }
+    /// Where the task is known to have this slack.
+    #[inline]
+    pub(super) fn less(self, task: &Task, slack: Time) -> Time {
+        self.whole + task.wcet.min(self.rest.saturating_sub(slack))
+    }
 }
 
 #[cfg(test)]

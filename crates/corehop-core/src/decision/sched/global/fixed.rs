@@ -3,7 +3,7 @@
 //! limited carry-in (Davis and Burns), and orders of priority.
 
 use super::bar::largest_sum;
-use super::workload::{Fill, Work, least_unfilled};
+use super::workload::{Fill, Work, least_unfilled_from};
 use super::{constrained, each_fits};
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::uni::fixed::{by_priority, optimal_assignment};
@@ -20,9 +20,9 @@ pub fn bertogna_slack(system: System<'_>) -> Option<Vec<Time>> {
 }
 
 fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Time>> {
-    response_times(system, |system, above, bounds, k| {
+    response_times(system, |system, above, bounds, k, from| {
         let own = &system.tasks[k];
-        least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
+        least_unfilled_from(from, system.m(), own.deadline - own.wcet + 1, |y| {
             let mut fill = Fill::new(y);
             for &i in above {
                 let task = &system.tasks[i];
@@ -36,9 +36,9 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
 /// Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in.
 pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     let mut split = Split::default();
-    response_times(system, |system, above, bounds, k| {
+    response_times(system, |system, above, bounds, k, from| {
         let own = &system.tasks[k];
-        least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
+        least_unfilled_from(from, system.m(), own.deadline - own.wcet + 1, |y| {
             let x = y + own.wcet - 1;
             split.clear();
             for &i in above {
@@ -57,7 +57,7 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
 /// Response bounds from the highest priority down, by `least`, the least unfilled window of a task.
 fn response_times(
     system: System<'_>,
-    mut least: impl FnMut(System<'_>, &[usize], &[Time], usize) -> Option<Time>,
+    mut least: impl FnMut(System<'_>, &[usize], &[Time], usize, Time) -> Option<Time>,
 ) -> Option<Vec<Time>> {
     if !each_fits(system.tasks) || !constrained(system.tasks) {
         return None;
@@ -65,10 +65,14 @@ fn response_times(
     let order = by_priority(system.tasks);
     let mut bounds = vec![0; system.tasks.len()];
     for (at, &k) in order.iter().enumerate() {
+        let (above, own) = (&order[..at], &system.tasks[k]);
+        // Below more tasks, and with no less to do, a window is filled that was filled before.
+        let before = above.iter().filter(|&&i| system.tasks[i].wcet <= own.wcet);
+        let from = before.map(|&i| bounds[i] - system.tasks[i].wcet + 1).max().unwrap_or(1);
         // The first m always find a CPU.
-        let y =
-            if at < system.cpus as usize { 1 } else { least(system, &order[..at], &bounds, k)? };
-        bounds[k] = system.tasks[k].wcet + y - 1;
+        let free = at < system.cpus as usize;
+        let y = if free { 1 } else { least(system, above, &bounds, k, from)? };
+        bounds[k] = own.wcet + y - 1;
     }
     Some(bounds)
 }

@@ -7,7 +7,7 @@
 //! same of EDF). A window of `y` units is survived where what can fill it is less than `m y`; the job then
 //! began within `y - 1`, and responds within `y - 1 + C`.
 
-use super::edf::due_within;
+use super::edf::Part;
 use super::workload::{Fill, Work, least_unfilled};
 use super::{constrained, each_fits};
 use crate::decision::sched::task::{System, Task, Time};
@@ -88,7 +88,7 @@ fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
             fill.add(Work { value: rest, run: 0 });
         }
         for (i, task) in others() {
-            let most = due_within(task, own.deadline, slack[i]);
+            let most = Part::of(task, own.deadline).less(task, slack[i]);
             fill.add(Work::densest(task, slack[i], y).at_most(most));
         }
         fill

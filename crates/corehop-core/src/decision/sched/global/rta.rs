@@ -4,8 +4,8 @@
 //! `R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m)`, in rounds: the slack `D - R` that a round
 //! finds for a task lessens what it carries into the windows of the others.
 
-use super::edf::due_within;
-use super::workload::{Fill, Work, least_unfilled};
+use super::edf::{DueWithin, Part};
+use super::workload::{Fill, Work, least_unfilled_from};
 use super::{constrained, each_fits};
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::verdict::Verdict;
@@ -37,26 +37,94 @@ fn iterate(system: System<'_>, stop: Stop) -> Option<Vec<Time>> {
     if !each_fits(tasks) || !constrained(tasks) {
         return None;
     }
-    let mut slack: Vec<Time> = vec![0; tasks.len()];
-    let mut limits = Vec::with_capacity(tasks.len());
+    let mut analysis = Analysis {
+        system,
+        due: DueWithin::new(tasks),
+        slack: tasks.iter().map(|task| task.deadline - task.wcet).collect(),
+        least: vec![1; tasks.len()],
+        others: Vec::with_capacity(tasks.len()),
+    };
+    analysis.tighten_from_above()?;
+    analysis.slack.fill(0);
     let mut accepted = false;
     for _ in 0..ROUNDS {
-        let (mut all_fit, mut changed) = (true, false);
-        for (k, own) in tasks.iter().enumerate() {
-            let Some(response) = response(system, k, &slack, &mut limits) else {
-                all_fit = false;
-                continue;
-            };
-            // Slacks only grow: a later round finds no shorter window filled.
-            changed |= own.deadline - response > slack[k];
-            slack[k] = slack[k].max(own.deadline - response);
-        }
+        let (all_fit, changed) = analysis.round();
         accepted |= all_fit;
         if !changed || (accepted && stop == Stop::Accepted) {
             break;
         }
     }
-    accepted.then(|| tasks.iter().zip(&slack).map(|(task, slack)| task.deadline - slack).collect())
+    let responses = tasks.iter().zip(&analysis.slack).map(|(task, slack)| task.deadline - slack);
+    accepted.then(|| responses.collect())
+}
+
+struct Analysis<'a> {
+    system: System<'a>,
+    due: DueWithin<'a>,
+    slack: Vec<Time>,
+    /// No window shorter than this is unfilled, whatever slacks are found.
+    least: Vec<Time>,
+    others: Vec<Other>,
+}
+
+impl Analysis<'_> {
+    /// Rounds from slacks that are too good downwards: what they give is no longer than any window that the
+    /// analysis proper can find, from which it then starts. None where a task fails even so.
+    fn tighten_from_above(&mut self) -> Option<()> {
+        for _ in 0..2 {
+            for k in 0..self.least.len() {
+                let y = self.window(k)?;
+                let own = &self.system.tasks[k];
+                self.least[k] = y;
+                self.slack[k] = own.deadline - own.wcet - (y - 1);
+            }
+        }
+        Some(())
+    }
+
+    /// One round: whether all tasks make it, and whether some slack grew.
+    fn round(&mut self) -> (bool, bool) {
+        let (mut all_fit, mut changed) = (true, false);
+        for (k, own) in self.system.tasks.iter().enumerate() {
+            let Some(y) = self.window(k) else {
+                all_fit = false;
+                continue;
+            };
+            // Slacks only grow: a later round finds no shorter window filled.
+            let now = own.deadline - own.wcet - (y - 1);
+            changed |= now > self.slack[k];
+            self.slack[k] = self.slack[k].max(now);
+        }
+        (all_fit, changed)
+    }
+
+    /// The least window of task `k` that the others do not fill; none where it ends after the deadline.
+    fn window(&mut self, k: usize) -> Option<Time> {
+        let (tasks, own) = (self.system.tasks, &self.system.tasks[k]);
+        let row = self.due.row(k);
+        self.others.clear();
+        for (i, (task, part)) in tasks.iter().zip(row).enumerate() {
+            if i != k {
+                self.others.push(Other::new(task, *part, self.slack[i], own));
+            }
+        }
+        let others = &mut self.others;
+        let mut done = 0;
+        least_unfilled_from(self.least[k], self.system.m(), own.deadline - own.wcet + 1, |y| {
+            let mut fill = Fill::new(y);
+            // What cannot grow and is below the window stays so: windows only get longer.
+            others.retain(|other| {
+                let full = y >= other.full_from;
+                if full && other.most < y {
+                    done += other.most;
+                    return false;
+                }
+                fill.add(if full { Work { value: other.most, run: 0 } } else { other.work(y) });
+                true
+            });
+            fill.and_below(done)
+        })
+    }
 }
 
 /// What another task brings into the windows of task `k`.
@@ -66,34 +134,18 @@ struct Other {
     period: Time,
     /// Added to the window: `D - C - S + C_k - 1`.
     lead: Time,
-    /// `I_i(D_k)`.
+    /// `I_i(D_k)`, and the window from which on it is reached.
     most: Time,
-}
-
-/// The least fixpoint for task `k`; none where it is beyond the deadline.
-fn response(system: System<'_>, k: usize, slack: &[Time], others: &mut Vec<Other>) -> Option<Time> {
-    let own = &system.tasks[k];
-    others.clear();
-    let rest = system.tasks.iter().zip(slack).enumerate().filter(|&(i, _)| i != k);
-    others.extend(rest.map(|(_, (task, &slack))| Other::new(task, slack, own)));
-    let y = least_unfilled(system.m(), own.deadline - own.wcet + 1, |y| {
-        let mut fill = Fill::new(y);
-        for other in others.iter() {
-            fill.add(other.work(y));
-        }
-        fill
-    })?;
-    Some(own.wcet + y - 1)
+    full_from: Time,
 }
 
 impl Other {
-    fn new(task: &Task, slack: Time, own: &Task) -> Self {
-        Self {
-            wcet: task.wcet,
-            period: task.period,
-            lead: task.deadline - task.wcet - slack + own.wcet - 1,
-            most: due_within(task, own.deadline, slack),
-        }
+    #[inline]
+    fn new(task: &Task, part: Part, slack: Time, own: &Task) -> Self {
+        let lead = task.deadline - task.wcet - slack + own.wcet - 1;
+        let (most, reached) = part.limit(task, slack);
+        let full_from = reached.saturating_sub(lead);
+        Self { wcet: task.wcet, period: task.period, lead, most, full_from }
     }
 
     #[inline]

@@ -80,6 +80,13 @@ impl Fill {
         }
     }
 
+    /// With what stays below every longer window.
+    #[inline]
+    pub(super) fn and_below(mut self, more: Time) -> Self {
+        self.below += more;
+        self
+    }
+
     /// Nothing where the tasks cannot fill the window on `m` CPUs; otherwise a longer window such that they
     /// fill all between.
     #[inline]
@@ -106,12 +113,19 @@ impl Fill {
 
 /// The least `y` from 1 to `limit` such that `fill(y)` is less than `m y`; none where there is none.
 #[inline]
-pub(super) fn least_unfilled(
+pub(super) fn least_unfilled(m: u64, limit: Time, fill: impl FnMut(Time) -> Fill) -> Option<Time> {
+    least_unfilled_from(1, m, limit, fill)
+}
+
+/// The same where nothing below `from` is one.
+#[inline]
+pub(super) fn least_unfilled_from(
+    from: Time,
     m: u64,
     limit: Time,
     mut fill: impl FnMut(Time) -> Fill,
 ) -> Option<Time> {
-    let mut y = 1;
+    let mut y = from;
     while y <= limit {
         match fill(y).next(m) {
             None => return Some(y),

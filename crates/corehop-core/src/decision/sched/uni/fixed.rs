@@ -2,7 +2,7 @@
 //! Preemptive fixed priorities on one CPU.
 
 use super::STEPS;
-use crate::decision::sched::exact::Natural;
+use crate::decision::sched::exact::{Natural, compare_sum};
 use crate::decision::sched::task::{Task, Time};
 use crate::decision::sched::verdict::Verdict;
 
@@ -82,6 +82,11 @@ fn rate_monotonic(tasks: &[Task]) -> bool {
 /// The verdict is exact where no task has blocking (a bound on blocking need not be attained). The
 /// responses, where asked for, are written in the tasks' order; a task beyond its deadline has none.
 pub fn response_time_analysis(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
+    // Late jobs may be due after later ones: then overload shows only in the long run.
+    let due_later = tasks.iter().any(|task| task.deadline > task.period);
+    if due_later && compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
+        return Verdict::Unschedulable;
+    }
     let order = by_priority(tasks);
     let mut steps = STEPS;
     let mut verdict = Verdict::Schedulable;

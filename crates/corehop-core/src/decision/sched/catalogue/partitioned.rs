@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How the partitioned, split and soft tests of the list are run.
+
+use super::with_bounds;
+use crate::decision::sched::partition::split::{self, Piece};
+use crate::decision::sched::partition::{Admission, Fit, Packing, exhaustive};
+use crate::decision::sched::soft::{self, compliant, tardiness};
+use crate::decision::sched::task::System;
+use crate::decision::sched::verdict::{Answer, Verdict};
+
+/// Packs by utilisation; with implicit deadlines a bin that is not over-full meets all of them.
+pub(super) fn by_utilisation<const FIT: usize, const DECREASING: bool>(
+    system: System<'_>,
+) -> Answer {
+    pack(system, FIT, DECREASING, Admission::Utilisation)
+}
+
+/// Packs by processor demand.
+pub(super) fn by_demand<const FIT: usize, const DECREASING: bool>(system: System<'_>) -> Answer {
+    pack(system, FIT, DECREASING, Admission::Demand)
+}
+
+fn pack(system: System<'_>, fit: usize, decreasing: bool, admission: Admission) -> Answer {
+    let packing = Packing { fit: Fit::ALL[fit], decreasing, admission, cluster: 1 };
+    match packing.pack(system) {
+        Ok(bins) => Answer { partition: Some(bins), ..Answer::plain(Verdict::Schedulable) },
+        Err(task) => Answer::unknown(format!("no CPU admits task {task}")),
+    }
+}
+
+/// Every assignment, while they are few.
+pub(super) fn every_assignment(system: System<'_>) -> Answer {
+    match exhaustive::partition(system) {
+        Ok(bins) => Answer { partition: Some(bins), ..Answer::plain(Verdict::Schedulable) },
+        Err(Verdict::Unknown) => Answer::unknown("there are too many assignments to try"),
+        Err(verdict) => Answer::plain(verdict),
+    }
+}
+
+/// C=D splitting.
+pub(super) fn c_equals_d(system: System<'_>) -> Answer {
+    match split::c_equals_d(system) {
+        Ok(pieces) => Answer {
+            partition: Some(of_each_cpu(system, &pieces)),
+            ..Answer::plain(Verdict::Schedulable)
+        },
+        Err(task) => Answer::unknown(format!("no splitting places task {task}")),
+    }
+}
+
+fn of_each_cpu(system: System<'_>, pieces: &[Piece]) -> Vec<Vec<usize>> {
+    let mut cpus = vec![Vec::new(); system.cpus as usize];
+    for piece in pieces {
+        cpus[piece.cpu].push(piece.task);
+    }
+    cpus
+}
+
+/// `U <= m` and each `u <= 1`.
+pub(super) fn bounded_tardiness(system: System<'_>) -> Answer {
+    Answer::plain(soft::bounded(system))
+}
+
+/// Devi and Anderson's bounds.
+pub(super) fn devi_anderson(system: System<'_>) -> Answer {
+    soft_bounds(system, tardiness::devi_anderson(system))
+}
+
+/// Compliant-vector bounds.
+pub(super) fn compliant(system: System<'_>, points: compliant::Points) -> Answer {
+    soft_bounds(system, compliant::responses(system, points))
+}
+
+/// What is not bounded is known not to be.
+fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> Answer {
+    match bounds {
+        None => Answer::plain(soft::bounded(system)),
+        bounds => with_bounds(bounds),
+    }
+}

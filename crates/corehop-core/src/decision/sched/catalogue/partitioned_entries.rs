@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The list of tests that assign tasks to CPUs.
+
+use super::Deadlines::{Arbitrary, Implicit};
+use super::partitioned::{by_demand, by_utilisation, c_equals_d, every_assignment};
+use super::{BASE, Kind, Test};
+
+const P_EDF: &str = "partitioned EDF";
+
+/// Every partitioned and semi-partitioned test.
+#[expect(clippy::needless_update, reason = "all entries are written alike")]
+pub(super) static PARTITIONED: &[Test] = &[
+    Test {
+        name: "p-edf-nf",
+        scheduler: P_EDF,
+        title: "next fit in the order of the set; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<0, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-nfd",
+        scheduler: P_EDF,
+        title: "next fit by falling utilisation; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<0, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-ff",
+        scheduler: P_EDF,
+        title: "first fit in the order of the set; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<1, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-ffd",
+        scheduler: P_EDF,
+        title: "first fit by falling utilisation; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<1, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-bf",
+        scheduler: P_EDF,
+        title: "best fit in the order of the set; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<2, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-bfd",
+        scheduler: P_EDF,
+        title: "best fit by falling utilisation; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<2, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-wf",
+        scheduler: P_EDF,
+        title: "worst fit in the order of the set; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<3, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-wfd",
+        scheduler: P_EDF,
+        title: "worst fit by falling utilisation; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<3, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-awf",
+        scheduler: P_EDF,
+        title: "almost-worst fit in the order of the set; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<4, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-awfd",
+        scheduler: P_EDF,
+        title: "almost-worst fit by falling utilisation; U <= 1 on each CPU",
+        deadlines: Implicit,
+        citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
+        run: by_utilisation::<4, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-nf-qpa",
+        scheduler: P_EDF,
+        title: "next fit in the order of the set; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<0, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-nfd-qpa",
+        scheduler: P_EDF,
+        title: "next fit by falling utilisation; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<0, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-ff-qpa",
+        scheduler: P_EDF,
+        title: "first fit in the order of the set; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<1, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-ffd-qpa",
+        scheduler: P_EDF,
+        title: "first fit by falling utilisation; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<1, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-bf-qpa",
+        scheduler: P_EDF,
+        title: "best fit in the order of the set; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<2, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-bfd-qpa",
+        scheduler: P_EDF,
+        title: "best fit by falling utilisation; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<2, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-wf-qpa",
+        scheduler: P_EDF,
+        title: "worst fit in the order of the set; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<3, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-wfd-qpa",
+        scheduler: P_EDF,
+        title: "worst fit by falling utilisation; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<3, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-awf-qpa",
+        scheduler: P_EDF,
+        title: "almost-worst fit in the order of the set; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<4, false>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-awfd-qpa",
+        scheduler: P_EDF,
+        title: "almost-worst fit by falling utilisation; each CPU passes qpa",
+        deadlines: Arbitrary,
+        citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
+        run: by_demand::<4, true>,
+        ..BASE
+    },
+    Test {
+        name: "p-edf-exact",
+        scheduler: P_EDF,
+        title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are asked",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        citation: "exhaustive; Zhang and Burns 2009 on each CPU",
+        run: every_assignment,
+        ..BASE
+    },
+    Test {
+        name: "sp-edf-c=d",
+        scheduler: "semi-partitioned EDF",
+        title: "first fit by falling utilisation; what fits nowhere is cut into (C', T, D = C') and the rest",
+        deadlines: Arbitrary,
+        citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012",
+        run: c_equals_d,
+        ..BASE
+    },
+];

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bin packing: next, first, best, worst and almost-worst fit, each decreasing or not.
+
+use std::cmp::Ordering;
+
+use crate::decision::sched::exact::{self, Filter, compare_sum};
+use crate::decision::sched::task::{System, Task};
+use crate::decision::sched::uni::edf;
+use crate::decision::sched::verdict::Verdict;
+
+/// Which of the bins that admit a task gets it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fit {
+    /// The last one that was used, or one after it.
+    Next,
+    /// The first.
+    First,
+    /// The fullest; of several, the first.
+    Best,
+    /// The emptiest; of several, the first.
+    Worst,
+    /// The emptiest but one; of several, the first. Where only one admits the task, that one.
+    AlmostWorst,
+}
+
+impl Fit {
+    /// Every fit.
+    pub const ALL: [Self; 5] =
+        [Self::Next, Self::First, Self::Best, Self::Worst, Self::AlmostWorst];
+}
+
+/// What a bin admits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Admission {
+    /// A utilisation of at most the number of its CPUs, and of each task of at most 1.
+    Utilisation,
+    /// What processor-demand analysis accepts; for bins of one CPU.
+    Demand,
+}
+
+/// How tasks are packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Packing {
+    /// Which bin gets a task.
+    pub fit: Fit,
+    /// Whether the tasks are taken by falling utilisation, not in their order.
+    pub decreasing: bool,
+    /// What a bin admits.
+    pub admission: Admission,
+    /// How many CPUs a bin has: 1, or the size of a cluster.
+    pub cluster: u32,
+}
+
+/// The tasks of each bin in the order in which they came; or the first task that no bin admitted.
+pub type Packed = Result<Vec<Vec<usize>>, usize>;
+
+/// A bin: its tasks, and the sum of their utilisations, rounded; doubts are settled by the tasks.
+#[derive(Debug, Clone, Default)]
+struct Bin {
+    tasks: Vec<usize>,
+    sum: f64,
+}
+
+impl Packing {
+    /// Packs the tasks into `cpus / cluster` bins.
+    pub fn pack(self, system: System<'_>) -> Packed {
+        let tasks = system.tasks;
+        let mut bins = vec![Bin::default(); (system.cpus / self.cluster.max(1)) as usize];
+        let mut order: Vec<usize> = (0..tasks.len()).collect();
+        if self.decreasing {
+            order.sort_by(|&a, &b| by_utilisation(&tasks[b], &tasks[a]));
+        }
+        let mut last = 0;
+        for at in order {
+            let chosen = self.choose(tasks, &bins, at, last).ok_or(at)?;
+            last = chosen;
+            bins[chosen].tasks.push(at);
+            bins[chosen].sum += tasks[at].wcet as f64 / tasks[at].period as f64;
+        }
+        Ok(bins.into_iter().map(|bin| bin.tasks).collect())
+    }
+
+    fn choose(self, tasks: &[Task], bins: &[Bin], at: usize, last: usize) -> Option<usize> {
+        let admits = |bin: &usize| self.admits(tasks, &bins[*bin], at);
+        // The first of the greatest (or least): later ones have to be strictly more.
+        let extreme = |wanted: Ordering, but: Option<usize>| {
+            let others = (0..bins.len()).filter(|&bin| Some(bin) != but).filter(admits);
+            others.reduce(|a, b| if fuller(tasks, &bins[b], &bins[a]) == wanted { b } else { a })
+        };
+        match self.fit {
+            Fit::Next => (last..bins.len()).find(admits),
+            Fit::First => (0..bins.len()).find(admits),
+            Fit::Best => extreme(Ordering::Greater, None),
+            Fit::Worst => extreme(Ordering::Less, None),
+            Fit::AlmostWorst => {
+                let worst = extreme(Ordering::Less, None)?;
+                extreme(Ordering::Less, Some(worst)).or(Some(worst))
+            }
+        }
+    }
+
+    fn admits(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
+        let own = &tasks[at];
+        if own.wcet > own.period {
+            return false;
+        }
+        // With one task more the sum has so many rounded terms; in doubt it is taken anew.
+        let mut filter = Filter::default();
+        let sum = bin.sum + own.wcet as f64 / own.period as f64 - f64::from(self.cluster);
+        filter.add_many(sum, f64::from(self.cluster) + bin.sum + 1.0, bin.tasks.len() + 2);
+        let with = || bin.tasks.iter().map(|&other| &tasks[other]).chain([own]);
+        let over = filter.sign().unwrap_or_else(|| {
+            compare_sum(
+                with().map(Task::u).collect::<Vec<_>>().into_iter(),
+                u64::from(self.cluster),
+            )
+        });
+        match self.admission {
+            Admission::Utilisation => over.is_le(),
+            Admission::Demand => {
+                let all: Vec<Task> = with().copied().collect();
+                over.is_le() && edf::qpa(&all) == Verdict::Schedulable
+            }
+        }
+    }
+}
+
+/// How the utilisation of one bin compares with that of another.
+fn fuller(tasks: &[Task], a: &Bin, b: &Bin) -> Ordering {
+    if a.tasks.is_empty() || b.tasks.is_empty() {
+        return a.tasks.is_empty().cmp(&b.tasks.is_empty()).reverse();
+    }
+    let mut filter = Filter::default();
+    filter.add_many(a.sum - b.sum, a.sum + b.sum, a.tasks.len() + b.tasks.len());
+    filter.sign().unwrap_or_else(|| {
+        let terms = |bin: &Bin, sign: i128| {
+            bin.tasks
+                .iter()
+                .map(move |&at| (sign * i128::from(tasks[at].wcet), tasks[at].period))
+                .collect::<Vec<_>>()
+        };
+        exact::sign_of_sum(terms(a, 1).into_iter().chain(terms(b, -1)))
+    })
+}
+
+/// The order of the utilisations of two tasks, exact.
+pub(in crate::decision::sched) fn by_utilisation(a: &Task, b: &Task) -> Ordering {
+    let left = u128::from(a.wcet) * u128::from(b.period);
+    left.cmp(&(u128::from(b.wcet) * u128::from(a.period)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sched::task::testing::{implicit, set};
+
+    fn pack(cpus: u32, tasks: &[(u64, u64)], fit: Fit, decreasing: bool) -> Packed {
+        let set = implicit(cpus, tasks);
+        let packing = Packing { fit, decreasing, admission: Admission::Utilisation, cluster: 1 };
+        packing.pack(set.system())
+    }
+
+    #[test]
+    fn each_fit_puts_tasks_where_it_should() {
+        // In tenths: 5, 7, 3, 4, 1.
+        let tasks = [(5, 10), (7, 10), (3, 10), (4, 10), (1, 10)];
+        let of = |fit| pack(3, &tasks, fit, false);
+        assert_eq!(of(Fit::Next), Ok(vec![vec![0], vec![1, 2], vec![3, 4]]));
+        assert_eq!(of(Fit::First), Ok(vec![vec![0, 2, 4], vec![1], vec![3]]));
+        assert_eq!(of(Fit::Best), Ok(vec![vec![0, 3, 4], vec![1, 2], vec![]]));
+        assert_eq!(of(Fit::Worst), Ok(vec![vec![0, 4], vec![1], vec![2, 3]]));
+        assert_eq!(of(Fit::AlmostWorst), Ok(vec![vec![3], vec![0, 2], vec![1, 4]]));
+    }
+
+    #[test]
+    fn decreasing_takes_the_largest_first_and_ties_by_index() {
+        let tasks = [(2, 10), (6, 10), (4, 10), (6, 10), (2, 10)];
+        let packed = pack(2, &tasks, Fit::First, true);
+        assert_eq!(packed, Ok(vec![vec![1, 2], vec![3, 0, 4]]));
+        assert_eq!(pack(2, &[(6, 10), (6, 10), (6, 10)], Fit::First, true), Err(2));
+    }
+
+    #[test]
+    fn a_bin_is_filled_to_the_brim_and_not_beyond() {
+        // Floating point makes 1/10 + 2/10 + 7/10 more or less than 1, by the order of the sum.
+        let tasks = [(1, 10), (2, 10), (7, 10)];
+        for fit in [Fit::First, Fit::Best] {
+            assert_eq!(pack(1, &tasks, fit, false), Ok(vec![vec![0, 1, 2]]));
+        }
+        assert_eq!(pack(1, &[(1, 3), (1, 3), (1, 3), (1, 1 << 40)], Fit::First, false), Err(3));
+        // Equally full, though not by the same sum: the first bin is taken.
+        let even = [(3, 10), (1, 10), (2, 10), (1, 10)];
+        assert_eq!(pack(2, &even, Fit::Worst, false), Ok(vec![vec![0, 3], vec![1, 2]]));
+    }
+
+    #[test]
+    fn demand_admits_what_density_would_not() {
+        let tasks = [(1, 8, 2), (2, 8, 4), (1, 8, 6)];
+        let packing = Packing {
+            fit: Fit::First,
+            decreasing: false,
+            admission: Admission::Demand,
+            cluster: 1,
+        };
+        assert_eq!(packing.pack(set(1, &tasks).system()), Ok(vec![vec![0, 1, 2]]));
+        assert_eq!(packing.pack(set(1, &[(1, 8, 2), (2, 8, 2)]).system()), Err(1));
+    }
+
+    #[test]
+    fn a_cluster_holds_as_much_as_its_cpus() {
+        let tasks = [(6, 10), (6, 10), (6, 10), (6, 10), (6, 10), (6, 10)];
+        let set = implicit(4, &tasks);
+        let packing = Packing {
+            fit: Fit::Worst,
+            decreasing: true,
+            admission: Admission::Utilisation,
+            cluster: 2,
+        };
+        assert_eq!(packing.pack(set.system()), Ok(vec![vec![0, 2, 4], vec![1, 3, 5]]));
+        assert_eq!(Packing { cluster: 1, ..packing }.pack(set.system()), Err(4));
+    }
+}
