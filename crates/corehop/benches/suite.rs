@@ -4,6 +4,8 @@
 //! `cargo bench -p corehop -- OUT.json`. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
+mod check;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -36,7 +38,8 @@ fn main() -> Fallible<()> {
 }
 
 fn all(scratch: &Path) -> Fallible<Vec<Value>> {
-    let mut figures = synthetic(scratch)?;
+    let mut figures = check::figures()?;
+    figures.extend(synthetic(scratch)?);
     figures.extend(access_times(scratch)?);
     figures.push(first_sample(scratch)?);
     figures.push(memory(scratch)?);

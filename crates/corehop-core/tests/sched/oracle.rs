@@ -108,7 +108,7 @@ fn drawn() -> impl Strategy<Value = Vec<Time>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_500, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn global_edf_misses_nothing_that_was_accepted(set in sets(4, 16, Due::Constrained), drawn in drawn()) {

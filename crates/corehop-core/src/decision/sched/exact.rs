@@ -188,6 +188,21 @@ pub(crate) fn compare_sum(
     })
 }
 
+/// The least number that is enough, from a guess near to it; what is more than enough is enough.
+pub(crate) fn settle(guess: u64, enough: impl Fn(u64) -> bool) -> u64 {
+    let mut y = guess;
+    if enough(y) {
+        while y > 0 && enough(y - 1) {
+            y -= 1;
+        }
+    } else {
+        while !enough(y) {
+            y += 1;
+        }
+    }
+    y
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,7 @@ pub mod global;
 pub mod partition;
 pub mod soft;
 pub mod overhead;
+pub mod cache_aware;
 pub mod generate;
 pub mod catalogue;
 mod answer_json;

@@ -15,6 +15,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// Whether it is a yes.
+    pub fn is_schedulable(self) -> bool {
+        self == Self::Schedulable
+    }
     /// What an exact test that found `fits` says.
     pub(in crate::decision::sched) fn exact(fits: bool) -> Self {
         if fits { Self::Schedulable } else { Self::Unschedulable }

@@ -28,6 +28,40 @@ fn pack(system: System<'_>, fit: usize, decreasing: bool, admission: Admission) 
     }
 }
 
+/// Clusters of so many CPUs, worst fit by falling utilisation; then global EDF in each.
+pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> Answer {
+    let bins = match clusters(system, SIZE) {
+        Ok(bins) => bins,
+        Err(answer) => return answer,
+    };
+    for (cluster, bin) in bins.iter().enumerate() {
+        let tasks: Vec<_> = bin.iter().map(|&at| system.tasks[at]).collect();
+        let own = System { cpus: SIZE, tasks: &tasks };
+        if !bin.is_empty() && super::entries::g_edf(own).verdict != Verdict::Schedulable {
+            return Answer::unknown(format!("no test for global EDF accepts cluster {cluster}"));
+        }
+    }
+    Answer { partition: Some(bins), ..Answer::plain(Verdict::Schedulable) }
+}
+
+/// Clusters of so many CPUs, worst fit by falling utilisation: none is over-full, so tardiness is bounded.
+pub(super) fn softly_clustered<const SIZE: u32>(system: System<'_>) -> Answer {
+    match clusters(system, SIZE) {
+        Ok(bins) => Answer { partition: Some(bins), ..Answer::plain(Verdict::Schedulable) },
+        Err(answer) => answer,
+    }
+}
+
+fn clusters(system: System<'_>, cluster: u32) -> Result<Vec<Vec<usize>>, Answer> {
+    if !system.cpus.is_multiple_of(cluster) {
+        let why = format!("{} CPUs make no clusters of {cluster}", system.cpus);
+        return Err(Answer::unknown(why));
+    }
+    let packing =
+        Packing { fit: Fit::Worst, decreasing: true, admission: Admission::Utilisation, cluster };
+    packing.pack(system).map_err(|task| Answer::unknown(format!("no cluster admits task {task}")))
+}
+
 /// Every assignment, while they are few.
 pub(super) fn every_assignment(system: System<'_>) -> Answer {
     match exhaustive::partition(system) {

@@ -2,13 +2,14 @@
 //! The list of tests that assign tasks to CPUs.
 
 use super::Deadlines::{Arbitrary, Implicit};
-use super::partitioned::{by_demand, by_utilisation, c_equals_d, every_assignment};
+use super::partitioned::{
+    by_demand, by_utilisation, c_equals_d, clustered, every_assignment, softly_clustered,
+};
 use super::{BASE, Kind, Test};
 
 const P_EDF: &str = "partitioned EDF";
 
 /// Every partitioned and semi-partitioned test.
-#[expect(clippy::needless_update, reason = "all entries are written alike")]
 pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-nf",
@@ -207,6 +208,120 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012",
         run: c_equals_d,
+        ..BASE
+    },
+    Test {
+        name: "c-edf-2",
+        scheduler: "EDF in clusters of 2 CPUs",
+        title: "worst fit by falling utilisation into clusters of 2; g-edf accepts each",
+        deadlines: Arbitrary,
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+        run: clustered::<2>,
+        ..BASE
+    },
+    Test {
+        name: "soft-c-edf-2",
+        scheduler: "EDF in clusters of 2 CPUs, soft",
+        title: "worst fit by falling utilisation into clusters of 2; U <= 2 in each, and each u <= 1",
+        deadlines: Arbitrary,
+        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+        run: softly_clustered::<2>,
+        ..BASE
+    },
+    Test {
+        name: "c-edf-3",
+        scheduler: "EDF in clusters of 3 CPUs",
+        title: "worst fit by falling utilisation into clusters of 3; g-edf accepts each",
+        deadlines: Arbitrary,
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+        run: clustered::<3>,
+        ..BASE
+    },
+    Test {
+        name: "soft-c-edf-3",
+        scheduler: "EDF in clusters of 3 CPUs, soft",
+        title: "worst fit by falling utilisation into clusters of 3; U <= 3 in each, and each u <= 1",
+        deadlines: Arbitrary,
+        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+        run: softly_clustered::<3>,
+        ..BASE
+    },
+    Test {
+        name: "c-edf-4",
+        scheduler: "EDF in clusters of 4 CPUs",
+        title: "worst fit by falling utilisation into clusters of 4; g-edf accepts each",
+        deadlines: Arbitrary,
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+        run: clustered::<4>,
+        ..BASE
+    },
+    Test {
+        name: "soft-c-edf-4",
+        scheduler: "EDF in clusters of 4 CPUs, soft",
+        title: "worst fit by falling utilisation into clusters of 4; U <= 4 in each, and each u <= 1",
+        deadlines: Arbitrary,
+        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+        run: softly_clustered::<4>,
+        ..BASE
+    },
+    Test {
+        name: "c-edf-6",
+        scheduler: "EDF in clusters of 6 CPUs",
+        title: "worst fit by falling utilisation into clusters of 6; g-edf accepts each",
+        deadlines: Arbitrary,
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+        run: clustered::<6>,
+        ..BASE
+    },
+    Test {
+        name: "soft-c-edf-6",
+        scheduler: "EDF in clusters of 6 CPUs, soft",
+        title: "worst fit by falling utilisation into clusters of 6; U <= 6 in each, and each u <= 1",
+        deadlines: Arbitrary,
+        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+        run: softly_clustered::<6>,
+        ..BASE
+    },
+    Test {
+        name: "c-edf-8",
+        scheduler: "EDF in clusters of 8 CPUs",
+        title: "worst fit by falling utilisation into clusters of 8; g-edf accepts each",
+        deadlines: Arbitrary,
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+        run: clustered::<8>,
+        ..BASE
+    },
+    Test {
+        name: "soft-c-edf-8",
+        scheduler: "EDF in clusters of 8 CPUs, soft",
+        title: "worst fit by falling utilisation into clusters of 8; U <= 8 in each, and each u <= 1",
+        deadlines: Arbitrary,
+        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+        run: softly_clustered::<8>,
+        ..BASE
+    },
+    Test {
+        name: "c-edf-12",
+        scheduler: "EDF in clusters of 12 CPUs",
+        title: "worst fit by falling utilisation into clusters of 12; g-edf accepts each",
+        deadlines: Arbitrary,
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
+        run: clustered::<12>,
+        ..BASE
+    },
+    Test {
+        name: "soft-c-edf-12",
+        scheduler: "EDF in clusters of 12 CPUs, soft",
+        title: "worst fit by falling utilisation into clusters of 12; U <= 12 in each, and each u <= 1",
+        deadlines: Arbitrary,
+        assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
+        citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
+        run: softly_clustered::<12>,
         ..BASE
     },
 ];

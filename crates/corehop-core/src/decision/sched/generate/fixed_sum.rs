@@ -183,7 +183,9 @@ fn ways(room: &[usize]) -> Vec<Vec<f64>> {
             after[sum] = f64::max(window, 0.0);
         }
         let largest = after.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-        after.iter_mut().for_each(|count| *count /= largest);
+        for count in &mut after {
+            *count /= largest;
+        }
         all.push(after);
     }
     all
@@ -245,7 +247,7 @@ mod tests {
             let within = drawn
                 .iter()
                 .zip(&bounds)
-                .all(|(u, (low, high))| (low - 1e-9..=high + 1e-9).contains(&u));
+                .all(|(u, (low, high))| (low - 1e-9..=high + 1e-9).contains(u));
             assert!(within, "{drawn:?}");
         }
         assert!(convolution(&bounds, 1.6, &mut stream).is_err());

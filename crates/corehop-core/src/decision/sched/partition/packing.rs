@@ -63,6 +63,9 @@ struct Bin {
 
 impl Packing {
     /// Packs the tasks into `cpus / cluster` bins.
+    ///
+    /// # Errors
+    /// The index of the first task that no bin admits.
     pub fn pack(self, system: System<'_>) -> Packed {
         let tasks = system.tasks;
         let mut bins = vec![Bin::default(); (system.cpus / self.cluster.max(1)) as usize];

@@ -13,9 +13,8 @@
 
 use std::cmp::Ordering;
 
-use super::tardiness::settle;
 use super::{bounded, utilisation_ceil};
-use crate::decision::sched::exact::{self, Filter};
+use crate::decision::sched::exact::{self, Filter, settle};
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::verdict::Verdict;
 
@@ -55,13 +54,15 @@ impl<'a> Analysis<'a> {
         };
         let mut points: Vec<i128> = system.tasks.iter().map(point).collect();
         let least = points.iter().copied().min().unwrap_or(0);
-        points.iter_mut().for_each(|point| *point -= least);
+        for point in &mut points {
+            *point -= least;
+        }
         let carriers = (utilisation_ceil(system.tasks) - 1) as usize;
         Self { system, points, carriers }
     }
 
     /// `S` as a fraction over the period: `max(0, C (T - Y))`.
-    fn supply(&self, task: &Task, point: i128) -> i128 {
+    fn supply(task: &Task, point: i128) -> i128 {
         i128::from(task.wcet) * (i128::from(task.period) - point).max(0)
     }
 
@@ -70,7 +71,7 @@ impl<'a> Analysis<'a> {
     fn gain(&self, task: &Task, point: i128, a: i128) -> i128 {
         let (c, t, m) =
             (i128::from(task.wcet), i128::from(task.period), i128::from(self.system.cpus));
-        (c * (a - c) + m * (c * t - self.supply(task, point))).max(0)
+        (c * (a - c) + m * (c * t - Self::supply(task, point))).max(0)
     }
 
     /// The least `s` in floating point: Newton on a convex, piecewise linear function, from below.
@@ -78,7 +79,7 @@ impl<'a> Analysis<'a> {
         let m = self.system.m() as f64;
         let supply: f64 = self
             .each()
-            .map(|(task, point)| self.supply(task, point) as f64 / task.period as f64)
+            .map(|(task, point)| Self::supply(task, point) as f64 / task.period as f64)
             .sum();
         let mut s = 0.0_f64;
         let mut terms = Vec::with_capacity(self.points.len());
@@ -86,7 +87,7 @@ impl<'a> Analysis<'a> {
             terms.clear();
             terms.extend(self.each().map(|(task, point)| {
                 let (c, u) = (task.wcet as f64, task.wcet as f64 / task.period as f64);
-                let rest = c - self.supply(task, point) as f64 / task.period as f64;
+                let rest = c - Self::supply(task, point) as f64 / task.period as f64;
                 let value = u * (s - c / m) + rest;
                 if value > 0.0 { (value, u, rest - u * c / m) } else { (0.0, 0.0, 0.0) }
             }));
@@ -131,7 +132,8 @@ impl<'a> Analysis<'a> {
             gains.select_nth_unstable_by(carriers - 1, larger_first);
         }
         // Everything times m: gains and m S, against m a.
-        let supplies = self.each().map(|(task, point)| (m * self.supply(task, point), task.period));
+        let supplies =
+            self.each().map(|(task, point)| (m * Self::supply(task, point), task.period));
         let terms = gains[..carriers].iter().copied().chain(supplies);
         let mut filter = Filter::default();
         filter.add(-((m * a) as f64));

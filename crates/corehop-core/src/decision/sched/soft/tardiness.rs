@@ -40,22 +40,7 @@ fn ceil_x(system: System<'_>) -> Time {
         let used = heavy.iter().map(|task| (-i128::from(task.wcet) * i128::from(y), task.period));
         exact::sign(used.chain([(least, 1)])) != Ordering::Less
     };
-    settle((numerator as f64 / spare).ceil() as Time, enough)
-}
-
-/// The least number that is enough, from a guess near to it; what is more than enough is enough.
-pub(super) fn settle(guess: Time, enough: impl Fn(Time) -> bool) -> Time {
-    let mut y = guess;
-    if enough(y) {
-        while y > 0 && enough(y - 1) {
-            y -= 1;
-        }
-    } else {
-        while !enough(y) {
-            y += 1;
-        }
-    }
-    y
+    exact::settle((numerator as f64 / spare).ceil() as Time, enough)
 }
 
 #[cfg(test)]

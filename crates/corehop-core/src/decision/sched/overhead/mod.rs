@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overheads charged to a set: what comes out is of another type, so that nothing is charged twice.
 
+pub mod system;
+
 use super::task::{LONGEST, System, Task, TaskSet, Time};
 
 /// A set of tasks into whose execution times overheads were charged. It cannot be inflated again.
@@ -21,6 +23,11 @@ impl Inflated {
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
+}
+
+/// A task that fits nowhere: what inflation makes of one that cannot be served.
+fn impossible(task: &Task) -> Task {
+    Task { wcet: 2 * LONGEST, ..*task }
 }
 
 /// Charges each job the delay of one preemption or migration: `e' = e + D_c` (Bastoni, Brandenburg and

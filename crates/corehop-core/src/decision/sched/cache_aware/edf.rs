@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! EDF: demand with reload costs (Lunniss, Altmeyer, Maiza and Davis, RTAS 2013).
+//!
+//! `DBF(t) = sum of max(0, floor((t - D) / T) + 1) (C + gamma)`: a job of `j` can preempt, within `t`, the tasks with
+//! longer deadlines up to `t`.
+
+use super::{Approach, Blocks, Footprint};
+use crate::decision::sched::task::{Task, Time};
+use crate::decision::sched::uni::edf::{deadline_before, qpa};
+use crate::decision::sched::uni::{STEPS, busy_period};
+use crate::decision::sched::verdict::Verdict;
+
+/// Whether all deadlines are met with reload costs; sufficient. Multiset forms count, of each task, no more
+/// preemptions than its jobs can suffer within their deadlines.
+pub fn schedulable(
+    tasks: &[Task],
+    footprints: &[Footprint],
+    reload: Time,
+    approach: Approach,
+) -> Verdict {
+    if qpa(tasks) == Verdict::Unschedulable {
+        return Verdict::Unschedulable;
+    }
+    let plain =
+        |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
+    if footprints.len() != tasks.len() || !tasks.iter().all(plain) {
+        return Verdict::Unknown;
+    }
+    let demand = Demand { tasks, footprints, reload };
+    // The most that reloading can cost each job makes the busy period that covers every miss.
+    let dearest = |(at, task): (usize, &Task)| Task {
+        wcet: task.wcet + reload * demand.each(at, Time::MAX, approach),
+        ..*task
+    };
+    let dear: Vec<Task> = tasks.iter().enumerate().map(dearest).collect();
+    let overloaded = crate::decision::sched::uni::edf::utilisation(&dear) == Verdict::Unschedulable;
+    let Some(horizon) = (!overloaded).then(|| busy_period(&dear, 0)).flatten() else {
+        return Verdict::Unknown;
+    };
+    demand.fits_before(horizon, approach)
+}
+
+struct Demand<'a> {
+    tasks: &'a [Task],
+    footprints: &'a [Footprint],
+    reload: Time,
+}
+
+impl Demand<'_> {
+    /// The tasks that `j` can preempt, with deadlines up to `t`.
+    fn affected(&self, j: usize, t: Time) -> impl Iterator<Item = usize> + Clone + '_ {
+        let own = self.tasks[j].deadline;
+        (0..self.tasks.len())
+            .filter(move |&k| self.tasks[k].deadline > own && self.tasks[k].deadline <= t)
+    }
+
+    fn fits_before(&self, horizon: Time, approach: Approach) -> Verdict {
+        let mut steps = STEPS / 64;
+        let mut next = deadline_before(self.tasks, horizon + 1);
+        while let Some(t) = next {
+            let Some(left) = steps.checked_sub((self.tasks.len() * self.tasks.len()) as u64) else {
+                return Verdict::Unknown;
+            };
+            steps = left;
+            let demand = match approach {
+                Approach::Combined => {
+                    let of = |form| self.at(t, form);
+                    of(Approach::UcbUnionMultiset).min(of(Approach::EcbUnionMultiset))
+                }
+                one => self.at(t, one),
+            };
+            if demand > t {
+                return Verdict::Unknown;
+            }
+            // Demand only grows with t, reloads included: what lies between is covered.
+            next = deadline_before(self.tasks, if demand < t { demand + 1 } else { t });
+        }
+        Verdict::Schedulable
+    }
+
+    /// Demand and reloads within `t`.
+    fn at(&self, t: Time, approach: Approach) -> Time {
+        let of =
+            |(j, task): (usize, &Task)| task.demand(t) + self.reload * self.blocks(j, t, approach);
+        self.tasks.iter().enumerate().map(of).sum()
+    }
+
+    fn jobs(&self, at: usize, t: Time) -> u64 {
+        self.tasks[at].demand(t) / self.tasks[at].wcet
+    }
+
+    /// How many blocks the jobs of `j` that are due within `t` make others reload.
+    fn blocks(&self, j: usize, t: Time, approach: Approach) -> u64 {
+        let jobs = self.jobs(j, t);
+        match approach {
+            Approach::UcbUnionMultiset => self.ucb_multiset(j, t, jobs),
+            Approach::EcbUnionMultiset => self.ecb_multiset(j, t, jobs),
+            single => jobs * self.each(j, t, single),
+        }
+    }
+
+    /// How many one job of `j` does at most, among the tasks due within `t`.
+    fn each(&self, j: usize, t: Time, approach: Approach) -> u64 {
+        let own = &self.footprints[j];
+        let useful = || self.affected(j, t).map(|k| &self.footprints[k].ucb);
+        match approach {
+            Approach::EcbOnly if useful().next().is_none() => 0,
+            Approach::EcbOnly => own.ecb.count(),
+            Approach::UcbOnly => useful().map(Blocks::count).max().unwrap_or(0),
+            Approach::UcbUnion | Approach::UcbUnionMultiset => {
+                useful().fold(Blocks::default(), |all, ucb| all.union(ucb)).common(&own.ecb)
+            }
+            Approach::EcbUnion | Approach::EcbUnionMultiset => {
+                let evicting = self.evicting(j);
+                useful().map(|ucb| ucb.common(&evicting)).max().unwrap_or(0)
+            }
+            Approach::Combined => {
+                let of = |form| self.each(j, t, form);
+                of(Approach::UcbUnion).max(of(Approach::EcbUnion))
+            }
+        }
+    }
+
+    /// What `j`, and all that can preempt it, evicts.
+    fn evicting(&self, j: usize) -> Blocks {
+        let before = self.tasks.iter().zip(self.footprints);
+        let before = before.filter(|(task, _)| task.deadline <= self.tasks[j].deadline);
+        before.fold(Blocks::default(), |all, (_, footprint)| all.union(&footprint.ecb))
+    }
+
+    /// How often `j` can preempt jobs of `k` that are due within `t`.
+    fn preemptions(&self, k: usize, j: usize, t: Time) -> u64 {
+        let room = self.tasks[k].deadline - self.tasks[j].deadline;
+        room.div_ceil(self.tasks[j].period) * self.jobs(k, t)
+    }
+
+    /// Each block as often as it can be useful, and no more often than it can be evicted.
+    fn ucb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
+        let useful = |block: u32| {
+            let holders = self.affected(j, t).filter(|&k| self.footprints[k].ucb.contains(block));
+            holders.map(|k| self.preemptions(k, j, t)).sum::<u64>()
+        };
+        self.footprints[j].ecb.iter().map(|block| useful(block).min(jobs)).sum()
+    }
+
+    /// The dearest preemptions, as many as `j` has jobs.
+    fn ecb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
+        let evicting = self.evicting(j);
+        let cost = |k: usize| (self.footprints[k].ucb.common(&evicting), self.preemptions(k, j, t));
+        let mut costs: Vec<(u64, u64)> = self.affected(j, t).map(cost).collect();
+        costs.sort_unstable_by(|a, b| b.cmp(a));
+        let mut left = jobs;
+        costs.into_iter().fold(0, |sum, (cost, times)| {
+            let taken = times.min(left);
+            left -= taken;
+            sum + taken * cost
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::sched::task::testing::set;
+
+    fn footprint(ucb: &[u32], ecb: &[u32]) -> Footprint {
+        Footprint { ucb: ucb.iter().copied().collect(), ecb: ecb.iter().copied().collect() }
+    }
+
+    #[test]
+    fn reloads_take_the_time_that_was_left() {
+        // By 20: one job of 8 and, due before it, two of 4 (due by 5 and 15): 16 of 20.
+        let tasks = set(1, &[(4, 10, 5), (8, 20, 20)]);
+        let prints = [footprint(&[], &[1, 2, 3]), footprint(&[1, 2, 9], &[1, 2, 9])];
+        let of = |reload, approach| schedulable(tasks.tasks(), &prints, reload, approach);
+        // Two preemptions at two blocks each: 16 + 4 reloads fit, twice that does not.
+        for approach in [Approach::UcbUnion, Approach::EcbUnion, Approach::Combined] {
+            assert_eq!(of(1, approach), Verdict::Schedulable, "{approach:?}");
+            assert_eq!(of(2, approach), Verdict::Unknown, "{approach:?}");
+        }
+        // Three blocks each: 22 of 20.
+        assert_eq!(of(1, Approach::EcbOnly), Verdict::Unknown);
+        assert_eq!(of(1, Approach::UcbOnly), Verdict::Unknown);
+        for approach in Approach::ALL {
+            assert_eq!(of(0, approach), Verdict::Schedulable);
+        }
+    }
+
+    #[test]
+    fn what_fails_without_reloads_fails() {
+        let tasks = set(1, &[(1, 8, 2), (2, 8, 2)]);
+        let prints = [Footprint::default(), Footprint::default()];
+        assert_eq!(
+            schedulable(tasks.tasks(), &prints, 1, Approach::EcbOnly),
+            Verdict::Unschedulable
+        );
+    }
+}
