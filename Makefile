@@ -34,6 +34,7 @@ test: build
 bench: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
+	cargo bench --locked -p corehop-core --bench sim -- $(CURDIR)/out/bench.json
 
 ## A binary that runs on a machine with nothing installed: dist/corehop. (Its random numbers come from
 ## the system call, as an initramfs may have no /dev.)

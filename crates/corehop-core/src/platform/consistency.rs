@@ -4,7 +4,7 @@
 //! A fact already marked as contradicted is not held against the others: a host's own mistakes can
 //! be recorded, a file's slips cannot.
 
-use super::{Cache, Fact, Platform, SCHEMA};
+use super::{Cache, Fact, Platform, SCHEMA, workings};
 use crate::platform::CpuGroups;
 use crate::units::{Bytes, CpuList};
 
@@ -16,9 +16,13 @@ pub(super) struct Disagreement {
     pub(super) problem: String,
 }
 
-type Verdict = Result<(), Disagreement>;
+pub(super) type Verdict = Result<(), Disagreement>;
 
-fn require(holds: bool, fact: impl Into<String>, problem: impl FnOnce() -> String) -> Verdict {
+pub(super) fn require(
+    holds: bool,
+    fact: impl Into<String>,
+    problem: impl FnOnce() -> String,
+) -> Verdict {
     if holds { Ok(()) } else { Err(Disagreement { fact: fact.into(), problem: problem() }) }
 }
 
@@ -40,7 +44,7 @@ pub(super) fn check(platform: &Platform) -> Verdict {
     for place in 0..platform.caches.len() {
         cache(platform, place)?;
     }
-    Ok(())
+    workings::check(platform)
 }
 
 fn header(platform: &Platform) -> Verdict {
@@ -66,7 +70,7 @@ fn cpu_sets(platform: &Platform) -> Verdict {
 }
 
 /// Every one of `cpus` is a CPU of the machine.
-fn known(platform: &Platform, fact: String, cpus: &CpuList) -> Verdict {
+pub(super) fn known(platform: &Platform, fact: String, cpus: &CpuList) -> Verdict {
     let stranger = cpus.iter().find(|&cpu| !platform.cpus.value.contains(cpu));
     stranger.map_or(Ok(()), |cpu| {
         let problem =

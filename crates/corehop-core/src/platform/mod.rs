@@ -22,6 +22,7 @@ pub mod hash;
 pub mod mechanism;
 mod confront;
 mod consistency;
+mod workings;
 mod library;
 mod text;
 

@@ -97,6 +97,7 @@ pub struct CacheCounters {
 }
 
 /// One cache and its place among the others.
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 #[derive(Debug, Clone)]
 pub(super) struct Cache {
     pub(super) level: u8,

@@ -11,9 +11,9 @@
 //! ```text
 //! spec ── what is simulated, from a platform        prefetch, tlb ── beside the caches, optional
 //! hierarchy ── an access: search, settle, fill      kinds ── why a miss was one, an observer
-//! coherence ── what caches ask each other           pages ── from addresses to lines
+//! coherence ── what caches ask each other           frames ── from pages to lines
 //! movement ── lines in, lines out                   reference ── the slow twin, for tests
-//! cache ── one cache: tags, states, replacement
+//! cache ── one cache: tags, states, replacement     walk, swift ── the quick ways
 //! ```
 //!
 //! # What a line's state means
@@ -66,6 +66,9 @@ pub mod hierarchy;
 mod movement;
 mod swift;
 mod walk;
+pub mod kinds;
+pub mod tlb;
+pub mod prefetch;
 pub mod times;
 pub mod servers;
 pub mod frames;
@@ -80,7 +83,10 @@ mod tests;
 pub use cache::CacheCounters;
 pub use hierarchy::Hierarchy;
 pub use machine::SimMachine;
+pub use kinds::MissKinds;
 pub use observer::Observer;
 pub use outcome::{Access, CpuCounters, Outcome};
+pub use prefetch::Prefetcher;
 pub use spec::{CacheSpec, MAX_LEVELS, MAX_WAYS, Spec, SpecError};
 pub use tags::{Line, NO_LINE};
+pub use tlb::Tlb;

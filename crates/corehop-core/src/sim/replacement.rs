@@ -134,8 +134,11 @@ impl Policy {
     /// Which of the quick uses a hit is.
     #[inline(always)]
     pub(super) fn use_of(&self) -> Use {
+        let wrong = [bug!(HitIsNoUse), bug!(FifoUsesHits), bug!(TreeNotFlipped)];
+        if wrong.contains(&true) {
+            return Use::Other;
+        }
         match self.form {
-            _ if bug!(HitIsNoUse) || bug!(FifoUsesHits) || bug!(TreeNotFlipped) => Use::Other,
             Form::Matrix if self.on_hit => Use::Matrix(u64::from(self.every)),
             Form::Tree => Use::Tree,
             Form::Random => Use::Nothing,

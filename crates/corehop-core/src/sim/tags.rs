@@ -48,7 +48,7 @@ impl<const N: usize> Block<N> {
         if sum == 0 { None } else { Some(sum & 31) }
     }
 
-    #[inline(always)]
+    #[cfg(test)]
     pub(super) fn tag(&self, way: u32) -> Line {
         self.tags[way as usize & (N - 1)]
     }

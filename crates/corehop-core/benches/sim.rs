@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many accesses per second are simulated, beside pycachesim's C core and cachegrind on the same
+//! walk: a random cycle over 8 KiB to 64 MiB in 32 KiB/8, 256 KiB/8, 12 MiB/16 (inclusive, LRU).
+//!
+//! `cargo bench -p corehop-core --bench sim -- OUT.json` adds its figures to those in OUT.json. All
+//! times are CPU time. A peer that cannot be had is left out, with the reason on stderr.
+#![expect(clippy::print_stderr, reason = "progress goes to stderr")]
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use corehop_core::experiment::Draw;
+use corehop_core::platform::{
+    CacheKind, Fact, Inclusion, Lookup, PrefetchKind, Prefetcher as Described, Protocol,
+};
+use corehop_core::sim::{Access, CacheSpec, Hierarchy, Line, MissKinds, Prefetcher, Spec, Tlb};
+use serde_json::{Value, json};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// The version of pycachesim that is compared with.
+const PYCACHESIM: &str = "pycachesim==0.3.1";
+const SIZES: [(&str, usize); 4] =
+    [("8KiB", 8 << 10), ("128KiB", 128 << 10), ("8MiB", 8 << 20), ("64MiB", 64 << 20)];
+const ROUNDS: usize = 5;
+
+fn main() -> Fallible<()> {
+    let out = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
+    let scratch = std::env::temp_dir().join(format!("corehop-sim-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch)?;
+    let figures = all(&scratch);
+    std::fs::remove_dir_all(&scratch)?;
+    let mut list: Vec<Value> = match std::fs::read_to_string(&out) {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Vec::new(),
+    };
+    list.retain(|figure| {
+        !figure["name"].as_str().is_some_and(|name| name.starts_with("sim/chase"))
+    });
+    list.extend(figures?);
+    if let Some(folder) = out.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(&out, format!("{:#}\n", Value::from(list)))?;
+    eprintln!("{}", out.display());
+    Ok(())
+}
+
+fn all(scratch: &Path) -> Fallible<Vec<Value>> {
+    let mut figures = Vec::new();
+    let pycachesim = given("pycachesim", Pycachesim::install(scratch));
+    let cachegrind = given("cachegrind", Cachegrind::build(scratch));
+    for (name, bytes) in SIZES {
+        let lines = cycle(bytes / 64);
+        let trace = scratch.join(name);
+        let words: Vec<u8> = lines.iter().flat_map(|line| line.to_le_bytes()).collect();
+        std::fs::write(&trace, words)?;
+        let passes = (20_000_000 / lines.len()).max(2);
+        // In turn, so that all of them meet the same neighbours.
+        let (mut own, mut theirs, mut walks) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            own.push(plain(&lines, passes)?);
+            if let Some(peer) = &pycachesim {
+                theirs.push(peer.measure(&trace, (passes / 10).max(1))?);
+            }
+        }
+        if let Some(peer) = &cachegrind {
+            for _ in 0..2 {
+                walks.push(peer.measure(&trace, lines.len(), passes)?);
+            }
+        }
+        let own = median(own);
+        for (peer, speeds) in [("pycachesim", theirs), ("cachegrind", walks)] {
+            if !speeds.is_empty() {
+                figures.push(compared(&format!("sim/chase-{name}-vs-{peer}"), own, median(speeds)));
+            }
+        }
+        figures.push(compared(&format!("sim/chase-{name}-writes"), writes(&lines, passes)?, own));
+        figures.push(compared(&format!("sim/chase-{name}-single"), single(&lines, passes)?, own));
+        figures.push(compared(&format!("sim/chase-{name}-with-tlb"), tlb(&lines, passes)?, own));
+        let ahead = prefetching(&lines, passes)?;
+        figures.push(compared(&format!("sim/chase-{name}-with-prefetch"), ahead, own));
+        let kinds = kinds(&lines, (passes / 20).max(1))?;
+        figures.push(compared(&format!("sim/chase-{name}-with-miss-kinds"), kinds, own));
+    }
+    for figure in &figures {
+        eprintln!("{figure}");
+    }
+    Ok(figures)
+}
+
+/// A peer, or the reason why there is none.
+fn given<T>(name: &str, peer: Fallible<T>) -> Option<T> {
+    peer.map_err(|why| eprintln!("no comparison with {name}: {why}")).ok()
+}
+
+/// Millions of accesses per second, and how often they are another's.
+fn compared(name: &str, own: f64, peer: f64) -> Value {
+    let millions = |speed: f64| (speed / 1e4).round() / 1e2;
+    json!({"name": name, "value": millions(own), "unit": "M accesses/s", "peer": millions(peer),
+           "ratio": (own / peer * 1e3).round() / 1e3})
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The lines in the order of a random cycle.
+fn cycle(count: usize) -> Vec<Line> {
+    let next = Draw::new(1, 0).cycle(count);
+    let follow = |at: &Line| Some(next[*at as usize]);
+    std::iter::successors(Some(0), follow).take(count).collect()
+}
+
+fn machine() -> Spec {
+    let cache = |level, sets, ways, inclusion| CacheSpec {
+        inclusion,
+        instances: vec![vec![0]],
+        ..CacheSpec::new(level, CacheKind::Unified, sets, ways)
+    };
+    Spec {
+        caches: vec![
+            cache(1, 64, 8, Inclusion::NonInclusive),
+            cache(2, 512, 8, Inclusion::NonInclusive),
+            cache(3, 12_288, 16, Inclusion::Inclusive),
+        ],
+        cores: vec![0],
+        packages: vec![0],
+        protocol: Protocol::Mesif,
+        lookup: Lookup::Directory,
+        line: 64,
+    }
+}
+
+/// CPU seconds of this thread.
+fn cpu_seconds() -> Fallible<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat")?;
+    Ok(text.split(' ').next().unwrap_or_default().parse::<f64>()? / 1e9)
+}
+
+/// Accesses per second of `walk`, called once to fill the caches and then `passes` times.
+fn speed(count: usize, passes: usize, mut walk: impl FnMut() -> u64) -> Fallible<f64> {
+    std::hint::black_box(walk());
+    let begin = cpu_seconds()?;
+    for _ in 0..passes {
+        std::hint::black_box(walk());
+    }
+    Ok((count * passes) as f64 / (cpu_seconds()? - begin))
+}
+
+fn plain(lines: &[Line], passes: usize) -> Fallible<f64> {
+    let mut machine = Hierarchy::new(&machine(), 1)?;
+    speed(lines.len(), passes, || {
+        let mut levels = 0;
+        machine.walk(0, lines, Access::Read, |_, outcome| levels += u64::from(outcome.level));
+        levels
+    })
+}
+
+fn writes(lines: &[Line], passes: usize) -> Fallible<f64> {
+    let mut machine = Hierarchy::new(&machine(), 1)?;
+    speed(lines.len(), passes, || {
+        let mut levels = 0;
+        machine.walk(0, lines, Access::Write, |_, outcome| levels += u64::from(outcome.level));
+        levels
+    })
+}
+
+/// One call for each access.
+fn single(lines: &[Line], passes: usize) -> Fallible<f64> {
+    let mut machine = Hierarchy::new(&machine(), 1)?;
+    let mut one = |&line| u64::from(machine.access(0, line, Access::Read).level);
+    speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
+}
+
+fn tlb(lines: &[Line], passes: usize) -> Fallible<f64> {
+    let mut machine = Hierarchy::new(&machine(), 1)?;
+    let mut tlb = Tlb::new(&[(64, 4), (512, 4)]);
+    speed(lines.len(), passes, || {
+        let mut missed: usize = lines.iter().map(|line| tlb.access(u64::from(line / 64))).sum();
+        machine.walk(0, lines, Access::Read, |_, outcome| missed += usize::from(outcome.level));
+        missed as u64
+    })
+}
+
+fn prefetching(lines: &[Line], passes: usize) -> Fallible<f64> {
+    let mut machine = Hierarchy::new(&machine(), 1)?;
+    let described = Described {
+        kind: PrefetchKind::Stream,
+        level: 2,
+        on: Fact::assumed(true, ""),
+        trackers: Some(Fact::assumed(16, "")),
+        ahead: None,
+        confirm: None,
+    };
+    let mut stream = Prefetcher::new(&described, 4096, 64);
+    let mut one = |&line: &Line| {
+        let outcome = machine.access(0, line, Access::Read);
+        if !outcome.is_innermost_hit() {
+            stream.access(line, |ahead| {
+                machine.prefetch(0, ahead, 2);
+            });
+        }
+        u64::from(outcome.level)
+    };
+    speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
+}
+
+fn kinds(lines: &[Line], passes: usize) -> Fallible<f64> {
+    let spec = machine();
+    let mut machine = Hierarchy::observed(&spec, 1, MissKinds::new(&spec))?;
+    speed(lines.len(), passes, || {
+        let mut levels = 0;
+        machine.walk(0, lines, Access::Read, |_, outcome| levels += u64::from(outcome.level));
+        levels
+    })
+}
+
+fn peers() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers")
+}
+
+fn run(command: &mut Command) -> Fallible<String> {
+    let output = command.output()?;
+    if output.status.success() {
+        return Ok(String::from_utf8(output.stdout)?);
+    }
+    let told = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("{}: {}: {told}", command.get_program().display(), output.status).into())
+}
+
+/// pycachesim in a virtual environment of its own, driven from C.
+struct Pycachesim {
+    python: PathBuf,
+    driver: PathBuf,
+}
+
+impl Pycachesim {
+    fn install(scratch: &Path) -> Fallible<Self> {
+        let place = scratch.join("venv");
+        let python = place.join("bin/python");
+        run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        run(Command::new(&python).args(["-m", "pip", "install", "-q", PYCACHESIM]))?;
+        let driver = scratch.join("pycachesim.so");
+        let source = peers().join("pycachesim.c");
+        run(Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&driver, &source]))?;
+        Ok(Self { python, driver })
+    }
+
+    /// Accesses per second.
+    fn measure(&self, trace: &Path, passes: usize) -> Fallible<f64> {
+        let script = peers().join("pycachesim.py");
+        let mut command = Command::new(&self.python);
+        command.arg(script).args([self.driver.as_path(), trace]).arg(passes.to_string());
+        Ok(run(&mut command)?.trim().parse()?)
+    }
+}
+
+/// cachegrind over the same walk, which it executes, too. It has two levels, and sizes that are
+/// powers of two: the outermost cache is 16 MiB here.
+struct Cachegrind {
+    walk: PathBuf,
+}
+
+impl Cachegrind {
+    fn build(scratch: &Path) -> Fallible<Self> {
+        run(Command::new("valgrind").arg("--version"))?;
+        let walk = scratch.join("chase");
+        run(Command::new("cc").args(["-O2", "-o"]).args([&walk, &peers().join("chase.c")]))?;
+        Ok(Self { walk })
+    }
+
+    fn seconds(&self, trace: &Path, passes: usize) -> Fallible<f64> {
+        let before = children_seconds()?;
+        let mut command = Command::new("valgrind");
+        command
+            .args(["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"])
+            .args(["--I1=32768,8,64", "--D1=32768,8,64", "--LL=16777216,16,64"])
+            .arg(&self.walk)
+            .arg(trace)
+            .arg(passes.to_string());
+        run(&mut command)?;
+        Ok(children_seconds()? - before)
+    }
+
+    /// Accesses per second, without what comes before the walk.
+    fn measure(&self, trace: &Path, count: usize, passes: usize) -> Fallible<f64> {
+        let walked = self.seconds(trace, passes)? - self.seconds(trace, 0)?;
+        Ok((count * passes) as f64 / walked)
+    }
+}
+
+/// CPU seconds of all ended children.
+fn children_seconds() -> Fallible<f64> {
+    let text = std::fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> =
+        text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |place: usize| fields.get(place).unwrap_or(&"").parse::<f64>();
+    // Fields 16 and 17 of the file; the rest begins with field 3. A tick is 10 ms on x86.
+    Ok((ticks(13)? + ticks(14)?) / 100.0)
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whether the facts that a simulation needs agree with each other and with the caches.
+
+use super::consistency::{Disagreement, Verdict, known, require};
+use super::mechanism::{LatencyRow, Supplier, Writes};
+use super::{Cache, CacheKind, Found, Inclusion, Platform};
+
+/// The first disagreement found.
+pub(super) fn check(platform: &Platform) -> Verdict {
+    for (place, cache) in platform.caches.iter().enumerate() {
+        mechanism(platform, cache, &|name| format!("cache[{place}].mechanism.{name}"))?;
+    }
+    translation(platform)?;
+    prefetchers(platform)?;
+    for (place, row) in platform.latencies.iter().enumerate() {
+        latency(platform, row, &|name| format!("latency[{place}].{name}"))?;
+        let earlier = platform.latencies[..place].iter().position(|other| same_case(other, row));
+        require(earlier.is_none(), format!("latency[{place}].time.value"), || {
+            format!("the same case has a time already, in latency[{}]", earlier.unwrap_or(0))
+        })?;
+    }
+    servers(platform)
+}
+
+fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
+    let mechanism = &cache.mechanism;
+    if let Some(inclusion) = &mechanism.inclusion {
+        require(cache.level > 1, fact("inclusion.value"), || {
+            format!("a level-1 cache has none inside it that it could be {} of", inclusion.value)
+        })?;
+    }
+    if let (Some(index), Some(sets)) = (&mechanism.index, cache.set_count()) {
+        require(index.value.fits(sets), fact("index.value"), || {
+            format!("`{}` does not find {sets} sets", index.value)
+        })?;
+    }
+    let through = mechanism.writes.as_ref().filter(|writes| writes.value == Writes::Through);
+    let around = platform.caches.iter().filter(|outer| outer.level == cache.level + 1);
+    let excluded = |outer: &Cache| {
+        let inclusion = outer.mechanism.inclusion.as_ref();
+        inclusion.is_some_and(|inclusion| inclusion.value == Inclusion::Exclusive)
+    };
+    let excluded = around.filter(|outer| excluded(outer)).count() > 0;
+    require(through.is_none() || !excluded, fact("writes.value"), || {
+        "what it writes through would be in the exclusive cache around it".to_owned()
+    })
+}
+
+fn translation(platform: &Platform) -> Verdict {
+    for (place, tlb) in platform.tlbs.iter().enumerate() {
+        let fact = |name: &str| format!("tlb[{place}].{name}");
+        require(tlb.level > 0, fact("level"), || "the first level is 1".to_owned())?;
+        let entries = tlb.entries.value;
+        require(entries > 0, fact("entries.value"), || "a TLB has an entry".to_owned())?;
+        if let Some(ways) = &tlb.ways {
+            let even = ways.value > 0 && entries.is_multiple_of(ways.value);
+            require(even, fact("ways.value"), || {
+                format!("{entries} entries are not a whole number of sets of {}", ways.value)
+            })?;
+        }
+        let odd = tlb.pages.value.iter().find(|page| !page.get().is_power_of_two());
+        require(odd.is_none() && !tlb.pages.value.is_empty(), fact("pages.value"), || {
+            odd.map_or("a page size is missing".to_owned(), |page| {
+                format!("a page of {page} is not a power of two")
+            })
+        })?;
+        let twin = platform.tlbs[..place].iter().any(|other| {
+            let both = |kind| other.kind == kind || tlb.kind == kind;
+            let same = other.kind == tlb.kind || both(CacheKind::Unified);
+            let pages = &other.pages.value;
+            other.level == tlb.level && same && pages.iter().any(|p| tlb.pages.value.contains(p))
+        });
+        require(!twin, fact("pages.value"), || {
+            format!("level {} has a TLB for these pages already", tlb.level)
+        })?;
+    }
+    Ok(())
+}
+
+fn prefetchers(platform: &Platform) -> Verdict {
+    for (place, prefetcher) in platform.prefetchers.iter().enumerate() {
+        let level = prefetcher.level;
+        let fills = |cache: &&Cache| cache.level == level && cache.holds_data();
+        let cache = platform.caches.iter().find(fills);
+        let fact = format!("prefetcher[{place}].level");
+        require(cache.is_some(), fact.clone(), || {
+            format!("there is no level-{level} cache for data")
+        })?;
+        let inclusion = cache.and_then(|cache| cache.mechanism.inclusion.as_ref());
+        let exclusive = inclusion.is_some_and(|inclusion| inclusion.value == Inclusion::Exclusive);
+        require(!exclusive, fact, || {
+            format!("the level-{level} cache is exclusive: it takes only what the inner ones evict")
+        })?;
+    }
+    Ok(())
+}
+
+fn latency(platform: &Platform, row: &LatencyRow, fact: &dyn Fn(&str) -> String) -> Verdict {
+    let peer = row.supplier == Supplier::Peer;
+    require(peer || row.distance.is_none(), fact("distance"), || {
+        format!("only a peer has a distance; the supplier is `{}`", row.supplier)
+    })?;
+    let memory = row.supplier == Supplier::Memory;
+    require(!memory || row.level.is_none(), fact("level"), || "memory has no level".to_owned())?;
+    require(!memory || row.state != Some(Found::Dirty), fact("state"), || {
+        "memory cannot have a line newer than memory".to_owned()
+    })?;
+    let Some(level) = row.level else { return Ok(()) };
+    require(platform.caches.iter().any(|cache| cache.level == level), fact("level"), || {
+        format!("there is no level-{level} cache")
+    })
+}
+
+fn same_case(a: &LatencyRow, b: &LatencyRow) -> bool {
+    (a.supplier, a.level, a.state, a.distance, a.home)
+        == (b.supplier, b.level, b.state, b.distance, b.home)
+}
+
+fn servers(platform: &Platform) -> Verdict {
+    for (place, server) in platform.servers.iter().enumerate() {
+        let fact = |name: &str| format!("server[{place}].{name}");
+        known(platform, fact("instances.value"), &server.instances.value.cpus())?;
+        if let Some(cpu) = server.instances.value.overlap() {
+            let problem = format!("{cpu} is in two groups");
+            return Err(Disagreement { fact: fact("instances.value"), problem });
+        }
+        require(!server.carries.value.is_empty(), fact("carries.value"), || {
+            "nothing passes through it".to_owned()
+        })?;
+        let twin = platform.servers[..place].iter().any(|other| other.name == server.name);
+        require(!twin, fact("name"), || format!("two servers are called {}", server.name))?;
+    }
+    Ok(())
+}

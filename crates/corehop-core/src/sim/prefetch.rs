@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What looks ahead: which lines to fetch after an access that a prefetcher saw. It proposes lines;
+//! [`super::Hierarchy::prefetch`] brings them. A core that is simulated without it pays nothing.
+//!
+//! - *Stream*: a tracker per page, the last used ones; after `confirm` accesses in one direction
+//!   within the page, the lines ahead in that direction.
+//! - *Stride*: the same for equal distances other than one line.
+//! - *Adjacent line*: the other half of an aligned pair.
+//!
+//! No prefetcher leaves the page. With few trackers, accesses that visit many pages in random order
+//! find theirs gone, and nothing is fetched.
+
+use super::tags::Line;
+use crate::platform::{self, Platform, PrefetchKind};
+
+/// What a tracker knows of a page.
+#[derive(Debug, Clone, Copy)]
+struct Tracker {
+    page: u32,
+    last: Line,
+    /// From the access before the last one to the last one, in lines.
+    step: i32,
+    /// How often it was the same.
+    run: u32,
+}
+
+/// A prefetcher of one core.
+#[derive(Debug, Clone)]
+pub struct Prefetcher {
+    kind: PrefetchKind,
+    /// The level that it fills, and whose misses it sees.
+    level: u32,
+    trackers: usize,
+    ahead: u32,
+    confirm: u32,
+    /// Lines of a page, as a shift.
+    page: u32,
+    /// The last used one first.
+    known: Vec<Tracker>,
+}
+
+/// Lines that are proposed at a time at most.
+pub const MOST_AHEAD: usize = 16;
+
+impl Prefetcher {
+    /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Without
+    /// numbers of its own it has 16 trackers, is started by 2 steps, and fetches 2 lines ahead.
+    pub fn new(spec: &platform::Prefetcher, page: u64, line: u64) -> Self {
+        let or =
+            |fact: &Option<platform::Fact<u32>>, value| fact.as_ref().map_or(value, |f| f.value);
+        let trackers = or(&spec.trackers, 16) as usize;
+        Self {
+            kind: spec.kind,
+            level: spec.level,
+            trackers,
+            ahead: or(&spec.ahead, 2).min(MOST_AHEAD as u32),
+            confirm: or(&spec.confirm, 2),
+            page: (page / line).max(1).ilog2(),
+            known: Vec::with_capacity(trackers),
+        }
+    }
+
+    /// Those of `platform` that are on.
+    pub fn all_of(platform: &Platform, page: u64) -> Vec<Self> {
+        let line = platform.line_size().get();
+        let on = platform.prefetchers.iter().filter(|prefetcher| prefetcher.on.value);
+        on.map(|prefetcher| Self::new(prefetcher, page, line)).collect()
+    }
+
+    /// The level of cache that it fills. It is to be shown the accesses that missed the levels
+    /// inside that one.
+    pub fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// An access to `line`; calls `fetch` for each line to bring, nearest first.
+    pub fn access(&mut self, line: Line, mut fetch: impl FnMut(Line)) {
+        if self.kind == PrefetchKind::AdjacentLine {
+            fetch(line ^ 1);
+            return;
+        }
+        let Some((step, run)) = self.track(line) else { return };
+        let follows = match self.kind {
+            PrefetchKind::Stream => step.abs() == 1,
+            _ => step != 0,
+        };
+        if !follows || run < self.confirm {
+            return;
+        }
+        for distance in 1..=self.ahead as i32 {
+            let Some(next) = line.checked_add_signed(step.wrapping_mul(distance)) else { return };
+            if next >> self.page != line >> self.page {
+                return;
+            }
+            fetch(next);
+        }
+    }
+
+    /// The step to `line` in its page, and how often it was the same; nothing for a new page.
+    fn track(&mut self, line: Line) -> Option<(i32, u32)> {
+        let page = line >> self.page;
+        let Some(place) = self.known.iter().position(|tracker| tracker.page == page) else {
+            if self.trackers > 0 {
+                self.known.truncate(self.trackers - 1);
+                self.known.insert(0, Tracker { page, last: line, step: 0, run: 0 });
+            }
+            return None;
+        };
+        self.known[..=place].rotate_right(1);
+        let tracker = &mut self.known[0];
+        let step = line.wrapping_sub(tracker.last) as i32;
+        tracker.run = if step == tracker.step && step != 0 { tracker.run + 1 } else { 1 };
+        (tracker.step, tracker.last) = (step, line);
+        Some((step, tracker.run))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::Fact;
+
+    fn prefetcher(kind: PrefetchKind, trackers: u32) -> Prefetcher {
+        let spec = platform::Prefetcher {
+            kind,
+            level: 2,
+            on: Fact::assumed(true, ""),
+            trackers: Some(Fact::assumed(trackers, "")),
+            ahead: Some(Fact::assumed(2, "")),
+            confirm: Some(Fact::assumed(2, "")),
+        };
+        Prefetcher::new(&spec, 4096, 64)
+    }
+
+    fn fetched(prefetcher: &mut Prefetcher, lines: &[Line]) -> Vec<Vec<Line>> {
+        let one = |&line: &Line| {
+            let mut all = Vec::new();
+            prefetcher.access(line, |line| all.push(line));
+            all
+        };
+        lines.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_stream_is_followed_after_two_steps_and_not_beyond_its_page() {
+        let mut stream = prefetcher(PrefetchKind::Stream, 16);
+        let none: Vec<Line> = Vec::new();
+        let up = fetched(&mut stream, &[8, 9, 10, 11]);
+        assert_eq!(up, [none.clone(), none.clone(), vec![11, 12], vec![12, 13]]);
+        // Down, and to the first line of the page.
+        assert_eq!(fetched(&mut stream, &[3, 2, 1])[2], [0]);
+        // Lines two apart are no stream, but a stride.
+        assert_eq!(fetched(&mut stream, &[20, 22, 24, 26])[3], none);
+        let mut stride = prefetcher(PrefetchKind::Stride, 16);
+        assert_eq!(fetched(&mut stride, &[20, 22, 24, 26])[2], [26, 28]);
+    }
+
+    #[test]
+    fn more_streams_than_trackers_are_forgotten() {
+        let pages = |count: u32| -> Vec<Line> {
+            (0..6).flat_map(|at| (0..count).map(move |page| page * 64 + at)).collect()
+        };
+        let useful = |trackers: u32, count: u32| {
+            let mut stream = prefetcher(PrefetchKind::Stream, trackers);
+            fetched(&mut stream, &pages(count)).concat().len()
+        };
+        assert_eq!(useful(16, 16), 16 * 4 * 2);
+        assert_eq!(useful(16, 17), 0);
+        assert_eq!(useful(0, 1), 0);
+    }
+
+    #[test]
+    fn the_adjacent_line_is_the_other_half_of_the_pair() {
+        let mut adjacent = prefetcher(PrefetchKind::AdjacentLine, 0);
+        assert_eq!(fetched(&mut adjacent, &[6, 7]), [[7], [6]]);
+    }
+}

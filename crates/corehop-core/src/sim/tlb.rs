@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Translation: how many levels of TLB a page misses. A core that is simulated without it has none,
+//! and pays nothing.
+//!
+//! Each level is a set-associative list of pages in order of use, as large as a TLB is (some hundred
+//! entries), so lists it is. A miss of a level brings the page into it and all levels before it.
+
+use crate::platform::{CacheKind, Platform};
+
+/// One level.
+#[derive(Debug, Clone)]
+struct Level {
+    /// Pages of each set, the last used one first.
+    sets: Vec<Vec<u64>>,
+    ways: usize,
+}
+
+impl Level {
+    /// Whether `page` was here; it is now, and first.
+    #[inline]
+    fn look_up(&mut self, page: u64) -> bool {
+        let count = self.sets.len() as u64;
+        let set = &mut self.sets[(page % count) as usize];
+        let found = set.iter().position(|&other| other == page);
+        match found {
+            Some(0) => return true,
+            Some(place) => set[..=place].rotate_right(1),
+            None => {
+                set.truncate(self.ways - 1);
+                set.insert(0, page);
+            }
+        }
+        found.is_some()
+    }
+}
+
+/// The TLBs of one core for one kind of use and one size of page.
+#[derive(Debug, Clone)]
+pub struct Tlb {
+    levels: Vec<Level>,
+    /// The page of the last access: mostly also that of the next.
+    last: u64,
+    misses: Vec<u64>,
+}
+
+impl Tlb {
+    /// Empty TLBs of these entries and ways, the first level first.
+    ///
+    /// # Panics
+    /// Where the entries of a level are not a whole number of sets.
+    pub fn new(levels: &[(u32, u32)]) -> Self {
+        let level = |&(entries, ways): &(u32, u32)| {
+            assert!(ways > 0 && entries > 0 && entries.is_multiple_of(ways), "{entries}/{ways}");
+            let sets = vec![Vec::with_capacity(ways as usize); (entries / ways) as usize];
+            Level { sets, ways: ways as usize }
+        };
+        let levels: Vec<Level> = levels.iter().map(level).collect();
+        Self { misses: vec![0; levels.len()], levels, last: u64::MAX }
+    }
+
+    /// What `platform` has for pages of `page` bytes, for data or instructions.
+    pub fn from_platform(platform: &Platform, page: u64, instruction: bool) -> Self {
+        let other = if instruction { CacheKind::Data } else { CacheKind::Instruction };
+        let serves = |tlb: &&crate::platform::Tlb| {
+            tlb.kind != other && tlb.pages.value.iter().any(|size| size.get() == page)
+        };
+        let mut tlbs: Vec<_> = platform.tlbs.iter().filter(serves).collect();
+        tlbs.sort_by_key(|tlb| tlb.level);
+        let shape = |tlb: &&crate::platform::Tlb| {
+            let entries = tlb.entries.value;
+            (entries, tlb.ways.as_ref().map_or(entries, |ways| ways.value))
+        };
+        Self::new(&tlbs.iter().map(shape).collect::<Vec<_>>())
+    }
+
+    /// An access to `page`: how many levels missed it. All of them missing is a walk of the tables.
+    #[inline]
+    pub fn access(&mut self, page: u64) -> usize {
+        if page == self.last {
+            return 0;
+        }
+        self.last = page;
+        for place in 0..self.levels.len() {
+            if self.levels[place].look_up(page) {
+                return place;
+            }
+            self.misses[place] += 1;
+        }
+        self.levels.len()
+    }
+
+    /// The misses of each level so far.
+    pub fn misses(&self) -> &[u64] {
+        &self.misses
+    }
+
+    /// Forgets all translations, as a change of address space may.
+    pub fn flush(&mut self) {
+        self.last = u64::MAX;
+        for level in &mut self.levels {
+            for set in &mut level.sets {
+                set.clear();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_beyond_the_first_level_misses_it_and_hits_the_second() {
+        let mut tlb = Tlb::new(&[(2, 2), (4, 1)]);
+        assert_eq!([0, 1, 2].map(|page| tlb.access(page)), [2, 2, 2]);
+        // 0 was the last one of two, and is in its own set of the second level.
+        assert_eq!(tlb.access(0), 1);
+        assert_eq!(tlb.access(0), 0);
+        // Evicted from the second level by 4, which shares the set.
+        assert_eq!(tlb.access(4), 2);
+        assert_eq!([1, 2, 0].map(|page| tlb.access(page)), [1, 1, 2]);
+        assert_eq!(tlb.misses(), [8, 5]);
+        tlb.flush();
+        assert_eq!(tlb.access(0), 2);
+    }
+
+    #[test]
+    fn without_levels_nothing_misses() {
+        assert_eq!(Tlb::new(&[]).access(7), 0);
+    }
+}

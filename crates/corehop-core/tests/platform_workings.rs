@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a platform file says for a simulation: it is read, written, and refused where it
+//! contradicts itself.
+
+use corehop_core::platform::{Inclusion, Index, Platform, Replacement};
+use corehop_core::sim::{Hierarchy, Spec, SpecError};
+
+const MACHINE: &str = r#"
+schema = 1
+id = "toy"
+name = "A toy: two packages of two cores"
+cpus = { value = "0-3", source = "assumed" }
+packages = { value = "0-3 by 2", source = "assumed" }
+cores = { value = "0-3 by 1", source = "assumed" }
+
+[[cache]]
+level = 1
+kind = "data"
+size = { value = "4 KiB", source = "assumed" }
+ways = { value = 4, source = "assumed" }
+line = { value = "64 B", source = "assumed" }
+instances = { value = "0-3 by 1", source = "assumed" }
+mechanism.replacement = { value = "tree_plru", source = "assumed" }
+mechanism.writes = { value = "write_through", source = "assumed" }
+
+[[cache]]
+level = 2
+kind = "unified"
+size = { value = "48 KiB", source = "assumed" }
+ways = { value = 4, source = "assumed" }
+line = { value = "64 B", source = "assumed" }
+instances = { value = "0-3 by 2", source = "assumed" }
+mechanism.inclusion = { value = "inclusive", source = "assumed" }
+mechanism.index = { value = "fold 9", source = "assumed" }
+
+[coherence]
+protocol = { value = "mesif", source = "assumed" }
+lookup = { value = "directory", source = "assumed" }
+
+[core]
+outstanding = { value = 10, source = "assumed" }
+
+[[tlb]]
+level = 1
+kind = "data"
+entries = { value = 64, source = "assumed" }
+ways = { value = 4, source = "assumed" }
+pages = { value = ["4 KiB"], source = "assumed" }
+penalty = { value = "7 cycles", source = "assumed" }
+
+[[prefetcher]]
+kind = "stream"
+level = 2
+on = { value = true, source = "assumed" }
+trackers = { value = 16, source = "assumed" }
+
+[[latency]]
+supplier = "peer"
+level = 1
+state = "dirty"
+distance = "same_package"
+time = { value = "81 cycles", source = "fitted: A.4" }
+
+[[latency]]
+supplier = "memory"
+home = "remote"
+time = { value = "312 cycles", source = "cited: 5.3" }
+
+[[server]]
+name = "bus"
+instances = { value = "0-3 by 4", source = "assumed" }
+carries = { value = ["memory_read", "write_back"], source = "assumed" }
+service = { value = "8 ns", source = "assumed" }
+"#;
+
+#[test]
+fn every_fact_for_a_simulation_survives_writing_and_reading() {
+    let platform = Platform::from_toml(MACHINE).unwrap();
+    let cache = &platform.caches[1].mechanism;
+    assert_eq!(cache.inclusion.as_ref().unwrap().value, Inclusion::Inclusive);
+    assert_eq!(cache.index.as_ref().unwrap().value, Index::Fold(9));
+    assert_eq!(platform.servers[0].service.value.to_string(), "8 ns");
+    let again = Platform::from_toml(&platform.to_toml());
+    assert_eq!(again.as_ref(), Ok(&platform), "{}", platform.to_toml());
+    let spec = Spec::from_platform(&platform).unwrap();
+    assert_eq!((spec.caches[1].sets, spec.caches[0].replacement), (192, Replacement::TreePlru));
+    assert!(spec.caches[0].write_through);
+    assert!(Hierarchy::new(&spec, 0).is_ok());
+}
+
+#[test]
+fn a_contradiction_is_refused_with_its_line_and_its_key() {
+    for (from, to, expected) in [
+        ("\"fold 9\"", "\"fold 7\"", "line 27, `cache[1].mechanism.index.value` contradicts"),
+        ("\"fold 9\"", "\"hash\"", "line 27, `cache[1].mechanism.index.value`: `hash` is no index"),
+        (
+            "\"inclusive\"",
+            "\"exclusive\"",
+            "line 17, `cache[0].mechanism.writes.value` contradicts",
+        ),
+        (
+            "mechanism.replacement = { value = \"tree_plru\"",
+            "mechanism.inclusion = { value = \"inclusive\"",
+            "line 16, `cache[0].mechanism.inclusion.value`",
+        ),
+        ("\"tree_plru\"", "\"plru\"", "line 16, `cache[0].mechanism.replacement.value`"),
+        (
+            "ways = { value = 4, source = \"assumed\" }\npages",
+            "ways = { value = 5, source = \"assumed\" }\npages",
+            "line 40, `tlb[0].ways.value` contradicts",
+        ),
+        ("[\"4 KiB\"]", "[\"4 KiB\", \"5 KiB\"]", "line 41, `tlb[0].pages.value` contradicts"),
+        ("level = 2\non", "level = 3\non", "line 46, `prefetcher[0].level` contradicts"),
+        (
+            "supplier = \"memory\"\n",
+            "supplier = \"memory\"\nlevel = 1\n",
+            "line 59, `latency[1].level` contradicts",
+        ),
+        (
+            "supplier = \"memory\"\n",
+            "supplier = \"memory\"\nstate = \"dirty\"\n",
+            "line 59, `latency[1].state` contradicts",
+        ),
+        ("supplier = \"peer\"", "supplier = \"own\"", "line 54, `latency[0].distance` contradicts"),
+        ("level = 1\nstate", "level = 4\nstate", "line 52, `latency[0].level` contradicts"),
+        ("\"0-3 by 4\"", "\"0-7 by 4\"", "line 64, `server[0].instances.value` contradicts"),
+        (
+            "[\"memory_read\", \"write_back\"]",
+            "[]",
+            "line 65, `server[0].carries.value` contradicts",
+        ),
+    ] {
+        assert!(MACHINE.contains(from), "{from}");
+        let error = Platform::from_toml(&MACHINE.replacen(from, to, 1)).unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{from} -> {to}\n{error}\n{expected}");
+    }
+}
+
+#[test]
+fn what_cannot_be_simulated_is_named() {
+    let wide = MACHINE.replacen("ways = { value = 4", "ways = { value = 64", 1);
+    let platform = Platform::from_toml(&wide).unwrap();
+    let error = Spec::from_platform(&platform).unwrap_err();
+    assert!(matches!(&error, SpecError::Unsupported { fact, .. } if fact == "cache[0].ways"));
+    assert_eq!(error.to_string(), "`cache[0].ways`: 64 ways; 1 to 32 can be simulated");
+}
