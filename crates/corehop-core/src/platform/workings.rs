@@ -25,8 +25,9 @@ pub(super) fn check(platform: &Platform) -> Verdict {
 fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
     let mechanism = &cache.mechanism;
     if let Some(inclusion) = &mechanism.inclusion {
-        require(cache.level > 1, fact("inclusion.value"), || {
-            format!("a level-1 cache has none inside it that it could be {} of", inclusion.value)
+        let plain = inclusion.value == Inclusion::NonInclusive;
+        require(plain || cache.level > 1, fact("inclusion.value"), || {
+            format!("a level-1 cache has none inside that it could be {} of", inclusion.value)
         })?;
     }
     if let (Some(index), Some(sets)) = (&mechanism.index, cache.set_count()) {

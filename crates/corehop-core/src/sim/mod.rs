@@ -82,8 +82,8 @@ mod tests;
 
 pub use cache::CacheCounters;
 pub use hierarchy::Hierarchy;
-pub use machine::SimMachine;
 pub use kinds::MissKinds;
+pub use machine::SimMachine;
 pub use observer::Observer;
 pub use outcome::{Access, CpuCounters, Outcome};
 pub use prefetch::Prefetcher;
