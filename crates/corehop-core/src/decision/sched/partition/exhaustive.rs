@@ -72,10 +72,9 @@ mod tests {
     use crate::decision::sched::task::testing::implicit;
 
     #[test]
-    fn a_partition_is_found_that_no_packing_finds() {
-        // 6 4 | 5 3 2 by hand; first fit decreasing puts 6 3, then 5 4, and 2 nowhere else than with 4: fits
-        // here as well, so larger: 5 5 4 3 3 on tenths: {5,5} {4,3,3}; decreasing fits it too; the known
-        // bad case of first fit decreasing: 44 24 24 22 21 17 8 8 6 6 on bins of 60.
+    fn three_cpus_are_filled_to_the_brim() {
+        // 44 + 8 + 8, 24 + 24 + 6 + 6 and 22 + 21 + 17 fill three CPUs of 60 to the brim; first fit
+        // decreasing begins with 44 alone, 24 + 24 and 22 + 21 + 17, and by luck fits here too.
         let sizes = [44, 24, 24, 22, 21, 17, 8, 8, 6, 6];
         let tasks: Vec<_> = sizes.iter().map(|&size| (size, 60)).collect();
         let set = implicit(3, &tasks);
