@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
