@@ -2,6 +2,7 @@
 //! Decisions: pure functions of models.
 
 pub mod sampling;
+pub mod forecast;
 pub mod sched;
 pub mod validation;
 mod studies;

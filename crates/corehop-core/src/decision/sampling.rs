@@ -129,6 +129,16 @@ impl Campaign {
         widths.iter().map(|&width| if width >= middle { FIRST_LOOK } else { 0 }).collect()
     }
 
+    /// How many valid samples each cell is to have: as many as asked for, or, where only the samples
+    /// will tell how many are enough, what it has and the `quota` of the next block.
+    pub fn targets(&self, quota: &[u32]) -> Vec<u32> {
+        let of = |(cell, &more): (&CellState, &u32)| match self.goal {
+            Goal::Count => cell.asked,
+            Goal::Precision(_) | Goal::Time => cell.valid() + more,
+        };
+        self.cells.iter().zip(quota).map(of).collect()
+    }
+
     /// How far each cell is.
     pub fn progress(&self) -> Vec<CellProgress> {
         let of = |cell: &CellState| CellProgress {
@@ -173,6 +183,20 @@ mod tests {
         campaign.note(of(1, true, 1.0));
         campaign.note(of(1, true, 1.0));
         assert_eq!(campaign.next(), [0, 0]);
+    }
+
+    #[test]
+    fn a_target_is_what_was_asked_for_or_else_what_the_next_block_adds() {
+        for (goal, targets) in [
+            (Goal::Count, [3, 2]),
+            (Goal::Precision(Precision { relative: 0.05, alpha: 0.05 }), [8, 1]),
+            (Goal::Time, [8, 1]),
+        ] {
+            let mut campaign = Campaign::new(&[3, 2], goal);
+            campaign.note(of(0, true, 1.0));
+            campaign.note(of(1, false, 1.0));
+            assert_eq!(campaign.targets(&[7, 1]), targets);
+        }
     }
 
     #[test]

@@ -8,7 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Cell, Job, Length, PLAN_SCHEMA, Plan, Step};
+use super::cell::Cell;
+use super::plan::{Job, Length, PLAN_SCHEMA, Plan, Step};
 use super::synthetic::phases;
 use super::{Draw, Experiment, ExperimentError};
 use crate::platform::Platform;

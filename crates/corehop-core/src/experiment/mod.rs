@@ -5,6 +5,7 @@
 //! will run its plan is real.
 
 mod access_time;
+mod cell;
 mod draw;
 mod overrides;
 mod plan;
@@ -14,9 +15,10 @@ mod preset;
 mod synthetic;
 
 pub use access_time::AccessTime;
+pub use cell::{Cell, names};
 pub use draw::Draw;
 pub use overrides::Overrides;
-pub use plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
+pub use plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub use preset::{Preset, UnknownPreset};
@@ -24,7 +26,7 @@ pub use synthetic::{Group, Synthetic};
 
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
-use crate::workload::{Absence, Event, WorkingSet, WorkloadError};
+use crate::workload::{Event, WorkingSet, WorkloadError};
 
 /// Why an experiment has no plan on a platform.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -90,18 +92,14 @@ pub trait Experiment {
     /// The working sets that the cells refer to.
     fn sets(&self) -> Vec<WorkingSet>;
 
-    /// About how long the whole takes: the touches at a guess of 100 ns per line, the absences, and
-    /// the waits of a duty budget of one half.
+    /// About how long the whole takes: see [`Cell::projected`].
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::cells`].
     fn projected(&self, platform: &Platform) -> Result<Nanos, ExperimentError> {
         let sets = self.sets();
         let of_cell = |(cell, samples): &(Cell, u32)| {
-            let touches = 4 * 100 * sets[cell.set].lines();
-            let away = cell.length.mean().get();
-            let preempted = if cell.absence == Absence::Preemptor { away } else { 0 };
-            u64::from(*samples) * (away + touches).max(2 * (touches + preempted))
+            u64::from(*samples) * cell.projected(&sets[cell.set]).get()
         };
         Ok(Nanos::new(self.cells(platform)?.iter().map(of_cell).sum()))
     }

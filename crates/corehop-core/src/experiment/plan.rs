@@ -6,11 +6,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::cell::Cell;
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos, UnitError};
-use crate::workload::{
-    Absence, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
-};
+use crate::workload::{Absence, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError};
 
 /// The version of the plan's JSON form.
 pub const PLAN_SCHEMA: u32 = 1;
@@ -40,23 +39,6 @@ pub struct Plan {
 
 const fn by_affinity() -> Mover {
     Mover::Affinity
-}
-
-/// What a sample is a sample of.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Cell {
-    /// The load it is taken under.
-    pub load: Load,
-    /// The working set, by index.
-    pub set: usize,
-    /// What happens between the warm and the resumed touch.
-    pub event: Event,
-    /// How long the job is off the CPU, where it leaves it.
-    pub length: Length,
-    /// Who has the CPU meanwhile.
-    pub absence: Absence,
-    /// The state of the lines before the first touch.
-    pub state: LineState,
 }
 
 /// How preemption lengths are drawn.

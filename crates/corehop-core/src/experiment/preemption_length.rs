@@ -6,7 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Plan, Step};
+use super::cell::Cell;
+use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Plan, Step};
 use super::synthetic::phases;
 use super::{Draw, Experiment, ExperimentError};
 use crate::platform::Platform;

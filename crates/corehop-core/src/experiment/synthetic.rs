@@ -8,7 +8,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
+use super::cell::Cell;
+use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
 use super::{Draw, Experiment, ExperimentError};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList, Nanos};

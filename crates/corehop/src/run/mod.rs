@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use corehop_core::decision::sampling::{Campaign, Goal};
 use corehop_core::experiment::{Experiment, Plan};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
-use corehop_core::samples::{JobRecord, Project, Provenance, Row, RunContext};
+use corehop_core::samples::{JobRecord, Observation, Project, Provenance, Row, RunContext};
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
@@ -117,7 +117,7 @@ impl Run {
         let first = experiment.block(machine.platform(), seed, 0, &vec![0; asked.len()])?;
         let mut provenance = provenance::begin(machine, &first);
         provenance.parameters = experiment.parameters();
-        let mut underway = self.begin::<R>(&provenance, &asked)?;
+        let mut underway = self.begin::<R>(&provenance, &first, &asked)?;
         let mut run = || -> Result<(), Failure> {
             for block in 0.. {
                 let quota = underway.campaign.next();
@@ -127,6 +127,7 @@ impl Run {
                 // Blocks of a resumed run draw other numbers than those it has had.
                 let block = block + underway.jobs;
                 let plan = experiment.block(machine.platform(), seed, block, &quota)?;
+                underway.progress.block(&underway.campaign, &quota);
                 provenance.note_plan(&plan);
                 underway.run_block(machine, &plan)?;
             }
@@ -146,7 +147,7 @@ impl Run {
         provenance.note_plan(plan);
         let mut asked = vec![0; plan.cells.len()];
         plan.phases.iter().flat_map(|phase| &phase.jobs).for_each(|job| asked[job.cell] += 1);
-        let mut underway = self.begin::<R>(&provenance, &asked)?;
+        let mut underway = self.begin::<R>(&provenance, plan, &asked)?;
         let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
         self.end(underway, ended, machine, provenance)
     }
@@ -154,22 +155,21 @@ impl Run {
     fn begin<R: Target>(
         &self,
         provenance: &Provenance,
+        plan: &Plan,
         asked: &[u32],
     ) -> Result<Underway<R>, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
         let (output, earlier) = Output::begin(&self.destination, provenance)?;
-        let mut underway = Underway {
-            output,
-            campaign: Campaign::new(asked, self.goal),
-            progress: Progress::new(self.quiet),
-            deadline: self.budget.map(|budget| Instant::now() + budget),
-            jobs: 0,
-            valid: 0,
-        };
-        for row in &earlier {
-            underway.note(row);
+        let mut campaign = Campaign::new(asked, self.goal);
+        let observations: Vec<Observation> = earlier.iter().map(Project::observation).collect();
+        for &observation in &observations {
+            campaign.note(observation);
         }
-        Ok(underway)
+        let valid = observations.iter().filter(|observation| observation.valid).count() as u64;
+        let deadline = self.budget.map(|budget| Instant::now() + budget);
+        let progress = Progress::new(self.quiet, plan, &campaign, deadline);
+        let jobs = observations.len() as u64;
+        Ok(Underway { output, campaign, progress, deadline, jobs, valid })
     }
 
     /// Turns the stream into the file, says what is missing, and decides the exit code.

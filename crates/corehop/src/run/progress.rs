@@ -1,38 +1,93 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a run is, on stderr, where that is a terminal.
+//! How far a run is, on stderr, where that is a terminal: a bar for every cell that still lacks
+//! samples, as many as the terminal has lines for, and one for the whole.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use corehop_core::decision::forecast::{Forecast, Outlook, Unfinished};
 use corehop_core::decision::sampling::{Campaign, CellProgress};
-use indicatif::{ProgressBar, ProgressStyle};
+use corehop_core::experiment::{Cell, Plan, names};
+use corehop_core::units::Nanos;
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use terminal_size::terminal_size_of;
+
+/// How often the terminal is written to.
+const EVERY: Duration = Duration::from_millis(250);
+/// What stands above the bars, and the line on which the terminal's prompt will be.
+const LINES_NOT_OURS: usize = 2;
+/// Columns of what follows a cell's name and its bar: `1024/5000`, `2 min left`.
+const COUNTS: usize = 9;
+const LEFT: usize = 10;
+/// Columns of a bar: on a terminal of up to so many, and on a wider one.
+const BARS: (usize, usize, usize) = (8, 76, 20);
 
 /// The progress of a run.
 pub(super) struct Progress {
-    bar: Option<ProgressBar>,
+    board: Option<Board>,
+    names: Vec<String>,
+    forecast: Forecast,
+    targets: Vec<u32>,
+    begun: Instant,
+    deadline: Option<Instant>,
     quiet: bool,
 }
 
+/// The bars on the terminal.
+struct Board {
+    lines: MultiProgress,
+    whole: ProgressBar,
+    cells: Vec<ProgressBar>,
+    drawn: Option<Instant>,
+}
+
 impl Progress {
-    pub(super) fn new(quiet: bool) -> Self {
-        let visible = !quiet && std::io::stderr().is_terminal();
-        Self { bar: visible.then(bar), quiet }
+    /// Of a run of `plan`'s cells that begins now, has what `campaign` knows, and ends at `deadline`.
+    pub(super) fn new(
+        quiet: bool,
+        plan: &Plan,
+        campaign: &Campaign,
+        deadline: Option<Instant>,
+    ) -> Self {
+        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+        let visible = !quiet && !dumb && std::io::stderr().is_terminal();
+        let cost = |cell: &Cell| Some(cell.projected(plan.sets.get(cell.set)?));
+        let costs = plan.cells.iter().map(|cell| cost(cell).unwrap_or_default());
+        let progress = campaign.progress();
+        Self {
+            board: visible.then(Board::new),
+            names: names(&plan.cells, &plan.sets),
+            forecast: Forecast::new(costs.collect(), &progress),
+            targets: progress.iter().map(|cell| cell.asked).collect(),
+            begun: Instant::now(),
+            deadline,
+            quiet,
+        }
     }
 
-    pub(super) fn show(&self, campaign: &Campaign) {
-        let Some(bar) = &self.bar else { return };
-        let cells = campaign.progress();
-        bar.set_length(cells.iter().map(|cell| u64::from(cell.asked)).sum());
-        bar.set_position(cells.iter().map(|cell| u64::from(cell.valid.min(cell.asked))).sum());
-        let done = cells.iter().filter(|cell| cell.valid >= cell.asked).count();
-        bar.set_message(format!("{done} of {} cells complete", cells.len()));
+    /// A block begins, which is to add `quota`.
+    pub(super) fn block(&mut self, campaign: &Campaign, quota: &[u32]) {
+        self.targets = campaign.targets(quota);
+    }
+
+    /// Draws, unless that was done just now.
+    pub(super) fn show(&mut self, campaign: &Campaign) {
+        let Some(board) = self.board.as_mut().filter(|board| board.is_due()) else { return };
+        let elapsed = Nanos::new(self.begun.elapsed().as_nanos() as u64);
+        let mut outlook = self.forecast.look(elapsed, &campaign.progress(), &self.targets);
+        let budget = self.deadline.map(|end| end.saturating_duration_since(Instant::now()));
+        if let Some(budget) = budget.map(|left| Nanos::new(left.as_nanos() as u64)) {
+            outlook.left = Some(outlook.left.map_or(budget, |left| left.min(budget)));
+        }
+        board.draw(&outlook, &self.names);
     }
 
     /// The last word: what was asked for and is missing.
     #[expect(clippy::print_stderr, reason = "progress goes to stderr")]
     pub(super) fn end(&self, campaign: &Campaign, stopped_by: Option<&str>) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if let Some(board) = &self.board {
+            // A terminal that has gone away needs no cleaning.
+            let _ = board.lines.clear();
         }
         if self.quiet {
             return;
@@ -51,22 +106,139 @@ impl Progress {
     }
 }
 
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    // The template is a constant; where it could not be parsed the default would be shown.
-    if let Ok(style) =
-        ProgressStyle::with_template("{bar:30} {pos}/{len} valid samples, {msg}, {eta} left")
-    {
-        bar.set_style(style);
+impl Board {
+    fn new() -> Self {
+        let lines = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
+        let whole = lines.add(ProgressBar::new(1000));
+        Self { lines, whole, cells: Vec::new(), drawn: None }
     }
-    bar
+
+    fn is_due(&self) -> bool {
+        self.drawn.is_none_or(|drawn| drawn.elapsed() >= EVERY)
+    }
+
+    fn draw(&mut self, outlook: &Outlook, names: &[String]) {
+        self.drawn = Some(Instant::now());
+        let size = terminal_size_of(std::io::stderr());
+        let (width, height) =
+            size.map_or((80, 24), |(width, height)| (usize::from(width.0), usize::from(height.0)));
+        let shown = chosen(&outlook.unfinished, height.saturating_sub(1 + LINES_NOT_OURS));
+        while self.cells.len() > shown.len() {
+            if let Some(bar) = self.cells.pop() {
+                self.lines.remove(&bar);
+            }
+        }
+        while self.cells.len() < shown.len() {
+            self.cells.push(self.lines.insert_before(&self.whole, ProgressBar::new(1)));
+        }
+        let bar_width = if width <= BARS.1 { BARS.0 } else { BARS.2 };
+        let room = width.saturating_sub(bar_width + COUNTS + LEFT + 4);
+        let longest = shown.iter().map(|it| names[it.cell].chars().count()).max().unwrap_or(0);
+        let name_width = longest.min(room).max(8);
+        for (bar, it) in self.cells.iter().zip(&shown) {
+            bar.set_style(style(bar_width));
+            bar.set_prefix(fitted(&names[it.cell], name_width));
+            bar.set_length(u64::from(it.target));
+            bar.set_position(u64::from(it.valid.min(it.target)));
+            let counts = format!("{}/{}", it.valid, it.target);
+            bar.set_message(format!("{counts:>COUNTS$} {:>LEFT$}", time_left(it.left)));
+        }
+        self.whole.set_style(style(bar_width));
+        self.whole.set_prefix(fitted("all", name_width));
+        self.whole.set_position((1000.0 * outlook.done) as u64);
+        let room = width.saturating_sub(name_width + bar_width + 3);
+        self.whole.set_message(cut(&summary(outlook, shown.len()), room));
+    }
 }
 
-/// A span of time for people: `about 40 s`, `about 3 min`, `about 12 h`.
-pub(crate) fn rough(time: Duration) -> String {
+/// What there is to say of the whole.
+fn summary(outlook: &Outlook, shown: usize) -> String {
+    let unfinished = outlook.unfinished.len();
+    let complete = outlook.cells - unfinished;
+    let mut text = format!("{complete} of {} cells complete", outlook.cells);
+    if unfinished > shown {
+        text += &format!(", {} not shown", unfinished - shown);
+    }
+    match outlook.left {
+        Some(left) => format!("{}, {text}", time_left(Some(left))),
+        None => text,
+    }
+}
+
+/// As many cells as there are lines for, those with the most work left, in the order of the plan.
+fn chosen(unfinished: &[Unfinished], lines: usize) -> Vec<Unfinished> {
+    let mut some: Vec<Unfinished> = unfinished.iter().take(lines).copied().collect();
+    some.sort_by_key(|it| it.cell);
+    some
+}
+
+fn style(bar_width: usize) -> ProgressStyle {
+    // Where the template could not be parsed the default would be shown.
+    ProgressStyle::with_template(&format!("{{prefix}} {{bar:{bar_width}}} {{msg}}"))
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+/// A name in exactly so many columns.
+fn fitted(name: &str, width: usize) -> String {
+    format!("{:<width$}", cut(name, width))
+}
+
+/// A text in at most so many columns, with a mark where something was cut off.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    format!("{start}…")
+}
+
+fn time_left(left: Option<Nanos>) -> String {
+    left.map_or_else(
+        || "waiting".to_owned(),
+        |left| format!("{} left", short(Duration::from_nanos(left.get()))),
+    )
+}
+
+/// A span of time in a few characters: `40 s`, `3 min`, `12 h`.
+fn short(time: Duration) -> String {
     match time.as_secs() {
-        seconds @ 0..=119 => format!("about {} s", seconds.max(1)),
-        seconds @ 120..=7199 => format!("about {} min", seconds / 60),
-        seconds => format!("about {} h", seconds / 3600),
+        seconds @ 0..=119 => format!("{} s", seconds.max(1)),
+        seconds @ 120..=7199 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+/// The same for people: `about 40 s`.
+pub(crate) fn rough(time: Duration) -> String {
+    format!("about {}", short(time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cells_with_most_work_are_shown_in_the_order_of_the_plan() {
+        let it = |cell| Unfinished { cell, valid: 0, target: 10, left: None };
+        let unfinished = [it(7), it(2), it(5), it(1)];
+        let cells =
+            |lines| -> Vec<usize> { chosen(&unfinished, lines).iter().map(|it| it.cell).collect() };
+        assert_eq!((cells(3), cells(0), cells(9)), (vec![2, 5, 7], vec![], vec![1, 2, 5, 7]));
+    }
+
+    #[test]
+    fn a_name_fills_its_columns_and_a_long_one_is_cut() {
+        assert_eq!(fitted("none", 6), "none  ");
+        assert_eq!(fitted("l3_migration 64 KiB", 8), "l3_migr…");
+    }
+
+    #[test]
+    fn the_whole_says_what_is_complete_what_is_not_shown_and_how_long_it_will_take() {
+        let it = |cell| Unfinished { cell, valid: 0, target: 10, left: None };
+        let mut outlook =
+            Outlook { done: 0.5, left: None, cells: 9, unfinished: (0..4).map(it).collect() };
+        assert_eq!(summary(&outlook, 4), "5 of 9 cells complete");
+        outlook.left = Some(Nanos::from_secs(185));
+        assert_eq!(summary(&outlook, 1), "3 min left, 5 of 9 cells complete, 3 not shown");
     }
 }
