@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated machine, through the seam: hand-computed times, orders, refusals, repeatability.
+#![expect(clippy::float_cmp, reason = "a machine without chance repeats itself to the bit")]
 
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};

@@ -150,7 +150,7 @@ fn kind(field: &str) -> String {
     let inner = inner.trim_end_matches(['>', ',']);
     let word = match inner {
         "u32" | "u64" => "whole number",
-        "String" => "text",
+        "String" | "Index" => "text",
         "bool" => "true or false",
         "CpuList" => "CPUs",
         "CpuGroups" => "groups of CPUs",
@@ -158,7 +158,6 @@ fn kind(field: &str) -> String {
         "Hertz" => "frequency",
         "Latency" => "time or cycles",
         "CacheKind" => "`data`, `instruction` or `unified`",
-        "Index" => "text",
         "Vec<Traffic" => "list of words",
         "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"
         | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use corehop_core::decision::sampling::Goal;
-use corehop_core::experiment::{Experiment, Length, Overrides, Plan, Preset};
+use corehop_core::experiment::{Experiment, Length, Overrides, Plan, Preset, names};
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{AccessTime, PreemptionLength, Sample};
@@ -233,6 +233,10 @@ fn dry_run(args: &Args, platform: &Platform, experiment: &dyn Experiment) -> Res
         platform.name,
         cells.len()
     );
+    let empty = experiment.block(platform, args.seed, 0, &vec![0; cells.len()])?;
+    for (name, (_, samples)) in names(&empty.cells, &empty.sets).iter().zip(&cells) {
+        println!("{samples:>8}  {name}");
+    }
     println!("projected: {}", crate::run::rough(duration(projected)));
     for missing in platform.missing_classes() {
         println!("not measurable here: {} ({})", missing.affinity.event(), missing.why);
@@ -332,11 +336,10 @@ impl Args {
 
     /// The load that was asked for, with its options.
     fn load(&self, platform: &Platform) -> Result<Option<Load>, Failure> {
-        if let Some(other) = self.load.as_deref().filter(|&load| load != "realistic") {
-            if self.command.is_some() {
-                let what = format!("--command is for the load `realistic`, not for --load {other}");
-                return Err(Failure::says(Exit::Usage, what));
-            }
+        let other = self.load.as_deref().filter(|&load| load != "realistic");
+        if let Some(other) = other.filter(|_| self.command.is_some()) {
+            let what = format!("--command is for the load `realistic`, not for --load {other}");
+            return Err(Failure::says(Exit::Usage, what));
         }
         let cpus = self.load_cpus.clone().unwrap_or_default();
         let polluter = || self.polluter.clone().unwrap_or_else(|| Preset::polluter(platform));

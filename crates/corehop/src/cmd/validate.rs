@@ -84,13 +84,13 @@ fn chosen(args: &Args) -> Result<Vec<Study>, Failure> {
 struct Rows<'a> {
     context: RunContext,
     plan: &'a Plan,
-    rows: Vec<Sample>,
+    taken: Vec<Sample>,
 }
 
 impl Sink for Rows<'_> {
     fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
         let project = |record| Sample::project(&self.context, self.plan, record);
-        self.rows.extend(records.iter().filter_map(project));
+        self.taken.extend(records.iter().filter_map(project));
         Ok(())
     }
 }
@@ -101,9 +101,9 @@ fn simulate(study: &Study, seed: u64) -> Result<Vec<Sample>, Failure> {
     })??;
     let plan = study.experiment().plan(&platform, seed)?;
     let mut rows =
-        Rows { context: RunContext::new(&plan, &platform, 0), plan: &plan, rows: vec![] };
+        Rows { context: RunContext::new(&plan, &platform, 0), plan: &plan, taken: vec![] };
     SimMachine::new(platform)?.run(&plan, &mut rows)?;
-    Ok(rows.rows)
+    Ok(rows.taken)
 }
 
 fn json(study: &Study, rows: &[Joined]) -> Value {

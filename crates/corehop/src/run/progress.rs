@@ -14,8 +14,8 @@ use terminal_size::terminal_size_of;
 
 /// How often the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
-/// What stands above the bars, and the line on which the terminal's prompt will be.
-const LINES_NOT_OURS: usize = 2;
+/// What stands above the bars, the line on which the terminal's prompt will be, and the mark of a Ctrl-C.
+const LINES_NOT_OURS: usize = 3;
 /// Columns of what follows a cell's name and its bar: `1024/5000`, `2 min left`.
 const COUNTS: usize = 9;
 const LEFT: usize = 10;
@@ -155,14 +155,10 @@ impl Board {
 fn summary(outlook: &Outlook, shown: usize) -> String {
     let unfinished = outlook.unfinished.len();
     let complete = outlook.cells - unfinished;
-    let mut text = format!("{complete} of {} cells complete", outlook.cells);
-    if unfinished > shown {
-        text += &format!(", {} not shown", unfinished - shown);
-    }
-    match outlook.left {
-        Some(left) => format!("{}, {text}", time_left(Some(left))),
-        None => text,
-    }
+    let left = outlook.left.map(|left| time_left(Some(left)));
+    let hidden = (unfinished > shown).then(|| format!("{} not shown", unfinished - shown));
+    let complete = format!("{complete} of {} cells complete", outlook.cells);
+    left.into_iter().chain([complete]).chain(hidden).collect::<Vec<_>>().join(", ")
 }
 
 /// As many cells as there are lines for, those with the most work left, in the order of the plan.

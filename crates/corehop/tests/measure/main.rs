@@ -13,6 +13,9 @@ use std::time::{Duration, Instant};
 use corehop_core::samples::{Certificate, FileError, Provenance, Reader, Sample};
 use tempfile::TempDir;
 
+mod cpuset;
+mod terminal;
+
 const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
 
 fn corehop(arguments: &[&str]) -> Command {
@@ -222,6 +225,19 @@ fn a_platform_without_latencies_is_not_simulated_and_the_missing_fact_is_named()
     let platform = directory.path().join("bare.toml");
     assert!(corehop(&["platform", "-o"]).arg(&platform).status().unwrap().success());
     refused(small(&file, &["--on", platform.to_str().unwrap()]), 3, &["latency"]);
+}
+
+#[test]
+fn a_dry_run_names_every_cell_and_the_time_and_measures_nothing() {
+    let (_directory, file) = scratch();
+    let output = small(&file, &["--dry-run", "--wss", "4KiB,8KiB", "--event", "none,flush"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in ["4 cells, 20 samples", "5  none 4 KiB", "5  flush 8 KiB", "projected: about"] {
+        assert!(text.contains(line), "`{line}` is missing in: {text}");
+    }
+    assert!(!file.exists());
 }
 
 #[test]
