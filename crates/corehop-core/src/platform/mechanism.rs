@@ -83,6 +83,8 @@ words! {
         Stream = "stream",
         /// Follows equal distances between the accesses of a page.
         Stride = "stride",
+        /// Follows the direction of the accesses of a page, whatever their distances, and fetches the next lines that way.
+        Direction = "direction",
         /// Fetches the other half of an aligned pair of lines.
         AdjacentLine = "adjacent_line",
     }

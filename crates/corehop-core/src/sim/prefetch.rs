@@ -4,6 +4,7 @@
 //!
 //! - *Stream*: a tracker per page, the last used ones; after `confirm` accesses in one direction
 //!   within the page, the lines ahead in that direction.
+//! - *Direction*: the same for accesses that go the same way by any distance.
 //! - *Stride*: the same for equal distances other than one line.
 //! - *Adjacent line*: the other half of an aligned pair.
 //!
@@ -87,6 +88,7 @@ impl Prefetcher {
         if !follows || run < self.confirm {
             return;
         }
+        let step = if self.kind == PrefetchKind::Direction { step.signum() } else { step };
         for distance in 1..=self.ahead as i32 {
             let Some(next) = line.checked_add_signed(step.wrapping_mul(distance)) else { return };
             if next >> self.page != line >> self.page {
@@ -109,7 +111,11 @@ impl Prefetcher {
         self.known[..=place].rotate_right(1);
         let tracker = &mut self.known[0];
         let step = line.wrapping_sub(tracker.last) as i32;
-        tracker.run = if step == tracker.step && step != 0 { tracker.run + 1 } else { 1 };
+        let same = match self.kind {
+            PrefetchKind::Direction => step.signum() == tracker.step.signum(),
+            _ => step == tracker.step,
+        };
+        tracker.run = if same && step != 0 { tracker.run + 1 } else { 1 };
         (tracker.step, tracker.last) = (step, line);
         Some((step, tracker.run))
     }

@@ -10,12 +10,15 @@ use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::{Access, Outcome};
+use super::prefetch::{MOST_AHEAD, Prefetcher};
 use super::servers::Servers;
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::{Picos, Times, nodes_of_cpus};
 use super::walker::{Visit, Walker};
 
+/// The pages that prefetchers do not leave, in bytes.
+const BASE_PAGE: u64 = 4 << 10;
 /// How many visits of others pass between two looks whether anything of the job's is left.
 const LOOK_EVERY: u32 = 2_048;
 
@@ -35,6 +38,8 @@ pub struct Stage {
     caches: Hierarchy,
     times: Times,
     servers: Servers,
+    /// Those of each CPU.
+    prefetchers: Vec<Vec<Prefetcher>>,
     /// The physical memory.
     pub frames: Frames,
     /// For each CPU the place of its node.
@@ -64,6 +69,7 @@ impl Stage {
             caches: Hierarchy::new(&Spec::from_platform(platform)?, seed)?,
             times: Times::from_platform(platform)?,
             servers: Servers::from_platform(platform)?,
+            prefetchers: vec![Prefetcher::all_of(platform, BASE_PAGE); platform.cpus.value.len()],
             frames: Frames::new(platform, seed)?,
             nodes: nodes_of_cpus(platform),
             actors: Vec::new(),
@@ -245,7 +251,32 @@ impl Stage {
         let node = self.frames.home(line);
         let home = if node == self.nodes[cpu] { Home::Local } else { Home::Remote };
         let waited = self.queue(cpu, node, outcome, at);
+        if access != Access::Fetch {
+            self.prefetch(cpu, line, outcome, at + waited);
+        }
         self.times.of(&outcome, home) + waited
+    }
+
+    /// Shows an access to the prefetchers that see it, and brings what they ask for: in no time of
+    /// the job's, but through the servers.
+    fn prefetch(&mut self, cpu: usize, line: Line, outcome: Outcome, at: Picos) {
+        for place in 0..self.prefetchers[cpu].len() {
+            let prefetcher = &mut self.prefetchers[cpu][place];
+            let level = prefetcher.level();
+            if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
+                continue;
+            }
+            let (mut wanted, mut count) = ([line; MOST_AHEAD], 0);
+            prefetcher.access(line, |line| {
+                wanted[count] = line;
+                count += 1;
+            });
+            for &line in &wanted[..count] {
+                if let Some(outcome) = self.caches.prefetch(cpu, line, level) {
+                    self.queue(cpu, self.frames.home(line), outcome, at);
+                }
+            }
+        }
     }
 
     /// Passes what follows from an access through the servers; how long the access itself waits.

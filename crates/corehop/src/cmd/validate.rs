@@ -6,12 +6,12 @@ use std::fmt::Write;
 use corehop_core::decision::validation::{Errors, Joined, Study};
 use corehop_core::experiment::{Experiment, Plan};
 use corehop_core::machine::{Machine, Sink, SinkError};
-use corehop_core::platform::Platform;
 use corehop_core::samples::{JobRecord, Project, RunContext, Sample};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
 use serde_json::{Value, json};
 
+use super::platform::described;
 use crate::answer::print;
 use crate::exit::{Exit, Failure};
 
@@ -29,6 +29,9 @@ pub(crate) struct Args {
     /// Only these working-set sizes.
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     wss: Vec<Bytes>,
+    /// A platform file of your own in place of the one that comes with the program.
+    #[arg(long, value_name = "FILE.toml")]
+    on: Option<String>,
     /// The seed of every draw.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -40,7 +43,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut answers = Vec::new();
     for study in chosen(args)? {
-        let rows = study.join(&simulate(&study, args.seed)?);
+        let rows = study.join(&simulate(&study, args)?);
         if args.json {
             answers.push(json(&study, &rows));
         } else {
@@ -95,11 +98,9 @@ impl Sink for Rows<'_> {
     }
 }
 
-fn simulate(study: &Study, seed: u64) -> Result<Vec<Sample>, Failure> {
-    let platform = Platform::named(&study.platform).ok_or_else(|| {
-        Failure::says(Exit::Damaged, format!("{}: no platform {}", study.id, study.platform))
-    })??;
-    let plan = study.experiment().plan(&platform, seed)?;
+fn simulate(study: &Study, args: &Args) -> Result<Vec<Sample>, Failure> {
+    let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
+    let plan = study.experiment().plan(&platform, args.seed)?;
     let mut rows =
         Rows { context: RunContext::new(&plan, &platform, 0), plan: &plan, taken: vec![] };
     SimMachine::new(platform)?.run(&plan, &mut rows)?;
