@@ -76,9 +76,14 @@ fn delays(plan: &Plan, records: &[JobRecord]) -> Vec<f64> {
     sums.iter().map(|(sum, count)| sum / count).collect()
 }
 
+/// The X5650 without what looks ahead.
+fn plain() -> Platform {
+    Platform { prefetchers: Vec::new(), ..x5650() }
+}
+
 #[test]
 fn warm_touches_take_what_the_levels_take() {
-    let platform = x5650();
+    let platform = plain();
     let plan = plan(&platform, &experiment(Load::Idle, &[list(16), list(128)], &[Event::None], 2));
     for record in records(&platform, &plan) {
         let lines = record.touches[1].lines as f64;
@@ -89,6 +94,19 @@ fn warm_touches_take_what_the_levels_take() {
         assert_eq!(record.touches[1].misses, Some(0));
         assert_eq!(record.touches[0].misses, Some(record.touches[0].lines));
     }
+}
+
+#[test]
+fn prefetching_saves_misses_in_no_more_pages_than_are_tracked() {
+    let share_of_misses = |platform: &Platform, kib| {
+        let plan = plan(platform, &experiment(Load::Idle, &[list(kib)], &[Event::None], 1));
+        let cold = records(platform, &plan)[0].touches[0];
+        cold.misses.unwrap() as f64 / cold.lines as f64
+    };
+    // 16 trackers follow 16 pages.
+    let (few, many) = (share_of_misses(&x5650(), 32), share_of_misses(&x5650(), 1024));
+    assert!(few < 0.8 && many > 0.95, "{few} {many}");
+    assert_eq!(share_of_misses(&plain(), 32), 1.0);
 }
 
 #[test]

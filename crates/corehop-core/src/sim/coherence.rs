@@ -355,7 +355,10 @@ impl<O: Observer> Hierarchy<O> {
         if cache.includes() && cache.is_empty() {
             return false;
         }
-        cache.locate(line).is_some() || self.has_inside(x, line)
+        if cache.locate(line).is_some() {
+            return true;
+        }
+        !cache.includes() && cache.children.iter().any(|&child| self.holds(child, line))
     }
 
     /// Whether a cache inside `x` has the line.

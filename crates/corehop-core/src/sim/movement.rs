@@ -174,8 +174,8 @@ impl<O: Observer> Hierarchy<O> {
     fn absorb(&mut self, outer: usize, from: usize, line: Line, bits: Bits, ongoing: &mut Ongoing) {
         if let Some((set, way)) = self.caches[outer].locate(line) {
             self.caches[outer].make_dirty(set, way);
-            let gone = bug!(PresenceClearedEarly) || !self.holds(from, line);
-            if self.caches[outer].includes() && gone {
+            let includes = self.caches[outer].includes();
+            if includes && (bug!(PresenceClearedEarly) || !self.holds(from, line)) {
                 let child = self.caches[from].place;
                 self.caches[outer].set_present(set, way, child, false);
             }

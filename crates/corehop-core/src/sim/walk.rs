@@ -93,23 +93,41 @@ impl<O: Observer> Hierarchy<O> {
         if matches!(widths, [16, _, 8]) {
             return None;
         }
-        let uncounted = |x: usize| {
-            self.lookup == Lookup::Directory || self.caches[x].distance == Distance::Core
-        };
-        let lonely = |place: usize| {
-            let children = &self.caches[own[place]].children;
-            let mut others = children.iter().filter(|&&child| child != own[place - 1]);
-            children.len() == 1
-                || (uncounted(own[place]) && others.all(|&child| self.is_deserted(child)))
-        };
+        let lonely = |place: usize| self.is_lonely(own[place], path.places[place - 1]);
         let mut others = self.roots.iter().filter(|&&root| root != own[2]);
-        let asked = if self.lookup == Lookup::Directory { 0 } else { others.clone().count() };
         Some(Three {
             masks: self.masks(cpu),
             lonely: [true, lonely(1), lonely(2)],
             alone: others.all(|&root| self.is_deserted(root)),
-            asked: asked.min(255) as u8,
+            asked: self.roots_asked(),
         })
+    }
+
+    /// How many questions an access costs that no cache of its root can serve.
+    fn roots_asked(&self) -> u8 {
+        if self.lookup == Lookup::Directory { 0 } else { (self.roots.len() - 1).min(255) as u8 }
+    }
+
+    /// Whether nothing can be learnt, and nothing is counted, by asking the caches inside `x` other
+    /// than the one in place `own`.
+    #[inline(always)]
+    fn is_lonely(&self, x: usize, own: usize) -> bool {
+        let cache = &self.caches[x];
+        let uncounted = self.lookup == Lookup::Directory || cache.distance == Distance::Core;
+        let mut others = cache.children.iter().filter(|&&child| self.caches[child].place != own);
+        cache.children.len() == 1 || (uncounted && others.all(|&child| self.is_deserted(child)))
+    }
+
+    /// Whether every root but `own` would answer at once that nothing inside it has `line`.
+    #[inline(always)]
+    fn others_lack(&self, own: usize, line: Line) -> bool {
+        let lacks = |&root: &usize| {
+            let cache = &self.caches[root];
+            root == own
+                || (cache.includes() && cache.locate(line).is_none())
+                || self.is_deserted(root)
+        };
+        self.roots.iter().all(lacks)
     }
 
     /// Whether `x` and all inside it are empty.
@@ -220,6 +238,7 @@ impl<O: Observer> Hierarchy<O> {
             if let Some(outcome) = self.quiet(cpu, path, line, write) {
                 let counters = &mut self.counters[cpu];
                 counters.write_backs += u64::from(outcome.written_back);
+                counters.asked += u64::from(outcome.asked);
                 match outcome.supplier {
                     Supplier::Memory => counters.memory += 1,
                     _ => counters.hits[usize::from(outcome.level) - 1] += 1,
@@ -239,19 +258,22 @@ impl<O: Observer> Hierarchy<O> {
         let mut end = path.len;
         for at in 1..path.len {
             let x = path.caches[at];
-            let cache = &mut self.caches[x];
-            let set = cache.set_of(line);
             let own = path.places[at - 1];
+            let cache = &self.caches[x];
+            let set = cache.set_of(line);
             let Some(way) = cache.find(set, line) else {
-                if !cache.includes() && cache.children.len() > 1 {
+                if !cache.includes() && !self.is_lonely(x, own) {
                     return None;
                 }
                 continue;
             };
             let bits = cache.bits(set, way);
-            if cache.others_may_have(set, way, own) || (write && !bits.alone) {
+            let shared = cache.others_may_have(set, way, own)
+                && (cache.includes() || !self.is_lonely(x, own));
+            if shared || (write && !bits.alone) {
                 return None;
             }
+            let cache = &mut self.caches[x];
             cache.touch(set, way);
             if cache.includes() && !bug!(PresenceNotSet) {
                 cache.set_present(set, way, own, true);
@@ -262,10 +284,11 @@ impl<O: Observer> Hierarchy<O> {
             break;
         }
         if end == path.len {
-            if self.roots.len() > 1 {
+            if !self.others_lack(path.caches[path.len - 1], line) {
                 return None;
             }
             ongoing.outcome.supplier = Supplier::Memory;
+            ongoing.outcome.asked = self.roots_asked();
         }
         for at in (0..end).rev() {
             let x = path.caches[at];
