@@ -30,6 +30,10 @@ enum Verb {
     Validate(cmd::validate::Args),
     /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
     Platform(cmd::platform::Args),
+    /// Fit a model of what preemptions and migrations cost to samples, and say how far off it is.
+    Fit(cmd::fit::Args),
+    /// Say what one preemption or migration costs at a size and a length, and how sure that is.
+    Predict(cmd::predict::Args),
     /// Say what files of samples say: as a table, and as one page.
     Report(cmd::report::Args),
     /// Say what a file of ours holds.
@@ -46,6 +50,8 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Validate(args) => cmd::validate::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),
+        Verb::Fit(args) => cmd::fit::run(&args),
+        Verb::Predict(args) => cmd::predict::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
         Verb::Show(args) => cmd::show::run(&args),
         Verb::Explain(args) => cmd::explain::run(&args),

@@ -100,9 +100,7 @@ impl CellKey {
 
     /// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
     pub fn polluter_bytes(&self) -> Option<u64> {
-        let mut words = self.polluter.as_deref()?.split(' ').skip(1);
-        let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
-        Some(size.get())
+        walked_bytes(self.polluter.as_deref()?)
     }
 
     /// Whether the two differ in nothing but the working-set size.
@@ -143,13 +141,7 @@ impl CellKey {
 
     /// Its fields by name, each value as text; `none` where there is none.
     pub fn fields(&self) -> Vec<(String, String)> {
-        let text = |value: Value| match value {
-            Value::Null => "none".to_owned(),
-            Value::String(text) => text,
-            other => other.to_string(),
-        };
-        let Value::Object(fields) = serde_json::json!(self) else { return Vec::new() };
-        fields.into_iter().map(|(name, value)| (name, text(value))).collect()
+        fields(self)
     }
 
     /// The fields in the order in which summaries are listed; `idle` stands before other loads.
@@ -165,6 +157,24 @@ impl CellKey {
         let length = (self.preempted_by, drawn, &self.polluter, self.mover);
         (place, load, set, self.cache_state, self.event, length, self.wss_bytes)
     }
+}
+
+/// The size of what a polluter walks, in bytes, from `shuffled 4 MiB write 0.5`.
+pub(super) fn walked_bytes(polluter: &str) -> Option<u64> {
+    let mut words = polluter.split(' ').skip(1);
+    let size: Bytes = format!("{} {}", words.next()?, words.next()?).parse().ok()?;
+    Some(size.get())
+}
+
+/// The fields of a key by name, each value as text; `none` where there is none.
+pub(super) fn fields(key: &impl Serialize) -> Vec<(String, String)> {
+    let text = |value: Value| match value {
+        Value::Null => "none".to_owned(),
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let Value::Object(fields) = serde_json::json!(key) else { return Vec::new() };
+    fields.into_iter().map(|(name, value)| (name, text(value))).collect()
 }
 
 impl Eq for CellKey {}

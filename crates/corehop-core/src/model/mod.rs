@@ -26,3 +26,4 @@ pub mod budget;
 pub mod balance;
 pub mod saturation;
 pub mod scatter;
+pub mod cpmd;

@@ -14,6 +14,7 @@ use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
 use crate::model::balance::{Balance, Levels, Translation, balances, translations};
 use crate::model::budget::{Budget, budget};
+use crate::model::cpmd::{Fit, Model};
 use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
 use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
@@ -49,6 +50,8 @@ pub struct ReportData {
     pub translations: Vec<Translation>,
     /// Where delays stop growing with the preemption length.
     pub saturations: Vec<Saturation>,
+    /// What a delay is at sizes and lengths in between, and how sure that is.
+    pub model: Model,
 }
 
 /// A file of a report.
@@ -108,6 +111,7 @@ pub struct Gather {
     scatter: Scatter,
     curves: Curves,
     lengths: Lengths,
+    fit: Fit,
 }
 
 impl Gather {
@@ -121,6 +125,7 @@ impl Gather {
             scatter: Scatter::new(estimator),
             curves: Curves::default(),
             lengths: Lengths::default(),
+            fit: Fit::new(estimator),
         }
     }
 
@@ -139,6 +144,7 @@ impl Gather {
             _ => each(reader, |rows: &[Sample]| {
                 self.summaries.take(rows);
                 self.scatter.take(rows);
+                self.fit.take(rows);
             })?,
         };
         let incomplete = incomplete(name, reader.truncated(), &provenance);
@@ -171,11 +177,15 @@ impl Gather {
     }
 
     /// What the files say together.
-    pub fn finish(self) -> ReportData {
+    pub fn finish(mut self) -> ReportData {
         let summaries = self.summaries.finish();
         let curves = self.curves.finish();
         let machines = self.machines(&summaries, &curves);
         let saturations = machines.iter().flat_map(|it| self.saturations(it, &summaries)).collect();
+        for machine in &machines {
+            let known = machine.platform.as_ref().zip(machine.levels.as_ref());
+            known.into_iter().for_each(|(platform, levels)| self.fit.machine(platform, levels));
+        }
         ReportData {
             estimator: self.estimator,
             machines,
@@ -184,6 +194,7 @@ impl Gather {
             budget: budget(&summaries),
             translations: translations(&summaries),
             saturations,
+            model: self.fit.finish(),
             files: self.files,
             summaries,
             curves,

@@ -9,6 +9,7 @@ pub mod platform_text;
 pub mod table;
 pub mod figure;
 pub mod data;
+pub mod costs;
 pub mod sections;
 pub mod html;
 pub mod glossary;

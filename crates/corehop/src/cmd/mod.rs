@@ -4,9 +4,11 @@
 pub(crate) mod check;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+pub(crate) mod fit;
 pub(crate) mod measure;
 mod on;
 pub(crate) mod platform;
+pub(crate) mod predict;
 pub(crate) mod report;
 pub(crate) mod show;
 pub(crate) mod validate;

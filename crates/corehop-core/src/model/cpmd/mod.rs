@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of a preemption or migration as a function of working-set size and length: fitted to
+//! samples, or computed from the caches alone.
+//!
+//! A model keeps, for every series of cells, what was measured at each size and length, and reads values
+//! off the curve through them: monotone in the length, monotone in the size as long as the working set
+//! stays in one cache. Beside it stand two models that have seen no sample ([`analytic`]). Each says how
+//! far off it was on points it had not seen, and the best one answers.
+
+mod monotone;
+mod point;
+mod series;
+pub mod analytic;
+mod holdout;
+mod question;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use analytic::Hierarchy;
+pub use holdout::Errors;
+pub use point::{Cost, Point, Statistic};
+pub use question::{Asked, NoAnswer, Prediction};
+pub use series::{Place, Series, SeriesKey};
+pub use store::{MODEL_SCHEMA, NotAModel};
+
+use super::balance::Levels;
+use super::cell::CellKey;
+use super::estimator::Estimator;
+use crate::platform::Platform;
+use crate::samples::Sample;
+use crate::words::words;
+
+words! {
+    /// How a cost is predicted.
+    Method, "a method" {
+        /// Read off a curve through what was measured.
+        Fitted = "fitted",
+        /// Computed: the lines that a preemptor leaves, times what the others take.
+        Survivors = "survivors",
+        /// Computed: every line that the caches held, from memory.
+        WorstCase = "worst_case",
+    }
+}
+
+/// A fitted model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// The version of this form.
+    pub schema: String,
+    /// How a delay was computed from the intervals of a sample.
+    pub estimator: Estimator,
+    /// The machines.
+    pub machines: BTreeMap<String, Caches>,
+    /// What was measured, and how far off predictions of it were.
+    pub curves: Vec<FittedSeries>,
+}
+
+/// The caches of a machine.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Caches {
+    /// The sizes of those that hold data, in bytes, ascending.
+    pub sizes: Vec<u64>,
+    /// With ways and times, where those are known.
+    pub hierarchy: Option<Hierarchy>,
+}
+
+/// A series and its errors.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FittedSeries {
+    /// What was measured.
+    pub series: Series,
+    /// By method, on points not seen.
+    pub errors: Vec<Errors>,
+    /// The method that answers.
+    pub method: Method,
+}
+
+/// Gathers samples, to be fitted.
+#[derive(Debug)]
+pub struct Fit {
+    estimator: Estimator,
+    machines: BTreeMap<String, Caches>,
+    /// By series (those are few) and size: length and delay of each valid sample, in microseconds.
+    seen: Vec<(SeriesKey, BySize)>,
+    /// The series of a cell.
+    known: BTreeMap<CellKey, usize>,
+}
+
+type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<(f64, f64)>>>;
+/// How lengths were drawn.
+type Drawn = String;
+
+/// Drawn lengths are cut into so many parts of equal number, if each then has [`FEWEST`] samples.
+const PARTS: usize = 8;
+const FEWEST: usize = 20;
+
+impl Fit {
+    /// Nothing yet.
+    pub fn new(estimator: Estimator) -> Self {
+        Self { estimator, machines: BTreeMap::new(), seen: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// Takes what is known of a machine; `levels` has its times.
+    pub fn machine(&mut self, platform: &Platform, levels: &Levels) {
+        let mut sizes: Vec<u64> =
+            platform.cache_sizes().iter().map(|(_, size)| size.get()).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let caches = Caches { sizes, hierarchy: Hierarchy::of(platform, levels) };
+        self.machines.insert(platform.id.to_string(), caches);
+    }
+
+    /// Takes some more samples; those that are not valid are left out.
+    pub fn take(&mut self, samples: &[Sample]) {
+        for sample in samples.iter().filter(|sample| sample.valid) {
+            let Some(delay) = self.estimator.delay_ns(sample).filter(|delay| delay.is_finite())
+            else {
+                continue;
+            };
+            let at = self.series(CellKey::of(sample));
+            let sizes = &mut self.seen[at].1;
+            let drawn = sizes.entry(sample.wss_bytes).or_default();
+            let seen = drawn.entry(sample.preemption_length.to_string()).or_default();
+            seen.push((length_us(sample), delay / 1e3));
+        }
+    }
+
+    fn series(&mut self, cell: CellKey) -> usize {
+        if let Some(&at) = self.known.get(&cell) {
+            return at;
+        }
+        let key = SeriesKey::of(&cell);
+        let place = self.seen.iter().position(|(known, _)| *known == key);
+        let at = place.unwrap_or_else(|| {
+            self.seen.push((key, BTreeMap::new()));
+            self.seen.len() - 1
+        });
+        self.known.insert(cell, at);
+        at
+    }
+
+    /// The model.
+    pub fn finish(self) -> Model {
+        let Self { estimator, machines, seen, .. } = self;
+        let curve = |(key, sizes): (SeriesKey, BySize)| {
+            let points = sizes.into_iter().flat_map(|(size, drawn)| points(size, drawn)).collect();
+            let series = Series { key, points };
+            let caches = machines.get(&series.key.machine).cloned().unwrap_or_default();
+            let errors = holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
+            FittedSeries { method: holdout::best(&errors), errors, series }
+        };
+        let mut curves: Vec<FittedSeries> = seen.into_iter().map(curve).collect();
+        curves.retain(|curve| !curve.series.points.is_empty());
+        Model { schema: MODEL_SCHEMA.to_owned(), estimator, machines, curves }
+    }
+}
+
+/// The time off the CPU; 0 where the job resumed at once.
+fn length_us(sample: &Sample) -> f64 {
+    if sample.requested_length_ns == 0 { 0.0 } else { sample.length_ns / 1e3 }
+}
+
+/// The points of a size: one for each fixed length, several for lengths that were drawn.
+fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<(f64, f64)>>) -> Vec<Point> {
+    let mut points = Vec::new();
+    for (drawn, mut seen) in by_length {
+        let parts =
+            if drawn.starts_with("fixed") || drawn == "none" { 1 } else { parts(seen.len()) };
+        if parts > 1 {
+            seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+        }
+        let n = seen.len();
+        let part =
+            |part: usize| Point::of(wss_bytes, &seen[part * n / parts..(part + 1) * n / parts]);
+        points.extend((0..parts).filter_map(part));
+    }
+    points.sort_by(|a, b| a.length_us.total_cmp(&b.length_us));
+    points
+}
+
+fn parts(n: usize) -> usize {
+    (n / FEWEST).clamp(1, PARTS)
+}

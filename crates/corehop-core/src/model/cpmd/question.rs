@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Asking a model: which series a question means, and its answer with interval.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::point::{Cost, Statistic};
+use super::series::{Place, Series};
+use super::{Errors, FittedSeries, Method, Model, SeriesKey};
+use crate::units::{Bytes, Nanos};
+use crate::workload::Event;
+
+/// A question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The event.
+    pub event: Event,
+    /// The background load.
+    pub load: String,
+    /// The working-set size.
+    pub wss: Bytes,
+    /// The preemption length; the longest measured where there is none.
+    pub length: Option<Nanos>,
+    /// The statistic.
+    pub statistic: Statistic,
+    /// By which method; the best one where there is none.
+    pub method: Option<Method>,
+    /// Other fields of the series, as names and values.
+    pub only: Vec<(String, String)>,
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Prediction {
+    /// What the cells have in common that it is read off.
+    pub series: SeriesKey,
+    /// The size.
+    pub wss_bytes: u64,
+    /// The length, in microseconds; None for the longest measured.
+    pub length_us: Option<f64>,
+    /// The statistic.
+    pub statistic: Statistic,
+    /// The cost.
+    #[serde(flatten)]
+    pub cost: Cost,
+    /// By which method.
+    pub method: Method,
+    /// Where it lies among the sizes measured; None where it was computed.
+    pub place: Option<Place>,
+    /// Samples at that size, or the fewer of those at the two sizes around it; None where it was computed.
+    pub n: Option<usize>,
+    /// The nearest length measured, in microseconds, where that asked for was not.
+    pub nearest_length_us: Option<f64>,
+    /// How far off the method was on points of this series that it had not seen.
+    pub errors: Option<Errors>,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoAnswer {
+    /// Nothing like that was measured.
+    #[error("nothing was measured with {field}={value}; there is {known}")]
+    Unknown {
+        /// What is not there.
+        field: String,
+        /// Which value of it.
+        value: String,
+        /// What there is.
+        known: String,
+    },
+    /// There is no such field.
+    #[error("series have no `{field}`; they have {known}")]
+    NoField {
+        /// The field.
+        field: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Several series fit.
+    #[error("{count} series fit, which differ in {differences}: say which with --only NAME=VALUE")]
+    Several {
+        /// How many.
+        count: usize,
+        /// In what, with the values.
+        differences: String,
+    },
+    /// The size was not measured, nor one above it.
+    #[error(
+        "{wss} is beyond what was measured: {sizes}; measure it with `corehop measure … --wss {wss}`"
+    )]
+    Beyond {
+        /// The size.
+        wss: Bytes,
+        /// Those that were measured.
+        sizes: String,
+    },
+    /// Too few samples for the statistic.
+    #[error("no size has samples enough for {statistic}: there are at most {most}")]
+    TooFew {
+        /// The statistic.
+        statistic: Statistic,
+        /// The most samples that a size has.
+        most: usize,
+    },
+    /// The model has no such method for this series.
+    #[error("it cannot be computed by `{method}` here: {why}")]
+    NotComputed {
+        /// The method.
+        method: Method,
+        /// Why not.
+        why: &'static str,
+    },
+}
+
+/// What goes without saying, in the order in which it is supposed.
+const USUAL: [(&str, &str); 8] = [
+    ("workload", "none"),
+    ("page", "4k"),
+    ("pattern", "shuffled"),
+    ("chains", "1"),
+    ("node", "none"),
+    ("mover", "affinity"),
+    ("preempted_by", "preemptor"),
+    ("experiment", "synthetic"),
+];
+
+impl Model {
+    /// The answer to a question.
+    ///
+    /// # Errors
+    /// [`NoAnswer`] says why there is none.
+    pub fn predict(&self, asked: &Asked) -> Result<Prediction, NoAnswer> {
+        let curve = self.curve(asked)?;
+        let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
+        let method = asked.method.unwrap_or(if asked.statistic == Statistic::Mean {
+            curve.method
+        } else {
+            Method::Fitted
+        });
+        let errors = curve.errors.iter().find(|errors| errors.method == method).cloned();
+        let (cost, place, n, nearest_length_us) = match method {
+            Method::Fitted => self.read(&curve.series, asked, length_us)?,
+            _ => (self.computed(&curve.series, asked, length_us, method)?, None, None, None),
+        };
+        Ok(Prediction {
+            series: curve.series.key.clone(),
+            wss_bytes: asked.wss.get(),
+            length_us,
+            statistic: asked.statistic,
+            cost,
+            method,
+            place,
+            n,
+            nearest_length_us,
+            errors,
+        })
+    }
+
+    fn read(
+        &self,
+        series: &Series,
+        asked: &Asked,
+        length_us: Option<f64>,
+    ) -> Result<(Cost, Option<Place>, Option<usize>, Option<f64>), NoAnswer> {
+        let caches = self.machines.get(&series.key.machine);
+        let caches = caches.map_or(&[][..], |caches| &caches.sizes);
+        let reading = series.read(asked.statistic, asked.wss.get(), length_us, caches);
+        let reading = reading.ok_or_else(|| refusal(series, asked))?;
+        Ok((reading.cost, Some(reading.place), Some(reading.n), reading.nearest_length_us))
+    }
+
+    fn computed(
+        &self,
+        series: &Series,
+        asked: &Asked,
+        length_us: Option<f64>,
+        method: Method,
+    ) -> Result<Cost, NoAnswer> {
+        let refuse = |why| NoAnswer::NotComputed { method, why };
+        if asked.statistic != Statistic::Mean {
+            return Err(refuse("it gives the mean only"));
+        }
+        let hierarchy = self.machines.get(&series.key.machine).and_then(|it| it.hierarchy.as_ref());
+        let hierarchy = hierarchy
+            .ok_or_else(|| refuse("the machine's ways or times are not known (corehop platform --measure -o FILE.toml)"))?;
+        let longest = series.points.iter().map(|point| point.length_us).fold(0.0, f64::max);
+        let expected = hierarchy
+            .expected(&series.key, asked.wss.get(), length_us.unwrap_or(longest))
+            .ok_or_else(|| refuse("only for one chain, shuffled, and a polluter of known size"))?;
+        Ok(if method == Method::WorstCase { expected.worst_case } else { expected.survivors })
+    }
+
+    /// The one series that is meant.
+    fn curve(&self, asked: &Asked) -> Result<&FittedSeries, NoAnswer> {
+        let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
+        let mut wanted = vec![
+            ("event".to_owned(), asked.event.word().to_owned()),
+            ("load".to_owned(), asked.load.clone()),
+        ];
+        wanted.extend(asked.only.iter().cloned());
+        for (field, value) in &wanted {
+            left = with(&left, field, value)?;
+        }
+        for (field, value) in USUAL {
+            if let Ok(fewer) = with(&left, field, value) {
+                left = fewer;
+            }
+        }
+        // Of what is left, the one in which the most was measured, if only lengths and sizes differ in it.
+        match left.as_slice() {
+            [one] => Ok(one),
+            several => {
+                Err(NoAnswer::Several { count: several.len(), differences: differences(several) })
+            }
+        }
+    }
+}
+
+/// Those of `curves` whose field has this value.
+fn with<'a>(
+    curves: &[&'a FittedSeries],
+    field: &str,
+    value: &str,
+) -> Result<Vec<&'a FittedSeries>, NoAnswer> {
+    let of = |curve: &FittedSeries| curve.series.key.field(field);
+    let known: BTreeSet<String> = curves.iter().filter_map(|curve| of(curve)).collect();
+    let joined = |words: Vec<String>| words.join(", ");
+    if known.is_empty() && !curves.is_empty() {
+        let names = curves[0].series.key.fields().into_iter().map(|(name, _)| name);
+        return Err(NoAnswer::NoField { field: field.to_owned(), known: joined(names.collect()) });
+    }
+    let left: Vec<&FittedSeries> =
+        curves.iter().copied().filter(|curve| of(curve).is_some_and(|its| its == value)).collect();
+    if left.is_empty() {
+        let (field, value) = (field.to_owned(), value.to_owned());
+        let known = if known.is_empty() {
+            "no sample".to_owned()
+        } else {
+            joined(known.into_iter().collect())
+        };
+        return Err(NoAnswer::Unknown { field, value, known });
+    }
+    Ok(left)
+}
+
+/// In what series differ: `page (4k, thp)`.
+fn differences(curves: &[&FittedSeries]) -> String {
+    let fields: Vec<Vec<(String, String)>> =
+        curves.iter().map(|curve| curve.series.key.fields()).collect();
+    let names =
+        fields.first().map(|first| first.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>());
+    let differing = names.unwrap_or_default().into_iter().enumerate().filter_map(|(at, name)| {
+        let values: BTreeSet<&str> = fields.iter().map(|all| all[at].1.as_str()).collect();
+        let values: Vec<&str> = values.into_iter().collect();
+        (values.len() > 1).then(|| format!("{name} ({})", values.join(", ")))
+    });
+    differing.collect::<Vec<_>>().join(", ")
+}
+
+fn refusal(series: &Series, asked: &Asked) -> NoAnswer {
+    let sizes = series.sizes();
+    if sizes.last().is_some_and(|&largest| asked.wss.get() > largest) {
+        let sizes: Vec<String> = sizes.iter().map(|&size| Bytes::new(size).to_string()).collect();
+        return NoAnswer::Beyond { wss: asked.wss, sizes: sizes.join(", ") };
+    }
+    let most = series.points.iter().map(|point| point.n).max().unwrap_or(0);
+    NoAnswer::TooFew { statistic: asked.statistic, most }
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cells that differ in nothing but size and length, and the curve through them.
+
+use serde::{Deserialize, Serialize};
+
+use super::monotone::{Among, among, non_decreasing};
+use super::point::{Cost, Point, Statistic};
+use crate::model::cell::{CellKey, fields};
+use crate::platform::MemoryArchitecture;
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// What the cells of a series have in common.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeriesKey {
+    /// The platform, by id.
+    pub machine: String,
+    /// How its memory looks from the packages.
+    pub memory_architecture: MemoryArchitecture,
+    /// The experiment.
+    pub experiment: String,
+    /// The background load.
+    pub load: String,
+    /// The event.
+    pub event: Event,
+    /// Who had the CPU meanwhile.
+    pub preempted_by: Absence,
+    /// What the preemptor or the polluters walked.
+    pub polluter: Option<String>,
+    /// How the job got to the other CPU.
+    pub mover: Mover,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// The number of independent chains.
+    pub chains: u64,
+    /// The pages asked for.
+    pub page: Page,
+    /// The NUMA node of the memory, where one was asked for.
+    pub node: Option<u64>,
+    /// Whether every job had fresh page frames.
+    pub fresh_frames: bool,
+    /// The state of the lines before the cold touch.
+    pub cache_state: LineState,
+    /// The user's own job in its place.
+    pub workload: Option<String>,
+}
+
+impl SeriesKey {
+    /// The series that a cell belongs to.
+    pub fn of(cell: &CellKey) -> Self {
+        Self {
+            machine: cell.machine.to_string(),
+            memory_architecture: cell.memory_architecture,
+            experiment: cell.experiment.to_string(),
+            load: cell.load.to_string(),
+            event: cell.event,
+            preempted_by: cell.preempted_by,
+            polluter: cell.polluter.as_ref().map(ToString::to_string),
+            mover: cell.mover,
+            pattern: cell.pattern,
+            write_ratio: cell.write_ratio,
+            chains: cell.chains,
+            page: cell.page,
+            node: cell.node,
+            fresh_frames: cell.fresh_frames,
+            cache_state: cell.cache_state,
+            workload: cell.workload.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// Its fields by name, each value as text; `none` where there is none.
+    pub fn fields(&self) -> Vec<(String, String)> {
+        fields(self)
+    }
+
+    /// The value of a field; None where there is no such field.
+    pub fn field(&self, name: &str) -> Option<String> {
+        self.fields().into_iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
+/// A series of measured points.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Series {
+    /// What its cells have in common.
+    pub key: SeriesKey,
+    /// By size, then by length.
+    pub points: Vec<Point>,
+}
+
+/// Where in a series a value comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Place {
+    /// This size was measured.
+    Measured,
+    /// It lies between two sizes that were measured.
+    Between {
+        /// The smaller one, in bytes.
+        below_bytes: u64,
+        /// The larger one.
+        above_bytes: u64,
+    },
+    /// It is smaller than all that were measured: no more than the smallest, down to nothing.
+    BelowAll {
+        /// The smallest one measured, in bytes.
+        smallest_bytes: u64,
+    },
+}
+
+/// A value read off a series.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Reading {
+    pub(super) cost: Cost,
+    pub(super) place: Place,
+    /// Samples at the size, or the fewer of those at the two sizes around it.
+    pub(super) n: usize,
+    /// The length that was measured nearest to the one asked for, where that was not measured.
+    pub(super) nearest_length_us: Option<f64>,
+}
+
+impl Series {
+    /// The sizes measured, ascending.
+    pub fn sizes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self.points.iter().map(|point| point.wss_bytes).collect();
+        sizes.dedup();
+        sizes
+    }
+
+    /// The same without one size.
+    pub(super) fn without(&self, wss_bytes: u64) -> Self {
+        let others = self.points.iter().filter(|point| point.wss_bytes != wss_bytes);
+        Self { key: self.key.clone(), points: others.cloned().collect() }
+    }
+
+    /// A statistic at a size and a length, the longest measured where none is given. `caches` are the
+    /// sizes of the caches, ascending: within one, a larger working set does not cost less.
+    ///
+    /// Between two sizes of one cache the true cost lies between theirs; across the size of a cache it
+    /// may rise with the lines up to that size before it falls.
+    ///
+    /// None beyond the largest size, or where the points do not carry the statistic.
+    pub(super) fn read(
+        &self,
+        statistic: Statistic,
+        wss_bytes: u64,
+        length_us: Option<f64>,
+        caches: &[u64],
+    ) -> Option<Reading> {
+        let columns: Vec<Column> = self
+            .points
+            .chunk_by(|a, b| a.wss_bytes == b.wss_bytes)
+            .filter_map(|points| Column::read(points, statistic, length_us))
+            .collect();
+        let columns = ordered_within_caches(columns, caches);
+        let sizes: Vec<f64> = columns.iter().map(|column| column.wss_bytes as f64).collect();
+        let plain = |column: &Column, cost, place| {
+            let nearest_length_us = column.nearest_length_us;
+            Reading { cost, place, n: column.n, nearest_length_us }
+        };
+        match among(&sizes, wss_bytes as f64) {
+            Among::Beyond => None,
+            Among::At(at) => Some(plain(&columns[at], columns[at].cost, Place::Measured)),
+            Among::Before => {
+                let first = columns.first()?;
+                let share = wss_bytes as f64 / first.wss_bytes as f64;
+                let place = Place::BelowAll { smallest_bytes: first.wss_bytes };
+                Some(plain(first, first.cost.from_nothing(share), place))
+            }
+            Among::Between(at, share) => {
+                Some(between(&columns[at], &columns[at + 1], share, caches))
+            }
+        }
+    }
+}
+
+/// A statistic at one size, its length settled.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    wss_bytes: u64,
+    cost: Cost,
+    n: usize,
+    nearest_length_us: Option<f64>,
+}
+
+impl Column {
+    fn read(points: &[Point], statistic: Statistic, length_us: Option<f64>) -> Option<Self> {
+        let carrying: Vec<(&Point, Cost)> = points
+            .iter()
+            .filter_map(|point| Some((point, *point.delay.get(&statistic)?)))
+            .collect();
+        let (last, _) = carrying.last()?;
+        let weights: Vec<f64> = carrying.iter().map(|(point, _)| point.n as f64).collect();
+        let costs: Vec<Cost> = carrying.iter().map(|(_, cost)| *cost).collect();
+        let costs = Cost::non_decreasing(&costs, &weights);
+        let lengths: Vec<f64> = carrying.iter().map(|(point, _)| point.length_us).collect();
+        let length = length_us.unwrap_or(last.length_us);
+        let of = |at: usize| (costs[at], carrying[at].0.n);
+        let (cost, n) = match among(&lengths, length) {
+            Among::At(at) => of(at),
+            Among::Before => of(0),
+            Among::Beyond => of(costs.len() - 1),
+            Among::Between(at, share) => {
+                (costs[at].towards(costs[at + 1], share), of(at).1.min(of(at + 1).1))
+            }
+        };
+        let seen = carrying.iter().any(|(point, _)| {
+            (point.least_length_us * NEAR.0..=point.most_length_us * NEAR.1).contains(&length)
+        });
+        let spanned = carrying[0].0.least_length_us <= length && length <= last.most_length_us;
+        let nearest = lengths
+            .iter()
+            .copied()
+            .min_by(|a, b| (a - length).abs().total_cmp(&(b - length).abs()));
+        let nearest_length_us = nearest.filter(|_| !seen && !spanned);
+        Some(Self { wss_bytes: points[0].wss_bytes, cost, n, nearest_length_us })
+    }
+}
+
+/// A length this much shorter or longer than those seen is as good as seen: a sleep overshoots.
+const NEAR: (f64, f64) = (0.9, 1.1);
+
+/// Within each cache, values that do not fall.
+fn ordered_within_caches(columns: Vec<Column>, caches: &[u64]) -> Vec<Column> {
+    let level = |column: &Column| caches.partition_point(|&size| size < column.wss_bytes);
+    let mut all = Vec::with_capacity(columns.len());
+    for within in columns.chunk_by(|a, b| level(a) == level(b)) {
+        // Beyond the last cache nothing fits anyway, and a cost may fall.
+        if level(&within[0]) == caches.len() {
+            all.extend_from_slice(within);
+            continue;
+        }
+        let weights: Vec<f64> = within.iter().map(|column| column.n as f64).collect();
+        let costs: Vec<Cost> = within.iter().map(|column| column.cost).collect();
+        let costs = Cost::non_decreasing(&costs, &weights);
+        all.extend(within.iter().zip(costs).map(|(column, cost)| Column { cost, ..*column }));
+    }
+    all
+}
+
+fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Reading {
+    let (a, b) = (below.cost, above.cost);
+    let line = a.towards(b, share);
+    // The first cache that the smaller one fits and the larger one does not.
+    let edge = caches.iter().find(|&&size| below.wss_bytes <= size && size < above.wss_bytes);
+    let peak = edge.map_or(1.0, |&edge| edge as f64 / below.wss_bytes as f64);
+    let least = |x: f64, y: f64| x.min(y);
+    let most = |x: f64, y: f64| (x * if x > 0.0 { peak } else { 1.0 }).max(y);
+    Reading {
+        cost: Cost {
+            low_us: a.low_us.zip(b.low_us).map(|(x, y)| least(x, y)),
+            high_us: a.high_us.zip(b.high_us).map(|(x, y)| most(x, y)),
+            ..line
+        },
+        place: Place::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
+        n: below.n.min(above.n),
+        nearest_length_us: below.nearest_length_us.or(above.nearest_length_us),
+    }
+}
+
+impl Cost {
+    /// Estimates that do not fall, each with ends that do not either.
+    fn non_decreasing(costs: &[Self], weights: &[f64]) -> Vec<Self> {
+        let all = |end: fn(&Self) -> f64| {
+            non_decreasing(&costs.iter().map(end).collect::<Vec<_>>(), weights)
+        };
+        let estimates = all(|cost| cost.estimate_us);
+        let lows = all(|cost| cost.low_us.unwrap_or(cost.estimate_us));
+        let highs = all(|cost| cost.high_us.unwrap_or(cost.estimate_us));
+        let of = |at: usize| Self {
+            estimate_us: estimates[at],
+            low_us: costs[at].low_us.map(|_| lows[at]),
+            high_us: costs[at].high_us.map(|_| highs[at]),
+        };
+        (0..costs.len()).map(of).collect()
+    }
+
+    /// Part of the way to another.
+    fn towards(self, other: Self, share: f64) -> Self {
+        let line = |a: f64, b: f64| a + share * (b - a);
+        let ends = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| line(a, b));
+        Self {
+            estimate_us: line(self.estimate_us, other.estimate_us),
+            low_us: ends(self.low_us, other.low_us),
+            high_us: ends(self.high_us, other.high_us),
+        }
+    }
+
+    /// A share of it as the estimate, anything from nothing to all of it as the interval.
+    fn from_nothing(self, share: f64) -> Self {
+        Self {
+            estimate_us: self.estimate_us * share,
+            low_us: self.low_us.map(|low| low.min(0.0)),
+            high_us: self.high_us,
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop fit`
+
+use std::path::{Path, PathBuf};
+
+use corehop_core::model::cpmd::{Model, NotAModel};
+use corehop_core::model::estimator::Estimator;
+use corehop_core::report::costs;
+
+use super::report::gather;
+use crate::answer::print;
+use crate::exit::{Exit, Failure};
+
+/// Fit a model of what preemptions and migrations cost to samples.
+///
+/// A curve through what was measured, monotone in the size within each cache, and monotone in the
+/// length; beside it two models that are computed from the caches alone. Each is tried on points that
+/// it has not seen, and the one that is least far off answers.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Files that `corehop measure` wrote; platform files (`*.toml`) of the machines they are from, for
+    /// the times of their caches.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write the model, for `corehop predict`.
+    #[arg(short, long, value_name = "MODEL.json")]
+    output: Option<PathBuf>,
+    /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
+    #[arg(long, default_value = "difference")]
+    estimator: Estimator,
+    /// Print the model as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let model = fitted(&args.files, args.estimator)?;
+    if let Some(path) = &args.output {
+        std::fs::write(path, model.to_json()).map_err(|error| {
+            Failure::new(Exit::Failed, error).context(path.display().to_string())
+        })?;
+    }
+    print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
+    Ok(Exit::Done)
+}
+
+/// The model of the samples in `files`.
+fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
+    let model = gather(files, estimator)?.model;
+    if model.curves.is_empty() {
+        let what =
+            "no valid sample of a delay in these files: `corehop show FILE` says what they hold";
+        return Err(Failure::says(Exit::No, what));
+    }
+    Ok(model)
+}
+
+/// The model in a file: one that `fit` wrote, or one fitted to its samples now.
+pub(super) fn model(path: &Path) -> Result<Model, Failure> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return fitted(&[path.to_owned()], Estimator::Difference);
+    }
+    let named = || path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    Model::from_json(&text)
+        .map_err(|error: NotAModel| Failure::new(Exit::Damaged, error).context(named()))
+}

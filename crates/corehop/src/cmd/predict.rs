@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop predict`
+
+use std::path::PathBuf;
+
+use corehop_core::model::cpmd::{Asked, Method, NoAnswer, Prediction, Statistic};
+use corehop_core::report::costs;
+use corehop_core::units::{Bytes, Nanos};
+use corehop_core::workload::Event;
+use serde_json::Value;
+
+use super::fit::model;
+use crate::answer::print;
+use crate::exit::{Exit, Failure};
+
+/// What a preemption or migration costs, with interval: at sizes and lengths that were measured, and in
+/// between.
+///
+/// Sizes beyond all that were measured have no answer (exit code 1).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A model that `corehop fit` wrote (`*.json`), or samples to fit one to.
+    #[arg(value_name = "MODEL.json|FILE.parquet")]
+    file: PathBuf,
+    /// The working-set sizes, separated by commas.
+    #[arg(long, value_name = "SIZE", value_delimiter = ',', required = true)]
+    wss: Vec<Bytes>,
+    /// The event.
+    #[arg(long, default_value = "preemption")]
+    event: Event,
+    /// The preemption length; the longest measured where it is not given.
+    #[arg(long, value_name = "TIME")]
+    length: Option<Nanos>,
+    /// The background load.
+    #[arg(long, default_value = "idle", value_name = "LOAD")]
+    load: String,
+    /// The statistic: mean, median, p90, p99 or max.
+    #[arg(long, default_value = "mean")]
+    statistic: Statistic,
+    /// The method: fitted, survivors or `worst_case`; that which was least far off where it is not given.
+    #[arg(long)]
+    method: Option<Method>,
+    /// Which of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
+    only: Vec<(String, String)>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not of the form NAME=VALUE, for instance page=thp"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let model = model(&args.file)?;
+    let asked = |&wss: &Bytes| Asked {
+        event: args.event,
+        load: args.load.clone(),
+        wss,
+        length: args.length,
+        statistic: args.statistic,
+        method: args.method,
+        only: args.only.clone(),
+    };
+    let answers: Result<Vec<Prediction>, NoAnswer> =
+        args.wss.iter().map(|wss| model.predict(&asked(wss))).collect();
+    let answers = answers.map_err(|error| match error {
+        NoAnswer::Beyond { .. } | NoAnswer::TooFew { .. } | NoAnswer::NotComputed { .. } => {
+            Failure::new(Exit::No, error)
+        }
+        other => Failure::new(Exit::Usage, other),
+    })?;
+    print(&if args.json {
+        let all: Value = answers.iter().map(|answer| serde_json::json!(answer)).collect();
+        format!("{all:#}\n")
+    } else {
+        costs::predicted(&answers)
+    })?;
+    Ok(Exit::Done)
+}
