@@ -15,6 +15,8 @@
 //! Assumed: LRU, one chain of dependent accesses, read misses only, an otherwise idle memory, a cache
 //! that holds a line whenever those inside it do. A migration loses whatever the two CPUs do not share.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::point::Cost;
@@ -22,7 +24,8 @@ use super::series::SeriesKey;
 use crate::model::balance::Levels;
 use crate::model::binomial::at_most;
 use crate::model::cell::walked_bytes;
-use crate::platform::Platform;
+use crate::platform::mechanism::{Distance, Supplier};
+use crate::platform::{Affinity, Hertz, Latency, Platform};
 use crate::workload::{Absence, Event, LINE};
 
 /// The caches of a machine as far as these models need them.
@@ -33,6 +36,19 @@ pub struct Hierarchy {
     pub caches: Vec<Level>,
     /// What a line from memory takes, in nanoseconds.
     pub memory_ns: f64,
+    /// What a line takes that lies in another core's caches, by how far that is; where it is known.
+    #[serde(default)]
+    pub peers: BTreeMap<Affinity, Peer>,
+}
+
+/// What a line takes from the caches of another core, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Peer {
+    /// From a cache that only that core has.
+    pub private_ns: f64,
+    /// From a cache that it shares with others, but not with this one.
+    pub shared_ns: Option<f64>,
 }
 
 /// A cache.
@@ -75,7 +91,9 @@ impl Hierarchy {
             let sets = bytes / (u64::from(ways) * platform.line_size().get());
             caches.push(Level { level: cache.level, bytes, sets, ways, hit_ns: (*time)? });
         }
-        Some(Self { caches, memory_ns: levels.memory_ns? })
+        let peers = [Affinity::L2, Affinity::L3, Affinity::Memory];
+        let peers = peers.into_iter().filter_map(|affinity| Some((affinity, peer(platform, affinity)?)));
+        Some(Self { caches, memory_ns: levels.memory_ns?, peers: peers.collect() })
     }
 
     /// What a line takes while it is warm: a hit in the first cache that holds all.
@@ -96,9 +114,10 @@ impl Hierarchy {
         let exact = |value| Cost { estimate_us: value, low_us: Some(value), high_us: Some(value) };
         let survivors = match key.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => exact(0.0),
-            Event::Flush | Event::MemoryMigration => exact(cost(self.memory_ns)),
-            Event::L2Migration => exact(cost(self.at_level(2))),
-            Event::L3Migration => exact(cost(self.at_level(3))),
+            Event::Flush => exact(cost(self.memory_ns)),
+            Event::L2Migration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::L2, 2))),
+            Event::L3Migration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::L3, 3))),
+            Event::MemoryMigration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::Memory, u32::MAX))),
             Event::Preemption if key.preempted_by == Absence::Nothing => exact(0.0),
             Event::Preemption => {
                 let walked = self.walked(walked_bytes(key.polluter.as_deref()?)?, length_us);
@@ -116,6 +135,19 @@ impl Hierarchy {
         let all =
             held as f64 / LINE as f64 * (self.memory_ns - self.warm_ns(wss_bytes)).max(0.0) / 1e3;
         Some(Expected { survivors, worst_case: exact(all) })
+    }
+
+    /// What a line takes on average after a migration between CPUs that share the caches from `level` on.
+    /// Lines that were written lie in the private caches of the core that was left, as far as they fit.
+    fn moved_ns(&self, key: &SeriesKey, wss_bytes: u64, affinity: Affinity, level: u32) -> f64 {
+        let shared = self.at_level(level);
+        let Some(peer) = self.peers.get(&affinity).filter(|_| key.write_ratio > 0.0) else {
+            return shared;
+        };
+        let private = self.caches.iter().rfind(|cache| cache.level < level.min(3));
+        let held = private.map_or(0.0, |cache| (cache.bytes as f64 / wss_bytes as f64).min(1.0));
+        let rest = if level == u32::MAX { peer.shared_ns.unwrap_or(shared) } else { shared };
+        held * peer.private_ns + (1.0 - held) * rest
     }
 
     fn at_level(&self, level: u32) -> f64 {
@@ -144,6 +176,32 @@ impl Hierarchy {
         }
         sum + lost * self.memory_ns
     }
+}
+
+/// What lines take from cores so far away: as the platform states it, or as its exchanges were measured.
+fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
+    let distance = match affinity {
+        Affinity::L2 => Distance::L2,
+        Affinity::L3 => Distance::Package,
+        _ => Distance::Machine,
+    };
+    let clock = platform.clock.core.as_ref().map_or(Hertz::new(0), |core| core.value);
+    let nanos = |latency: Latency| Some(latency.picos(clock) as f64 / 1e3).filter(|&ns| ns > 0.0);
+    let rows = || {
+        platform.latencies.iter().filter(move |row| {
+            row.supplier == Supplier::Peer && row.distance == Some(distance)
+        })
+    };
+    let at = |shared: bool| {
+        rows().find(|row| row.level.is_none_or(|level| (level >= 3) == shared))
+    };
+    let stated = at(false).and_then(|row| nanos(row.time.value));
+    let exchanged = || {
+        let classes = platform.exchange.as_ref()?.exchange_classes();
+        nanos(classes.into_iter().find(|class| class.affinity == affinity)?.median)
+    };
+    let shared_ns = at(true).and_then(|row| nanos(row.time.value));
+    Some(Peer { private_ns: stated.or_else(exchanged)?, shared_ns })
 }
 
 impl Level {

@@ -244,6 +244,14 @@ fn ordered_within_caches(columns: Vec<Column>, caches: &[u64]) -> Vec<Column> {
 fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Reading {
     let (a, b) = (below.cost, above.cost);
     let line = a.towards(b, share);
+    // A cost grows about as a power of the size, a little faster than the lines do.
+    let power = |a: f64, b: f64| {
+        let size = below.wss_bytes as f64 + share * (above.wss_bytes - below.wss_bytes) as f64;
+        let log = (size / below.wss_bytes as f64).ln() / (above.wss_bytes as f64 / below.wss_bytes as f64).ln();
+        a * (log * (b / a).ln()).exp()
+    };
+    let both = a.estimate_us > 0.0 && b.estimate_us > 0.0;
+    let estimate_us = if both { power(a.estimate_us, b.estimate_us) } else { line.estimate_us };
     // The first cache that the smaller one fits and the larger one does not.
     let edge = caches.iter().find(|&&size| below.wss_bytes <= size && size < above.wss_bytes);
     let peak = edge.map_or(1.0, |&edge| edge as f64 / below.wss_bytes as f64);
@@ -253,7 +261,7 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
         cost: Cost {
             low_us: a.low_us.zip(b.low_us).map(|(x, y)| least(x, y)),
             high_us: a.high_us.zip(b.high_us).map(|(x, y)| most(x, y)),
-            ..line
+            estimate_us,
         },
         place: Place::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
         n: below.n.min(above.n),
