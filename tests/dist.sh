@@ -23,7 +23,8 @@ if [ "$code" != 3 ] || [ ! -s "$root/out" ]; then
 fi
 # With them it measures.
 mkdir "$root/proc" "$root/sys"
-mount -t proc proc "$root/proc" 2>/dev/null && mount --rbind /sys "$root/sys" 2>/dev/null || {
+mount -t proc proc "$root/proc" 2>/dev/null && mount --rbind /sys "$root/sys" 2>/dev/null &&
+    mount --make-rslave "$root/sys" || {
     echo "skipped: a measurement in the chroot (mounting /proc and /sys there is not allowed)"
     exit 0
 }

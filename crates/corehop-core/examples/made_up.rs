@@ -186,6 +186,7 @@ fn provenance(platform: &str, experiment: &str) -> Provenance {
         platform: platform.to_owned(),
         machine: machine.as_object().cloned().unwrap_or_default(),
         stopped_by: None,
+        cells_lacking_samples: 0,
     }
 }
 

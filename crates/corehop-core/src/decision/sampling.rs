@@ -122,11 +122,15 @@ impl Campaign {
             return first;
         }
         let aim = Precision { relative: f64::MIN_POSITIVE, alpha: 0.05 };
-        let widths: Vec<f64> = self.cells.iter().map(|cell| cell.precision(aim).0).collect();
-        let mut sorted = widths.clone();
+        // A cell that yields nothing is not the worst one, but a lost one.
+        let width = |cell: &CellState| (!cell.hopeless()).then(|| cell.precision(aim).0);
+        let widths: Vec<Option<f64>> = self.cells.iter().map(width).collect();
+        let mut sorted: Vec<f64> = widths.iter().flatten().copied().collect();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.get(sorted.len() / 2).copied().unwrap_or_default();
-        widths.iter().map(|&width| if width >= middle { FIRST_LOOK } else { 0 }).collect()
+        let more =
+            |width: &Option<f64>| if width.is_some_and(|it| it >= middle) { FIRST_LOOK } else { 0 };
+        widths.iter().map(more).collect()
     }
 
     /// How many valid samples each cell is to have: as many as asked for, or, where only the samples
@@ -137,6 +141,11 @@ impl Campaign {
             Goal::Precision(_) | Goal::Time => cell.valid() + more,
         };
         self.cells.iter().zip(quota).map(of).collect()
+    }
+
+    /// How many cells lack samples that were asked for.
+    pub fn lacking(&self) -> usize {
+        self.cells.iter().filter(|cell| cell.valid() < cell.asked).count()
     }
 
     /// How far each cell is.
@@ -152,11 +161,15 @@ impl Campaign {
 }
 
 impl CellState {
+    /// Whether hardly any of its samples is valid.
+    fn hopeless(&self) -> bool {
+        self.attempts > FIRST_LOOK && self.valid() * MOST_ATTEMPTS < self.attempts
+    }
+
     /// How many more samples a precision takes.
     fn more_for(&self, precision: Precision) -> u32 {
-        let hopeless = self.attempts > FIRST_LOOK && self.valid() * MOST_ATTEMPTS < self.attempts;
         match self.valid() {
-            _ if hopeless => 0,
+            _ if self.hopeless() => 0,
             few if few < FIRST_LOOK => FIRST_LOOK - few,
             _ => self.precision(precision).1,
         }

@@ -99,9 +99,9 @@ pub trait Experiment {
     fn projected(&self, platform: &Platform) -> Result<Nanos, ExperimentError> {
         let sets = self.sets();
         let of_cell = |(cell, samples): &(Cell, u32)| {
-            u64::from(*samples) * cell.projected(&sets[cell.set]).get()
+            u64::from(*samples).saturating_mul(cell.projected(&sets[cell.set]).get())
         };
-        Ok(Nanos::new(self.cells(platform)?.iter().map(of_cell).sum()))
+        Ok(Nanos::new(self.cells(platform)?.iter().map(of_cell).fold(0, u64::saturating_add)))
     }
 
     /// The whole plan: every cell with as many samples as asked for.

@@ -7,9 +7,11 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use crate::platform::Platform;
+use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, Nanos, UnitError};
-use crate::workload::{Absence, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError};
+use crate::workload::{
+    Absence, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
+};
 
 /// The version of the plan's JSON form.
 pub const PLAN_SCHEMA: u32 = 1;
@@ -232,6 +234,23 @@ pub enum PlanError {
         /// What is wrong with it.
         error: WorkloadError,
     },
+    /// No jobs, or one that does nothing.
+    #[error("{0}: such a plan measures nothing")]
+    Nothing(String),
+    /// A job that is not what its cell says.
+    #[error(
+        "phase {phase}, job {job}: its cell says {event}, and its steps are {found}: change one of them"
+    )]
+    Event {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// The job in it, counted from 0.
+        job: usize,
+        /// What the cell says.
+        event: Event,
+        /// What the steps come to.
+        found: String,
+    },
     /// A preemptor is asked for but not described.
     #[error(
         "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
@@ -289,11 +308,8 @@ impl Plan {
     /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
     pub fn absences(&self) -> Nanos {
         let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
-        Nanos::new(
-            steps
-                .map(|step| if let Step::Leave(away) = step { away.length.get() } else { 0 })
-                .sum(),
-        )
+        let away = |step: &Step| if let Step::Leave(away) = step { away.length.get() } else { 0 };
+        Nanos::new(steps.map(away).fold(0, u64::saturating_add))
     }
 
     /// Whether `platform` can run it.
@@ -307,9 +323,58 @@ impl Plan {
         for (phase, jobs) in self.phases.iter().enumerate() {
             for (job, it) in jobs.jobs.iter().enumerate() {
                 self.check_job(platform, phase, job, it)?;
+                self.check_event(platform, phase, job, it)?;
             }
         }
         Ok(())
+    }
+
+    /// About how long it takes: see [`Cell::projected`].
+    pub fn projected(&self) -> Nanos {
+        let of_job = |job: &Job| {
+            let cell = self.cells.get(job.cell)?;
+            Some(cell.projected(self.sets.get(cell.set)?).get())
+        };
+        let jobs = self.phases.iter().flat_map(|phase| &phase.jobs);
+        Nanos::new(jobs.filter_map(of_job).fold(0, u64::saturating_add))
+    }
+
+    /// A job is a sample of what it does, whatever its cell is called.
+    fn check_event(
+        &self,
+        platform: &Platform,
+        phase: usize,
+        job: usize,
+        it: &Job,
+    ) -> Result<(), PlanError> {
+        if !it.steps.iter().any(|step| !matches!(step, Step::Prepare(_))) {
+            return Err(PlanError::Nothing(format!(
+                "phase {phase}, job {job} neither touches its working set nor leaves its CPU"
+            )));
+        }
+        let event = self.cells[it.cell].event;
+        let mismatch = |found| Err(PlanError::Event { phase, job, event, found });
+        let mut here = it.start;
+        let mut leaves = 0;
+        for step in &it.steps {
+            let Step::Leave(away) = step else { continue };
+            leaves += 1;
+            let class = platform.affinity(here, away.to);
+            let fits = match class {
+                Affinity::SameCpu => matches!(event, Event::IdleLeave | Event::Preemption),
+                _ => event.word() == class.event(),
+            };
+            if !fits {
+                let found = format!("an absence from {here} to {} ({})", away.to, class.event());
+                return mismatch(found);
+            }
+            here = away.to;
+        }
+        let stays = matches!(event, Event::None | Event::Flush);
+        match leaves {
+            0 if !stays => mismatch("touches only, without an absence".to_owned()),
+            _ => Ok(()),
+        }
     }
 
     fn check_job(

@@ -38,6 +38,9 @@ pub struct Provenance {
     /// What stopped the run early, if anything did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
+    /// How many cells lack samples that were asked for.
+    #[serde(default)]
+    pub cells_lacking_samples: u64,
 }
 
 impl Provenance {

@@ -128,10 +128,10 @@ impl Touch {
 
     /// What disturbed its uncertified segments, the most specific cause that has evidence.
     pub fn gap_cause(&self) -> Option<Cause> {
-        if self.lines_certified == self.lines {
-            None
-        } else if self.switches > 0 {
+        if self.switches > 0 {
             Some(Cause::Preempted)
+        } else if self.lines_certified == self.lines {
+            None
         } else if self.steal_ns as f64 > self.uncertified_ns / 2.0 {
             Some(Cause::Steal)
         } else if self.interrupts.is_some_and(|count| count > 0) {
@@ -150,10 +150,10 @@ impl Touch {
 
     /// The causes that make the touch useless, in the order of [`Cause`].
     pub fn disturbances(&self) -> Vec<Cause> {
-        let whole = self.lines_certified == self.lines;
         let unusable_gap = match self.certified_ns() {
-            // A thread that had the CPU in between has used the caches too: that is never repaired.
-            Some(_) if whole || self.switches == 0 => None,
+            // A thread that had the CPU in between has used the caches too: that is never repaired,
+            // however short it was.
+            Some(_) if self.switches == 0 => None,
             _ => self.gap_cause(),
         };
         let also = [
@@ -239,8 +239,8 @@ mod tests {
     fn a_touch_during_which_another_thread_ran_is_never_repaired() {
         let preempted = Touch { lines_certified: 99, switches: 1, ..touch() };
         assert_eq!(preempted.disturbances(), [Cause::Preempted]);
-        let between = Touch { switches: 1, ..touch() };
-        assert_eq!(between.disturbances(), []);
+        let too_short_for_a_hole = Touch { switches: 1, ..touch() };
+        assert_eq!(too_short_for_a_hole.disturbances(), [Cause::Preempted]);
     }
 
     #[test]

@@ -97,9 +97,10 @@ row! {
         load_bytes_per_s: Option<f64>,
         /// The share of the working set on huge pages.
         huge_share: f64,
-        /// A fixed spin before the warm touch, in nanoseconds: it shows the clock rate.
+        /// A fixed spin beside the warm touch, before it or after it, whichever was faster, in
+        /// nanoseconds: it shows the clock rate.
         spin_warm_ns: f64,
-        /// The same spin before the resumed touch, in nanoseconds.
+        /// The same spin beside the resumed touch, in nanoseconds.
         spin_resumed_ns: f64,
         /// Time stolen by the hypervisor during both touches, by the kernel's account, in nanoseconds.
         steal_ns: u64,

@@ -147,7 +147,10 @@ impl<R: Row, W: Write> Part<R, W> {
     /// [`FileError::Io`] where `out` cannot be written.
     pub fn begin(out: W, provenance: &Provenance) -> Result<Self, FileError> {
         let schema = schema_of::<R>(provenance);
-        Ok(Self { stream: StreamWriter::try_new(out, &schema)?, schema, rows: PhantomData })
+        let mut stream = StreamWriter::try_new(out, &schema)?;
+        // Who is killed before the first rows leaves a file that says what it is.
+        stream.flush()?;
+        Ok(Self { stream, schema, rows: PhantomData })
     }
 
     /// Appends `rows` and hands them to the system.

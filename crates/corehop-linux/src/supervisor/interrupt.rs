@@ -2,7 +2,7 @@
 //! Ctrl-C and its kin: the first asks a run to end, the second ends it.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, Ordering};
 
 use super::process::{ENDING, checked, signal_set};
 use super::watch::UNDO_NOW;
@@ -10,6 +10,12 @@ use super::watch::UNDO_NOW;
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 /// The socket of the supervisor that watches over this process; -1 for none.
 static LIFELINE: AtomicI32 = AtomicI32::new(-1);
+
+/// When the first one came, in milliseconds of the monotonic clock.
+static FIRST_MS: AtomicI64 = AtomicI64::new(0);
+/// Interrupts so near to the first one are the same: timeout(1) sends one to the process and one to its
+/// group.
+const ONE_KEY_MS: i64 = 300;
 
 /// The exit code of an interrupted run.
 pub const INTERRUPTED: i32 = 130;
@@ -67,11 +73,21 @@ pub(super) fn clear_lifeline(fd: i32) {
 }
 
 extern "C" fn on_signal(signal: libc::c_int) {
-    if REQUESTED.swap(true, Ordering::SeqCst) && signal == libc::SIGINT {
+    if !REQUESTED.swap(true, Ordering::SeqCst) {
+        FIRST_MS.store(now_ms(), Ordering::SeqCst);
+    } else if signal == libc::SIGINT && now_ms() - FIRST_MS.load(Ordering::SeqCst) > ONE_KEY_MS {
         undo_by_supervisor(LIFELINE.load(Ordering::SeqCst));
         // SAFETY: _exit ends the process without running anything of it.
         unsafe { libc::_exit(INTERRUPTED) };
     }
+}
+
+/// The monotonic clock, which a handler may read (signal-safety(7)).
+fn now_ms() -> i64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes a live local.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec * 1_000 + time.tv_nsec / 1_000_000
 }
 
 fn undo_by_supervisor(fd: libc::c_int) {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use corehop_core::decision::sampling::Goal;
-use corehop_core::experiment::{Experiment, Length, Overrides, Plan, Preset, names};
+use corehop_core::experiment::{Experiment, Length, Overrides, Plan, PlanError, Preset, names};
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{AccessTime, PreemptionLength, Sample};
@@ -15,6 +15,7 @@ use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transf
 use corehop_linux::live::Options;
 
 use super::on;
+use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::run::{Destination, Run, Target};
 
@@ -48,7 +49,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
     /// Write an Arrow stream to stdout instead of a file
-    #[arg(long, conflicts_with = "output")]
+    #[arg(long, conflicts_with_all = ["output", "json"])]
     stream: bool,
     /// Go on with the FILE.part of an interrupted run
     #[arg(long, requires = "output")]
@@ -135,9 +136,9 @@ pub(crate) struct Args {
     /// What the polluters of --load constructed walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "Background load")]
     polluter: Option<Polluter>,
-    /// What --load dma does: direct or loopback
-    #[arg(long, default_value = "direct", help_heading = "Background load")]
-    transfer: Transfer,
+    /// What --load dma does: direct (the usual) or loopback
+    #[arg(long, help_heading = "Background load")]
+    transfer: Option<Transfer>,
     /// Let --load buslock use split locks, which stall every CPU
     #[arg(long, help_heading = "Background load")]
     split_locks: bool,
@@ -149,9 +150,12 @@ const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let platform = on::platform(&args.on)?;
+    args.refuse_empty_goals()?;
     if let Some(path) = &args.plan {
+        args.refuse_beside_a_plan()?;
         return run_plan(args, platform, path);
     }
+    args.refuse_unused()?;
     let load = args.load(&platform)?;
     let overrides = args.overrides(load.clone());
     args.say_what_is_left_out();
@@ -208,6 +212,12 @@ fn run_plan(args: &Args, platform: Platform, path: &PathBuf) -> Result<Exit, Fai
     })?;
     let plan = Plan::from_json(&text)?;
     plan.check(&platform)?;
+    if plan.jobs() == 0 {
+        return Err(PlanError::Nothing("it has no jobs".to_owned()).into());
+    }
+    if args.dry_run {
+        return outline_of_plan(args, &platform, &plan);
+    }
     let mut machine = on::machine(&args.on, platform, args.options())?;
     let (machine, run) = (machine.as_mut(), args.to_run(Goal::Count)?);
     match plan.experiment.as_str() {
@@ -218,33 +228,141 @@ fn run_plan(args: &Args, platform: Platform, path: &PathBuf) -> Result<Exit, Fai
 }
 
 /// Prints what would be done.
-#[expect(clippy::print_stdout, reason = "this is the answer")]
 fn dry_run(args: &Args, platform: &Platform, experiment: &dyn Experiment) -> Result<Exit, Failure> {
     let projected = experiment.projected(platform)?;
     if args.json {
-        println!("{}", experiment.plan(platform, args.seed)?.to_json());
+        print(&format!("{}\n", experiment.plan(platform, args.seed)?.to_json()))?;
         return Ok(Exit::Done);
     }
     let cells = experiment.cells(platform)?;
-    let samples: u64 = cells.iter().map(|&(_, samples)| u64::from(samples)).sum();
-    println!(
-        "{} on {}: {} cells, {samples} samples",
-        experiment.name(),
-        platform.name,
-        cells.len()
-    );
+    let counts: Vec<u32> = cells.iter().map(|&(_, samples)| samples).collect();
     let empty = experiment.block(platform, args.seed, 0, &vec![0; cells.len()])?;
-    for (name, (_, samples)) in names(&empty.cells, &empty.sets).iter().zip(&cells) {
-        println!("{samples:>8}  {name}");
-    }
-    println!("projected: {}", crate::run::rough(duration(projected)));
-    for missing in platform.missing_classes() {
-        println!("not measurable here: {} ({})", missing.affinity.event(), missing.why);
-    }
+    print(&outline(&empty, &counts, platform, projected))?;
     Ok(Exit::Done)
 }
 
+/// Prints what a plan from a file would do.
+fn outline_of_plan(args: &Args, platform: &Platform, plan: &Plan) -> Result<Exit, Failure> {
+    if args.json {
+        print(&format!("{}\n", plan.to_json()))?;
+        return Ok(Exit::Done);
+    }
+    let mut counts = vec![0; plan.cells.len()];
+    plan.phases.iter().flat_map(|phase| &phase.jobs).for_each(|job| counts[job.cell] += 1);
+    print(&outline(plan, &counts, platform, plan.projected()))?;
+    Ok(Exit::Done)
+}
+
+/// The cells of a plan with the number of their samples, how long it takes, what cannot be measured.
+fn outline(plan: &Plan, counts: &[u32], platform: &Platform, projected: Nanos) -> String {
+    let samples: u64 = counts.iter().map(|&count| u64::from(count)).sum();
+    let (what, machine, cells) = (&plan.experiment, &platform.name, counts.len());
+    let head = format!("{what} on {machine}: {cells} cells, {samples} samples");
+    let names = names(&plan.cells, &plan.sets);
+    let cells = names.iter().zip(counts).map(|(name, samples)| format!("{samples:>8}  {name}"));
+    let time = format!("projected: {}", crate::run::rough(duration(projected)));
+    let missing = platform.missing_classes();
+    let missing = missing
+        .iter()
+        .map(|it| format!("not measurable here: {} ({})", it.affinity.event(), it.why));
+    let lines = std::iter::once(head).chain(cells).chain([time]).chain(missing);
+    lines.map(|line| line + "\n").collect()
+}
+
 impl Args {
+    /// A run that is to take nothing is a slip.
+    fn refuse_empty_goals(&self) -> Result<(), Failure> {
+        let empty = match (self.samples, self.budget) {
+            (Some(0), _) => "--samples 0 takes no sample: leave it out for the preset's number",
+            (_, Some(time)) if time.get() == 0 => {
+                "--budget 0 leaves no time for a sample: leave it out"
+            }
+            _ if self.cpus.as_ref().is_some_and(CpuList::is_empty) => {
+                "--cpus names no CPU: leave it out, or write for instance --cpus 0,1"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::says(Exit::Usage, empty))
+    }
+
+    /// A plan from a file is run as it stands: what would change it is refused.
+    fn refuse_beside_a_plan(&self) -> Result<(), Failure> {
+        refuse(
+            "--plan runs a plan as it stands",
+            &[
+                ("--samples", self.samples.is_some()),
+                ("--precision", self.precision.is_some()),
+                ("--load", self.load.is_some()),
+                ("--command", self.command.is_some()),
+                ("--wss", !self.wss.is_empty()),
+                ("--write-ratio", !self.write_ratio.is_empty()),
+                ("--pattern", self.pattern.is_some()),
+                ("--page", self.page.is_some()),
+                ("--chains", self.chains.is_some()),
+                ("--node", self.node.is_some()),
+                ("--fresh-frames", self.fresh_frames),
+                ("--workload", self.workload.is_some()),
+                ("--event", !self.events.is_empty()),
+                ("--length", self.length.is_some()),
+                ("--preemptor", self.preemptor.is_some()),
+                ("--mover", self.mover.is_some()),
+                ("--cpus", self.cpus.is_some()),
+            ],
+        )
+    }
+
+    /// Options that an experiment, or a load, has no use for.
+    fn refuse_unused(&self) -> Result<(), Failure> {
+        let event = ("--event", !self.events.is_empty());
+        let preemptor = ("--preemptor", self.preemptor.is_some());
+        let mover = ("--mover", self.mover.is_some());
+        let range = ("--length LOW..HIGH", !matches!(self.length, None | Some(Length::Fixed(_))));
+        match self.experiment {
+            Some(ExperimentName::AccessTime) => refuse(
+                "access-time walks working sets without leaving the CPU",
+                &[event, preemptor, mover, ("--length", self.length.is_some())],
+            )?,
+            Some(ExperimentName::PreemptionLength) => refuse(
+                "preemption-length sleeps and touches nothing",
+                &[
+                    event,
+                    preemptor,
+                    mover,
+                    range,
+                    ("--wss", !self.wss.is_empty()),
+                    ("--write-ratio", !self.write_ratio.is_empty()),
+                    ("--pattern", self.pattern.is_some()),
+                    ("--page", self.page.is_some()),
+                    ("--chains", self.chains.is_some()),
+                    ("--node", self.node.is_some()),
+                    ("--fresh-frames", self.fresh_frames),
+                    ("--workload", self.workload.is_some()),
+                ],
+            )?,
+            Some(ExperimentName::PolluterSweep) => {
+                refuse(
+                    "polluter-sweep goes through fixed lengths of preemptions",
+                    &[event, mover, range],
+                )?;
+            }
+            Some(ExperimentName::Synthetic) | None => {}
+        }
+        let load = self.load.as_deref();
+        let unless =
+            |given: bool, loads: &[&str]| given && !load.is_some_and(|load| loads.contains(&load));
+        let runs = ["constructed", "realistic", "dma", "buslock"];
+        let load_cpus = self.load_cpus.is_some() && self.command.is_none();
+        refuse(
+            "that is an option of another background load",
+            &[
+                ("--polluter", unless(self.polluter.is_some(), &["constructed"])),
+                ("--transfer", unless(self.transfer.is_some(), &["dma"])),
+                ("--split-locks", unless(self.split_locks, &["buslock"])),
+                ("--load-cpus", unless(load_cpus, &runs)),
+            ],
+        )
+    }
+
     fn options(&self) -> Options {
         Options { no_real_time: self.no_real_time.then(|| "--no-real-time was given".to_owned()) }
     }
@@ -352,7 +470,7 @@ impl Args {
                     format!("--load realistic needs a command, for instance {EXAMPLE_COMMAND}");
                 Failure::says(Exit::Usage, what)
             })?,
-            Some("dma") => Load::Dma { transfer: self.transfer, cpus },
+            Some("dma") => Load::Dma { transfer: self.transfer.unwrap_or(Transfer::Direct), cpus },
             Some("buslock") => Load::Buslock { split: self.split_locks, cpus },
             Some(other) => {
                 return Err(Failure::says(
@@ -363,6 +481,14 @@ impl Args {
                 ));
             }
         }))
+    }
+}
+
+/// Refuses those of `options` that were given.
+fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),
+        None => Ok(()),
     }
 }
 
@@ -427,5 +553,8 @@ fn polluter(text: &str) -> Result<Polluter, String> {
         .map_or(Ok(Pattern::Shuffled), str::parse)
         .map_err(|error| error.to_string())?;
     let write_ratio = parts.next().map_or(Ok(0.5), ratio)?;
+    if let Some(more) = parts.next() {
+        return Err(format!("`{more}` is one too many: write SIZE,PATTERN,WRITE_RATIO"));
+    }
     Ok(Polluter { wss, pattern, write_ratio })
 }

@@ -15,6 +15,7 @@ use corehop_core::samples::{JobRecord, Observation, Project, Provenance, Row, Ru
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
+use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use output::Output;
 use progress::Progress;
@@ -182,6 +183,7 @@ impl Run {
     ) -> Result<Exit, Failure> {
         let stopped_by = underway.stopped_by();
         underway.progress.end(&underway.campaign, stopped_by);
+        provenance.cells_lacking_samples = underway.campaign.lacking() as u64;
         provenance.stopped_by = match (&ended, stopped_by) {
             (Err(_), _) => Some("failure".to_owned()),
             (Ok(()), why) => why.map(str::to_owned),
@@ -192,21 +194,32 @@ impl Run {
             underway.output.discard();
             return ended.map(|()| Exit::Done);
         }
+        let campaign = underway.campaign;
         let written = underway.output.end(&provenance);
         ended?;
         let written = written?;
         if self.json {
-            answer(written.as_deref(), underway.jobs, underway.valid, stopped_by);
+            let lacking = campaign.lacking();
+            answer(written.as_deref(), underway.jobs, underway.valid, stopped_by, lacking)?;
         }
         Ok(if stopped_by == Some("interrupt") { Exit::Interrupted } else { Exit::Done })
     }
 }
 
 /// The one machine-readable answer.
-#[expect(clippy::print_stdout, reason = "this is the answer")]
-fn answer(file: Option<&Path>, samples: u64, valid: u64, stopped_by: Option<&str>) {
-    println!(
-        "{}",
-        json!({"file": file, "samples": samples, "valid": valid, "stopped_by": stopped_by})
-    );
+fn answer(
+    file: Option<&Path>,
+    samples: u64,
+    valid: u64,
+    stopped_by: Option<&str>,
+    lacking: usize,
+) -> Result<(), Failure> {
+    let answer = json!({
+        "file": file,
+        "samples": samples,
+        "valid": valid,
+        "stopped_by": stopped_by,
+        "cells_lacking_samples": lacking,
+    });
+    print(&format!("{answer}\n"))
 }

@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use corehop_core::platform::Platform;
 use corehop_core::samples::{FileError, Part, Provenance, Reader, Row, write_parquet};
 
 use super::Destination;
@@ -32,6 +33,7 @@ impl<R: Row> Output<R> {
     }
 
     fn file(path: &Path, resume: bool, provenance: &Provenance) -> Result<(Self, Vec<R>), Failure> {
+        check_target(path)?;
         let part_path = beside(path, "part");
         let earlier = if resume { set_aside::<R>(path, &part_path, provenance)? } else { None };
         let file = create(&part_path, resume)?;
@@ -85,6 +87,26 @@ impl<R: Row> Output<R> {
             ))
         })?;
         Ok(Some(path))
+    }
+}
+
+/// A result takes the place of an earlier one, and of nothing else: a device, a folder or a link stays
+/// what it is.
+fn check_target(path: &Path) -> Result<(), Failure> {
+    let refuse = |what: &str| Err(Failure::says(Exit::Usage, format!("{} {what}", path.display())));
+    match fs::symlink_metadata(path) {
+        Ok(about) if about.is_dir() => refuse("is a folder: name a file in it"),
+        Ok(about) if !about.is_file() => refuse(
+            "is no ordinary file, and would be replaced by one: name another, or write with --stream",
+        ),
+        Ok(_) => Ok(()),
+        Err(_) if path.file_name().is_none() => refuse("is not the name of a file"),
+        Err(_) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            Some(folder) if !folder.is_dir() => {
+                refuse("cannot be written: its folder does not exist")
+            }
+            _ => Ok(()),
+        },
     }
 }
 
@@ -143,10 +165,24 @@ fn set_aside<R: Row>(
     }
 }
 
+/// The machine that a run was on: its id; what else is known of it may be told otherwise each time.
+fn machine_of(provenance: &Provenance) -> String {
+    let platform = Platform::from_toml(&provenance.platform);
+    platform.map_or_else(|_| "an unknown machine".to_owned(), |platform| platform.id)
+}
+
 fn earlier_rows<R: Row>(aside: &Path, now: &Provenance) -> Result<Vec<R>, Failure> {
     let file = File::open(aside).map_err(|error| Failure::new(Exit::Failed, error))?;
     let mut reader = Reader::open(file)?;
     let then = &reader.kind().provenance;
+    if machine_of(then) != machine_of(now) {
+        let sentence = format!(
+            "it was begun on {}, and this is {}: give the same --on, on the same machine",
+            machine_of(then),
+            machine_of(now)
+        );
+        return Err(Failure::says(Exit::Usage, sentence));
+    }
     if (&then.experiment, &then.parameters, then.seed)
         != (&now.experiment, &now.parameters, now.seed)
     {

@@ -14,6 +14,7 @@ use corehop_core::samples::{Certificate, FileError, Provenance, Reader, Sample};
 use tempfile::TempDir;
 
 mod cpuset;
+mod refused;
 mod terminal;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
@@ -186,8 +187,8 @@ fn an_output_that_cannot_be_written_is_said_before_anything_is_measured() {
     let (directory, _) = scratch();
     refused(
         small(&directory.path().join("no/such/place.parquet"), &[]),
-        6,
-        &["no/such/place.parquet.part"],
+        2,
+        &["no/such/place.parquet", "its folder does not exist"],
     );
 }
 

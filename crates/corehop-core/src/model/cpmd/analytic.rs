@@ -92,7 +92,8 @@ impl Hierarchy {
             caches.push(Level { level: cache.level, bytes, sets, ways, hit_ns: (*time)? });
         }
         let peers = [Affinity::L2, Affinity::L3, Affinity::Memory];
-        let peers = peers.into_iter().filter_map(|affinity| Some((affinity, peer(platform, affinity)?)));
+        let peers =
+            peers.into_iter().filter_map(|affinity| Some((affinity, peer(platform, affinity)?)));
         Some(Self { caches, memory_ns: levels.memory_ns?, peers: peers.collect() })
     }
 
@@ -117,7 +118,9 @@ impl Hierarchy {
             Event::Flush => exact(cost(self.memory_ns)),
             Event::L2Migration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::L2, 2))),
             Event::L3Migration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::L3, 3))),
-            Event::MemoryMigration => exact(cost(self.moved_ns(key, wss_bytes, Affinity::Memory, u32::MAX))),
+            Event::MemoryMigration => {
+                exact(cost(self.moved_ns(key, wss_bytes, Affinity::Memory, u32::MAX)))
+            }
             Event::Preemption if key.preempted_by == Absence::Nothing => exact(0.0),
             Event::Preemption => {
                 let walked = self.walked(walked_bytes(key.polluter.as_deref()?)?, length_us);
@@ -188,16 +191,15 @@ fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
     let clock = platform.clock.core.as_ref().map_or(Hertz::new(0), |core| core.value);
     let nanos = |latency: Latency| Some(latency.picos(clock) as f64 / 1e3).filter(|&ns| ns > 0.0);
     let rows = || {
-        platform.latencies.iter().filter(move |row| {
-            row.supplier == Supplier::Peer && row.distance == Some(distance)
-        })
+        platform
+            .latencies
+            .iter()
+            .filter(move |row| row.supplier == Supplier::Peer && row.distance == Some(distance))
     };
-    let at = |shared: bool| {
-        rows().find(|row| row.level.is_none_or(|level| (level >= 3) == shared))
-    };
+    let at = |shared: bool| rows().find(|row| row.level.is_none_or(|level| (level >= 3) == shared));
     let stated = at(false).and_then(|row| nanos(row.time.value));
     let exchanged = || {
-        let classes = platform.exchange.as_ref()?.exchange_classes();
+        let classes = platform.exchange_classes();
         nanos(classes.into_iter().find(|class| class.affinity == affinity)?.median)
     };
     let shared_ns = at(true).and_then(|row| nanos(row.time.value));

@@ -247,7 +247,8 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
     // A cost grows about as a power of the size, a little faster than the lines do.
     let power = |a: f64, b: f64| {
         let size = below.wss_bytes as f64 + share * (above.wss_bytes - below.wss_bytes) as f64;
-        let log = (size / below.wss_bytes as f64).ln() / (above.wss_bytes as f64 / below.wss_bytes as f64).ln();
+        let log = (size / below.wss_bytes as f64).ln()
+            / (above.wss_bytes as f64 / below.wss_bytes as f64).ln();
         a * (log * (b / a).ln()).exp()
     };
     let both = a.estimate_us > 0.0 && b.estimate_us > 0.0;

@@ -16,6 +16,9 @@ use crate::walk::Walked;
 /// in nanoseconds.
 const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
 
+/// The warm touch is the second of a job: how long its chunks take says what to expect of later ones.
+const WARM: usize = 1;
+
 /// What is looked at before a touch and after it.
 struct Before {
     sight: Sight,
@@ -36,6 +39,7 @@ impl Runner {
         let ended_on = current_cpu();
         let elapsed_ns = self.clock.between(begin, now());
         let after = self.watch.look(self.here, seat.hardware.as_ref());
+        let spin_after = self.clock.nanos(clock_rate_spin());
         let of_touch = before.usage.map(|before| usage().since(before));
         let seen = self.watch.between(&before.sight, &after);
         self.learn(&walked, elapsed_ns);
@@ -58,7 +62,9 @@ impl Runner {
             interrupts: seen.interrupts.filter(|_| ended_on == self.here),
             misses: seen.misses,
             sibling_busy: seen.sibling_busy,
-            spin_ns: before.spin_ns,
+            // A core that has just woken up, or just got this code, is slow for the first spins. What
+            // is slow before the touch and after it is slow throughout.
+            spin_ns: before.spin_ns.min(spin_after),
             complete: walked.complete,
             certificate: certificate(&walked),
         });
@@ -67,7 +73,7 @@ impl Runner {
     /// The ticks above which a chunk of the next touch has a hole: much less where it is warm.
     fn threshold(&mut self) -> Ticks {
         let Some(calibration) = self.calibration else { return Ticks::MAX };
-        let warm = self.record.touches.len() == 1;
+        let warm = self.record.touches.len() == WARM;
         let usual = self.set().warm_chunk;
         if warm && usual.is_finite() {
             calibration.warm_threshold(&self.clock, usual)
@@ -87,11 +93,11 @@ impl Runner {
 
     /// Notes what the next touches are expected to take.
     fn learn(&mut self, walked: &Walked, elapsed_ns: f64) {
-        let first = self.record.touches.is_empty();
+        let before = self.record.touches.len();
         let set = self.set();
-        if first {
+        if before == 0 {
             set.cold_ns = elapsed_ns;
-        } else if walked.holes == 0 {
+        } else if before == WARM && walked.holes == 0 {
             set.warm_chunk = walked.ticks as f64 / set.walk.chunks() as f64;
         }
         self.tally.touches_ns += elapsed_ns;
