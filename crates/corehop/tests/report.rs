@@ -64,6 +64,27 @@ fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
 }
 
 #[test]
+fn a_file_that_is_given_twice_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let once = absences(folder.path(), "once.parquet", "a");
+    let twice = corehop(&["report", once.to_str().unwrap(), once.to_str().unwrap()]);
+    assert_eq!(code(&twice), Some(2), "{}", said(&twice));
+    assert!(said(&twice).contains("given twice"));
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_first_rows_left_a_file_that_says_what_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("early.parquet.part");
+    let part: Part<PreemptionLength, _> =
+        Part::begin(std::fs::File::create(&path).unwrap(), &Provenance::default()).unwrap();
+    // Killed: nothing is dropped, nothing is finished.
+    std::mem::forget(part);
+    let shown = corehop(&["show", path.to_str().unwrap()]);
+    assert_eq!(code(&shown), Some(0), "{}", said(&shown));
+}
+
+#[test]
 fn a_file_that_is_not_there_is_usage_and_one_that_is_not_ours_is_damaged_input() {
     let folder = tempfile::tempdir().unwrap();
     let strange = folder.path().join("strange.parquet");

@@ -26,4 +26,5 @@ pub mod budget;
 pub mod balance;
 pub mod saturation;
 pub mod scatter;
+pub mod control;
 pub mod cpmd;

@@ -114,9 +114,9 @@ pub fn predicted(answers: &[Prediction]) -> String {
     );
     let mut table = Table::new(caption, &["WSS", "cost", "interval", "by", "because"]);
     table.rows = answers.iter().map(answer).collect();
-    let mut text = plain(&table);
-    if let Some(errors) = &first.errors {
-        text += &format!(
+    let trust = match &first.errors {
+        None => "There were no points to try it on that it had not seen.\n".to_owned(),
+        Some(errors) => format!(
             "On {} points that it had not seen, `{}` was off by {:.0} % in the median and by up to {:.0} % in \
              nine of ten; {} of them lay in its interval.\n",
             errors.points,
@@ -124,11 +124,9 @@ pub fn predicted(answers: &[Prediction]) -> String {
             100.0 * errors.median,
             100.0 * errors.p90,
             errors.inside
-        );
-    } else {
-        text += "There were no points to try it on that it had not seen.\n";
-    }
-    text
+        ),
+    };
+    plain(&table) + &trust
 }
 
 fn answer(it: &Prediction) -> Vec<String> {

@@ -183,8 +183,10 @@ impl Gather {
         let machines = self.machines(&summaries, &curves);
         let saturations = machines.iter().flat_map(|it| self.saturations(it, &summaries)).collect();
         for machine in &machines {
-            let known = machine.platform.as_ref().zip(machine.levels.as_ref());
-            known.into_iter().for_each(|(platform, levels)| self.fit.machine(platform, levels));
+            if let Some((platform, levels)) = machine.platform.as_ref().zip(machine.levels.as_ref())
+            {
+                self.fit.machine(platform, levels);
+            }
         }
         ReportData {
             estimator: self.estimator,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use super::figure::Table;
 use crate::model::cell::CellKey;
+use crate::model::control::{leaving_alone, within_error};
 use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
 use crate::model::summary::CellSummary;
@@ -190,6 +191,14 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
         table.push_str(&block_text(block, width));
         rest = others;
     }
+    if table.contains(&format!(" {IN_ERROR}")) {
+        table.push_str(IN_ERROR_MEANS);
+        table.push('\n');
+    }
+    if let Some(leaving) = leaving(summaries) {
+        table.push_str(&leaving);
+        table.push('\n');
+    }
     table
 }
 
@@ -292,7 +301,7 @@ fn columns(block: &[CellSummary]) -> Vec<Column> {
             .map(|&(wss, _)| {
                 let key = CellKey { wss_bytes: wss.get(), ..cell.clone() };
                 match block.iter().find(|summary| summary.cell == key) {
-                    Some(summary) => statement(summary),
+                    Some(summary) => statement(summary, block),
                     None => Vec::new(),
                 }
             })
@@ -332,8 +341,34 @@ fn absence(cell: &CellKey) -> String {
     }
 }
 
+/// The mark of a delay that is within the method's own error.
+pub const IN_ERROR: &str = "~";
+
+/// What the mark means.
+pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than what the control none came out with at that size, \
+    where it should have been nothing: the method's own error.";
+
+/// Where leaving the CPU alone cost as much as a preemption, in a sentence.
+pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
+    let all = leaving_alone(summaries);
+    let first = all.first()?;
+    let mut sizes: Vec<u64> = all.iter().map(|it| it.cell.wss_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let sizes: Vec<String> = sizes.into_iter().map(|size| Bytes::new(size).to_string()).collect();
+    Some(format!(
+        "At {} being off the CPU while nothing else ran (idle_leave) cost as much as a preemption of the same \
+         length, or more ({} µs against {} µs at {}): there the delay is not the preemptor's doing, but that of \
+         the kernel, of other threads, or of the hypervisor and its other guests.",
+        sizes.join(", "),
+        micros(first.idle_leave_us),
+        micros(first.preemption_us),
+        Bytes::new(first.cell.wss_bytes)
+    ))
+}
+
 /// What a cell says, in two lines.
-fn statement(summary: &CellSummary) -> Vec<String> {
+fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     let count = if summary.n_valid == summary.n_all {
         format!("n {}", summary.n_valid)
     } else {
@@ -341,7 +376,11 @@ fn statement(summary: &CellSummary) -> Vec<String> {
     };
     match &summary.delay {
         Some(delay) => {
-            vec![median_text(delay), format!("max {} ({count})", micros(delay.max.value))]
+            let mark = if within_error(summary, all) { IN_ERROR } else { "" };
+            vec![
+                mark.to_owned() + &median_text(delay),
+                format!("max {} ({count})", micros(delay.max.value)),
+            ]
         }
         None => vec!["–".to_owned(), format!("({count})")],
     }

@@ -39,8 +39,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let found = look_up(&known, &word);
     if found.is_empty() {
         let near = nearest(&known, &word).join(", ");
-        let hint = if near.is_empty() { "`corehop --help` lists the verbs" } else { &near };
-        let sentence = format!("`{word}` is no word that is known here; nearest: {hint}");
+        let hint = match near.as_str() {
+            "" => "the words are in docs/reference, and `corehop --help` lists the verbs".to_owned(),
+            near => format!("the nearest are {near}"),
+        };
+        let sentence = format!("`{word}` is no word that is known here; {hint}");
         return Err(Failure::says(Exit::Usage, sentence));
     }
     let page = Page::of_stdout();

@@ -76,6 +76,7 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     let mut gather = Gather::new(estimator);
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
+    refuse_twice(&samples)?;
     for path in samples {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = input::open(path)?;
@@ -90,6 +91,21 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
         })?;
     }
     Ok(gather.finish())
+}
+
+/// A file that is given twice would count every sample twice.
+fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
+    let mut seen = std::collections::BTreeSet::new();
+    // A file that is not there is told by whoever opens it.
+    let real = |path: &&&PathBuf| std::fs::canonicalize(path).is_ok_and(|real| !seen.insert(real));
+    match files.iter().find(real) {
+        Some(path) => {
+            let what =
+                format!("{} is given twice, and its samples would count twice", path.display());
+            Err(Failure::says(Exit::Usage, what))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Writes the page of `data` to `path`.

@@ -115,7 +115,7 @@ impl Fit {
         sizes.sort_unstable();
         sizes.dedup();
         let caches = Caches { sizes, hierarchy: Hierarchy::of(platform, levels) };
-        self.machines.insert(platform.id.to_string(), caches);
+        self.machines.insert(platform.id.clone(), caches);
     }
 
     /// Takes some more samples; those that are not valid are left out.

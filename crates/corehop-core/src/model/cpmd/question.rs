@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::point::{Cost, Statistic};
-use super::series::{Place, Series};
+use super::series::{Place, Reading, Series};
 use super::{Errors, FittedSeries, Method, Model, SeriesKey};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
@@ -139,9 +139,13 @@ impl Model {
             Method::Fitted
         });
         let errors = curve.errors.iter().find(|errors| errors.method == method).cloned();
-        let (cost, place, n, nearest_length_us) = match method {
-            Method::Fitted => self.read(&curve.series, asked, length_us)?,
-            _ => (self.computed(&curve.series, asked, length_us, method)?, None, None, None),
+        let reading = match method {
+            Method::Fitted => Some(self.read(&curve.series, asked, length_us)?),
+            _ => None,
+        };
+        let cost = match &reading {
+            Some(reading) => reading.cost,
+            None => self.computed(&curve.series, asked, length_us, method)?,
         };
         Ok(Prediction {
             series: curve.series.key.clone(),
@@ -150,9 +154,9 @@ impl Model {
             statistic: asked.statistic,
             cost,
             method,
-            place,
-            n,
-            nearest_length_us,
+            place: reading.map(|reading| reading.place),
+            n: reading.map(|reading| reading.n),
+            nearest_length_us: reading.and_then(|reading| reading.nearest_length_us),
             errors,
         })
     }
@@ -162,12 +166,11 @@ impl Model {
         series: &Series,
         asked: &Asked,
         length_us: Option<f64>,
-    ) -> Result<(Cost, Option<Place>, Option<usize>, Option<f64>), NoAnswer> {
+    ) -> Result<Reading, NoAnswer> {
         let caches = self.machines.get(&series.key.machine);
         let caches = caches.map_or(&[][..], |caches| &caches.sizes);
         let reading = series.read(asked.statistic, asked.wss.get(), length_us, caches);
-        let reading = reading.ok_or_else(|| refusal(series, asked))?;
-        Ok((reading.cost, Some(reading.place), Some(reading.n), reading.nearest_length_us))
+        reading.ok_or_else(|| refusal(series, asked))
     }
 
     fn computed(
@@ -207,7 +210,6 @@ impl Model {
                 left = fewer;
             }
         }
-        // Of what is left, the one in which the most was measured, if only lengths and sizes differ in it.
         match left.as_slice() {
             [one] => Ok(one),
             several => {

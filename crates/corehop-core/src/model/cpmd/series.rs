@@ -155,7 +155,7 @@ impl Series {
             .chunk_by(|a, b| a.wss_bytes == b.wss_bytes)
             .filter_map(|points| Column::read(points, statistic, length_us))
             .collect();
-        let columns = ordered_within_caches(columns, caches);
+        let columns = ordered_within_caches(&columns, caches);
         let sizes: Vec<f64> = columns.iter().map(|column| column.wss_bytes as f64).collect();
         let plain = |column: &Column, cost, place| {
             let nearest_length_us = column.nearest_length_us;
@@ -168,7 +168,7 @@ impl Series {
                 let first = columns.first()?;
                 let share = wss_bytes as f64 / first.wss_bytes as f64;
                 let place = Place::BelowAll { smallest_bytes: first.wss_bytes };
-                Some(plain(first, first.cost.from_nothing(share), place))
+                Some(plain(first, first.cost.down_to_nothing(share), place))
             }
             Among::Between(at, share) => {
                 Some(between(&columns[at], &columns[at + 1], share, caches))
@@ -224,7 +224,7 @@ impl Column {
 const NEAR: (f64, f64) = (0.9, 1.1);
 
 /// Within each cache, values that do not fall.
-fn ordered_within_caches(columns: Vec<Column>, caches: &[u64]) -> Vec<Column> {
+fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
     let level = |column: &Column| caches.partition_point(|&size| size < column.wss_bytes);
     let mut all = Vec::with_capacity(columns.len());
     for within in columns.chunk_by(|a, b| level(a) == level(b)) {
@@ -299,7 +299,7 @@ impl Cost {
     }
 
     /// A share of it as the estimate, anything from nothing to all of it as the interval.
-    fn from_nothing(self, share: f64) -> Self {
+    fn down_to_nothing(self, share: f64) -> Self {
         Self {
             estimate_us: self.estimate_us * share,
             low_us: self.low_us.map(|low| low.min(0.0)),

@@ -21,7 +21,9 @@ fn samples(kib: u64, us: f64, n: u32) -> Vec<Sample> {
 
 fn fitted(sizes: &[(u64, f64)]) -> Model {
     let mut fit = Fit::new(Estimator::Difference);
-    sizes.iter().for_each(|&(kib, us)| fit.take(&samples(kib, us, 41)));
+    for &(kib, us) in sizes {
+        fit.take(&samples(kib, us, 41));
+    }
     let caches = Caches { sizes: CACHES.to_vec(), hierarchy: None };
     fit.machines.insert("box".to_owned(), caches);
     fit.finish()
@@ -204,7 +206,7 @@ fn what_every_line_from_elsewhere_costs_is_lines_times_the_difference() {
     // 256 lines; warm they take 1 ns each.
     assert!(near(of(Event::Flush).survivors.estimate_us, 0.256 * 99.0));
     assert!(near(of(Event::L2Migration).survivors.estimate_us, 0.256 * 9.0));
-    assert_eq!(of(Event::IdleLeave).survivors.estimate_us, 0.0);
+    assert!(near(of(Event::IdleLeave).survivors.estimate_us, 0.0));
     assert!(near(of(Event::IdleLeave).worst_case.estimate_us, 0.256 * 99.0));
     // After 4 ms a preemptor has walked 40,000 lines: nothing survives.
     let preempted = of(Event::Preemption).survivors.estimate_us / (0.256 * 99.0);
@@ -227,8 +229,8 @@ fn the_published_worst_case_of_10_mib_is_8_44_ms() {
 fn a_short_preemption_leaves_what_still_fits_and_misses_cascade_through_a_full_set() {
     let cache = &hierarchy().caches[0];
     // 64 sets of 8: 256 lines are 4 in each; 256 others fit beside them, one more in each set do not.
-    assert_eq!(cache.survivors(256, 256, false), 1.0);
-    assert_eq!(cache.survivors(256, 257, false), 0.0);
+    assert!(near(cache.survivors(256, 256, false), 1.0));
+    assert!(near(cache.survivors(256, 257, false), 0.0));
     let random = cache.survivors(256, 256, true);
     assert!(0.3 < random && random < 0.7, "{random}");
     assert!(cache.survivors(256, 10, true) > cache.survivors(256, 100, true));

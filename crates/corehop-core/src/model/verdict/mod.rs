@@ -215,14 +215,29 @@ impl Comparison {
     fn sentence(&self) -> String {
         let Self { what, estimate, unit, .. } = self;
         let kib = self.wss_bytes as f64 / 1024.0;
-        let unit = if *unit == "1" { String::new() } else { format!(" {unit}") };
+        let (scale, unit) = match *unit {
+            "1" => (1.0, String::new()),
+            "ns" => (1e3, " µs".to_owned()),
+            other => (1.0, format!(" {other}")),
+        };
+        let figure = |value: f64| significant(value / scale);
         let interval = match self.interval {
             Some(Interval { low, high, level }) => {
-                format!("{:.0} % interval {low:.3} to {high:.3}", 100.0 * level)
+                format!("{:.0} % interval {} to {}", 100.0 * level, figure(low), figure(high))
             }
             None => "too few samples for an interval".to_owned(),
         };
-        format!("{what} at {kib} KiB: {estimate:.3}{unit} ({interval})")
+        format!("{what} at {kib} KiB: {}{unit} ({interval})", figure(*estimate))
+    }
+}
+
+/// Three significant digits, and no more than three decimals.
+fn significant(value: f64) -> String {
+    match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
     }
 }
 

@@ -221,8 +221,11 @@ pub(super) fn balance(data: &ReportData) -> Option<Section> {
         ..Section::new("balance", "Closing balance").says(
             "If every line of the working set comes from the next place that still has it, the \
              delay is lines × (latency there − warm time of a line). What that leaves over is the \
-             residual: lines that were not evicted make it negative; transfers between caches, \
-             write-backs and translation make it positive.",
+             residual: lines that were not evicted make it negative, and so does a latency that \
+             holds for larger sets than this one (memory seems nearer to a small set, whose \
+             translations and rows stay at hand); transfers between caches, write-backs and \
+             translation make it positive. An event is left out where the latencies that it needs \
+             are not known: those of a cache in which the access-time curve has no plateau.",
         )
     })
 }

@@ -3,12 +3,13 @@
 
 use super::panel::{count, median, panels, percent};
 use crate::finding::Severity;
+use crate::model::control::within_error;
 use crate::model::saturation::SWEEP;
 use crate::model::summary::CellSummary;
 use crate::platform::Platform;
 use crate::report::data::ReportData;
 use crate::report::figure::{Section, Table};
-use crate::report::table::micros;
+use crate::report::table::{self, IN_ERROR, micros};
 use crate::units::Bytes;
 use crate::workload::Event;
 
@@ -36,8 +37,9 @@ pub(super) fn overview(data: &ReportData) -> Option<Section> {
         table.rows.push(line(&name, &shown, |wss| {
             let cell = cells.iter().find(|cell| cell.cell.wss_bytes == wss)?;
             let delay = cell.delay.as_ref()?;
+            let mark = if within_error(cell, &data.summaries) { IN_ERROR } else { "" };
             Some(format!(
-                "{}\nmax {}",
+                "{mark}{}\nmax {}",
                 median(delay).replacen(' ', "\n", 1),
                 micros(delay.max.value)
             ))
@@ -58,6 +60,8 @@ pub(super) fn overview(data: &ReportData) -> Option<Section> {
             percent(total.valid_share),
             data.estimator,
         ));
+    let marked = table.rows.iter().flatten().any(|field| field.starts_with(IN_ERROR));
+    let section = if marked { section.says(table::IN_ERROR_MEANS) } else { section };
     Some(Section { tables: vec![table], ..section })
 }
 
@@ -81,6 +85,7 @@ pub(super) fn trust(data: &ReportData) -> Option<Section> {
         points.extend(file.incomplete.as_ref().map(|why| format!("{}: {why}.", file.name)));
     }
     points.extend(control(&data.summaries));
+    points.extend(table::leaving(&data.summaries));
     for machine in &data.machines {
         let grave = machine.findings.iter().filter(|it| it.severity >= Severity::Warning);
         points.extend(grave.map(|finding| format!("{}. {}", capital(&finding.found), finding.why)));
@@ -89,6 +94,7 @@ pub(super) fn trust(data: &ReportData) -> Option<Section> {
             format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
         }));
     }
+    points.extend(stopped_by_the_data(data));
     points.extend(censored(&data.summaries));
     points.extend(weak_certificates(&data.summaries));
     (!points.is_empty())
@@ -114,6 +120,22 @@ fn control(summaries: &[CellSummary]) -> Option<String> {
         percent(worst.abs()),
         Bytes::new(wss)
     ))
+}
+
+/// A run that ended when it had seen enough has seen what it liked: its intervals are a little narrow.
+fn stopped_by_the_data(data: &ReportData) -> Option<String> {
+    let ended = |word: &&String| word.starts_with("--precision") || word.starts_with("--budget");
+    let commands = data.files.iter().flat_map(|file| &file.provenance.command);
+    let words: std::collections::BTreeSet<&str> =
+        commands.filter(ended).map(|word| word.split('=').next().unwrap_or(word)).collect();
+    let words: Vec<&str> = words.into_iter().collect();
+    (!words.is_empty()).then(|| {
+        format!(
+            "How many samples there are was decided while they were taken ({}): the intervals are those of \
+             a fixed number, and somewhat too narrow.",
+            words.join(", ")
+        )
+    })
 }
 
 /// The cell that lost the largest share of its samples.
