@@ -192,14 +192,27 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
         rest = others;
     }
     if table.contains(&format!(" {IN_ERROR}")) {
-        table.push_str(IN_ERROR_MEANS);
-        table.push('\n');
+        table.push_str(&paragraph(IN_ERROR_MEANS, width));
     }
     if let Some(leaving) = leaving(summaries) {
-        table.push_str(&leaving);
-        table.push('\n');
+        table.push_str(&paragraph(&leaving, width));
     }
     table
+}
+
+/// A text in lines that fit.
+fn paragraph(text: &str, width: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.join("\n") + "\n"
 }
 
 /// What the cells of one block of the text table have in common.

@@ -40,7 +40,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if found.is_empty() {
         let near = nearest(&known, &word).join(", ");
         let hint = match near.as_str() {
-            "" => "the words are in docs/reference, and `corehop --help` lists the verbs".to_owned(),
+            "" => {
+                "the words are in docs/reference, and `corehop --help` lists the verbs".to_owned()
+            }
             near => format!("the nearest are {near}"),
         };
         let sentence = format!("`{word}` is no word that is known here; {hint}");
