@@ -15,7 +15,7 @@ use corehop_core::units::{CpuList, Nanos};
 use corehop_core::workload::Load;
 use corehop_linux::supervisor::{ProcessId, interrupt};
 
-use crate::plans::{cpus, leave, list, machine, plan_of};
+use crate::plans::{cpus, leave, list, machine, named, plan_of, platform};
 
 /// The argument that makes this program a run of the plan in a file.
 pub(crate) const ROLE: &str = "run-plan";
@@ -86,7 +86,7 @@ fn long_plan(pids: &Path) -> Plan {
     let command = format!("echo $$ >> {}; exec sleep 1000", pids.display());
     let load = Load::Realistic { command, cpus: CpuList::new([cpus()[0]]) };
     let steps = [Step::Touch, leave(cpus()[0], Nanos::from_millis(20)), Step::Touch];
-    plan_of(list(4), load, 3_000, &steps)
+    named(&plan_of(list(4), load, 3_000, &steps), &platform())
 }
 
 pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {

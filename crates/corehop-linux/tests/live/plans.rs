@@ -3,7 +3,7 @@
 
 use corehop_core::experiment::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
 use corehop_core::machine::{Machine, MachineError, Sink, SinkError};
-use corehop_core::platform::Platform;
+use corehop_core::platform::{Affinity, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::units::{Bytes, Cpu, Nanos};
 use corehop_core::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
@@ -79,13 +79,30 @@ impl Sink for Kept {
     }
 }
 
+/// The plan with its cells called what their jobs do.
+pub(crate) fn named(plan: &Plan, platform: &Platform) -> Plan {
+    let mut plan = plan.clone();
+    for job in plan.phases.iter().flat_map(|phase| &phase.jobs) {
+        let away = job.steps.iter().find_map(|step| match step {
+            Step::Leave(away) => Some(away.to),
+            _ => None,
+        });
+        let Some(to) = away else { continue };
+        plan.cells[job.cell].event = match platform.affinity(job.start, to) {
+            Affinity::SameCpu => Event::IdleLeave,
+            class => class.event().parse().unwrap(),
+        };
+    }
+    plan
+}
+
 /// Runs `plan`; its records, or the error and those before it.
 pub(crate) fn run(
     machine: &mut LiveMachine,
     plan: &Plan,
 ) -> Result<Vec<JobRecord>, (MachineError, Vec<JobRecord>)> {
     let mut kept = Kept::default();
-    match machine.run(plan, &mut kept) {
+    match machine.run(&named(plan, machine.platform()), &mut kept) {
         Ok(_) => Ok(kept.records),
         Err(error) => Err((error, kept.records)),
     }

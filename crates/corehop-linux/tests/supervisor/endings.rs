@@ -108,6 +108,9 @@ pub(crate) fn a_second_interrupt_ends_a_run_that_does_not_listen_and_finds_all_r
     let pending = |run: &Run| status(run.own().pid, "ShdPnd") != "0000000000000000";
     eventually("the first is taken", || !pending(&run));
     sleep(Duration::from_millis(50));
+    // One within moments of the first is the same key: timeout(1) sends two.
+    kill(run.own(), libc::SIGINT);
+    sleep(Duration::from_millis(400));
     assert_eq!(run.setting(), "during the run");
     kill(run.own(), libc::SIGINT);
     assert_eq!(run.wait().code(), Some(130));
