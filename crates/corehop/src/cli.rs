@@ -20,6 +20,10 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Say what a scheduler should do on a machine: stay or move, where to, at which cost.
+    Advise(cmd::advise::Args),
+    /// Set two results side by side, and say whether they differ.
+    Compare(cmd::compare::Args),
     /// Say whether a set of tasks meets its deadlines, by which test, and on what assumptions.
     Check(cmd::check::Args),
     /// Say what this host allows, what would spoil a measurement on it, and what to type.
@@ -45,6 +49,8 @@ enum Verb {
 /// Runs the verb that was typed.
 pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
+        Verb::Advise(args) => cmd::advise::run(&args),
+        Verb::Compare(args) => cmd::compare::run(&args),
         Verb::Check(args) => cmd::check::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),

@@ -4,5 +4,7 @@
 pub mod sampling;
 pub mod forecast;
 pub mod sched;
+pub mod advice;
+pub mod comparison;
 pub mod validation;
 mod studies;

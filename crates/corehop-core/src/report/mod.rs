@@ -10,6 +10,7 @@ pub mod table;
 pub mod figure;
 pub mod data;
 pub mod costs;
+pub mod decided;
 pub mod sections;
 pub mod html;
 pub mod glossary;

@@ -48,7 +48,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-fn pair(text: &str) -> Result<(String, String), String> {
+/// `page=thp` as a pair.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once('=')
         .ok_or_else(|| format!("`{text}` is not of the form NAME=VALUE, for instance page=thp"))?;

@@ -33,6 +33,7 @@ use super::cell::CellKey;
 use super::estimator::Estimator;
 use crate::platform::Platform;
 use crate::samples::Sample;
+use crate::units::Bytes;
 use crate::words::words;
 
 words! {
@@ -67,6 +68,9 @@ pub struct Model {
 pub struct Caches {
     /// The sizes of those that hold data, in bytes, ascending.
     pub sizes: Vec<u64>,
+    /// The size of the largest that belongs to one core alone, in bytes, where that is known.
+    #[serde(default)]
+    pub own: Option<u64>,
     /// With ways and times, where those are known.
     pub hierarchy: Option<Hierarchy>,
 }
@@ -114,7 +118,8 @@ impl Fit {
             platform.cache_sizes().iter().map(|(_, size)| size.get()).collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let caches = Caches { sizes, hierarchy: Hierarchy::of(platform, levels) };
+        let own = platform.largest_private_cache().map(Bytes::get);
+        let caches = Caches { sizes, own, hierarchy: Hierarchy::of(platform, levels) };
         self.machines.insert(platform.id.clone(), caches);
     }
 

@@ -194,6 +194,23 @@ impl Model {
         Ok(if method == Method::WorstCase { expected.worst_case } else { expected.survivors })
     }
 
+    /// What was measured of the series that a question means.
+    ///
+    /// # Errors
+    /// [`NoAnswer`] where none is meant, or several are.
+    pub fn measured(&self, asked: &Asked) -> Result<&Series, NoAnswer> {
+        Ok(&self.curve(asked)?.series)
+    }
+
+    /// The size of the largest cache that one core of the machine in question has for itself, in bytes.
+    ///
+    /// # Errors
+    /// [`NoAnswer`], as for [`Model::measured`].
+    pub fn own_cache(&self, asked: &Asked) -> Result<Option<u64>, NoAnswer> {
+        let machine = &self.measured(asked)?.key.machine;
+        Ok(self.machines.get(machine).and_then(|caches| caches.own))
+    }
+
     /// The one series that is meant.
     fn curve(&self, asked: &Asked) -> Result<&FittedSeries, NoAnswer> {
         let mut left: Vec<&FittedSeries> = self.curves.iter().collect();

@@ -4,7 +4,7 @@
 use super::*;
 use crate::model::example::sample;
 use crate::platform::Platform;
-use crate::units::{Bytes, Nanos};
+use crate::units::Nanos;
 use crate::workload::{Absence, Event};
 
 const CACHES: [u64; 2] = [256 << 10, 8 << 20];
@@ -24,7 +24,7 @@ fn fitted(sizes: &[(u64, f64)]) -> Model {
     for &(kib, us) in sizes {
         fit.take(&samples(kib, us, 41));
     }
-    let caches = Caches { sizes: CACHES.to_vec(), hierarchy: None };
+    let caches = Caches { sizes: CACHES.to_vec(), ..Caches::default() };
     fit.machines.insert("box".to_owned(), caches);
     fit.finish()
 }

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two results side by side: two kernels, two hosts, before and after.
+//!
+//! Cell by cell, the difference of the median delays with an interval. All intervals hold together with
+//! the confidence asked for (Bonferroni), however many cells there are. A cell is *slower* where its
+//! interval lies above the margin, *faster* where it lies below it, *equivalent* where it lies within, and
+//! cannot be told otherwise: then the smallest effect that could have been seen says what to do about it.
+//! The floor is what the same comparison finds within the first result, its samples dealt out in turn.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::model::cell::CellKey;
+use crate::model::compare::median_difference;
+use crate::model::estimator::Estimator;
+use crate::model::ordered::{BadInput, Interval, Ordered};
+use crate::model::quantile;
+use crate::samples::Sample;
+
+/// The delays of a result by cell, the machine left out, in microseconds.
+#[derive(Debug, Clone)]
+pub struct Delays {
+    estimator: Estimator,
+    cells: BTreeMap<CellKey, Vec<f64>>,
+}
+
+impl Delays {
+    /// None yet.
+    pub fn new(estimator: Estimator) -> Self {
+        Self { estimator, cells: BTreeMap::new() }
+    }
+
+    /// Takes some more samples; those that are not valid are left out.
+    pub fn take(&mut self, samples: &[Sample]) {
+        for sample in samples.iter().filter(|sample| sample.valid) {
+            let Some(delay) = self.estimator.delay_ns(sample).filter(|it| it.is_finite()) else {
+                continue;
+            };
+            let mut cell = CellKey::of(sample);
+            cell.machine = "".into();
+            self.cells.entry(cell).or_default().push(delay / 1e3);
+        }
+    }
+}
+
+/// What makes a difference.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Margin {
+    /// As a share of the first result's median.
+    pub share: f64,
+    /// In microseconds; the larger of the two counts.
+    pub least_us: f64,
+}
+
+/// Two results, compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Comparison {
+    /// The cells that both have.
+    pub cells: Vec<Compared>,
+    /// How many cells only the first one has.
+    pub only_a: usize,
+    /// How many cells only the second one has.
+    pub only_b: usize,
+    /// The confidence with which all intervals hold together.
+    pub confidence: f64,
+}
+
+/// A cell of both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Compared {
+    /// The cell, without the machine.
+    pub cell: CellKey,
+    /// Samples of the first.
+    pub n_a: usize,
+    /// Samples of the second.
+    pub n_b: usize,
+    /// The first one's median, in microseconds.
+    pub a_us: f64,
+    /// The second one's.
+    pub b_us: f64,
+    /// Second less first.
+    pub difference_us: f64,
+    /// Its interval; None where there are too few samples.
+    pub interval: Option<Interval>,
+    /// What makes no difference here, in microseconds.
+    pub margin_us: f64,
+    /// What the comparison finds within the first result, where there is nothing to find, in microseconds.
+    pub floor_us: Option<f64>,
+    /// The smallest difference that would have been told from none, in microseconds.
+    pub smallest_us: Option<f64>,
+    /// What it comes to.
+    pub outcome: Outcome,
+}
+
+/// What a cell's comparison comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The second costs more, by more than the margin.
+    Slower,
+    /// The second costs less, by more than the margin.
+    Faster,
+    /// They differ by no more than the margin.
+    Equivalent,
+    /// It cannot be told.
+    CannotTell,
+}
+
+impl Comparison {
+    /// Whether no cell is slower, and none is undecided: what a gate lets pass.
+    pub fn passes(&self) -> bool {
+        let passes = |it: &Compared| matches!(it.outcome, Outcome::Faster | Outcome::Equivalent);
+        !self.cells.is_empty() && self.cells.iter().all(passes)
+    }
+
+    /// How many cells came out like this.
+    pub fn count(&self, outcome: Outcome) -> usize {
+        self.cells.iter().filter(|it| it.outcome == outcome).count()
+    }
+}
+
+/// Compares `b` with `a`, all intervals together at confidence `1 - alpha`.
+///
+/// # Errors
+/// [`BadInput`] where `alpha` is no probability.
+pub fn compare(a: &Delays, b: &Delays, margin: Margin, alpha: f64) -> Result<Comparison, BadInput> {
+    let common: Vec<(&CellKey, &[f64], &[f64])> = a
+        .cells
+        .iter()
+        .filter_map(|(cell, of_a)| Some((cell, of_a.as_slice(), b.cells.get(cell)?.as_slice())))
+        .collect();
+    let each = alpha / common.len().max(1) as f64;
+    let cells: Result<Vec<Compared>, BadInput> =
+        common.iter().map(|&(cell, of_a, of_b)| compared(cell, of_a, of_b, margin, each)).collect();
+    Ok(Comparison {
+        only_a: a.cells.len() - common.len(),
+        only_b: b.cells.len() - common.len(),
+        cells: cells?,
+        confidence: 1.0 - alpha,
+    })
+}
+
+fn compared(
+    cell: &CellKey,
+    a: &[f64],
+    b: &[f64],
+    margin: Margin,
+    alpha: f64,
+) -> Result<Compared, BadInput> {
+    let [a_us, b_us] = [quantile::median(&Ordered::new(a)?), quantile::median(&Ordered::new(b)?)];
+    let margin_us = (margin.share * a_us.abs()).max(margin.least_us);
+    let interval = interval(a, b, alpha)?;
+    // A difference shows once it is larger than half the interval around it.
+    let smallest_us = interval.map(|it| it.width() / 2.0);
+    let [even, odd] =
+        [0, 1].map(|first| a.iter().skip(first).step_by(2).copied().collect::<Vec<_>>());
+    let floor_us = match (Ordered::new(&even), Ordered::new(&odd)) {
+        (Ok(even), Ok(odd)) => Some((quantile::median(&odd) - quantile::median(&even)).abs()),
+        _ => None,
+    };
+    Ok(Compared {
+        cell: cell.clone(),
+        n_a: a.len(),
+        n_b: b.len(),
+        a_us,
+        b_us,
+        difference_us: b_us - a_us,
+        outcome: outcome(interval, margin_us),
+        interval,
+        margin_us,
+        floor_us,
+        smallest_us,
+    })
+}
+
+/// None where either side has too few samples to bound its own median.
+fn interval(a: &[f64], b: &[f64], alpha: f64) -> Result<Option<Interval>, BadInput> {
+    if a.len() < 2 || b.len() < 2 {
+        return Ok(None);
+    }
+    Ok(median_difference(a, b, alpha)?.interval)
+}
+
+fn outcome(interval: Option<Interval>, margin_us: f64) -> Outcome {
+    match interval {
+        Some(it) if it.low > margin_us => Outcome::Slower,
+        Some(it) if it.high < -margin_us => Outcome::Faster,
+        Some(it) if it.within(margin_us) => Outcome::Equivalent,
+        _ => Outcome::CannotTell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::example::sample;
+
+    const MARGIN: Margin = Margin { share: 0.05, least_us: 0.5 };
+
+    /// `n` delays that spread by `spread` around `us`, in an order without a trend.
+    fn delays(us: f64, spread: f64, n: u64, kib: u64) -> Delays {
+        let of = |k: u64| {
+            let place = (k * 37 % n) as f64 / n as f64 - 0.5;
+            let resumed_ns = 1e3 * (1.0 + us + spread * place);
+            Sample { warm_ns: 1e3, resumed_ns, wss_bytes: kib << 10, ..sample() }
+        };
+        let mut delays = Delays::new(Estimator::Difference);
+        delays.take(&(0..n).map(of).collect::<Vec<_>>());
+        delays
+    }
+
+    fn outcome_of(a: &Delays, b: &Delays) -> Outcome {
+        compare(a, b, MARGIN, 0.05).unwrap().cells[0].outcome
+    }
+
+    #[test]
+    fn a_difference_beyond_the_margin_is_told_with_its_sign() {
+        let (slow, quick) = (delays(20.0, 2.0, 101, 64), delays(10.0, 2.0, 101, 64));
+        assert_eq!(outcome_of(&quick, &slow), Outcome::Slower);
+        assert_eq!(outcome_of(&slow, &quick), Outcome::Faster);
+        let comparison = compare(&quick, &slow, MARGIN, 0.05).unwrap();
+        assert!((comparison.cells[0].difference_us - 10.0).abs() < 0.1);
+        assert!(!comparison.passes() && compare(&slow, &quick, MARGIN, 0.05).unwrap().passes());
+    }
+
+    #[test]
+    fn a_result_is_equivalent_to_itself_and_too_few_or_too_wide_samples_cannot_tell() {
+        let same = delays(20.0, 1.0, 101, 64);
+        assert_eq!(outcome_of(&same, &same), Outcome::Equivalent);
+        assert_eq!(outcome_of(&delays(20.0, 1.0, 3, 64), &same), Outcome::CannotTell);
+        let wide = delays(20.0, 80.0, 101, 64);
+        let comparison = compare(&wide, &wide, MARGIN, 0.05).unwrap();
+        assert_eq!(comparison.cells[0].outcome, Outcome::CannotTell);
+        assert!(comparison.cells[0].smallest_us.unwrap() > comparison.cells[0].margin_us);
+        assert!(!comparison.passes());
+    }
+
+    #[test]
+    fn with_more_cells_each_interval_is_wider_so_that_all_hold_together() {
+        let one = (delays(20.0, 8.0, 101, 64), delays(21.0, 8.0, 101, 64));
+        let mut many = one.clone();
+        for kib in [128, 256, 512, 1024] {
+            many.0.cells.append(&mut delays(20.0, 8.0, 101, kib).cells);
+            many.1.cells.append(&mut delays(21.0, 8.0, 101, kib).cells);
+        }
+        let width = |pair: &(Delays, Delays)| {
+            compare(&pair.0, &pair.1, MARGIN, 0.05).unwrap().cells[0].interval.unwrap().width()
+        };
+        assert!(width(&many) > 1.1 * width(&one));
+    }
+
+    #[test]
+    fn cells_that_only_one_has_are_counted_and_nothing_in_common_does_not_pass() {
+        let comparison =
+            compare(&delays(1.0, 0.1, 41, 64), &delays(1.0, 0.1, 41, 128), MARGIN, 0.05).unwrap();
+        assert_eq!((comparison.only_a, comparison.only_b, comparison.passes()), (1, 1, false));
+    }
+
+    #[test]
+    fn two_hosts_are_compared_whatever_they_are_called() {
+        let mut here = Delays::new(Estimator::Difference);
+        let mut there = Delays::new(Estimator::Difference);
+        here.take(&[sample()]);
+        there.take(&[Sample { machine: "other".into(), ..sample() }]);
+        assert_eq!(compare(&here, &there, MARGIN, 0.05).unwrap().cells.len(), 1);
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fit`, `predict`, `advise` and `compare` as they are typed, on a simulated machine.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+fn corehop(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+/// Runs it, and demands an exit code and words in what it says.
+fn says(arguments: &[&str], code: i32, words: &[&str]) -> String {
+    let output = corehop(arguments);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    for word in words {
+        assert!(text.contains(word), "`{word}` is missing in: {text}");
+    }
+    text
+}
+
+fn answer(arguments: &[&str]) -> Value {
+    let output = corehop(&[arguments, &["--json"]].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)))
+}
+
+/// Some samples a cell of three sizes on a published machine.
+fn samples(folder: &TempDir, name: &str, seed: &str) -> PathBuf {
+    let file = folder.path().join(name);
+    let events = "idle_leave,preemption,l3_migration,memory_migration";
+    let run = [
+        "measure",
+        "synthetic",
+        "--on",
+        "xeon_x5650",
+        "--load",
+        "idle",
+        "--wss",
+        "16KiB,64KiB,256KiB",
+        "--event",
+        events,
+        "--length",
+        "4ms",
+        "--samples",
+        "24",
+        "--seed",
+        seed,
+        "-q",
+        "-o",
+        text(&file),
+    ];
+    says(&run, 0, &[]);
+    file
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn a_model_is_fitted_and_asked_at_sizes_that_were_measured_and_in_between() {
+    let folder = TempDir::new().unwrap();
+    let file = samples(&folder, "a.parquet", "1");
+    let model = folder.path().join("a.json");
+    says(
+        &["fit", text(&file), "-o", text(&model)],
+        0,
+        &["memory_migration", "fitted", "survivors"],
+    );
+    let ask = [
+        "predict",
+        text(&model),
+        "--event",
+        "memory_migration",
+        "--wss",
+        "64KiB,128KiB",
+        "--method",
+        "fitted",
+    ];
+    let answers = answer(&ask);
+    let [at, between] = [0, 1].map(|place| answers[place]["estimate_us"].as_f64().unwrap());
+    assert!(0.0 < at && at < between, "{answers}");
+    assert_eq!(answers[0]["place"], "measured");
+    assert_eq!(answers[1]["place"]["between"]["below_bytes"], 64 << 10);
+    // Samples are as good as the model fitted to them.
+    assert_eq!(
+        answer(&[
+            "predict",
+            text(&file),
+            "--event",
+            "memory_migration",
+            "--wss",
+            "64KiB,128KiB",
+            "--method",
+            "fitted"
+        ]),
+        answers
+    );
+    let worst = [&ask[..4], &["--wss", "64KiB", "--method", "worst_case"]].concat();
+    assert!(answer(&worst)[0]["estimate_us"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn questions_without_an_answer_say_why() {
+    let folder = TempDir::new().unwrap();
+    let file = samples(&folder, "a.parquet", "1");
+    let ask = |more: &[&str], code, words: &[&str]| {
+        says(&[&["predict", text(&file)], more].concat(), code, words);
+    };
+    ask(&["--wss", "1MiB"], 1, &["1 MiB is beyond", "256 KiB", "corehop measure"]);
+    ask(&["--wss", "64KiB", "--load", "heavy"], 2, &["load=heavy", "there is idle"]);
+    ask(&["--wss", "64KiB", "--only", "colour=red"], 2, &["no `colour`"]);
+    ask(&["--wss", "64KiB", "--only", "page"], 2, &["NAME=VALUE"]);
+    ask(&["--wss", "64KiB", "--statistic", "p99"], 1, &["at most 24"]);
+    ask(&["--wss", "64"], 2, &["no unit"]);
+    let strange = folder.path().join("strange.json");
+    std::fs::write(&strange, "{}").unwrap();
+    says(&["predict", text(&strange), "--wss", "64KiB"], 4, &["not a model"]);
+    says(&["predict", "/nowhere/m.json", "--wss", "64KiB"], 2, &["/nowhere/m.json"]);
+    says(&["fit", "/nowhere/a.parquet"], 2, &["no such file"]);
+}
+
+#[test]
+fn advice_names_the_cheapest_choice_and_the_migrations_to_avoid() {
+    let folder = TempDir::new().unwrap();
+    let file = samples(&folder, "a.parquet", "1");
+    says(
+        &["advise", text(&file)],
+        0,
+        &["stay", "avoid", "memory_migration", "sched_migration_cost_ns"],
+    );
+    let advice = answer(&["advise", text(&file), "--wss", "256KiB"]);
+    let choices = advice["rules"][0]["choices"].as_array().unwrap();
+    assert_eq!(choices.len(), 3);
+    assert_eq!(choices[2]["event"], "memory_migration");
+    assert_eq!(choices[2]["avoid"], true);
+    let alone = folder.path().join("alone.parquet");
+    let run = [
+        "measure",
+        "synthetic",
+        "--on",
+        "xeon_x5650",
+        "--load",
+        "idle",
+        "--wss",
+        "16KiB",
+        "--event",
+        "flush",
+        "--samples",
+        "8",
+        "-q",
+        "-o",
+        text(&alone),
+    ];
+    says(&run, 0, &[]);
+    says(&["advise", text(&alone)], 1, &["No advice"]);
+}
+
+#[test]
+fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
+    let folder = TempDir::new().unwrap();
+    let (a, b) = (samples(&folder, "a.parquet", "1"), folder.path().join("b.parquet"));
+    says(&["compare", text(&a), text(&a), "--margin", "90%"], 0, &["0 slower", "0 cannot tell"]);
+    let run = [
+        "measure",
+        "synthetic",
+        "--on",
+        "xeon_l7455",
+        "--load",
+        "idle",
+        "--wss",
+        "64KiB",
+        "--event",
+        "memory_migration",
+        "--length",
+        "4ms",
+        "--samples",
+        "10",
+        "-q",
+        "-o",
+        text(&b),
+    ];
+    says(&run, 0, &[]);
+    let comparison = answer(&["compare", text(&a), text(&b)]);
+    assert_eq!(
+        comparison["only_b"].as_u64().unwrap()
+            + comparison["cells"].as_array().unwrap().len() as u64,
+        1
+    );
+    says(&["compare", text(&a), text(&b)], 1, &["only in A"]);
+    says(&["compare", text(&a), "/nowhere.parquet"], 2, &["/nowhere.parquet"]);
+    says(&["compare", text(&a), text(&b), "--margin", "5"], 2, &["5%"]);
+}
