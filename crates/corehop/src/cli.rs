@@ -32,6 +32,8 @@ enum Verb {
     Measure(Box<cmd::measure::Args>),
     /// Rerun published experiments on the simulated machine, and say how far off it is.
     Validate(cmd::validate::Args),
+    /// Draw random task sets, and count how many of them each scheduler carries as delays grow.
+    Study(cmd::study::Args),
     /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
     Platform(cmd::platform::Args),
     /// Fit a model of what preemptions and migrations cost to samples, and say how far off it is.
@@ -55,6 +57,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Validate(args) => cmd::validate::run(&args),
+        Verb::Study(args) => cmd::study::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),
         Verb::Fit(args) => cmd::fit::run(&args),
         Verb::Predict(args) => cmd::predict::run(&args),

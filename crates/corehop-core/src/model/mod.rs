@@ -5,7 +5,7 @@
 //! do not carry is None, a refusal or "cannot tell", never a number.
 
 pub mod ordered;
-mod binomial;
+pub(crate) mod binomial;
 #[cfg(test)]
 mod draw;
 pub mod quantile;

@@ -13,4 +13,5 @@ pub(crate) mod platform;
 pub(crate) mod predict;
 pub(crate) mod report;
 pub(crate) mod show;
+pub(crate) mod study;
 pub(crate) mod validate;

@@ -16,7 +16,9 @@ pub mod soft;
 pub mod overhead;
 pub mod cache_aware;
 pub mod generate;
+pub mod clusters;
 pub mod catalogue;
+pub mod study;
 mod answer_json;
 
 pub use answer_json::{answer_json, longest_preemptions};

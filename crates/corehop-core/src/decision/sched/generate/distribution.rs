@@ -35,6 +35,24 @@ impl Utilisation {
     /// With mean 0.5.
     pub const EXP_HEAVY: Self = Self::Exponential(0.5);
 
+    /// Those that have a name, by it.
+    pub const NAMED: &'static [(&'static str, Self)] = &[
+        ("uni-light", Self::UNI_LIGHT),
+        ("uni-medium", Self::UNI_MEDIUM),
+        ("uni-heavy", Self::UNI_HEAVY),
+        ("bimo-light", Self::BIMO_LIGHT),
+        ("bimo-medium", Self::BIMO_MEDIUM),
+        ("bimo-heavy", Self::BIMO_HEAVY),
+        ("exp-light", Self::EXP_LIGHT),
+        ("exp-medium", Self::EXP_MEDIUM),
+        ("exp-heavy", Self::EXP_HEAVY),
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
+    }
+
     pub(super) fn draw(self, stream: &mut Stream) -> f64 {
         match self {
             Self::Uniform(low, high) => stream.between(low, high),
@@ -87,6 +105,19 @@ impl Period {
     pub const MODERATE: Self = Self::Uniform { low: 10_000, high: 100_000, granularity: 1_000 };
     /// Whole milliseconds from 50 to 250.
     pub const LONG: Self = Self::Uniform { low: 50_000, high: 250_000, granularity: 1_000 };
+
+    /// Those that have a name, by it.
+    pub const NAMED: &'static [(&'static str, Self)] = &[
+        ("short", Self::SHORT),
+        ("moderate", Self::MODERATE),
+        ("long", Self::LONG),
+        ("automotive", Self::Automotive),
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
+    }
 
     pub(super) fn draw(self, stream: &mut Stream) -> Time {
         match self {

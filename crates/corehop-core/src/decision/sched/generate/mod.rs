@@ -77,27 +77,48 @@ pub struct Capped {
 impl Capped {
     /// The tasks of the set with this index, in microseconds. May be none, where the first exceeds the cap.
     pub fn set(&self, seed: u64, index: u64) -> Vec<Parameters> {
-        let mut stream = Stream::new(seed, index);
         let mut tasks = Vec::new();
         let mut sum = 0.0;
-        loop {
-            let u = self.utilisation.draw(&mut stream);
-            let period = self.period.draw(&mut stream);
-            // The utilisation that counts is that of whole microseconds.
-            let task = parameters(u, period, self.deadline, &mut stream);
-            let exact = task.wcet as f64 / period as f64;
-            if sum + exact <= self.cap {
-                sum += exact;
+        for task in self.drawn(seed, index) {
+            let more = sum + share(&task);
+            if more <= self.cap {
+                sum = more;
                 tasks.push(task);
                 continue;
             }
-            let left = ((self.cap - sum) * period as f64).floor() as Time;
-            if self.last == Last::Scale && left > 0 {
-                tasks.push(Parameters { wcet: left, ..task });
+            if self.last == Last::Scale {
+                tasks.extend(scaled(&task, self.cap - sum));
             }
-            return tasks;
+            break;
         }
+        tasks
     }
+
+    /// The tasks that the set with this index is made of, whatever the cap: without end.
+    pub(in crate::decision::sched) fn drawn(
+        &self,
+        seed: u64,
+        index: u64,
+    ) -> impl Iterator<Item = Parameters> + use<> {
+        let (utilisation, period, deadline) = (self.utilisation, self.period, self.deadline);
+        let mut stream = Stream::new(seed, index);
+        std::iter::repeat_with(move || {
+            let u = utilisation.draw(&mut stream);
+            let period = period.draw(&mut stream);
+            parameters(u, period, deadline, &mut stream)
+        })
+    }
+}
+
+/// The utilisation that counts: that of whole microseconds.
+pub(in crate::decision::sched) fn share(task: &Parameters) -> f64 {
+    task.wcet as f64 / task.period as f64
+}
+
+/// The task shortened to this utilisation, rounded down; none where nothing of it is left.
+pub(in crate::decision::sched) fn scaled(task: &Parameters, left: f64) -> Option<Parameters> {
+    let wcet = (left * task.period as f64).floor() as Time;
+    (wcet > 0).then(|| Parameters { wcet, ..task.clone() })
 }
 
 /// A fixed number of tasks with a fixed sum of utilisations.

@@ -27,6 +27,20 @@ impl Fit {
     /// Every fit.
     pub const ALL: [Self; 5] =
         [Self::Next, Self::First, Self::Best, Self::Worst, Self::AlmostWorst];
+
+    /// By the usual letters: `ff` is first fit, `ffd` first fit decreasing.
+    pub fn by_letters(letters: &str) -> Option<(Self, bool)> {
+        let fit = |letters| match letters {
+            "nf" => Some(Self::Next),
+            "ff" => Some(Self::First),
+            "bf" => Some(Self::Best),
+            "wf" => Some(Self::Worst),
+            "awf" => Some(Self::AlmostWorst),
+            _ => None,
+        };
+        let decreasing = letters.strip_suffix('d').and_then(fit).map(|fit| (fit, true));
+        decreasing.or_else(|| fit(letters).map(|fit| (fit, false)))
+    }
 }
 
 /// What a bin admits.

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An outcome in few numbers, for scripts.
+
+use serde_json::{Map, Value, json};
+
+use super::{Measure, Outcome, Preferable, Reading};
+
+impl Outcome {
+    /// `{"id", "title", "seed", "sets", "complete", "readings": [{"name", "w": {SCHEDULER: {D_C: W}},
+    /// "w_interval": {SCHEDULER: {D_C: [low, high]}}, "crossover_us", "interval_us", "crossovers": […]}], "held"?}`.
+    ///
+    /// `crossover_us` and `interval_us` are those of the first crossover; null where there is none. A study
+    /// of breakdown utilisations has `breakdown` and `breakdown_interval` in place of `w`.
+    pub fn json(&self) -> Value {
+        let readings = self.study.readings.iter().enumerate();
+        let mut value = json!({
+            "id": self.study.id,
+            "title": self.study.title,
+            "seed": self.study.seed,
+            "sets": self.sets(),
+            "complete": self.is_whole(),
+            "readings": readings.map(|(at, about)| self.reading_json(at, about)).collect::<Value>(),
+        });
+        if let (Some(held), Some(fields)) = (&self.study.held, value.as_object_mut()) {
+            fields.insert("held".to_owned(), json!({"reading": held.reading, "why": held.why}));
+        }
+        value
+    }
+
+    fn reading_json(&self, at: usize, about: &Reading) -> Value {
+        let (mut values, mut intervals) = (Map::new(), Map::new());
+        for (s, scheduler) in about.schedulers.iter().enumerate() {
+            let estimates = about.delays.iter().enumerate().filter_map(|(d, delay)| {
+                Some((delay.to_string(), self.weighted(at, s, d)?))
+            });
+            let estimates: Vec<_> = estimates.collect();
+            let value = estimates.iter().map(|(delay, it)| (delay.clone(), json!(it.value)));
+            values.insert(scheduler.name.clone(), Value::Object(value.collect()));
+            let interval =
+                estimates.iter().map(|(delay, it)| (delay.clone(), json!([it.low, it.high])));
+            intervals.insert(scheduler.name.clone(), Value::Object(interval.collect()));
+        }
+        let crossovers = self.crossings(at);
+        let first = crossovers.first().map(|crossing| crossing.preferable);
+        let (crossover_us, interval_us) = match first {
+            Some(Preferable::Below { crossover_us, interval_us }) => {
+                (json!(crossover_us), json!(interval_us))
+            }
+            _ => (Value::Null, Value::Null),
+        };
+        match about.measure {
+            Measure::Schedulability => json!({
+                "name": about.name,
+                "w": values,
+                "w_interval": intervals,
+                "crossover_us": crossover_us,
+                "interval_us": interval_us,
+                "crossovers": crossovers,
+            }),
+            Measure::Breakdown => json!({
+                "name": about.name,
+                "breakdown": values,
+                "breakdown_interval": intervals,
+            }),
+        }
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop study`
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+
+use corehop_core::decision::sched::study::{
+    Outcome, OutcomeError, Preferable, Progress, Shard, Stopped, StoreError, Study, run as carry_out,
+};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::answer::{Paint, Page, print};
+use crate::exit::{Exit, Failure};
+
+/// Draw random task sets, and count how many of them each scheduler carries as delays grow.
+///
+/// Prints weighted schedulability W(D_c) with 95 % intervals, and up to which delay one scheduler is
+/// preferable to another. Every set follows from the seed and its index alone: parts made
+/// anywhere add up to the whole, to the last byte.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// A study (*.toml, or the folder of one), or counts that were written before (*.parquet).
+    #[arg(value_name = "FILE|FOLDER", required_unless_present = "merge")]
+    what: Option<PathBuf>,
+    /// Only a part: the sets whose index leaves the remainder K when divided by N.
+    #[arg(long, value_name = "K/N")]
+    shard: Option<Shard>,
+    /// Add up parts that were written with -o.
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "shard", "sets", "seed", "threads"])]
+    merge: Vec<PathBuf>,
+    /// How many sets to draw for each cap, in place of the study's number.
+    #[arg(long, value_name = "N")]
+    sets: Option<u64>,
+    /// The seed of every draw, in place of the study's.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// How many threads; as many as there are CPUs if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    threads: Option<u32>,
+    /// Write the counts.
+    #[arg(short, long, value_name = "FILE.parquet")]
+    output: Option<PathBuf>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let outcome = outcome(args)?;
+    if let Some(path) = &args.output {
+        write(&outcome, path)?;
+    }
+    if args.json {
+        print(&format!("{:#}\n", outcome.json()))?;
+    } else {
+        print(&text(&outcome))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What is asked for: merged, read, or counted now.
+fn outcome(args: &Args) -> Result<Outcome, Failure> {
+    let Some(what) = &args.what else {
+        let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        return Outcome::merged(parts).map_err(|error: OutcomeError| Failure::new(Exit::Usage, error));
+    };
+    if what.extension().is_some_and(|extension| extension == "parquet") {
+        if args.sets.is_some() || args.seed.is_some() || args.shard.is_some() {
+            let why = format!("{}: counts are there already; --sets, --seed and --shard go with a study", what.display());
+            return Err(Failure::says(Exit::Usage, why));
+        }
+        return read(what);
+    }
+    let study = described(what)?
+        .with(args.seed, args.sets)
+        .map_err(|error| Failure::new(Exit::Usage, error))?;
+    let shard = args.shard.unwrap_or(Shard::WHOLE);
+    let bar = Bar::new(shard.sets(study.sets));
+    let outcome = carry_out(&study, shard, args.threads.map(|threads| threads as usize), &bar);
+    bar.0.finish_and_clear();
+    outcome.map_err(|error| {
+        let exit = match error {
+            Stopped::Interrupted => Exit::Interrupted,
+            Stopped::NoSet(_) => Exit::Damaged,
+            Stopped::Threads(_) => Exit::Failed,
+        };
+        Failure::new(exit, error)
+    })
+}
+
+/// The study in a file, or in the `study.toml` of a folder.
+fn described(path: &Path) -> Result<Study, Failure> {
+    let inside = path.join("study.toml");
+    let file = if path.is_dir() { inside.as_path() } else { path };
+    let named = || file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        let binary = error.kind() == std::io::ErrorKind::InvalidData;
+        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named())
+    })?;
+    Study::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
+}
+
+fn read(path: &Path) -> Result<Outcome, Failure> {
+    let named = || path.display().to_string();
+    let file =
+        File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    Outcome::read(file).map_err(|error| {
+        let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
+        Failure::new(exit, error).context(named())
+    })
+}
+
+/// Writes the counts; a file of this name is replaced once all is written.
+fn write(outcome: &Outcome, path: &Path) -> Result<(), Failure> {
+    let failed = |error: StoreError| {
+        Failure::new(Exit::Failed, error).context(path.display().to_string())
+    };
+    let mut name = path.as_os_str().to_owned();
+    name.push(".part");
+    let part = PathBuf::from(name);
+    let file = File::create(&part).map_err(|error| failed(error.into()))?;
+    outcome.write(file).map_err(failed)?;
+    std::fs::rename(&part, path).map_err(|error| failed(error.into()))
+}
+
+/// How far a study is, on stderr, where that is a terminal.
+struct Bar(ProgressBar);
+
+impl Bar {
+    fn new(sets: u64) -> Self {
+        if !std::io::stderr().is_terminal() {
+            return Self(ProgressBar::hidden());
+        }
+        let bar = ProgressBar::new(sets);
+        // The template is a constant; where it could not be parsed the default would be shown.
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} sets, {eta} left") {
+            bar.set_style(style);
+        }
+        Self(bar)
+    }
+}
+
+impl Progress for Bar {
+    fn advance(&self, sets: u64) -> bool {
+        self.0.inc(sets);
+        true
+    }
+}
+
+/// A table of each reading, and who is preferable up to where.
+fn text(outcome: &Outcome) -> String {
+    let page = Page::of_stdout();
+    let study = &outcome.study;
+    let mut text = format!("{}\n", page.wrap(&study.title, 0));
+    let part = if outcome.is_whole() {
+        String::new()
+    } else {
+        format!(", a part of {} (shards {})", study.sets, outcome.shards)
+    };
+    let _ = writeln!(text, "{} sets per cap, seed {}{part}\n", outcome.sets(), study.seed);
+    let held = study.held.as_ref();
+    for (at, reading) in study.readings.iter().enumerate() {
+        let mark = if held.is_some_and(|held| held.reading == reading.name) { " (held)" } else { "" };
+        let _ = writeln!(text, "{}", page.paint(&format!("{}{mark}", reading.name), Paint::Bold));
+        let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(9);
+        let _ = write!(text, "  {:>8}", "D_c, us");
+        for scheduler in &reading.schedulers {
+            let _ = write!(text, "  {:>width$}      ", scheduler.name);
+        }
+        text.push('\n');
+        for (d, delay) in reading.delays.iter().enumerate() {
+            let _ = write!(text, "  {delay:>8}");
+            for s in 0..reading.schedulers.len() {
+                let Some(w) = outcome.weighted(at, s, d) else { continue };
+                let reach = f64::midpoint(w.high - w.value, w.value - w.low);
+                let _ = write!(text, "  {:>width$.4} ±{reach:.4}", w.value, width = width - 1);
+            }
+            text.push('\n');
+        }
+        for crossing in outcome.crossings(at) {
+            let (of, against, free) = (&crossing.of, &crossing.against, crossing.at_us);
+            let what = match crossing.preferable {
+                Preferable::Below { crossover_us, interval_us: [low, high] } => {
+                    format!("below {crossover_us:.0} us ({low:.0} to {high:.0})")
+                }
+                Preferable::Throughout => "at every delay here".to_owned(),
+                Preferable::Never => "at none".to_owned(),
+            };
+            let _ = writeln!(text, "  {of} is preferable to {against} at {free} us: {what}");
+        }
+        text.push('\n');
+    }
+    if let Some(held) = held {
+        let why = page.wrap(&format!("Held for the source's: {}. {}", held.reading, held.why), 0);
+        let _ = writeln!(text, "{why}");
+    }
+    text
+}
