@@ -2,7 +2,8 @@
 """What it costs to preempt a thread, to move it to another core, and what that does to a schedule.
 
 Measuring and planning are the work of the `corehop` program, which comes in the same package and runs
-in a process of its own; files, summaries and platforms are read and made here, in process.
+in a process of its own; files, summaries and platforms are read and made here, in process, and so are
+schedulability tests and studies.
 
     >>> import corehop
     >>> result = corehop.load("quick.parquet")        # or corehop.measure("synthetic", samples=100)
@@ -17,11 +18,13 @@ A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.
 """
 
 from corehop._binary import binary
+from corehop._check import Task, check
 from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Usage
 from corehop._measure import measure, plan
 from corehop._platform import Platform, platform
 from corehop._result import Result, Summary, load
+from corehop._study import StudyResult, load_study, merge_studies, study
 
 __all__ = [
     "Damaged",
@@ -31,13 +34,19 @@ __all__ = [
     "NotPossible",
     "Platform",
     "Result",
+    "StudyResult",
     "Summary",
     "Table",
+    "Task",
     "Usage",
     "__version__",
     "binary",
+    "check",
     "load",
+    "load_study",
     "measure",
+    "merge_studies",
     "plan",
     "platform",
+    "study",
 ]

@@ -2,9 +2,21 @@
 """The compiled part of corehop. Its own; use what `corehop` exports."""
 
 import os
+from collections.abc import Callable
 from typing import Any, final
 
-__all__ = ["File", "Platform", "Summary", "Table", "__version__", "load"]
+__all__ = [
+    "File",
+    "Outcome",
+    "Platform",
+    "Study",
+    "Summary",
+    "Table",
+    "__version__",
+    "check",
+    "load",
+    "rows_json",
+]
 
 __version__: str
 
@@ -76,3 +88,36 @@ class Platform:
     def svg(self) -> str: ...
 
 def load(path: str | os.PathLike[str]) -> File: ...
+
+@final
+class Study:
+    """A schedulability study."""
+
+    def __new__(cls, text: str, seed: int | None = None, sets: int | None = None) -> Study: ...
+    @property
+    def sets(self) -> int: ...
+    def run(
+        self,
+        shard: str | None = None,
+        threads: int | None = None,
+        advance: Callable[[int], object] | None = None,
+    ) -> Outcome: ...
+
+@final
+class Outcome:
+    """The counts of a study, or of a part of it."""
+
+    @staticmethod
+    def from_bytes(bytes: bytes) -> Outcome: ...
+    def to_bytes(self) -> bytes: ...
+    def merged(self, other: Outcome) -> Outcome: ...
+    @property
+    def complete(self) -> bool: ...
+    @property
+    def sets(self) -> int: ...
+    def json(self) -> str: ...
+    def table(self) -> Table: ...
+    def page(self) -> str: ...
+
+def check(set: str, name: str, delay_us: int | None = None) -> str: ...
+def rows_json(table: object) -> str: ...

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop._corehop`: what the Python package does in process.
 //!
-//! Files of samples, their summaries, and platforms: thin wrappers over corehop-core, which knows no
+//! Files of samples, their summaries, platforms, and schedulability: thin wrappers over corehop-core, which knows no
 //! Python. Tables leave as Arrow streams, structures as JSON; the words are in `corehop/`. Neither
 //! measuring nor planning is done here: the program does both, in a process of its own.
 
@@ -10,6 +10,8 @@ mod table;
 mod file;
 mod summary;
 mod platform;
+mod sched;
+mod arrow_in;
 
 use pyo3::prelude::pymodule;
 
@@ -17,9 +19,13 @@ use pyo3::prelude::pymodule;
 #[pymodule]
 mod _corehop {
     #[pymodule_export]
+    use super::arrow_in::rows_json;
+    #[pymodule_export]
     use super::file::{File, load};
     #[pymodule_export]
     use super::platform::Platform;
+    #[pymodule_export]
+    use super::sched::{Outcome, Study, check};
     #[pymodule_export]
     use super::summary::Summary;
     #[pymodule_export]

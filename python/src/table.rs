@@ -4,7 +4,7 @@
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
-use arrow_array::types::{Float64Type, UInt64Type};
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchIterator};
 use arrow_schema::{ArrowError, DataType, SchemaRef};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
@@ -110,6 +110,7 @@ impl Table {
 /// Appends the values of `array` to `list`.
 fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
     match array.data_type() {
+        DataType::Int64 => extend(list, array.as_primitive::<Int64Type>().iter()),
         DataType::UInt64 => extend(list, array.as_primitive::<UInt64Type>().iter()),
         DataType::Float64 => extend(list, array.as_primitive::<Float64Type>().iter()),
         DataType::Boolean => extend(list, array.as_boolean().iter()),

@@ -13,5 +13,6 @@ pub mod costs;
 pub mod decided;
 pub mod sections;
 pub mod html;
+pub mod study;
 pub mod glossary;
 pub mod listing;

@@ -7,11 +7,13 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use corehop_core::decision::sched::study::{
-    Outcome, OutcomeError, Preferable, Progress, Shard, Stopped, StoreError, Study, run as carry_out,
+    Outcome, OutcomeError, Preferable, Progress, Shard, Stopped, StoreError, Study,
+    run as carry_out,
 };
+use corehop_core::report::study::page;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::answer::{Paint, Page, print};
+use crate::answer::{Page, Paint, print};
 use crate::exit::{Exit, Failure};
 
 /// Draw random task sets, and count how many of them each scheduler carries as delays grow.
@@ -42,6 +44,9 @@ pub(crate) struct Args {
     /// Write the counts.
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
+    /// Write a page: one HTML file with everything in it.
+    #[arg(long, value_name = "FILE.html")]
+    page: Option<PathBuf>,
     /// Print it as JSON.
     #[arg(long)]
     json: bool,
@@ -51,6 +56,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let outcome = outcome(args)?;
     if let Some(path) = &args.output {
         write(&outcome, path)?;
+    }
+    if let Some(path) = &args.page {
+        std::fs::write(path, page(&outcome)).map_err(|error| {
+            Failure::new(Exit::Failed, error).context(path.display().to_string())
+        })?;
     }
     if args.json {
         print(&format!("{:#}\n", outcome.json()))?;
@@ -64,11 +74,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 fn outcome(args: &Args) -> Result<Outcome, Failure> {
     let Some(what) = &args.what else {
         let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-        return Outcome::merged(parts).map_err(|error: OutcomeError| Failure::new(Exit::Usage, error));
+        return Outcome::merged(parts)
+            .map_err(|error: OutcomeError| Failure::new(Exit::Usage, error));
     };
     if what.extension().is_some_and(|extension| extension == "parquet") {
         if args.sets.is_some() || args.seed.is_some() || args.shard.is_some() {
-            let why = format!("{}: counts are there already; --sets, --seed and --shard go with a study", what.display());
+            let why = format!(
+                "{}: counts are there already; --sets, --seed and --shard go with a study",
+                what.display()
+            );
             return Err(Failure::says(Exit::Usage, why));
         }
         return read(what);
@@ -114,9 +128,8 @@ fn read(path: &Path) -> Result<Outcome, Failure> {
 
 /// Writes the counts; a file of this name is replaced once all is written.
 fn write(outcome: &Outcome, path: &Path) -> Result<(), Failure> {
-    let failed = |error: StoreError| {
-        Failure::new(Exit::Failed, error).context(path.display().to_string())
-    };
+    let failed =
+        |error: StoreError| Failure::new(Exit::Failed, error).context(path.display().to_string());
     let mut name = path.as_os_str().to_owned();
     name.push(".part");
     let part = PathBuf::from(name);
@@ -151,9 +164,9 @@ impl Progress for Bar {
 
 /// A table of each reading, and who is preferable up to where.
 fn text(outcome: &Outcome) -> String {
-    let page = Page::of_stdout();
+    let terminal = Page::of_stdout();
     let study = &outcome.study;
-    let mut text = format!("{}\n", page.wrap(&study.title, 0));
+    let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
     let part = if outcome.is_whole() {
         String::new()
     } else {
@@ -162,8 +175,10 @@ fn text(outcome: &Outcome) -> String {
     let _ = writeln!(text, "{} sets per cap, seed {}{part}\n", outcome.sets(), study.seed);
     let held = study.held.as_ref();
     for (at, reading) in study.readings.iter().enumerate() {
-        let mark = if held.is_some_and(|held| held.reading == reading.name) { " (held)" } else { "" };
-        let _ = writeln!(text, "{}", page.paint(&format!("{}{mark}", reading.name), Paint::Bold));
+        let mark =
+            if held.is_some_and(|held| held.reading == reading.name) { " (held)" } else { "" };
+        let _ =
+            writeln!(text, "{}", terminal.paint(&format!("{}{mark}", reading.name), Paint::Bold));
         let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(9);
         let _ = write!(text, "  {:>8}", "D_c, us");
         for scheduler in &reading.schedulers {
@@ -193,7 +208,8 @@ fn text(outcome: &Outcome) -> String {
         text.push('\n');
     }
     if let Some(held) = held {
-        let why = page.wrap(&format!("Held for the source's: {}. {}", held.reading, held.why), 0);
+        let why =
+            terminal.wrap(&format!("Held for the source's: {}. {}", held.reading, held.why), 0);
         let _ = writeln!(text, "{why}");
     }
     text

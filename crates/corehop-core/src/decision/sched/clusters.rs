@@ -8,8 +8,7 @@ use crate::platform::Platform;
 /// # Errors
 /// Where the machine has no such cache for data, or where not every one serves as many CPUs.
 pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
-    let level: Option<u32> =
-        cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
+    let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
     let level = level.ok_or_else(|| format!("`{cache}` is no cache level: expected l2, l3, …"))?;
     let found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
     let sizes: Vec<usize> =
@@ -17,7 +16,10 @@ pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> 
     match sizes.as_slice() {
         [] => Err(format!("{} has no level-{level} cache for data", platform.id)),
         [first, rest @ ..] if rest.iter().all(|size| size == first) => Ok((*first as u32, level)),
-        _ => Err(format!("the level-{level} caches of {} serve unequal numbers of CPUs", platform.id)),
+        _ => Err(format!(
+            "the level-{level} caches of {} serve unequal numbers of CPUs",
+            platform.id
+        )),
     }
 }
 

@@ -20,16 +20,27 @@ const CHARTS: &str = include_str!("vendor/echarts.common.min.js");
 
 /// The page.
 pub fn page(data: &ReportData) -> String {
-    let sections = sections(data);
-    let title = title(data);
+    whole(&title(data), &subtitle(data), &sections(data))
+}
+
+/// A page of these sections, with facts below its title.
+pub(super) fn page_of(title: &str, facts: &[String], sections: &[Section]) -> String {
+    whole(title, &facts_line(facts), sections)
+}
+
+fn facts_line(facts: &[String]) -> String {
+    format!("<p class=\"facts\">{}</p>", escape(&facts.join(" · ")))
+}
+
+fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String {
     let figures: Vec<_> = sections.iter().flat_map(|section| &section.figures).collect();
     // Writing to a string cannot fail, here and below.
     let mut body = String::new();
-    for section in &sections {
+    for section in sections {
         body.push_str(&section_html(section));
     }
     let mut contents = String::new();
-    for Section { id, title, .. } in &sections {
+    for Section { id, title, .. } in sections {
         let _ = write!(contents, "<a href=\"#{}\">{}</a>", escape(id), escape(title));
     }
     format!(
@@ -44,8 +55,7 @@ pub fn page(data: &ReportData) -> String {
          (Apache-2.0).</footer>\n<script type=\"application/json\" id=\"figures\">{figures}</script>\n\
          <script>{CHARTS}</script>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
         version = env!("CARGO_PKG_VERSION"),
-        title = escape(&title),
-        subtitle = subtitle(data),
+        title = escape(title),
         figures = embeddable(&json!(figures).to_string()),
     )
 }
@@ -76,7 +86,7 @@ fn subtitle(data: &ReportData) -> String {
     let names: Vec<&str> = data.files.iter().map(|file| file.name.as_str()).collect();
     parts.push(names.join(", "));
     parts.retain(|part| !part.is_empty());
-    let mut html = format!("<p class=\"facts\">{}</p>", escape(&parts.join(" · ")));
+    let mut html = facts_line(&parts);
     for file in data.files.iter().filter(|file| file.incomplete.is_some()) {
         let why = file.incomplete.as_deref().unwrap_or_default();
         let _ = write!(

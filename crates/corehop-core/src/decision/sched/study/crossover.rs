@@ -70,10 +70,8 @@ impl Outcome {
 
 fn crossing(differences: &[Tally], about: &Crossover, most: u64) -> Option<Preferable> {
     let means: Vec<f64> = differences.iter().map(|tally| tally.mean()).collect::<Option<_>>()?;
-    let errors: Vec<f64> = differences
-        .iter()
-        .map(|tally| tally.errors_above_zero(most))
-        .collect::<Option<_>>()?;
+    let errors: Vec<f64> =
+        differences.iter().map(|tally| tally.errors_above_zero(most)).collect::<Option<_>>()?;
     let step = about.step_us as f64;
     let last = (differences.len() - 1) as f64 * step;
     if means[0] <= 0.0 {

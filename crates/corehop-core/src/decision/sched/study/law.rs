@@ -5,9 +5,7 @@ use serde::Deserialize;
 
 use super::Generator;
 use crate::decision::sched::generate::fixed_sum::Method;
-use crate::decision::sched::generate::{
-    Capped, Deadline, FixedSum, Last, Period, Utilisation,
-};
+use crate::decision::sched::generate::{Capped, Deadline, FixedSum, Last, Period, Utilisation};
 use crate::decision::sched::task::{LONGEST, MOST_TASKS, Time};
 
 /// The table `tasks`.
@@ -149,8 +147,10 @@ fn period(law: NamedOr<PLaw>) -> Result<Period, String> {
             && low.is_multiple_of(granularity)
             && high.is_multiple_of(granularity);
         fits.then_some((low, high)).ok_or_else(|| {
-            format!("period_us is {low} to {high} in steps of {granularity}: expected multiples of \
-                     the step, the lower first, 1 to {LONGEST}")
+            format!(
+                "period_us is {low} to {high} in steps of {granularity}: expected multiples of \
+                     the step, the lower first, 1 to {LONGEST}"
+            )
         })
     };
     match (law.uniform, law.log_uniform) {
@@ -160,6 +160,8 @@ fn period(law: NamedOr<PLaw>) -> Result<Period, String> {
         (None, Some(range)) => {
             sound(range).map(|(low, high)| Period::LogUniform { low, high, granularity })
         }
-        _ => Err("period_us: expected uniform = [low, high] or log-uniform = [low, high]".to_owned()),
+        _ => {
+            Err("period_us: expected uniform = [low, high] or log-uniform = [low, high]".to_owned())
+        }
     }
 }

@@ -10,6 +10,7 @@
 mod text;
 mod law;
 mod family;
+mod bins;
 mod swift;
 mod verdicts;
 mod breakdown;

@@ -84,10 +84,7 @@ impl Outcome {
             let what = if (a.seed, a.sets) == (b.seed, b.sets) {
                 format!("{} and {} are not described alike", a.id, b.id)
             } else {
-                format!(
-                    "{} sets of seed {} and {} sets of seed {}",
-                    a.sets, a.seed, b.sets, b.seed
-                )
+                format!("{} sets of seed {} and {} sets of seed {}", a.sets, a.seed, b.sets, b.seed)
             };
             return Err(OutcomeError::Different(what));
         }

@@ -4,11 +4,12 @@
 //! Readings that differ in a scheduler alone share their sets, and whoever is asked by several is asked once.
 //! Counts are whole numbers: neither the order of the sets nor the number of threads can change them.
 
+use super::bins::Bins;
 use super::breakdown::breakdown;
 use super::family::{Family, families};
 use super::outcome::{Counts, Outcome};
 use super::shard::{Shard, Shards};
-use super::swift::{Bins, Charged};
+use super::swift::{Charged, Rule};
 use super::tally::Tally;
 use super::verdicts::Way;
 use super::{Measure, Policy, Reading, Study};
@@ -148,6 +149,15 @@ struct Group<'a> {
     pairs: Vec<(usize, usize)>,
     /// How many requests want to be counted by cap.
     by_cap: usize,
+    /// Those that are answered together.
+    swept: Vec<Swept>,
+}
+
+/// Requests of one scheduler with one queue, by rising delay.
+struct Swept {
+    rule: Rule,
+    requests: Vec<usize>,
+    delays: Vec<Time>,
 }
 
 /// A scheduler, asked at a delay.
@@ -158,6 +168,13 @@ struct Request {
     way: Option<Way>,
     /// Where its counts by cap are, if they are wanted.
     by_cap: Option<usize>,
+}
+
+impl Request {
+    /// Whether it is answered together with others.
+    fn is_swept(&self) -> bool {
+        self.by_cap.is_none() && self.way.is_some_and(|way| way.one_bin().is_some())
+    }
 }
 
 fn groups(study: &Study, manner: Manner) -> Vec<Group<'_>> {
@@ -172,8 +189,8 @@ fn groups(study: &Study, manner: Manner) -> Vec<Group<'_>> {
         if let Some(group) = groups.iter_mut().find(same) {
             group.readings.push(at);
         } else {
-            let (requests, pairs) = (Vec::new(), Vec::new());
-            groups.push(Group { readings: vec![at], reading, requests, pairs, by_cap: 0 });
+            let (requests, pairs, swept) = (Vec::new(), Vec::new(), Vec::new());
+            groups.push(Group { readings: vec![at], reading, requests, pairs, by_cap: 0, swept });
         }
     }
     for group in &mut groups {
@@ -198,8 +215,7 @@ impl Group<'_> {
             }
         }
         for (of, step, against, delay) in comparisons(reading) {
-            let pair =
-                (self.request(of, step, manner), self.request(against, delay, manner));
+            let pair = (self.request(of, step, manner), self.request(against, delay, manner));
             if !self.pairs.contains(&pair) {
                 self.pairs.push(pair);
             }
@@ -229,6 +245,21 @@ impl Group<'_> {
         order.iter().enumerate().for_each(|(new, &old)| place[old] = new);
         self.requests = order.iter().map(|&at| self.requests[at]).collect();
         self.pairs.iter_mut().for_each(|(a, b)| (*a, *b) = (place[*a], place[*b]));
+        for (at, request) in self.requests.iter().enumerate().filter(|(_, it)| it.is_swept()) {
+            let Some(rule) = request.way.and_then(Way::one_bin) else { continue };
+            let same =
+                |swept: &&mut Swept| self.requests[swept.requests[0]].policy == request.policy;
+            match self.swept.iter_mut().find(same) {
+                Some(swept) => {
+                    swept.requests.push(at);
+                    swept.delays.push(request.delay);
+                }
+                None => {
+                    let (requests, delays) = (vec![at], vec![request.delay]);
+                    self.swept.push(Swept { rule, requests, delays });
+                }
+            }
+        }
     }
 
     /// Counts the sets of one stream.
@@ -263,29 +294,51 @@ impl Group<'_> {
 
     fn weigh(&self, family: &Family, scratch: &mut Scratch, sums: &mut Sums) {
         let caps = self.reading.caps;
-        let Scratch { charged, bins, verdicts, scores, weights } = scratch;
+        let Scratch { charged, bins, verdicts, scores, weights, .. } = scratch;
         weights.clear();
         weights.extend(family.members.iter().map(|it| caps.weights(it.caps.clone()) as i64));
         let places = caps.len() + 1;
         for (same, from) in self.by_delay() {
             let delay = same[0].delay;
-            let sorted = same.iter().any(|request| request.way.is_some_and(Way::sorts));
-            charged.fill(family, delay, sorted);
+            if same.iter().all(Request::is_swept) {
+                continue;
+            }
+            charged.fill(family, delay, self.reading.cpus);
             for (request, score) in same.iter().zip(&mut scores[from..]) {
-                let Some(way) = request.way else { continue };
+                let Some(way) = request.way.filter(|_| !request.is_swept()) else { continue };
                 verdicts.clear();
                 way.verdicts(family, charged, delay, bins, verdicts);
-                for ((member, &weight), &yes) in
-                    family.members.iter().zip(weights.iter()).zip(verdicts.iter())
-                {
-                    *score += if yes { weight } else { 0 };
-                    if let Some(at) = request.by_cap.filter(|_| yes) {
+                let members = family.members.iter().zip(weights.iter()).zip(verdicts.iter());
+                for ((member, &weight), _) in members.filter(|(_, yes)| **yes) {
+                    *score += weight;
+                    if let Some(at) = request.by_cap {
                         // Where runs of schedulable sets begin and end; added up in the end.
                         let row = &mut sums.edges[at * places..][..places];
                         row[member.caps.start] += 1;
                         row[member.caps.end] -= 1;
                     }
                 }
+            }
+        }
+        self.sweep(family, scratch);
+    }
+
+    /// The requests of which only the weight counts, and only grows less with the delay: each member fits
+    /// at so many of them.
+    fn sweep(&self, family: &Family, scratch: &mut Scratch) {
+        let Scratch { scores, weights, latest, drops, .. } = scratch;
+        for swept in &self.swept {
+            latest.clear();
+            swept.rule.latest(family, &swept.delays, latest);
+            drops.clear();
+            drops.resize(swept.delays.len() + 1, 0);
+            for (&count, &weight) in latest.iter().zip(weights.iter()) {
+                drops[count] += weight;
+            }
+            let mut sum = 0;
+            for (at, &request) in swept.requests.iter().enumerate().rev() {
+                sum += drops[at + 1];
+                scores[request] += sum;
             }
         }
     }
@@ -295,8 +348,7 @@ impl Group<'_> {
         for (request, score) in self.requests.iter().zip(&mut scratch.scores) {
             let Some(way) = request.way else { continue };
             for member in &family.members {
-                let value =
-                    breakdown(way, self.reading.cpus, family, member, request.delay) as i64;
+                let value = breakdown(way, self.reading.cpus, family, member, request.delay) as i64;
                 *score += value * member.caps.len() as i64;
                 for place in member.caps.clone() {
                     if let Some(at) = request.by_cap {
@@ -374,6 +426,8 @@ struct Scratch {
     verdicts: Vec<bool>,
     scores: Vec<i64>,
     weights: Vec<i64>,
+    latest: Vec<usize>,
+    drops: Vec<i64>,
 }
 
 /// The sums of a group.

@@ -140,7 +140,11 @@ impl Outcome {
         Ok(())
     }
 
-    fn batch(&self) -> Result<RecordBatch, StoreError> {
+    /// A row for each count, as they stand in a file.
+    ///
+    /// # Errors
+    /// None that are known of: a table that contradicts itself is reported as damaged.
+    pub fn batch(&self) -> Result<RecordBatch, StoreError> {
         let pairs = self.study.readings.iter().zip(&self.readings);
         let all: Vec<Row<'_>> = pairs.flat_map(|(about, counts)| rows(about, counts)).collect();
         let text = |of: fn(&Row<'_>) -> String| -> ArrayRef {
@@ -162,7 +166,15 @@ impl Outcome {
             number(|row| row.tally.square),
         ];
         let names = [
-            "reading", "quantity", "scheduler", "against", "delay_us", "cap", "sets", "sum", "square",
+            "reading",
+            "quantity",
+            "scheduler",
+            "against",
+            "delay_us",
+            "cap",
+            "sets",
+            "sum",
+            "square",
         ];
         let field = |(name, column): (&&str, &ArrayRef)| {
             Field::new(*name, column.data_type().clone(), ["against", "cap"].contains(name))

@@ -30,9 +30,11 @@ impl Outcome {
     fn reading_json(&self, at: usize, about: &Reading) -> Value {
         let (mut values, mut intervals) = (Map::new(), Map::new());
         for (s, scheduler) in about.schedulers.iter().enumerate() {
-            let estimates = about.delays.iter().enumerate().filter_map(|(d, delay)| {
-                Some((delay.to_string(), self.weighted(at, s, d)?))
-            });
+            let estimates = about
+                .delays
+                .iter()
+                .enumerate()
+                .filter_map(|(d, delay)| Some((delay.to_string(), self.weighted(at, s, d)?)));
             let estimates: Vec<_> = estimates.collect();
             let value = estimates.iter().map(|(delay, it)| (delay.clone(), json!(it.value)));
             values.insert(scheduler.name.clone(), Value::Object(value.collect()));

@@ -119,7 +119,11 @@ mod tests {
     }
 
     /// In how many of 10,000 repetitions the interval holds the true value.
-    fn coverage(seed: u64, truth: f64, mut draw: impl FnMut(&mut Stream) -> Option<Estimate>) -> f64 {
+    fn coverage(
+        seed: u64,
+        truth: f64,
+        mut draw: impl FnMut(&mut Stream) -> Option<Estimate>,
+    ) -> f64 {
         let covers = |index: u64| {
             let estimate = draw(&mut Stream::new(seed, index)).unwrap();
             estimate.low <= truth && truth <= estimate.high
@@ -146,7 +150,8 @@ mod tests {
         // A set is schedulable up to a cap that is uniform over the first `reach` of ten, weighted by rank:
         // the score of cap k is 1 + ... + k, of at most 55.
         let score = |k: u64| k * (k + 1) / 2;
-        for (seed, (sets, reach)) in [(40, 10), (40, 3), (200, 9), (200, 1)].into_iter().enumerate() {
+        for (seed, (sets, reach)) in [(40, 10), (40, 3), (200, 9), (200, 1)].into_iter().enumerate()
+        {
             let truth = (1..=reach).map(score).sum::<u64>() as f64 / reach as f64 / 55.0;
             let covered = coverage(100 + seed as u64, truth, |stream| {
                 let mut tally = Tally::default();

@@ -71,7 +71,9 @@ fn a_cell_counts_the_sets_that_the_test_accepts() {
     // From the generator, through inflation, to the test by its name: nothing of the engine.
     let study = Study::parse(SMALL).unwrap();
     let outcome = outcome(&study, Manner::Quick);
-    for (at, reading) in study.readings.iter().enumerate().filter(|(_, it)| it.name.ends_with("/wfd")) {
+    for (at, reading) in
+        study.readings.iter().enumerate().filter(|(_, it)| it.name.ends_with("/wfd"))
+    {
         let Generator::Capped(capped) = &reading.generator else { panic!() };
         for (scheduler, test) in [(0, "soft-g-edf"), (1, "p-edf-wfd"), (2, "soft-c-edf-2")] {
             for (d, &delay) in reading.delays.iter().enumerate() {
@@ -88,7 +90,11 @@ fn a_cell_counts_the_sets_that_the_test_accepts() {
                     };
                     let expected = (0..60).filter(yes).count() as f64 / 60.0;
                     let share = outcome.schedulability(at, scheduler, d, cap).unwrap();
-                    assert!((share.value - expected).abs() < 1e-12, "{} {test} {cap}", reading.name);
+                    assert!(
+                        (share.value - expected).abs() < 1e-12,
+                        "{} {test} {cap}",
+                        reading.name
+                    );
                 }
             }
         }

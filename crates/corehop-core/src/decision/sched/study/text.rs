@@ -6,10 +6,10 @@ use toml::{Table, Value};
 
 use super::law::Tasks;
 use super::{Caps, Clusters, Crossover, Held, Measure, Policy, Reading, Scheduler, Study};
-use crate::decision::sched::{catalogue, clusters};
 use crate::decision::sched::exact::gcd;
 use crate::decision::sched::partition::Fit;
 use crate::decision::sched::task::{LONGEST, MOST_CPUS, Time};
+use crate::decision::sched::{catalogue, clusters};
 use crate::platform::Platform;
 use crate::workload::Event;
 
@@ -214,8 +214,9 @@ fn reading(name: String, body: Body) -> Result<Reading, String> {
         .into_iter()
         .map(|(name, value)| {
             let within = |what: String| format!("schedulers.{name}: {what}");
-            let text: SchedulerText =
-                value.try_into().map_err(|error: toml::de::Error| within(error.message().into()))?;
+            let text: SchedulerText = value
+                .try_into()
+                .map_err(|error: toml::de::Error| within(error.message().into()))?;
             scheduler(name.clone(), text, cpus, platform.as_ref()).map_err(within)
         })
         .collect::<Result<_, _>>()?;

@@ -2,8 +2,9 @@
 //! What a scheduler says of the sets of a family: the quick way where there is one, the test itself
 //! otherwise.
 
+use super::bins::Bins;
 use super::family::{Family, Member};
-use super::swift::{Bins, Charged, Rule};
+use super::swift::{Charged, Rule};
 use super::{Clusters, Policy, Reading};
 use crate::decision::sched::catalogue::{Test, test};
 use crate::decision::sched::generate::Deadline;
@@ -45,12 +46,15 @@ impl Way {
         Some(Self::Asked { cpus, test, clusters: policy.clusters })
     }
 
-    /// Whether it wants the tasks by falling utilisation.
-    pub(super) fn sorts(self) -> bool {
-        matches!(self, Self::Packed(rule) if rule.clusters.decreasing && rule.clusters.cpus < rule.cpus)
+    /// The rule of a scheduler with one queue for all CPUs, to which a longer delay is never welcome.
+    pub(super) fn one_bin(self) -> Option<Rule> {
+        match self {
+            Self::Packed(rule) if rule.bins() == 1 => Some(rule),
+            _ => None,
+        }
     }
 
-    /// What it says of each member of the family, in their order.
+    /// What it says of each member of the family, in their order; no to those that are left out.
     pub(super) fn verdicts(
         self,
         family: &Family,
@@ -68,7 +72,13 @@ impl Way {
     }
 
     /// What it says of one member, with its execution times scaled by so many thousandths.
-    pub(super) fn verdict_scaled(self, family: &Family, member: &Member, delay: Time, by: u64) -> bool {
+    pub(super) fn verdict_scaled(
+        self,
+        family: &Family,
+        member: &Member,
+        delay: Time,
+        by: u64,
+    ) -> bool {
         let scale = |task: Task| {
             let wcet = (u128::from(task.wcet - delay) * u128::from(by)).div_ceil(1_000) as Time;
             Task { wcet: wcet + delay, ..task }

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Schedulability of a task set, computed in process."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from corehop import _corehop, _errors
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A sporadic task, times in whole microseconds. What is None is left to its default.
+
+    >>> Task(wcet_us=1500, period_us=5000, deadline_us=4000).deadline_us
+    4000
+    """
+
+    wcet_us: int
+    """Worst-case execution time."""
+    period_us: int
+    """The least time between two releases."""
+    deadline_us: int | None = None
+    """Relative deadline; the period if left out."""
+    priority: int | None = None
+    """Rank, the smaller is served first; for all tasks or for none."""
+    wss_kib: int | None = None
+    """Size of the working set."""
+    jitter_us: int | None = None
+    """Longest time from arrival to release."""
+    blocking_us: int | None = None
+    """How long a task of lower priority may hold it up."""
+    name: str | None = None
+    """For messages and tables."""
+
+
+@runtime_checkable
+class ArrowTable(Protocol):
+    """A table that speaks Arrow's PyCapsule interface: of pyarrow, polars, pandas."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
+
+
+Tasks = Mapping[str, Any] | str | os.PathLike[str] | ArrowTable | Iterable[Any]
+
+
+def check(
+    tasks: Tasks,
+    test: str = "all",
+    *,
+    cpus: int | None = None,
+    delay_us: int | None = None,
+) -> Any:
+    """Whether a set of tasks meets its deadlines: by one test, or by all.
+
+    Args:
+        tasks: A task set as `corehop check` takes it, `{"cpus": m, "tasks": [...]}`: a mapping, JSON, or the
+            path of a file; or the tasks alone, with `cpus` beside them: dataclasses such as `Task`, mappings,
+            or an Arrow table with a column for each field.
+        test: The name of a test, or `all`.
+        cpus: How many CPUs, where `tasks` does not say it.
+        delay_us: Charged to each job: `e' = e + D_c`.
+
+    Returns:
+        The answer of `corehop check --json`: a dictionary with `schedulable` (True, False or `"unknown"`),
+        `bounds_us`, `assumptions`, …; a list of them for `all`.
+
+    Raises:
+        Usage: there is no such test, or `cpus` is said twice or not at all.
+        Damaged: a parameter makes no sense; the sentence names the task and the field.
+
+    Example:
+        >>> from corehop import Task, check
+        >>> tasks = [Task(wcet_us=5, period_us=20), Task(wcet_us=10, period_us=40), Task(wcet_us=40, period_us=80)]
+        >>> check(tasks, "p-fp-rta", cpus=1)["bounds_us"]
+        [5, 15, 80]
+    """
+    answers = json.loads(_corehop.check(_set(tasks, cpus), test, delay_us))
+    return answers if test == "all" else answers[0]
+
+
+def _set(tasks: Tasks, cpus: int | None) -> str:
+    """The task set as JSON. What is wrong with it is found where it is read."""
+    if isinstance(tasks, os.PathLike):
+        tasks = Path(tasks).read_text(encoding="utf-8")
+    if isinstance(tasks, str):
+        if cpus is not None:
+            raise _errors.Usage("cpus is said in the task set: leave it out here")
+        return tasks
+    if isinstance(tasks, Mapping):
+        given = dict(tasks)
+        if cpus is not None and "cpus" in given:
+            raise _errors.Usage("cpus is said in the task set: leave it out here")
+        if cpus is not None:
+            given["cpus"] = cpus
+        if not isinstance(given.get("tasks"), str | bytes) and isinstance(given.get("tasks"), Iterable):
+            given["tasks"] = _rows(given["tasks"])
+        return json.dumps(given)
+    if cpus is None:
+        raise _errors.Usage("cpus is missing: say how many CPUs serve the tasks")
+    return json.dumps({"cpus": cpus, "tasks": _rows(tasks)})
+
+
+def _rows(tasks: Any) -> list[Any]:
+    if isinstance(tasks, ArrowTable):
+        rows: list[Any] = json.loads(_corehop.rows_json(tasks))
+        return rows
+    return [_row(task) for task in tasks]
+
+
+def _row(task: Any) -> Any:
+    if is_dataclass(task) and not isinstance(task, type):
+        return {name: value for name, value in asdict(task).items() if value is not None}
+    return dict(task) if isinstance(task, Mapping) else task

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Schedulability studies: in the threads of this process, or in parts on the workers of Dask."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corehop import _corehop, _errors
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+
+class StudyResult:
+    """The counts of a study, and what follows from them.
+
+    It is an Arrow table with a row for each count: `polars.DataFrame(result)`, `pyarrow.table(result)`.
+    """
+
+    def __init__(self, outcome: _corehop.Outcome) -> None:
+        self._outcome = outcome
+        self._answer: dict[str, Any] | None = None
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """What `corehop study --json` answers."""
+        if self._answer is None:
+            self._answer = json.loads(self._outcome.json())
+        return self._answer
+
+    @property
+    def readings(self) -> dict[str, dict[str, Any]]:
+        """Each reading by its name: `w`, `w_interval`, `crossover_us`, `interval_us`, …."""
+        return {reading["name"]: reading for reading in self.answer["readings"]}
+
+    @property
+    def complete(self) -> bool:
+        """Whether every set of the study is in."""
+        return self._outcome.complete
+
+    @property
+    def sets(self) -> int:
+        """How many sets of each cap are in."""
+        return self._outcome.sets
+
+    @property
+    def table(self) -> _corehop.Table:
+        """A row for each count."""
+        return self._outcome.table()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def merged(self, *others: StudyResult) -> StudyResult:
+        """It with other parts of the same study.
+
+        Raises:
+            Usage: they are of another study, or have sets in common.
+        """
+        outcome = self._outcome
+        for other in others:
+            outcome = outcome.merged(other._outcome)
+        return StudyResult(outcome)
+
+    def to_bytes(self) -> bytes:
+        """As Parquet: the bytes that `corehop study -o` writes."""
+        return self._outcome.to_bytes()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Writes a file that `corehop study` reads and merges."""
+        Path(path).write_bytes(self.to_bytes())
+        return Path(path)
+
+    def save_page(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the page of the study: one HTML file."""
+        Path(path).write_text(self._outcome.page(), encoding="utf-8")
+        return Path(path)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, StudyResult) and self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        part = "" if self.complete else ", a part"
+        return f"<corehop.StudyResult: {self.answer['id']}, {self.sets} sets per cap{part}>"
+
+
+def load_study(path: str | os.PathLike[str]) -> StudyResult:
+    """Counts that `StudyResult.save` or `corehop study -o` wrote.
+
+    Raises:
+        Damaged: the file is another one, or damaged.
+    """
+    return StudyResult(_corehop.Outcome.from_bytes(Path(path).read_bytes()))
+
+
+def study(
+    what: str | os.PathLike[str],
+    *,
+    seed: int | None = None,
+    sets: int | None = None,
+    shard: str | None = None,
+    threads: int | None = None,
+    shards: int | None = None,
+    scheduler: str | Client | None = None,
+    workers: int | None = None,
+    progress: bool | None = None,
+) -> StudyResult:
+    """Carries out a schedulability study.
+
+    In this process, on all CPUs; or, where `shards`, `scheduler` or `workers` is given, in parts on the
+    workers of Dask. The counts are the same, to the last byte.
+
+    Args:
+        what: A study: its description (TOML), the path of a file, or of the folder of one.
+        seed, sets: In place of the study's.
+        shard: Only a part, `"3/64"`: the sets whose index leaves 3 when divided by 64.
+        threads: How many threads of this process; as many as there are CPUs if left out.
+        shards: Into how many parts the study is cut for Dask. More of them lose less when a worker is lost, and cost
+            more to put together; four for each thread of the workers if left out.
+        scheduler: The address of a Dask scheduler (`"tcp://…"`), or a client of one. Without it, workers are
+            started on this host for as long as the study takes.
+        workers: How many workers to start on this host; one for each CPU if left out.
+        progress: Whether to show a bar on standard error; if left out, where that is a terminal.
+
+    Raises:
+        Damaged: the study makes no sense; the sentence says where.
+        Usage: an option makes no sense.
+        NotPossible: Dask is not installed.
+
+    Example:
+        >>> result = corehop.study("studies/bastoni-fig5", sets=100)      # doctest: +SKIP
+        >>> result.readings["whole-ms/discard/wfd"]["crossover_us"]       # doctest: +SKIP
+    """
+    text = _text(what)
+    described = _corehop.Study(text, seed, sets)
+    bar = _Bar(described.sets, sys.stderr.isatty() if progress is None else progress)
+    if shards is None and scheduler is None and workers is None:
+        with bar:
+            return StudyResult(described.run(shard, threads, bar.advance))
+    if shard is not None or threads is not None:
+        raise _errors.Usage("shard and threads are of this process: with Dask, say shards and workers")
+    from corehop import _dask
+
+    with bar:
+        pieces = _dask.pieces(text, seed, sets, shards, scheduler, workers)
+        return StudyResult(_merged(pieces, bar))
+
+
+def merge_studies(paths: Iterable[str | os.PathLike[str]]) -> StudyResult:
+    """The parts of a study, added up.
+
+    Raises:
+        Usage: there is none, or they do not belong together.
+        Damaged: a file is another one, or damaged.
+    """
+    first, *rest = [load_study(path) for path in paths] or [None]
+    if first is None:
+        raise _errors.Usage("no parts to merge")
+    return first.merged(*(part for part in rest if part is not None))
+
+
+def _merged(pieces: Iterable[bytes], bar: _Bar) -> _corehop.Outcome:
+    outcome: _corehop.Outcome | None = None
+    for piece in pieces:
+        part = _corehop.Outcome.from_bytes(piece)
+        bar.advance(part.sets)
+        outcome = part if outcome is None else outcome.merged(part)
+    if outcome is None:
+        raise _errors.Usage("shards is 0: expected at least 1")
+    return outcome
+
+
+def _text(what: str | os.PathLike[str]) -> str:
+    """The description that is meant: a text has several lines, a path has one."""
+    if isinstance(what, str) and "\n" in what:
+        return what
+    path = Path(what)
+    return (path / "study.toml" if path.is_dir() else path).read_text(encoding="utf-8")
+
+
+class _Bar:
+    """How many sets are done, on standard error."""
+
+    def __init__(self, total: int, shown: bool) -> None:
+        self._total, self._shown, self._done = max(total, 1), shown, 0
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._shown:
+            sys.stderr.write("\r\x1b[K")
+
+    def advance(self, sets: int) -> None:
+        self._done += sets
+        if self._shown:
+            filled = "=" * min(30, 30 * self._done // self._total)
+            sys.stderr.write(f"\r[{filled:<30}] {self._done} of {self._total} sets")
+            sys.stderr.flush()

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Schedulability tests and studies, computed in process.
+
+use corehop_core::decision::sched::overhead::{self, Inflated};
+use corehop_core::decision::sched::study::{
+    Outcome as Counts, Progress, Shard, Stopped, Study as Described, run,
+};
+use corehop_core::decision::sched::{Test, all, answer_json, set_file, test};
+use corehop_core::report::study::page;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use serde_json::Value;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::errors;
+use crate::table::Table;
+
+/// What a test, or every one (`all`), says of a task set, both as JSON.
+#[pyfunction]
+#[pyo3(signature = (set, name, delay_us=None))]
+pub(crate) fn check(
+    py: Python<'_>,
+    set: &str,
+    name: &str,
+    delay_us: Option<u64>,
+) -> PyResult<String> {
+    let set = set_file::parse(set).map_err(errors::damaged)?;
+    let tests: Vec<&'static Test> = match name {
+        "all" => all().collect(),
+        name => vec![test(name).map_err(errors::usage)?],
+    };
+    if delay_us.is_none() && set.wss_kib().iter().any(Option::is_some) {
+        return Err(errors::usage(
+            "wss_kib is given, and nothing says what a working set costs: give delay_us, or \
+             delay_us=0 to charge none",
+        ));
+    }
+    let charged = delay_us.map(|delay| overhead::plain(&set, |_| delay));
+    Ok(py.detach(|| {
+        let system = charged.as_ref().map_or(set.system(), Inflated::system);
+        let each = |test: &&Test| answer_json(test, &test.run(system), system);
+        let answers: Value = tests.iter().map(each).collect();
+        answers.to_string()
+    }))
+}
+
+/// A schedulability study.
+#[pyclass(frozen, module = "corehop._corehop")]
+#[derive(Debug)]
+pub(crate) struct Study(Described);
+
+/// The counts of a study, or of a part of it.
+#[pyclass(frozen, module = "corehop._corehop")]
+#[derive(Debug)]
+pub(crate) struct Outcome(Counts);
+
+#[pymethods]
+impl Study {
+    /// A study from its description (TOML), perhaps with another seed or number of sets.
+    #[new]
+    #[pyo3(signature = (text, seed=None, sets=None))]
+    fn new(text: &str, seed: Option<u64>, sets: Option<u64>) -> PyResult<Self> {
+        let study = Described::parse(text).map_err(errors::damaged)?;
+        Ok(Self(study.with(seed, sets).map_err(errors::usage)?))
+    }
+
+    /// How many sets are drawn for each cap.
+    #[getter]
+    fn sets(&self) -> u64 {
+        self.0.sets
+    }
+
+    /// Carries out a part of it, on so many threads; `advance` is told of every so many sets.
+    #[pyo3(signature = (shard=None, threads=None, advance=None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        shard: Option<&str>,
+        threads: Option<usize>,
+        advance: Option<Py<PyAny>>,
+    ) -> PyResult<Outcome> {
+        let shard: Shard = shard.map_or(Ok(Shard::WHOLE), str::parse).map_err(errors::usage)?;
+        let watch = Watch { advance, raised: Mutex::new(None), stop: AtomicBool::new(false) };
+        // Other threads of Python go on meanwhile: a worker's heartbeat among them.
+        let counts = py.detach(|| run(&self.0, shard, threads, &watch));
+        if let Some(raised) = watch.raised.into_inner().ok().flatten() {
+            return Err(raised);
+        }
+        counts.map(Outcome).map_err(|error| match error {
+            Stopped::NoSet(error) => errors::damaged(error),
+            other => PyValueError::new_err(other.to_string()),
+        })
+    }
+}
+
+/// Tells Python how far a study is, and hears of Ctrl-C.
+struct Watch {
+    advance: Option<Py<PyAny>>,
+    raised: Mutex<Option<PyErr>>,
+    stop: AtomicBool,
+}
+
+impl Progress for Watch {
+    fn advance(&self, sets: u64) -> bool {
+        if self.stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let told = Python::attach(|py| {
+            py.check_signals()?;
+            self.advance.as_ref().map_or(Ok(()), |advance| advance.call1(py, (sets,)).map(drop))
+        });
+        let Err(raised) = told else { return true };
+        self.stop.store(true, Ordering::Relaxed);
+        if let Ok(mut first) = self.raised.lock() {
+            first.get_or_insert(raised);
+        }
+        false
+    }
+}
+
+#[pymethods]
+impl Outcome {
+    /// What `to_bytes` gave, or a file of the program holds.
+    #[staticmethod]
+    fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
+        Counts::read(bytes::Bytes::copy_from_slice(bytes)).map(Self).map_err(errors::damaged)
+    }
+
+    /// It as Parquet.
+    fn to_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let mut bytes = Vec::new();
+        self.0.write(&mut bytes).map_err(errors::damaged)?;
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// It with another part of the same study.
+    fn merged(&self, other: &Self) -> PyResult<Self> {
+        let mut both = self.0.clone();
+        both.merge(&other.0).map_err(errors::usage)?;
+        Ok(Self(both))
+    }
+
+    /// Whether every set of the study is in.
+    #[getter]
+    fn complete(&self) -> bool {
+        self.0.is_whole()
+    }
+
+    /// How many sets of each cap are in.
+    #[getter]
+    fn sets(&self) -> u64 {
+        self.0.sets()
+    }
+
+    /// What it says, as `corehop study --json` does.
+    fn json(&self) -> String {
+        self.0.json().to_string()
+    }
+
+    /// A row for each count.
+    fn table(&self) -> PyResult<Table> {
+        let batch = self.0.batch().map_err(errors::damaged)?;
+        Ok(Table::new(batch.schema(), vec![batch]))
+    }
+
+    /// The page of the study.
+    fn page(&self) -> String {
+        page(&self.0)
+    }
+}
