@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use arrow_array::cast::AsArray;
-use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
+use arrow_array::ffi_stream::{FFI_ArrowArrayStream, RecordBatchStreamReader};
 use arrow_array::types::{
     Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
     UInt64Type,
@@ -27,7 +27,7 @@ pub(crate) fn rows_json(table: &Bound<'_, PyAny>) -> PyResult<String> {
     // SAFETY: the interface says that a capsule of this name holds such a stream, and that whoever
     // takes it moves it out; what is left behind is marked as released.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
-    let reader = ArrowArrayStreamReader::try_new(stream).map_err(errors::broken)?;
+    let reader = RecordBatchStreamReader::try_new(stream).map_err(errors::broken)?;
     let mut rows = Vec::new();
     for batch in reader {
         append(&mut rows, &batch.map_err(errors::broken)?)?;

@@ -3,6 +3,7 @@
 
 pub mod sampling;
 pub mod forecast;
+pub mod costs;
 pub mod sched;
 pub mod advice;
 pub mod comparison;

@@ -6,9 +6,10 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::costs::CostTable;
 use corehop_core::decision::sched::study::{
-    Outcome, OutcomeError, Preferable, Progress, Shard, Stopped, StoreError, Study,
-    run as carry_out,
+    Crossing, Outcome, OutcomeError, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped,
+    StoreError, Study, run as carry_out,
 };
 use corehop_core::report::study::page;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -44,6 +45,10 @@ pub(crate) struct Args {
     /// Write the counts.
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
+    /// Say up to which working-set size a scheduler is preferable, by a table of what preemptions and
+    /// migrations cost (`corehop report --table csv` writes such).
+    #[arg(long, value_name = "FILE.csv")]
+    costs: Option<PathBuf>,
     /// Write a page: one HTML file with everything in it.
     #[arg(long, value_name = "FILE.html")]
     page: Option<PathBuf>,
@@ -62,10 +67,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             Failure::new(Exit::Failed, error).context(path.display().to_string())
         })?;
     }
+    let costs = args.costs.as_deref().map(cost_table).transpose()?;
     if args.json {
-        print(&format!("{:#}\n", outcome.json()))?;
+        let answer = costs.map_or_else(|| outcome.json(), |costs| outcome.json_by_size(&costs));
+        print(&format!("{answer:#}\n"))?;
     } else {
-        print(&text(&outcome))?;
+        print(&text(&outcome, costs.as_ref()))?;
     }
     Ok(Exit::Done)
 }
@@ -126,6 +133,13 @@ fn read(path: &Path) -> Result<Outcome, Failure> {
     })
 }
 
+fn cost_table(path: &Path) -> Result<CostTable, Failure> {
+    let named = || path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    CostTable::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
+}
+
 /// Writes the counts; a file of this name is replaced once all is written.
 fn write(outcome: &Outcome, path: &Path) -> Result<(), Failure> {
     let failed =
@@ -163,7 +177,7 @@ impl Progress for Bar {
 }
 
 /// A table of each reading, and who is preferable up to where.
-fn text(outcome: &Outcome) -> String {
+fn text(outcome: &Outcome, costs: Option<&CostTable>) -> String {
     let terminal = Page::of_stdout();
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
@@ -179,31 +193,12 @@ fn text(outcome: &Outcome) -> String {
             if held.is_some_and(|held| held.reading == reading.name) { " (held)" } else { "" };
         let _ =
             writeln!(text, "{}", terminal.paint(&format!("{}{mark}", reading.name), Paint::Bold));
-        let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(9);
-        let _ = write!(text, "  {:>8}", "D_c, us");
-        for scheduler in &reading.schedulers {
-            let _ = write!(text, "  {:>width$}      ", scheduler.name);
-        }
-        text.push('\n');
-        for (d, delay) in reading.delays.iter().enumerate() {
-            let _ = write!(text, "  {delay:>8}");
-            for s in 0..reading.schedulers.len() {
-                let Some(w) = outcome.weighted(at, s, d) else { continue };
-                let reach = f64::midpoint(w.high - w.value, w.value - w.low);
-                let _ = write!(text, "  {:>width$.4} ±{reach:.4}", w.value, width = width - 1);
+        text.push_str(&weights(outcome, at, reading));
+        text.push_str(&crossings(outcome, at));
+        for (load, statistic, curves) in costs.into_iter().flat_map(CostTable::selections) {
+            for sizes in outcome.sizes(at, curves) {
+                text.push_str(&by_size(&sizes, load, statistic));
             }
-            text.push('\n');
-        }
-        for crossing in outcome.crossings(at) {
-            let (of, against, free) = (&crossing.of, &crossing.against, crossing.at_us);
-            let what = match crossing.preferable {
-                Preferable::Below { crossover_us, interval_us: [low, high] } => {
-                    format!("below {crossover_us:.0} us ({low:.0} to {high:.0})")
-                }
-                Preferable::Throughout => "at every delay here".to_owned(),
-                Preferable::Never => "at none".to_owned(),
-            };
-            let _ = writeln!(text, "  {of} is preferable to {against} at {free} us: {what}");
         }
         text.push('\n');
     }
@@ -213,4 +208,54 @@ fn text(outcome: &Outcome) -> String {
         let _ = writeln!(text, "{why}");
     }
     text
+}
+
+/// W by delay, a column for each scheduler.
+fn weights(outcome: &Outcome, at: usize, reading: &Reading) -> String {
+    let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(14);
+    let mut text = format!("  {:>8}", "D_c, us");
+    for scheduler in &reading.schedulers {
+        let _ = write!(text, "  {:>width$}", scheduler.name);
+    }
+    text.push('\n');
+    for (d, delay) in reading.delays.iter().enumerate() {
+        let _ = write!(text, "  {delay:>8}");
+        for s in 0..reading.schedulers.len() {
+            let Some(w) = outcome.weighted(at, s, d) else { continue };
+            let reach = f64::midpoint(w.high - w.value, w.value - w.low);
+            let _ = write!(text, "  {:>width$}", format!("{:.4} ±{reach:.4}", w.value));
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn crossings(outcome: &Outcome, at: usize) -> String {
+    let line = |crossing: Crossing| {
+        let what = match crossing.preferable {
+            Preferable::Below { crossover_us, interval_us: [low, high] } => {
+                format!("below {crossover_us:.0} us ({low:.0} to {high:.0})")
+            }
+            Preferable::Throughout => "at every delay here".to_owned(),
+            Preferable::Never => "at none".to_owned(),
+        };
+        let Crossing { of, against, at_us, .. } = crossing;
+        format!("  {of} is preferable to {against} with {at_us} us: {what}\n")
+    };
+    outcome.crossings(at).into_iter().map(line).collect()
+}
+
+fn by_size(sizes: &Sizes, load: &str, statistic: &str) -> String {
+    let word = |reach: Reach| match reach {
+        Reach::Below { wss_kib } => format!("below {wss_kib:.0} KiB"),
+        Reach::Throughout { up_to_kib } => format!("at all known sizes, to {up_to_kib:.0} KiB"),
+        Reach::Never => "at none".to_owned(),
+        Reach::Unknown => "unknown".to_owned(),
+    };
+    let (of, against) = (&sizes.of, &sizes.against);
+    let (fixed, own) = (word(sizes.fixed), word(sizes.each_its_own));
+    format!(
+        "    load {load}, {statistic}: {of} is preferable to {against} with that delay {fixed}, \
+         with delays of its own {own}\n"
+    )
 }

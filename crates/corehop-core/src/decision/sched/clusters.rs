@@ -2,6 +2,7 @@
 //! Clusters of CPUs as a machine's caches make them.
 
 use crate::platform::Platform;
+use crate::units::CpuList;
 
 /// How many CPUs share one cache of this level (`l2`, `L3`, …), and the level.
 ///
@@ -12,7 +13,7 @@ pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> 
     let level = level.ok_or_else(|| format!("`{cache}` is no cache level: expected l2, l3, …"))?;
     let found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
     let sizes: Vec<usize> =
-        found.flat_map(|it| it.instances.value.iter().map(|cpus| cpus.len())).collect();
+        found.flat_map(|it| it.instances.value.iter().map(CpuList::len)).collect();
     match sizes.as_slice() {
         [] => Err(format!("{} has no level-{level} cache for data", platform.id)),
         [first, rest @ ..] if rest.iter().all(|size| size == first) => Ok((*first as u32, level)),

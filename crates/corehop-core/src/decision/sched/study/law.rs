@@ -17,7 +17,7 @@ pub(super) struct Tasks {
     deadline: Option<DLaw>,
     last: Option<LastTask>,
     count: Option<usize>,
-    method: Option<Sum>,
+    method: Option<HowToSum>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -59,7 +59,7 @@ enum LastTask {
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum Sum {
+enum HowToSum {
     UunifastDiscard,
     RandFixedSum,
     Convolution,
@@ -94,9 +94,9 @@ impl Tasks {
                     return Err(format!("count is {tasks}: expected 1 to {MOST_TASKS}"));
                 }
                 let method = match self.method {
-                    None | Some(Sum::RandFixedSum) => Method::RandFixedSum,
-                    Some(Sum::UunifastDiscard) => Method::UUniFastDiscard,
-                    Some(Sum::Convolution) => Method::Convolution,
+                    None | Some(HowToSum::RandFixedSum) => Method::RandFixedSum,
+                    Some(HowToSum::UunifastDiscard) => Method::UUniFastDiscard,
+                    Some(HowToSum::Convolution) => Method::Convolution,
                 };
                 let sum = 0.0;
                 Ok(Generator::FixedSum(FixedSum { tasks, sum, method, period, deadline }))

@@ -19,6 +19,7 @@ mod run;
 mod shard;
 mod outcome;
 mod crossover;
+mod sizes;
 mod store;
 mod summary;
 #[cfg(test)]
@@ -28,6 +29,7 @@ pub use crossover::{Crossing, Preferable};
 pub use outcome::{Outcome, OutcomeError};
 pub use run::{Progress, Stopped, run};
 pub use shard::{Shard, ShardError, Shards};
+pub use sizes::{Reach, Sizes};
 pub use store::StoreError;
 pub use text::StudyError;
 

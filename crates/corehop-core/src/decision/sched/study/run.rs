@@ -249,15 +249,12 @@ impl Group<'_> {
             let Some(rule) = request.way.and_then(Way::one_bin) else { continue };
             let same =
                 |swept: &&mut Swept| self.requests[swept.requests[0]].policy == request.policy;
-            match self.swept.iter_mut().find(same) {
-                Some(swept) => {
-                    swept.requests.push(at);
-                    swept.delays.push(request.delay);
-                }
-                None => {
-                    let (requests, delays) = (vec![at], vec![request.delay]);
-                    self.swept.push(Swept { rule, requests, delays });
-                }
+            if let Some(swept) = self.swept.iter_mut().find(same) {
+                swept.requests.push(at);
+                swept.delays.push(request.delay);
+            } else {
+                let (requests, delays) = (vec![at], vec![request.delay]);
+                self.swept.push(Swept { rule, requests, delays });
             }
         }
     }

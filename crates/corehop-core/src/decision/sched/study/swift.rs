@@ -29,6 +29,8 @@ pub(super) struct Charged {
 struct Shape {
     sum: f64,
     largest: f64,
+    /// How many of the prefix are above 1/2.
+    heavy: usize,
     /// The utilisation of the task of its own; more than 1 where it does not fit into its period.
     extra: Option<f64>,
 }
@@ -45,7 +47,7 @@ impl Charged {
         self.guard = guard(family.tasks.len(), cpus);
         self.u.clear();
         self.shapes.clear();
-        let (mut sum, mut largest) = (0.0, 0.0);
+        let (mut sum, mut largest, mut heavy) = (0.0, 0.0, 0);
         let most = f64::from(cpus) + self.guard;
         for member in &family.members {
             while self.u.len() < member.prefix {
@@ -58,6 +60,7 @@ impl Charged {
                 let u = wcet as f64 / task.period as f64;
                 sum += u;
                 largest = f64::max(largest, u);
+                heavy += usize::from(u * 2.0 > 1.0 + self.guard);
                 self.u.push(u);
             }
             if sum > most {
@@ -68,7 +71,8 @@ impl Charged {
                 if wcet > extra.period { 2.0 } else { wcet as f64 / extra.period as f64 }
             });
             let u = extra.unwrap_or(0.0);
-            self.shapes.push(Shape { sum: sum + u, largest: f64::max(largest, u), extra });
+            let largest = f64::max(largest, u);
+            self.shapes.push(Shape { sum: sum + u, largest, heavy, extra });
         }
     }
 }
@@ -172,7 +176,7 @@ struct Asked<'a> {
 impl Asked<'_> {
     /// What can be told from the sum and the largest utilisation; none where that is not enough.
     fn quickly(&self) -> Option<bool> {
-        let Shape { sum, largest, extra } = self.shape;
+        let Shape { sum, largest, heavy, extra } = self.shape;
         let guard = self.charged.guard;
         let room = f64::from(self.rule.cpus) - sum;
         if largest > 1.5 || room < -guard {
@@ -195,10 +199,7 @@ impl Asked<'_> {
         }
         // No bin holds more tasks above 1/2 than twice its CPUs, less one.
         let most = bins * (2 * self.rule.clusters.cpus as usize - 1);
-        let heavy = |u: &&f64| **u * 2.0 > 1.0 + guard;
-        let u = &self.charged.u[..self.member.prefix];
-        let crowded = count > most && u.iter().filter(heavy).count() > most;
-        crowded.then_some(false)
+        (heavy > most).then_some(false)
     }
 
     fn exactly(&self) -> bool {

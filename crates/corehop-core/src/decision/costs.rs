@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What preemptions and migrations cost at a working-set size, for whoever decides by it.
+//!
+//! [`Costs`] is all that a decision asks of a model; [`CostTable`] answers from a summary table, printed or
+//! made by `corehop report --table csv`, by straight lines between its sizes.
+
+use std::collections::BTreeMap;
+
+use crate::workload::Event;
+
+/// A cost in microseconds, with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Cost {
+    /// The cost.
+    pub us: f64,
+    /// The lower end of its interval; the cost itself where none is known.
+    pub low_us: f64,
+    /// The upper end.
+    pub high_us: f64,
+}
+
+/// Whoever can say what an event costs.
+pub trait Costs {
+    /// The cost of an event for a working set of this size; nothing where that is not known.
+    fn cost(&self, event: Event, wss_kib: f64) -> Option<Cost>;
+
+    /// The largest cost of several events: what bounds the delay of a job that may suffer any.
+    fn largest(&self, events: &[Event], wss_kib: f64) -> Option<Cost> {
+        let costs: Option<Vec<Cost>> =
+            events.iter().map(|&event| self.cost(event, wss_kib)).collect();
+        costs?.into_iter().reduce(|a, b| if b.us > a.us { b } else { a })
+    }
+}
+
+/// A summary table: costs by load, statistic, event and size.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CostTable(BTreeMap<(String, String), CostCurves>);
+
+/// The costs of one load by one statistic.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct CostCurves(BTreeMap<Event, Vec<(f64, f64)>>);
+
+/// Why a text is no table of costs.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CostError {
+    /// A column is missing.
+    #[error(
+        "the table of costs has no column `{0}`: expected load, event, statistic, wss_kib and cost_us, as \
+             `corehop report --table csv` writes them"
+    )]
+    Column(&'static str),
+    /// A field is no number, or no word that is known.
+    #[error("the table of costs, line {line}: {what}")]
+    Field {
+        /// The line, counted from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+    },
+    /// It has no costs.
+    #[error("the table of costs has no rows with a cost")]
+    Empty,
+}
+
+impl CostTable {
+    /// Reads a table in CSV without quoted commas. Rows without a cost, and standard deviations, which
+    /// are no costs, are left out.
+    ///
+    /// # Errors
+    /// [`CostError`], which names the column or the line.
+    pub fn parse(text: &str) -> Result<Self, CostError> {
+        let mut lines = text.lines().enumerate();
+        let head: Vec<&str> =
+            lines.next().map(|(_, line)| line.split(',').collect()).unwrap_or_default();
+        let place = |name: &'static str| {
+            head.iter().position(|it| it.trim() == name).ok_or(CostError::Column(name))
+        };
+        let (load, event, statistic) = (place("load")?, place("event")?, place("statistic")?);
+        let (wss, cost) = (place("wss_kib")?, place("cost_us")?);
+        let mut table = Self::default();
+        for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+            let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+            let field = |place: usize| fields.get(place).copied().unwrap_or_default();
+            let wrong = |what: String| CostError::Field { line: at + 1, what };
+            if field(cost).is_empty() || field(statistic) == "std" {
+                continue;
+            }
+            let number = |name: &str, place: usize| {
+                let text = field(place);
+                let number = text.parse().ok().filter(|value: &f64| value.is_finite());
+                number.ok_or_else(|| wrong(format!("{name} is `{text}`: expected a number")))
+            };
+            let (wss, cost) = (number("wss_kib", wss)?, number("cost_us", cost)?);
+            let event: Event = field(event).parse().map_err(|error| wrong(format!("{error}")))?;
+            let key = (field(load).to_owned(), field(statistic).to_owned());
+            table.0.entry(key).or_default().0.entry(event).or_default().push((wss, cost));
+        }
+        if table.0.is_empty() {
+            return Err(CostError::Empty);
+        }
+        table.0.values_mut().for_each(CostCurves::settle);
+        Ok(table)
+    }
+
+    /// Every load and statistic, with its costs.
+    pub fn selections(&self) -> impl Iterator<Item = (&str, &str, &CostCurves)> {
+        self.0.iter().map(|((load, statistic), costs)| (load.as_str(), statistic.as_str(), costs))
+    }
+
+    /// The costs of this load by this statistic.
+    pub fn select(&self, load: &str, statistic: &str) -> Option<&CostCurves> {
+        self.0.get(&(load.to_owned(), statistic.to_owned()))
+    }
+}
+
+impl CostCurves {
+    /// Sizes ascend, of several costs at a size the largest counts, and a larger set costs no less.
+    fn settle(&mut self) {
+        for curve in self.0.values_mut() {
+            curve.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+            curve.dedup_by_key(|point| point.0.to_bits());
+            let mut most = 0.0;
+            for (_, cost) in curve {
+                most = f64::max(most, *cost);
+                *cost = most;
+            }
+        }
+    }
+
+    /// The sizes for which all of these events have a cost, ascending.
+    pub fn sizes(&self, events: &[Event]) -> Vec<f64> {
+        let known = |&wss: &f64| events.iter().all(|&event| self.cost(event, wss).is_some());
+        let mut sizes: Vec<f64> =
+            self.0.values().flatten().map(|&(wss, _)| wss).filter(known).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup_by_key(|wss| wss.to_bits());
+        sizes
+    }
+}
+
+impl Costs for CostCurves {
+    /// Between two sizes the straight line; below the first its cost; beyond the last nothing is known.
+    fn cost(&self, event: Event, wss_kib: f64) -> Option<Cost> {
+        let curve = self.0.get(&event)?;
+        let at = curve.partition_point(|&(wss, _)| wss < wss_kib);
+        let &(right, above) = curve.get(at)?;
+        let us = match at.checked_sub(1).map(|before| curve[before]) {
+            None => above,
+            Some((left, below)) => below + (above - below) * (wss_kib - left) / (right - left),
+        };
+        Some(Cost { us, low_us: us, high_us: us })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &str = "platform,load,event,statistic,wss_kib,cost_us\n\
+        x,idle,preemption,max,64,10\nx,idle,preemption,max,128,30\nx,idle,preemption,max,256,20\n\
+        x,idle,l2_migration,max,64,15\nx,idle,l2_migration,max,64,12\nx,idle,preemption,std,64,3\n\
+        x,idle,l2_migration,max,128,\n";
+
+    #[test]
+    fn costs_lie_on_straight_lines_and_never_fall() {
+        let table = CostTable::parse(TABLE).unwrap();
+        let costs = table.select("idle", "max").unwrap();
+        let cost = |wss| costs.cost(Event::Preemption, wss).map(|cost| cost.us);
+        assert_eq!(
+            [cost(4.0), cost(96.0), cost(128.0), cost(200.0)],
+            [10.0, 20.0, 30.0, 30.0].map(Some)
+        );
+        assert_eq!(cost(257.0), None);
+        let both = [Event::Preemption, Event::L2Migration];
+        assert_eq!(costs.largest(&both, 64.0).map(|cost| cost.us), Some(15.0));
+        assert_eq!(costs.largest(&both, 100.0), None);
+        assert_eq!(costs.sizes(&both), [64.0]);
+        assert_eq!(table.selections().count(), 1);
+    }
+
+    #[test]
+    fn what_is_no_table_is_refused_with_the_line() {
+        assert_eq!(CostTable::parse("a,b\n"), Err(CostError::Column("load")));
+        let error = CostTable::parse(&TABLE.replace("max,64,10", "max,64,ten")).unwrap_err();
+        assert!(error.to_string().contains("line 2") && error.to_string().contains("`ten`"));
+        let error =
+            CostTable::parse(&TABLE.replace("x,idle,preemption,max,128", "x,idle,hop,max,128"));
+        assert!(error.unwrap_err().to_string().contains("hop"));
+        assert_eq!(CostTable::parse(TABLE.lines().next().unwrap()), Err(CostError::Empty));
+    }
+}

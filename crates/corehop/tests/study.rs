@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop study`, as a script sees it.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn fig5() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bastoni-fig5"))
+}
+
+fn study(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).arg("study").args(arguments).output().unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn error(output: &Output) -> (Option<i32>, String) {
+    assert!(output.stdout.is_empty());
+    (output.status.code(), String::from_utf8(output.stderr.clone()).unwrap())
+}
+
+#[test]
+fn fig_5_has_the_form_that_its_text_tells() {
+    let folder = fig5().to_str().unwrap();
+    let answer = json(&study(&[folder, "--sets", "400", "--json"]));
+    let readings = answer["readings"].as_array().unwrap();
+    assert_eq!(readings.len(), 12);
+    let held = &answer["held"]["reading"];
+    assert!(readings.iter().any(|reading| reading["name"] == *held));
+    for reading in readings {
+        let w = |scheduler: &str, delay: &str| reading["w"][scheduler][delay].as_f64().unwrap();
+        // An optimal scheduler without delays carries everything; G-EDF is one, for soft deadlines.
+        assert!((w("g-edf", "0") - 1.0).abs() < 1e-12);
+        for delay in ["0", "250", "500", "750", "1000", "1500", "2000"] {
+            // "In Fig. 5, the G-EDF curve dominates the P-EDF curve."
+            assert!(w("g-edf", delay) >= w("p-edf", delay), "{delay}");
+            assert!(w("g-edf", delay) >= w("c-edf-l3", delay), "{delay}");
+            assert!(w("c-edf-l2", delay) >= w("p-edf", delay), "{delay}");
+        }
+        let crossover = reading["crossover_us"].as_f64().unwrap();
+        let ends = reading["interval_us"].as_array().unwrap();
+        assert!(ends[0].as_f64().unwrap() < crossover && crossover < ends[1].as_f64().unwrap());
+        // There the two are worth the same.
+        assert!(w("g-edf", "500") > w("p-edf", "0") && w("g-edf", "1000") < w("p-edf", "0"));
+        assert!((500.0..1000.0).contains(&crossover));
+    }
+}
+
+#[test]
+fn costs_lead_back_to_working_sets() {
+    let costs = fig5().join("costs.csv");
+    let folder = fig5().to_str().unwrap();
+    let options = [folder, "--sets", "2000", "--costs", costs.to_str().unwrap()];
+    let answer = json(&study(&[&options[..], &["--json"]].concat()));
+    let held = &answer["held"]["reading"];
+    let readings = answer["readings"].as_array().unwrap();
+    let reading = readings.iter().find(|reading| reading["name"] == *held).unwrap();
+    let of = |load: &str| {
+        let all = reading["wss"].as_array().unwrap().iter();
+        all.clone().find(|it| it["load"] == load && it["statistic"] == "max").unwrap().clone()
+    };
+    // "D_c^G does not exceed [the crossover] for WSSs smaller than 1024 KB, and thus G-EDF is preferable
+    // for such WSSs", in an idle system.
+    let idle = of("idle");
+    assert!((1024.0..1200.0).contains(&idle["fixed"]["wss_kib"].as_f64().unwrap()), "{idle}");
+    // Under load preemptions cost what migrations do: G-EDF stays preferable for far larger sets than
+    // where its delay reaches the crossover.
+    let loaded = of("constructed");
+    assert_eq!(loaded["fixed"]["preferable"], "below", "{loaded}");
+    let words = String::from_utf8(study(&options).stdout).unwrap();
+    assert!(words.contains("load idle, max: g-edf is preferable to p-edf"), "{words}");
+    let (code, said) = error(&study(&[folder, "--costs", "nowhere.csv"]));
+    assert!(code == Some(2) && said.contains("nowhere.csv"), "{said}");
+}
+
+#[test]
+fn merged_parts_are_the_whole_to_the_last_byte() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let folder = fig5().to_str().unwrap();
+    let common = [folder, "--sets", "30", "--seed", "7"];
+    let with = |more: &[&str]| study(&[&common[..], more].concat());
+    json(&with(&["--json", "-o", &file("whole.parquet")]));
+    let parts: Vec<String> = (1..=3).map(|at| file(&format!("{at}.parquet"))).collect();
+    for (at, part) in (1..).zip(&parts) {
+        let answer = json(&with(&["--json", "--shard", &format!("{at}/3"), "-o", part]));
+        assert_eq!((&answer["complete"], &answer["sets"]), (&false.into(), &10.into()));
+    }
+    let merged = file("merged.parquet");
+    let answer =
+        json(&study(&["--merge", &parts[2], &parts[0], &parts[1], "--json", "-o", &merged]));
+    assert_eq!(answer["complete"], true);
+    assert_eq!(fs::read(&merged).unwrap(), fs::read(file("whole.parquet")).unwrap());
+    // A file is read back; its page needs no network.
+    let page = file("page.html");
+    assert_eq!(json(&study(&[&merged, "--json", "--page", &page])), answer);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("whole-ms/discard/wfd") && page.contains("by-delay"));
+    // A part twice is no whole.
+    let (code, said) = error(&study(&["--merge", &parts[0], &parts[0]]));
+    assert!(code == Some(2) && said.contains("in common"), "{said}");
+}
+
+#[test]
+fn what_is_no_study_is_an_error_that_names_the_file() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = scratch.path().join("study.toml");
+    let of = |text: &str| {
+        fs::write(&path, text).unwrap();
+        error(&study(&[scratch.path().to_str().unwrap()]))
+    };
+    let good = fs::read_to_string(fig5().join("study.toml")).unwrap();
+    for (from, to, words) in [
+        ("sets = 8000", "sets = -1", ["study.toml", "sets"]),
+        ("step = 0.1", "step = 0.07", ["study.toml", "caps"]),
+        ("\"xeon_l7455\"", "\"xeon\"", ["study.toml", "xeon_l7455"]),
+    ] {
+        let (code, said) = of(&good.replace(from, to));
+        assert_eq!(code, Some(4), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    }
+    assert_eq!(error(&study(&["nowhere.toml"])).0, Some(2));
+    assert_eq!(error(&study(&[fig5().to_str().unwrap(), "--shard", "4/3"])).0, Some(2));
+    let (code, said) = error(&study(&["--merge", path.to_str().unwrap()]));
+    assert!(code == Some(4) && said.contains("study.toml"), "{said}");
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let folder = fig5().to_str().unwrap();
+    let with =
+        |threads: &str| study(&[folder, "--sets", "50", "--json", "--threads", threads]).stdout;
+    assert_eq!(with("1"), with("3"));
+}

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Schedulability of task sets from Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import corehop
+from corehop import Task
+
+TASKS = [
+    {"name": "a", "wcet_us": 5, "period_us": 20},
+    {"name": "b", "wcet_us": 10, "period_us": 40},
+    {"name": "c", "wcet_us": 40, "period_us": 80},
+]
+SET = {"cpus": 1, "tasks": TASKS}
+
+
+def tasks() -> list[Task]:
+    return [Task(**task) for task in TASKS]  # type: ignore[arg-type]
+
+
+def test_a_set_may_be_a_mapping_json_or_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "set.json"
+    file.write_text(json.dumps(SET))
+    for given in (SET, json.dumps(SET), file, {"cpus": 1, "tasks": tasks()}):
+        answer = corehop.check(given, "p-fp-rta")
+        assert (answer["schedulable"], answer["bounds_us"]) == (True, [5, 15, 80])
+
+
+@pytest.mark.parametrize("table", [list, pyarrow.Table.from_pylist, polars.DataFrame, pandas.DataFrame])
+def test_tasks_may_be_a_table(table: Callable[[Any], Any]) -> None:
+    assert corehop.check(table(TASKS), "p-fp-rta", cpus=1)["bounds_us"] == [5, 15, 80]
+
+
+def test_gaps_in_a_column_are_left_to_their_defaults() -> None:
+    given = [{**TASKS[0], "deadline_us": 10}, TASKS[1], {**TASKS[2], "deadline_us": 80}]
+    for table in (pyarrow.Table.from_pylist(given), polars.DataFrame(given), pandas.DataFrame(given)):
+        assert corehop.check(table, "p-fp-rta", cpus=1)["bounds_us"] == [5, 15, 80]
+
+
+def test_tasks_may_be_dataclasses() -> None:
+    assert corehop.check(tasks(), "qpa", cpus=1)["schedulable"] is True
+    answers = corehop.check(tasks(), cpus=1)
+    assert {"qpa", "rta"} <= {answer["test"] for answer in answers}
+
+
+def test_a_delay_is_charged_to_each_job() -> None:
+    assert corehop.check(tasks(), "p-fp-rta", cpus=1, delay_us=1)["schedulable"] is False
+
+
+def test_what_makes_no_sense_is_never_a_verdict() -> None:
+    with pytest.raises(corehop.Usage, match="gfb"):
+        corehop.check(tasks(), "gbf", cpus=2)
+    with pytest.raises(corehop.Usage, match="cpus is missing"):
+        corehop.check(tasks(), "gfb")
+    with pytest.raises(corehop.Usage, match="leave it out"):
+        corehop.check(SET, "gfb", cpus=2)
+    with pytest.raises(corehop.Usage, match="wss_kib"):
+        corehop.check([Task(wcet_us=1, period_us=2, wss_kib=64)], "gfb", cpus=2)
+    for wrong in (Task(wcet_us=0, period_us=2), Task(wcet_us=3, period_us=2), {"wcet_us": 1}, 7, {"wcet_us": 0.5, "period_us": 2}):
+        with pytest.raises(corehop.Damaged, match="task 0"):
+            corehop.check([wrong], "gfb", cpus=2)
