@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
 //!
-//! `cargo bench -p corehop -- OUT.json`. Nothing here is asserted; the machine may be shared.
+//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 mod check;
+mod study;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +40,10 @@ fn main() -> Fallible<()> {
 
 fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     let mut figures = check::figures()?;
+    figures.extend(study::figures()?);
+    if std::env::args().any(|argument| argument == "--computed") {
+        return Ok(figures);
+    }
     figures.extend(synthetic(scratch)?);
     figures.extend(access_times(scratch)?);
     figures.push(first_sample(scratch)?);

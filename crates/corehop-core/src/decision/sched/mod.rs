@@ -6,6 +6,7 @@
 //! with what each assumes and where it comes from.
 
 pub mod exact;
+mod divisor;
 pub mod task;
 pub mod verdict;
 pub mod set_file;

@@ -3,7 +3,9 @@
 
 use std::cmp::Ordering;
 
+use super::workload::periods;
 use super::{constrained, each_fits};
+use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::exact::{self, Filter, compare_sum};
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::verdict::Verdict;
@@ -179,7 +181,7 @@ fn slack_of(
     m: u64,
 ) -> Option<Time> {
     let spare = tasks[k].deadline - tasks[k].wcet;
-    let row = due.row(k);
+    let (row, _) = due.row(k);
     let mut filled = 0;
     for ((task, part), slack) in tasks.iter().zip(row).zip(slack) {
         filled += part.less(task, *slack).min(spare + 1);
@@ -193,6 +195,7 @@ fn slack_of(
 #[derive(Debug)]
 pub(super) struct DueWithin<'a> {
     tasks: &'a [Task],
+    periods: Vec<Divisor>,
     parts: Vec<Part>,
 }
 
@@ -211,27 +214,28 @@ const KEPT: usize = 512;
 impl<'a> DueWithin<'a> {
     pub(super) fn new(tasks: &'a [Task]) -> Self {
         let room = if tasks.len() <= KEPT { tasks.len() * tasks.len() } else { tasks.len() };
-        Self { tasks, parts: Vec::with_capacity(room) }
+        Self { tasks, periods: periods(tasks), parts: Vec::with_capacity(room) }
     }
 
-    /// Of each task within the deadline of `k`.
+    /// Of each task within the deadline of `k`; and the tasks' periods.
     #[inline]
-    pub(super) fn row(&mut self, k: usize) -> &[Part] {
+    pub(super) fn row(&mut self, k: usize) -> (&[Part], &[Divisor]) {
         let n = self.tasks.len();
         if n > KEPT {
             self.parts.clear();
             self.append(k);
-            return &self.parts;
+            return (&self.parts, &self.periods);
         }
         while self.parts.len() <= k * n {
             self.append(self.parts.len() / n);
         }
-        &self.parts[k * n..(k + 1) * n]
+        (&self.parts[k * n..(k + 1) * n], &self.periods)
     }
 
     fn append(&mut self, k: usize) {
         let window = self.tasks[k].deadline;
-        self.parts.extend(self.tasks.iter().map(|task| Part::of(task, window)));
+        let pairs = self.tasks.iter().zip(&self.periods);
+        self.parts.extend(pairs.map(|(task, &period)| Part::of(task, period, window)));
     }
 }
 
@@ -248,10 +252,9 @@ impl Part {
         (self.whole + last, reached)
     }
     #[inline]
-    pub(super) fn of(task: &Task, window: Time) -> Self {
-        let jobs = window / task.period;
-        let begin = jobs * task.period;
-        Self { whole: jobs * task.wcet, rest: window - begin, begin }
+    pub(super) fn of(task: &Task, period: Divisor, window: Time) -> Self {
+        let (jobs, rest) = period.divide(window);
+        Self { whole: jobs * task.wcet, rest, begin: window - rest }
     }
     /// Where the task is known to have this slack.
     #[inline]

@@ -3,8 +3,9 @@
 //! limited carry-in (Davis and Burns), and orders of priority.
 
 use super::bar::largest_sum;
-use super::workload::{Fill, Work, least_unfilled_from};
+use super::workload::{Fill, Neighbour, Work, least_unfilled_from, periods};
 use super::{constrained, each_fits};
+use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::uni::fixed::{by_priority, optimal_assignment};
 
@@ -20,14 +21,18 @@ pub fn bertogna_plain(system: System<'_>) -> Option<Vec<Time>> {
 }
 
 fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Time>> {
+    let periods = periods(system.tasks);
+    let mut others: Vec<Neighbour> = Vec::with_capacity(periods.len());
     response_times(system, |system, above, bounds, k, from| {
         let own = &system.tasks[k];
+        others.clear();
+        others.extend(above.iter().map(|&i| {
+            let task = &system.tasks[i];
+            Neighbour::densest(task, periods[i], slack(task, bounds[i]), own.wcet - 1)
+        }));
         least_unfilled_from(from, system.m(), own.deadline - own.wcet + 1, |y| {
             let mut fill = Fill::new(y);
-            for &i in above {
-                let task = &system.tasks[i];
-                fill.add(Work::densest(task, slack(task, bounds[i]), y + own.wcet - 1));
-            }
+            others.iter().for_each(|other| fill.add(other.work(y)));
             fill
         })
     })
@@ -35,6 +40,7 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
 
 /// Guan, Stigge, Yi and Yu (RTSS 2009): only `m - 1` tasks carry work in.
 pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
+    let periods = periods(system.tasks);
     let mut split = Split::default();
     response_times(system, |system, above, bounds, k, from| {
         let own = &system.tasks[k];
@@ -42,10 +48,10 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
             let x = y + own.wcet - 1;
             split.clear();
             for &i in above {
-                let task = &system.tasks[i];
+                let (task, period) = (&system.tasks[i], periods[i]);
                 split.add(
-                    Work::periodic(task.wcet, task.period, x),
-                    carried(task, bounds[i], x),
+                    Work::periodic(task.wcet, period, x),
+                    carried(task, period, bounds[i], x),
                     y,
                 );
             }
@@ -78,12 +84,12 @@ fn response_times(
 }
 
 /// The workload of a task that carries work in (Guan et al., equation 7): one job cut by `alpha`.
-fn carried(task: &Task, response: Time, x: Time) -> Work {
+fn carried(task: &Task, period: Divisor, response: Time, x: Time) -> Work {
     let (c, t) = (task.wcet, task.period);
     let Some(beyond) = x.checked_sub(c) else {
         return Work { value: x, run: c - x };
     };
-    let (whole, rest) = (beyond / t, beyond % t);
+    let (whole, rest) = period.divide(beyond);
     let wait = t - response;
     let (alpha, run) = match rest.checked_sub(wait) {
         None => (0, 0),
@@ -135,7 +141,8 @@ pub fn da_lc(system: System<'_>, k: usize, above: &[usize]) -> bool {
     let mut sum = 0;
     for &i in above {
         let task = &system.tasks[i];
-        let without = Work::periodic(task.wcet, task.period, own.deadline).value.min(y);
+        let period = Divisor::new(task.period);
+        let without = Work::periodic(task.wcet, period, own.deadline).value.min(y);
         let with = Work::densest(task, 0, own.deadline).value.min(y);
         sum += without;
         gains.push(with.saturating_sub(without));

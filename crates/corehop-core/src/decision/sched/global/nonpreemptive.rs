@@ -10,6 +10,7 @@
 use super::edf::Part;
 use super::workload::{Fill, Work, least_unfilled};
 use super::{constrained, each_fits};
+use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::uni::fixed::by_priority;
 
@@ -88,7 +89,7 @@ fn edf_response(system: System<'_>, k: usize, slack: &[Time]) -> Option<Time> {
             fill.add(Work { value: rest, run: 0 });
         }
         for (i, task) in others() {
-            let most = Part::of(task, own.deadline).less(task, slack[i]);
+            let most = Part::of(task, Divisor::new(task.period), own.deadline).less(task, slack[i]);
             fill.add(Work::densest(task, slack[i], y).at_most(most));
         }
         fill

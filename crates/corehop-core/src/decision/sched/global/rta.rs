@@ -5,8 +5,9 @@
 //! finds for a task lessens what it carries into the windows of the others.
 
 use super::edf::{DueWithin, Part};
-use super::workload::{Fill, Work, least_unfilled_from};
+use super::workload::{Fill, Neighbour, Work, least_unfilled_from};
 use super::{constrained, each_fits};
+use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::verdict::Verdict;
 
@@ -43,6 +44,8 @@ fn iterate(system: System<'_>, stop: Stop) -> Option<Vec<Time>> {
         slack: tasks.iter().map(|task| task.deadline - task.wcet).collect(),
         least: vec![1; tasks.len()],
         others: Vec::with_capacity(tasks.len()),
+        changes: 1,
+        seen: vec![(0, false); tasks.len()],
     };
     analysis.tighten_from_above()?;
     analysis.slack.fill(0);
@@ -65,6 +68,10 @@ struct Analysis<'a> {
     /// No window shorter than this is unfilled, whatever slacks are found.
     least: Vec<Time>,
     others: Vec<Other>,
+    /// How often a slack has grown, from 1.
+    changes: u64,
+    /// Of each task, when its window was last looked for, in changes, and whether it makes it.
+    seen: Vec<(u64, bool)>,
 }
 
 impl Analysis<'_> {
@@ -86,14 +93,23 @@ impl Analysis<'_> {
     fn round(&mut self) -> (bool, bool) {
         let (mut all_fit, mut changed) = (true, false);
         for (k, own) in self.system.tasks.iter().enumerate() {
-            let Some(y) = self.window(k) else {
-                all_fit = false;
+            let (when, fits) = self.seen[k];
+            if when == self.changes {
+                // Nothing that its window depends on is other than it was.
+                all_fit &= fits;
                 continue;
-            };
+            }
+            let window = self.window(k);
+            all_fit &= window.is_some();
             // Slacks only grow: a later round finds no shorter window filled.
-            let now = own.deadline - own.wcet - (y - 1);
-            changed |= now > self.slack[k];
-            self.slack[k] = self.slack[k].max(now);
+            let now = window.map_or(0, |y| own.deadline - own.wcet - (y - 1));
+            if now > self.slack[k] {
+                self.slack[k] = now;
+                self.changes += 1;
+                changed = true;
+            }
+            // Its own slack is no matter to it.
+            self.seen[k] = (self.changes, window.is_some());
         }
         (all_fit, changed)
     }
@@ -101,11 +117,11 @@ impl Analysis<'_> {
     /// The least window of task `k` that the others do not fill; none where it ends after the deadline.
     fn window(&mut self, k: usize) -> Option<Time> {
         let (tasks, own) = (self.system.tasks, &self.system.tasks[k]);
-        let row = self.due.row(k);
+        let (row, periods) = self.due.row(k);
         self.others.clear();
-        for (i, (task, part)) in tasks.iter().zip(row).enumerate() {
+        for (i, ((task, &part), &period)) in tasks.iter().zip(row).zip(periods).enumerate() {
             if i != k {
-                self.others.push(Other::new(task, *part, self.slack[i], own));
+                self.others.push(Other::new(task, period, part, self.slack[i], own));
             }
         }
         let others = &mut self.others;
@@ -130,10 +146,7 @@ impl Analysis<'_> {
 /// What another task brings into the windows of task `k`.
 #[derive(Debug, Clone, Copy)]
 struct Other {
-    wcet: Time,
-    period: Time,
-    /// Added to the window: `D - C - S + C_k - 1`.
-    lead: Time,
+    neighbour: Neighbour,
     /// `I_i(D_k)`, and the window from which on it is reached.
     most: Time,
     full_from: Time,
@@ -141,16 +154,16 @@ struct Other {
 
 impl Other {
     #[inline]
-    fn new(task: &Task, part: Part, slack: Time, own: &Task) -> Self {
-        let lead = task.deadline - task.wcet - slack + own.wcet - 1;
+    fn new(task: &Task, period: Divisor, part: Part, slack: Time, own: &Task) -> Self {
+        let neighbour = Neighbour::densest(task, period, slack, own.wcet - 1);
         let (most, reached) = part.limit(task, slack);
-        let full_from = reached.saturating_sub(lead);
-        Self { wcet: task.wcet, period: task.period, lead, most, full_from }
+        let full_from = reached.saturating_sub(neighbour.lead());
+        Self { neighbour, most, full_from }
     }
 
     #[inline]
     fn work(&self, y: Time) -> Work {
-        Work::periodic(self.wcet, self.period, y + self.lead).at_most(self.most)
+        self.neighbour.work(y).at_most(self.most)
     }
 }
 

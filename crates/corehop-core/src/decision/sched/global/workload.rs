@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What other tasks can execute in a window, and the least window that they cannot fill on all CPUs.
 
+use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::task::{Task, Time};
 
 /// A workload at some window, and for how many further units it grows by one each (then it stays
@@ -14,8 +15,8 @@ pub(super) struct Work {
 impl Work {
     /// Jobs of `wcet` every `period`, back to back with the window's end: `floor(x/T) C + min(C, x mod T)`.
     #[inline]
-    pub(super) fn periodic(wcet: Time, period: Time, x: Time) -> Self {
-        let (whole, rest) = (x / period, x % period);
+    pub(super) fn periodic(wcet: Time, period: Divisor, x: Time) -> Self {
+        let (whole, rest) = period.divide(x);
         if rest < wcet {
             Self { value: whole * wcet + rest, run: wcet - rest }
         } else {
@@ -28,7 +29,8 @@ impl Work {
     #[inline]
     pub(super) fn densest(task: &Task, slack: Time, x: Time) -> Self {
         // x + D - C - S is not negative: a slack is at most D - C.
-        Self::periodic(task.wcet, task.period, x + task.deadline - task.wcet - slack)
+        let period = Divisor::new(task.period);
+        Self::periodic(task.wcet, period, x + task.deadline - task.wcet - slack)
     }
 
     #[inline]
@@ -39,6 +41,38 @@ impl Work {
             Self { value: self.value, run: self.run.min(limit - self.value) }
         }
     }
+}
+
+/// A task as others feel it: what it does in a window longer by `lead`.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Neighbour {
+    wcet: Time,
+    period: Divisor,
+    lead: Time,
+}
+
+impl Neighbour {
+    /// One that runs as densest as its slack lets it, in windows that begin with `wait` units.
+    #[inline]
+    pub(super) fn densest(task: &Task, period: Divisor, slack: Time, wait: Time) -> Self {
+        let lead = task.deadline - task.wcet - slack + wait;
+        Self { wcet: task.wcet, period, lead }
+    }
+    /// How much longer its window is.
+    #[inline]
+    pub(super) fn lead(&self) -> Time {
+        self.lead
+    }
+    /// What it does beside a window of `y`.
+    #[inline]
+    pub(super) fn work(&self, y: Time) -> Work {
+        Work::periodic(self.wcet, self.period, y + self.lead)
+    }
+}
+
+/// The period of each task, to divide by.
+pub(super) fn periods(tasks: &[Task]) -> Vec<Divisor> {
+    tasks.iter().map(|task| Divisor::new(task.period)).collect()
 }
 
 /// The interference of a set of tasks in a window of `y` units, each cut to the window.
@@ -158,6 +192,7 @@ mod tests {
             let fill = |y: Time| {
                 let mut fill = Fill::new(y);
                 for &(wcet, period, offset, cap) in &tasks {
+                    let period = Divisor::new(period);
                     fill.add(Work::periodic(wcet, period, y + offset).at_most(cap));
                 }
                 fill

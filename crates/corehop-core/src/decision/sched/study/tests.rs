@@ -221,3 +221,14 @@ fn what_makes_no_sense_is_refused_with_what_is_expected() {
         assert!(words.iter().all(|word| error.contains(word)), "{to}: {error}");
     }
 }
+
+#[test]
+fn the_example_of_the_guide_is_a_study() {
+    let guide = include_str!("../../../../../../docs/guide/studies.md");
+    let example = guide.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next());
+    let study = Study::parse(example.unwrap()).unwrap().with(None, Some(20)).unwrap();
+    let outcome = run(&study, Shard::WHOLE, None, &()).unwrap();
+    let w = |name| outcome.weighted_of(0, name, 0).unwrap().value;
+    assert!(w("p-edf") > w("g-edf") && w("g-edf") > 0.0);
+    assert_eq!(outcome.crossings(0)[0].preferable, Preferable::Never);
+}
