@@ -42,6 +42,8 @@ enum Verb {
     Predict(cmd::predict::Args),
     /// Say what files of samples say: as a table, and as one page.
     Report(cmd::report::Args),
+    /// Rewrite task sets and tables of costs for other programs, and theirs for this one.
+    Convert(cmd::convert::Args),
     /// Say what a file of ours holds.
     Show(cmd::show::Args),
     /// Say what a word means: a column, a cause, a finding, an exit code.
@@ -62,6 +64,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Fit(args) => cmd::fit::run(&args),
         Verb::Predict(args) => cmd::predict::run(&args),
         Verb::Report(args) => cmd::report::run(&args),
+        Verb::Convert(args) => cmd::convert::run(&args),
         Verb::Show(args) => cmd::show::run(&args),
         Verb::Explain(args) => cmd::explain::run(&args),
     }

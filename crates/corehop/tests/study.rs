@@ -97,8 +97,12 @@ fn merged_parts_are_the_whole_to_the_last_byte() {
     assert_eq!(answer["complete"], true);
     assert_eq!(fs::read(&merged).unwrap(), fs::read(file("whole.parquet")).unwrap());
     // A file is read back; its page needs no network.
-    let page = file("page.html");
-    assert_eq!(json(&study(&[&merged, "--json", "--page", &page])), answer);
+    let (page, picture) = (file("page.html"), file("picture.svg"));
+    let drawn = study(&[&merged, "--json", "--page", &page, "--picture", &picture]);
+    assert_eq!(json(&drawn), answer);
+    let picture = fs::read_to_string(picture).unwrap();
+    assert!(picture.starts_with("<svg") && picture.matches("<polyline").count() == 4);
+    assert!(picture.contains("any/discard/wfd"));
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("whole-ms/discard/wfd") && page.contains("by-delay"));
     // A part twice is no whole.

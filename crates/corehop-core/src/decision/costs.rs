@@ -5,6 +5,7 @@
 //! made by `corehop report --table csv`, by straight lines between its sizes.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use crate::workload::Event;
 
@@ -69,6 +70,22 @@ impl CostTable {
     /// # Errors
     /// [`CostError`], which names the column or the line.
     pub fn parse(text: &str) -> Result<Self, CostError> {
+        Self::parse_as(text, "unstated", "max")
+    }
+
+    /// The same; where it is SchedCAT's table of cache-related delays, which says neither, its costs are those
+    /// of this load by this statistic.
+    ///
+    /// # Errors
+    /// As [`CostTable::parse`].
+    pub fn parse_as(text: &str, load: &str, statistic: &str) -> Result<Self, CostError> {
+        if text.lines().next().is_some_and(|head| head.split(',').any(|it| it.trim() == "WSS")) {
+            let mut table = Self::default();
+            let mut costs = schedcat(text)?;
+            costs.settle();
+            table.0.insert((load.to_owned(), statistic.to_owned()), costs);
+            return Ok(table);
+        }
         let mut lines = text.lines().enumerate();
         let head: Vec<&str> =
             lines.next().map(|(_, line)| line.split(',').collect()).unwrap_or_default();
@@ -113,7 +130,77 @@ impl CostTable {
     }
 }
 
+/// SchedCAT's columns: by the memory that a job shares with where it was preempted. It shares its level-1
+/// cache with itself alone.
+const LEVELS: [(&str, Event); 4] = [
+    ("L1", Event::Preemption),
+    ("L2", Event::L2Migration),
+    ("L3", Event::L3Migration),
+    ("MEM", Event::MemoryMigration),
+];
+
+/// SchedCAT's table: WSS in KiB, costs in microseconds.
+fn schedcat(text: &str) -> Result<CostCurves, CostError> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let head: Vec<&str> =
+        lines.next().map(|(_, line)| line.split(',').map(str::trim).collect()).unwrap_or_default();
+    let mut costs = CostCurves::default();
+    for (at, line) in lines {
+        let fields: Vec<&str> = line.split(',').map(str::trim).collect();
+        let number = |name: &'static str| {
+            let place = head.iter().position(|it| *it == name);
+            let Some(text) = place.and_then(|place| fields.get(place)) else { return Ok(None) };
+            let number = text.parse().ok().filter(|value: &f64| value.is_finite());
+            let what = format!("{name} is `{text}`: expected a number");
+            number.map(Some).ok_or(CostError::Field { line: at + 1, what })
+        };
+        let wss = number("WSS")?.ok_or(CostError::Column("WSS"))?;
+        for (name, event) in LEVELS {
+            if let Some(cost) = number(name)? {
+                costs.0.entry(event).or_default().push((wss, cost));
+            }
+        }
+    }
+    if costs.0.is_empty() { Err(CostError::Empty) } else { Ok(costs) }
+}
+
+impl CostTable {
+    /// It as CSV, in the columns that a decision needs.
+    pub fn csv(&self) -> String {
+        let mut text = "load,event,statistic,wss_kib,cost_us\n".to_owned();
+        for (load, statistic, costs) in self.selections() {
+            for (event, curve) in &costs.0 {
+                for (wss, cost) in curve {
+                    let _ = writeln!(text, "{load},{event},{statistic},{wss},{cost}");
+                }
+            }
+        }
+        text
+    }
+}
+
 impl CostCurves {
+    /// As SchedCAT reads cache-related delays: a column for each level of memory that is shared, a line for
+    /// each size for which all of them are known.
+    pub fn schedcat(&self) -> String {
+        let known: Vec<(&str, Event)> =
+            LEVELS.into_iter().filter(|(_, event)| self.0.contains_key(event)).collect();
+        let events: Vec<Event> = known.iter().map(|&(_, event)| event).collect();
+        let mut text = "WSS".to_owned();
+        for (name, _) in &known {
+            text.extend([",", name]);
+        }
+        text.push('\n');
+        for wss in self.sizes(&events) {
+            let _ = write!(text, "{wss}");
+            for cost in events.iter().filter_map(|&event| self.cost(event, wss)) {
+                let _ = write!(text, ",{}", cost.us);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
     /// Sizes ascend, of several costs at a size the largest counts, and a larger set costs no less.
     fn settle(&mut self) {
         for curve in self.0.values_mut() {
@@ -176,6 +263,18 @@ mod tests {
         assert_eq!(costs.largest(&both, 100.0), None);
         assert_eq!(costs.sizes(&both), [64.0]);
         assert_eq!(table.selections().count(), 1);
+    }
+
+    #[test]
+    fn a_table_for_schedcat_is_read_again() {
+        let text = "WSS,L1,L2,L3,MEM\n4,5.24,5.37,5.66,5.77\n64,65.05,65.33,70.72,70.5\n";
+        let table = CostTable::parse_as(text, "constructed", "avg").unwrap();
+        let costs = table.select("constructed", "avg").unwrap();
+        assert_eq!(costs.cost(Event::MemoryMigration, 4.0).map(|cost| cost.us), Some(5.77));
+        assert_eq!(costs.schedcat(), text);
+        assert_eq!(CostTable::parse(&table.csv()).unwrap(), table);
+        let error = CostTable::parse(&text.replace("65.33", "much")).unwrap_err().to_string();
+        assert!(error.contains("line 3") && error.contains("L2 is `much`"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ use super::figure::{
     Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
 };
 use super::html;
+use super::study_svg::drawing;
 use crate::decision::sched::study::tally::Estimate;
 use crate::decision::sched::study::{Measure, Outcome, Preferable, Reading};
 
@@ -64,6 +65,11 @@ fn curves(outcome: &Outcome) -> Section {
     let tables = ordered(outcome).map(|at| table(outcome, at, &readings[at]));
     let tables = crossings(outcome).into_iter().chain(tables).collect();
     Section { figures: vec![figure], tables, ..section }
+}
+
+/// The curves of the reading that is held for the source's, or of the first, as SVG.
+pub fn picture(outcome: &Outcome) -> Option<String> {
+    drawing(outcome, ordered(outcome).next()?)
 }
 
 /// The reading that is held for the source's first: it is what the page opens with.

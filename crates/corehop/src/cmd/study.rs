@@ -11,7 +11,7 @@ use corehop_core::decision::sched::study::{
     Crossing, Outcome, OutcomeError, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped,
     StoreError, Study, run as carry_out,
 };
-use corehop_core::report::study::page;
+use corehop_core::report::study::{page, picture};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::answer::{Page, Paint, print};
@@ -52,6 +52,9 @@ pub(crate) struct Args {
     /// Write a page: one HTML file with everything in it.
     #[arg(long, value_name = "FILE.html")]
     page: Option<PathBuf>,
+    /// Draw the curves of the reading that is held for the source's, or of the first.
+    #[arg(long, value_name = "FILE.svg")]
+    picture: Option<PathBuf>,
     /// Print it as JSON.
     #[arg(long)]
     json: bool,
@@ -62,8 +65,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {
         write(&outcome, path)?;
     }
-    if let Some(path) = &args.page {
-        std::fs::write(path, page(&outcome)).map_err(|error| {
+    let page = args.page.as_ref().map(|path| (path, page(&outcome)));
+    let drawn = args.picture.as_ref().zip(picture(&outcome));
+    for (path, text) in page.into_iter().chain(drawn) {
+        std::fs::write(path, text).map_err(|error| {
             Failure::new(Exit::Failed, error).context(path.display().to_string())
         })?;
     }
@@ -133,7 +138,8 @@ fn read(path: &Path) -> Result<Outcome, Failure> {
     })
 }
 
-fn cost_table(path: &Path) -> Result<CostTable, Failure> {
+/// The table of costs in a file; errors name it.
+pub(super) fn cost_table(path: &Path) -> Result<CostTable, Failure> {
     let named = || path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;

@@ -10,6 +10,7 @@ mod divisor;
 pub mod task;
 pub mod verdict;
 pub mod set_file;
+pub mod rt_app;
 pub mod uni;
 pub mod global;
 pub mod partition;
@@ -23,6 +24,6 @@ pub mod study;
 mod answer_json;
 
 pub use answer_json::{answer_json, longest_preemptions};
-pub use catalogue::{Test, all, test};
+pub use catalogue::{Suffers, Test, all, test};
 pub use task::{Parameters, System, Task, TaskError, TaskSet, Time};
 pub use verdict::{Answer, Verdict};

@@ -7,7 +7,7 @@
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
 
@@ -65,6 +65,27 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
         .map(|(at, task)| parameters(at, task))
         .collect::<Result<_, _>>()?;
     Ok(TaskSet::new(cpus as u32, &tasks)?)
+}
+
+/// A task set as [`parse`] reads it; what has its default is left out.
+pub fn write(set: &TaskSet) -> Value {
+    let tasks = set.tasks().iter().enumerate().map(|(at, task)| {
+        let mut fields = json!({ "wcet_us": task.wcet(), "period_us": task.period() });
+        let mut add = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                fields[name] = value;
+            }
+        };
+        let unless = |value: Time, default: Time| (value != default).then(|| json!(value));
+        add("name", set.names()[at].as_ref().map(|name| json!(name)));
+        add("deadline_us", unless(task.deadline(), task.period()));
+        add("priority", task.priority().map(|rank| json!(rank)));
+        add("wss_kib", set.wss_kib()[at].map(|wss| json!(wss)));
+        add("jitter_us", unless(task.jitter(), 0));
+        add("blocking_us", unless(task.blocking(), 0));
+        fields
+    });
+    json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() })
 }
 
 fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
@@ -230,6 +251,7 @@ mod tests {
         assert_eq!((other.deadline(), other.jitter(), other.blocking()), (5, 2, 1));
         assert_eq!(set.names(), [Some("video".to_owned()), None]);
         assert_eq!(set.wss_kib(), [Some(64), None]);
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
     }
 
     #[test]

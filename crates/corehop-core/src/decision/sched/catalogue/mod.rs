@@ -70,6 +70,19 @@ pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
     entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED)
 }
 
+/// What interrupts jobs under a scheduler, once they have begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Suffers {
+    /// Nothing.
+    Nothing,
+    /// Preemptions.
+    Preemptions,
+    /// Preemptions, and migrations within clusters of so many CPUs.
+    Within(u32),
+    /// Preemptions, and migrations to any CPU.
+    Everything,
+}
+
 /// What most tests have in common.
 const BASE: Test = Test {
     name: "",
@@ -103,6 +116,20 @@ impl Test {
         let cpus = (!self.one_cpu).then_some("The CPUs are identical.");
         let own = self.assumes.iter().copied();
         ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
+    }
+
+    /// What interrupts jobs under its scheduler. (What is necessary for all of them holds for one under which
+    /// nothing does.)
+    pub fn suffers(&self) -> Suffers {
+        let soft = self.name.strip_prefix("soft-").unwrap_or(self.name);
+        match soft.strip_prefix("c-edf-").and_then(|size| size.parse().ok()) {
+            Some(size) => Suffers::Within(size),
+            None if ["necessary", "np-", "g-np-"].iter().any(|it| self.name.starts_with(it)) => {
+                Suffers::Nothing
+            }
+            None if self.one_cpu || self.name.starts_with("p-edf-") => Suffers::Preemptions,
+            None => Suffers::Everything,
+        }
     }
 
     /// What the test says of a system.
@@ -201,6 +228,22 @@ mod tests {
         let error = test("g-fp-gaun").unwrap_err().to_string();
         assert!(error.contains("g-fp-guan"), "{error}");
         assert_eq!(test("gfb").unwrap().name, "gfb");
+    }
+
+    #[test]
+    fn a_scheduler_suffers_what_it_lets_happen() {
+        for (name, suffers) in [
+            ("np-edf", Suffers::Nothing),
+            ("g-np-fp", Suffers::Nothing),
+            ("qpa", Suffers::Preemptions),
+            ("p-edf-ffd", Suffers::Preemptions),
+            ("c-edf-6", Suffers::Within(6)),
+            ("soft-c-edf-2", Suffers::Within(2)),
+            ("sp-edf-c=d", Suffers::Everything),
+            ("rta", Suffers::Everything),
+        ] {
+            assert_eq!(test(name).unwrap().suffers(), suffers, "{name}");
+        }
     }
 
     #[test]

@@ -32,7 +32,9 @@ fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Tim
         }));
         least_unfilled_from(from, system.m(), own.deadline - own.wcet + 1, |y| {
             let mut fill = Fill::new(y);
-            others.iter().for_each(|other| fill.add(other.work(y)));
+            for other in &others {
+                fill.add(other.work(y));
+            }
             fill
         })
     })

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop convert`
+
+use std::path::{Path, PathBuf};
+
+use corehop_core::decision::costs::CostTable;
+use corehop_core::decision::sched::{rt_app, set_file};
+
+use crate::answer::print;
+use crate::exit::{Exit, Failure};
+
+/// Rewrite task sets and tables of costs for other programs, and theirs for this one.
+///
+/// What a file is, is told from what it holds: a task set of ours, a workload of rt-app, a table of costs
+/// (`corehop report --table csv`), or SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM).
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file to rewrite.
+    file: PathBuf,
+    /// Into what: tasks, rt-app, costs or schedcat.
+    #[arg(long, value_name = "FORM")]
+    to: Form,
+    /// Write it here; to standard output if left out.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// For `tasks`: how many CPUs serve them.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    cpus: u32,
+    /// For `rt-app`: how long it is to run.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    duration: u32,
+    /// For `schedcat` and `costs`: the load whose costs they are.
+    #[arg(long, value_name = "LOAD", default_value = "idle")]
+    load: String,
+    /// For `schedcat` and `costs`: the statistic that they are.
+    #[arg(long, value_name = "NAME", default_value = "max")]
+    statistic: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// A task set, as `corehop check` takes it.
+    Tasks,
+    /// A workload of rt-app.
+    RtApp,
+    /// A table of costs, as `corehop study` and `corehop check` take it.
+    Costs,
+    /// SchedCAT's table of cache-related delays.
+    Schedcat,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let named = || args.file.display().to_string();
+    let text = std::fs::read_to_string(&args.file)
+        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    let rewritten = match args.to {
+        Form::Tasks => tasks(&text, args),
+        Form::RtApp => workload(&text, args),
+        Form::Costs | Form::Schedcat => costs(&text, args),
+    };
+    let rewritten = rewritten.map_err(|failure| failure.context(named()))?;
+    match &args.output {
+        Some(path) => write(path, &rewritten)?,
+        None => print(&rewritten)?,
+    }
+    Ok(Exit::Done)
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text)
+        .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
+}
+
+fn tasks(text: &str, args: &Args) -> Result<String, Failure> {
+    let set = rt_app::read(text, args.cpus).map_err(|error| Failure::new(Exit::Damaged, error))?;
+    Ok(format!("{:#}\n", set_file::write(&set)))
+}
+
+fn workload(text: &str, args: &Args) -> Result<String, Failure> {
+    let set = set_file::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let workload =
+        rt_app::write(&set, args.duration).map_err(|error| Failure::new(Exit::No, error))?;
+    Ok(format!("{workload:#}\n"))
+}
+
+fn costs(text: &str, args: &Args) -> Result<String, Failure> {
+    let table = CostTable::parse_as(text, &args.load, &args.statistic)
+        .map_err(|error| Failure::new(Exit::Damaged, error))?;
+    if args.to == Form::Costs {
+        return Ok(table.csv());
+    }
+    let costs = table.select(&args.load, &args.statistic).ok_or_else(|| {
+        let known: Vec<String> =
+            table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
+        let (load, what) = (&args.load, &args.statistic);
+        let known = known.join(", ");
+        Failure::says(Exit::Usage, format!("it has no costs of {load} {what}: it has {known}"))
+    })?;
+    Ok(costs.schedcat())
+}
