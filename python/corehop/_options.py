@@ -45,6 +45,13 @@ class Options(TypedDict, total=False):
     polluter: str | None
     transfer: Literal["direct", "loopback"] | None
     split_locks: bool
+    # Simulated machine.
+    placement: Literal["random", "contiguous"] | None
+    colours: int | None
+    job_colours: str | None
+    other_colours: str | None
+    job_ways: str | None
+    other_ways: str | None
     # The run.
     no_real_time: bool
     quiet: bool

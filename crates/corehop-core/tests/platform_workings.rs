@@ -58,7 +58,7 @@ trackers = { value = 16, source = "assumed" }
 supplier = "peer"
 level = 1
 state = "dirty"
-distance = "same_package"
+distance = "shared_l3"
 time = { value = "81 cycles", source = "fitted: A.4" }
 
 [[latency]]

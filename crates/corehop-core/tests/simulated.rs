@@ -6,7 +6,7 @@ use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
 use corehop_core::platform::Platform;
 use corehop_core::samples::JobRecord;
-use corehop_core::sim::SimMachine;
+use corehop_core::sim::{Arrangement, Share, SimMachine, Ways};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
@@ -59,8 +59,11 @@ fn plan(platform: &Platform, experiment: &Synthetic) -> Plan {
 }
 
 fn records(platform: &Platform, plan: &Plan) -> Vec<JobRecord> {
+    records_of(&mut SimMachine::new(platform.clone()).unwrap(), plan)
+}
+
+fn records_of(machine: &mut SimMachine, plan: &Plan) -> Vec<JobRecord> {
     let mut kept = Keep::default();
-    let mut machine = SimMachine::new(platform.clone()).unwrap();
     assert_eq!(machine.run(plan, &mut kept).unwrap(), Outcome::Complete);
     kept.0
 }
@@ -76,9 +79,11 @@ fn delays(plan: &Plan, records: &[JobRecord]) -> Vec<f64> {
     sums.iter().map(|(sum, count)| sum / count).collect()
 }
 
-/// The X5650 without what looks ahead.
+/// The X5650 without what looks ahead, and with the addresses of all lines known.
 fn plain() -> Platform {
-    Platform { prefetchers: Vec::new(), ..x5650() }
+    let mut platform = Platform { prefetchers: Vec::new(), tlbs: Vec::new(), ..x5650() };
+    platform.core.switch_footprint = None;
+    platform
 }
 
 #[test]
@@ -107,6 +112,87 @@ fn prefetching_saves_misses_in_no_more_pages_than_are_tracked() {
     let (few, many) = (share_of_misses(&x5650(), 32), share_of_misses(&x5650(), 1024));
     assert!(few < 0.8 && many > 0.95, "{few} {many}");
     assert_eq!(share_of_misses(&plain(), 32), 1.0);
+}
+
+#[test]
+fn pages_that_no_tlb_holds_cost_a_walk_each_and_huge_pages_none() {
+    let platform = Platform { tlbs: x5650().tlbs, ..plain() };
+    let share = |page| {
+        let set = WorkingSet { page, ..list(4096) };
+        let plan = plan(&platform, &experiment(Load::Idle, &[set], &[Event::None], 1));
+        let mut machine = SimMachine::new(platform.clone()).unwrap();
+        let warm = records_of(&mut machine, &plan)[0].touches[1].ns;
+        (warm, machine.provenance()["translation"]["share"].as_f64().unwrap())
+    };
+    let ((small, found), (huge, of_huge)) = (share(Page::Base), share(Page::Transparent));
+    // 1,024 pages, 512 translations: at least every other line pays the level and half of them a walk.
+    assert!(
+        small > huge * 1.1 && found > 0.1 && of_huge < 0.001,
+        "{small} {huge} {found} {of_huge}"
+    );
+}
+
+#[test]
+fn a_share_of_the_ways_or_colours_keeps_what_polluters_would_take() {
+    let platform = x5650();
+    let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
+    let sets = [WorkingSet { page: Page::Base, ..list(512) }];
+    let mut experiment = experiment(load, &sets, &[Event::Preemption], 4);
+    experiment.groups[0].length = Length::Fixed(Nanos::from_millis(8));
+    let plan = plan(&platform, &experiment);
+    let cost = |arrangement| {
+        let mut machine = SimMachine::arranged(platform.clone(), arrangement).unwrap();
+        delays(&plan, &records_of(&mut machine, &plan))[0]
+    };
+    let share = |colours: std::ops::Range<u32>, mask| Share {
+        colours: colours.collect(),
+        ways: if mask == 0 { Vec::new() } else { vec![Ways { level: 3, mask }] },
+    };
+    let shared = cost(Arrangement::default());
+    let ways = Arrangement {
+        job: share(0..0, 0x000f),
+        others: share(0..0, 0xfff0),
+        ..Arrangement::default()
+    };
+    let colours =
+        Arrangement { job: share(0..32, 0), others: share(32..192, 0), ..Arrangement::default() };
+    let divided = [cost(ways), cost(colours)];
+    assert!(divided.iter().all(|&cost| cost < shared / 3.0), "{shared} {divided:?}");
+}
+
+#[test]
+fn a_huge_page_has_no_colour() {
+    let platform = x5650();
+    let plan = plan(&platform, &experiment(Load::Idle, &[list(64)], &[Event::None], 1));
+    let job = Share { colours: vec![0], ways: Vec::new() };
+    let arrangement = Arrangement { job, ..Arrangement::default() };
+    let mut machine = SimMachine::arranged(platform, arrangement).unwrap();
+    let text = machine.run(&plan, &mut Keep::default()).unwrap_err().to_string();
+    assert!(text.contains("huge page") && text.contains("--page 4k"), "{text}");
+}
+
+#[test]
+fn every_platform_that_comes_with_the_program_runs() {
+    for id in Platform::names() {
+        let platform = Platform::named(id).unwrap().unwrap();
+        let events = [
+            Event::None,
+            Event::Preemption,
+            Event::L2Migration,
+            Event::L3Migration,
+            Event::MemoryMigration,
+        ];
+        let possible = |event: &Event| {
+            let alone = experiment(Load::Idle, &[list(4)], &[*event], 1);
+            alone.plan(&platform, 7).is_ok()
+        };
+        let events: Vec<Event> = events.into_iter().filter(possible).collect();
+        let plan = plan(&platform, &experiment(Load::Idle, &[list(16)], &events, 2));
+        let delays = delays(&plan, &records(&platform, &plan));
+        assert_eq!(delays[0], 0.0, "{id}");
+        let dearest = delays.iter().copied().fold(0.0, f64::max);
+        assert!(events.len() == 2 || dearest > 100.0, "{id}: {delays:?}");
+    }
 }
 
 #[test]
@@ -163,7 +249,9 @@ fn any_number_of_threads_gives_the_same_records() {
     let platform = x5650();
     let load = Load::Constructed { polluter: polluter(1), cpus: one_package() };
     let events = [Event::Preemption, Event::L3Migration];
-    let plan = plan(&platform, &experiment(load, &[list(64)], &events, 20));
+    let mut experiment = experiment(load, &[list(64)], &events, 20);
+    experiment.groups[0].length = Length::Fixed(Nanos::from_micros(100));
+    let plan = plan(&platform, &experiment);
     let on = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| records(&platform, &plan))

@@ -3,10 +3,37 @@
 
 use super::{Platform, PlatformError};
 
+macro_rules! files {
+    ($($id:literal),* $(,)?) => {
+        &[$(($id, include_str!(concat!("../../../../platforms/", $id, ".toml")))),*]
+    };
+}
+
 /// Every file of `platforms/`, by its id.
-const FILES: &[(&str, &str)] = &[
-    ("xeon_l7455", include_str!("../../../../platforms/xeon_l7455.toml")),
-    ("xeon_x5650", include_str!("../../../../platforms/xeon_x5650.toml")),
+const FILES: &[(&str, &str)] = files![
+    "epyc_7313",
+    "m5_c",
+    "m5_cc",
+    "m5_cc_slow",
+    "m5_cccc",
+    "m5_ccss",
+    "m5_ccss_slow",
+    "m5_cs",
+    "m5_cs_16k_2way",
+    "m5_cs_16k_direct",
+    "m5_cs_slow",
+    "m5_cs_slow_16k_2way",
+    "m5_cs_slow_16k_direct",
+    "m5_ss",
+    "m5_ss_16k_2way",
+    "m5_ss_16k_direct",
+    "opteron_2x4",
+    "phenom_9550",
+    "xeon_5160",
+    "xeon_6130",
+    "xeon_e5520",
+    "xeon_l7455",
+    "xeon_x5650",
 ];
 
 impl Platform {

@@ -119,7 +119,9 @@ words! {
         Core = "same_core",
         /// A core with which a level-2 cache is shared.
         L2 = "shared_l2",
-        /// Another core of the package.
+        /// A core with which a level-3 cache is shared.
+        L3 = "shared_l3",
+        /// A core of the same package with which no cache is shared.
         Package = "same_package",
         /// Another package.
         Machine = "other_package",

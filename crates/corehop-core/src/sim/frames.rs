@@ -43,6 +43,10 @@ pub struct Frames {
     /// Base frames that are taken, by number.
     taken: BTreeSet<u64>,
     draw: Draw,
+    /// Whether the pages of a working set are neighbours.
+    contiguous: bool,
+    /// One in so many lines is simulated.
+    every: u64,
 }
 
 /// A working set that finds no frames.
@@ -73,7 +77,7 @@ impl Frames {
     ///
     /// # Errors
     /// Where it has more lines than can be told apart.
-    pub fn new(platform: &Platform, seed: u64) -> Result<Self, SpecError> {
+    pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let line = platform.line_size().get();
         let own = |at: usize| platform.nodes[at].memory.as_ref().map(|fact| fact.value.get());
         let stated = (0..platform.nodes.len()).any(|at| own(at).is_some());
@@ -94,7 +98,26 @@ impl Frames {
             return Err(SpecError::Unsupported { fact: "node.memory".to_owned(), problem });
         }
         let numbers = platform.nodes.iter().map(|node| node.id).collect();
-        Ok(Self { nodes, numbers, line, taken: BTreeSet::new(), draw: Draw::new(seed, 11) })
+        Ok(Self {
+            nodes,
+            numbers,
+            line,
+            taken: BTreeSet::new(),
+            draw: Draw::new(seed, 11),
+            contiguous: false,
+            every: u64::from(every),
+        })
+    }
+
+    /// From now on working sets get neighbouring frames, or any.
+    pub fn set_contiguous(&mut self, contiguous: bool) {
+        self.contiguous = contiguous;
+    }
+
+    /// The simulated lines of a page of this kind.
+    pub fn lines_of(&self, page: Page) -> u32 {
+        let size = if page == Page::Base { BASE } else { HUGE };
+        (size / self.line / self.every) as u32
     }
 
     /// Goes on with draws of another stream.
@@ -104,7 +127,7 @@ impl Frames {
 
     /// The place of the node whose memory `line` belongs to.
     pub fn home(&self, line: Line) -> usize {
-        let line = u64::from(line);
+        let line = u64::from(line) * self.every;
         self.nodes.iter().position(|&(first, end)| (first..end).contains(&line)).unwrap_or(0)
     }
 
@@ -149,38 +172,50 @@ impl Frames {
         let share = colours.map_or((1, 1), |it| (it.mine.len() as u64, u64::from(it.of)));
         let memory = Bytes::new((high - low) * size * share.0 / share.1.max(1));
         let pages = wss.get().div_ceil(size);
+        let full = FramesError::Full { wss, memory };
+        if pages * size > memory.get() {
+            return Err(full);
+        }
+        let together = if self.contiguous { pages } else { 1 };
         let mut lines = Vec::with_capacity((pages * lines_of_page) as usize);
-        for _ in 0..pages {
-            let free =
-                (pages * size <= memory.get()).then(|| self.draw_page(low..high, size, &fits));
-            let frame = free.flatten().ok_or(FramesError::Full { wss, memory })?;
-            lines.extend((0..lines_of_page).map(|at| (frame * lines_of_page + at) as Line));
+        for _ in 0..pages / together {
+            let drawn = self.draw_pages(low..high, size, together, &fits);
+            let first = drawn.ok_or_else(|| full.clone())? * lines_of_page;
+            lines.extend((0..lines_of_page * together).map(|at| (first + at) as Line));
         }
         lines.truncate((wss.get() / self.line) as usize);
+        if self.every > 1 {
+            let every = self.every as Line;
+            lines.retain(|line| line.is_multiple_of(every));
+            lines.iter_mut().for_each(|line| *line /= every);
+        }
         Ok(lines)
     }
 
-    /// Takes a free page of those that fit; none if there seems to be none left.
-    fn draw_page(
+    /// Takes so many free neighbouring pages, the first of which fits; none if there seem to be none
+    /// left.
+    fn draw_pages(
         &mut self,
         from: std::ops::Range<u64>,
         size: u64,
+        together: u64,
         fits: &impl Fn(u64) -> bool,
     ) -> Option<u64> {
         // With nine tenths of the frames taken a draw in ten is good: a thousand are enough.
         for _ in 0..10_000 {
-            let page = from.start + self.draw.below((from.end - from.start).max(1));
-            if fits(page) && self.take(page, size) {
+            let last = (from.end - from.start + 1).saturating_sub(together);
+            let page = from.start + self.draw.below(last.max(1));
+            if fits(page) && self.take(page, together, size) {
                 return Some(page);
             }
         }
         None
     }
 
-    /// Takes a page, unless part of it is taken.
-    fn take(&mut self, frame: u64, size: u64) -> bool {
+    /// Takes neighbouring pages, unless part of them is taken.
+    fn take(&mut self, frame: u64, count: u64, size: u64) -> bool {
         let parts = size / BASE;
-        let (first, end) = (frame * parts, (frame + 1) * parts);
+        let (first, end) = (frame * parts, (frame + count) * parts);
         if self.taken.range(first..end).next().is_some() {
             return false;
         }
@@ -193,8 +228,12 @@ impl Frames {
 mod tests {
     use super::*;
 
+    fn sampled(every: u32, seed: u64) -> Frames {
+        Frames::new(&Platform::named("xeon_x5650").unwrap().unwrap(), every, seed).unwrap()
+    }
+
     fn frames(seed: u64) -> Frames {
-        Frames::new(&Platform::named("xeon_x5650").unwrap().unwrap(), seed).unwrap()
+        sampled(1, seed)
     }
 
     #[test]
@@ -224,6 +263,28 @@ mod tests {
         let line = frames.place(Bytes::from_kib(4), Page::Base, 1, None).unwrap()[0];
         assert_eq!((frames.home(line), frames.node(1)), (0, Ok(1)));
         assert!(frames.node(2).unwrap_err().to_string().contains("node 2"));
+    }
+
+    #[test]
+    fn neighbouring_frames_are_neighbours_and_taken_once() {
+        let mut frames = frames(1);
+        frames.set_contiguous(true);
+        let mut sets: Vec<Vec<Line>> = (0..3)
+            .map(|_| frames.place(Bytes::from_mib(1), Page::Base, 0, None).unwrap())
+            .collect();
+        assert!(sets.iter().all(|set| set.is_sorted_by(|a, b| a + 1 == *b) && set.len() == 16_384));
+        sets.sort();
+        assert!(sets[0][16_383] < sets[1][0] && sets[1][16_383] < sets[2][0]);
+    }
+
+    #[test]
+    fn sampled_lines_are_every_eighth_of_the_same_frames() {
+        let wss = Bytes::from_kib(64);
+        let all = frames(1).place(wss, Page::Base, 0, None).unwrap();
+        let mut sampled = sampled(8, 1);
+        let some = sampled.place(wss, Page::Base, 0, None).unwrap();
+        let expected: Vec<Line> = all.iter().step_by(8).map(|line| line / 8).collect();
+        assert_eq!((some, sampled.lines_of(Page::Base)), (expected, 8));
     }
 
     #[test]

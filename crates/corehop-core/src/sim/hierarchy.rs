@@ -130,6 +130,12 @@ impl<O: Observer> Hierarchy<O> {
         self.masks[cpu][level as usize - 1] = mask;
     }
 
+    /// The outermost cache on the way of `cpu`.
+    pub(super) fn root_of(&self, cpu: usize) -> usize {
+        let path = self.path(cpu, false);
+        path.caches[path.len - 1]
+    }
+
     /// What this CPU's accesses met so far.
     pub fn counters(&self, cpu: usize) -> &CpuCounters {
         &self.counters[cpu]

@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::experiment::{Absent, Draw, Job, Plan, Step};
+use crate::experiment::{Draw, Plan};
 use crate::machine::{Machine, MachineError, Outcome, Sink};
 use crate::platform::Platform;
-use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu, CpuList};
-use crate::workload::{Absence, LineState, Load, Page, Polluter, WorkingSet};
+use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
-use super::frames::FramesError;
+use super::arrangement::{Arrangement, ArrangementError, Placement, Share};
+use super::chunk::{ChunkRun, Done, Sum, no_frames};
+use super::frames::Colours;
 use super::spec::SpecError;
-use super::stage::{Pass, Stage};
-use super::tags::Line;
+use super::stage::Stage;
 use super::times::Picos;
 use super::walker::Walker;
 
@@ -27,6 +27,10 @@ use super::walker::Walker;
 const CHUNK: usize = 16;
 /// The chunks that are handed over together: enough for the cores of a large host.
 const AT_A_TIME: usize = 64;
+/// Of what is sampled so much is left at least.
+const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
+/// Sampled sets are at most so far apart.
+const MOST_APART: u32 = 16;
 /// The snapshots of a loaded phase, with other frames each.
 const SNAPSHOTS: usize = 4;
 /// How often polluters go through their memory before a snapshot of a loaded phase is taken.
@@ -38,8 +42,12 @@ const LONGEST_WARM_UP: Picos = 100_000_000_000;
 #[derive(Debug)]
 pub struct SimMachine {
     platform: Platform,
-    empty: Stage,
-    jobs: u64,
+    arrangement: Arrangement,
+    /// The colours of the job's pages and of others', where they are restricted.
+    colours: [Option<Colours>; 2],
+    /// Whether large working sets are simulated in some of the sets only.
+    sampled: bool,
+    sum: Sum,
 }
 
 impl SimMachine {
@@ -48,19 +56,64 @@ impl SimMachine {
     /// # Errors
     /// [`MachineError::NotPossible`] names the fact that its file lacks or that cannot be simulated.
     pub fn new(platform: Platform) -> Result<Self, MachineError> {
-        let empty = Stage::new(&platform, 0).map_err(|error| not_possible(&platform, &error))?;
-        Ok(Self { platform, empty, jobs: 0 })
+        Self::arranged(platform, Arrangement::default())
+    }
+
+    /// The machine of `platform`, its memory and caches shared out.
+    ///
+    /// # Errors
+    /// As [`SimMachine::new`], and where the platform cannot be shared out so.
+    pub fn arranged(platform: Platform, arrangement: Arrangement) -> Result<Self, MachineError> {
+        let refused = |error: ArrangementError| MachineError::NotPossible {
+            what: format!("an arrangement on {}", platform.name),
+            why: error.to_string(),
+            remedy: format!("see `corehop platform {}`", platform.id),
+        };
+        arrangement.check(&platform).map_err(refused)?;
+        let mut colours = [None, None];
+        if arrangement.has_colours() {
+            let of = arrangement.colour_count(&platform).map_err(refused)?;
+            let restricted = |share: &Share| {
+                (!share.colours.is_empty()).then(|| Colours { of, mine: share.colours.clone() })
+            };
+            colours = [restricted(&arrangement.job), restricted(&arrangement.others)];
+        }
+        stage(&platform, &arrangement, 1, 0)?;
+        Ok(Self { platform, arrangement, colours, sampled: false, sum: Sum::default() })
+    }
+
+    /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
+    /// sets of all caches: one in two, and up to one in [`MOST_APART`] for the largest.
+    #[must_use]
+    pub fn sampled(self) -> Self {
+        Self { sampled: true, ..self }
+    }
+
+    /// One in how many sets is enough for `set`.
+    fn every(&self, set: &WorkingSet) -> u32 {
+        let ahead = self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value);
+        if !self.sampled || (ahead && set.pattern == Pattern::Scan) {
+            return 1;
+        }
+        let whole = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
+        1 << whole.ilog2()
     }
 
     /// The place of a CPU among all of the platform's.
-    fn place(&self, cpu: Cpu) -> usize {
+    pub(super) fn place(&self, cpu: Cpu) -> usize {
         self.platform.cpus.value.iter().position(|other| other == cpu).unwrap_or(0)
     }
 
     /// The machine with the load of a phase running, at rest.
-    fn under(&self, load: &Load, seed: u64, snapshot: usize) -> Result<Stage, MachineError> {
+    fn under(
+        &self,
+        load: &Load,
+        every: u32,
+        seed: u64,
+        snapshot: usize,
+    ) -> Result<Stage, MachineError> {
         let (polluter, cpus) = match load {
-            Load::Idle => return Ok(self.empty.clone()),
+            Load::Idle => return stage(&self.platform, &self.arrangement, every, 0),
             Load::Constructed { polluter, cpus } => (polluter, cpus),
             other => {
                 return Err(MachineError::NotPossible {
@@ -71,14 +124,13 @@ impl SimMachine {
             }
         };
         let stream = 1_000 + snapshot as u64;
-        let mut stage = Stage::new(&self.platform, seed ^ stream)
-            .map_err(|error| not_possible(&self.platform, &error))?;
+        let mut stage = stage(&self.platform, &self.arrangement, every, seed ^ stream)?;
         let mut draw = Draw::new(seed, stream);
         let everywhere = self.platform.usable();
         let cpus: &CpuList = if cpus.is_empty() { &everywhere } else { cpus };
         for cpu in cpus.iter() {
             let cpu = self.place(cpu);
-            let mut walker = polluter_on(&mut stage, cpu, polluter, &mut draw)?;
+            let mut walker = self.polluter_on(&mut stage, cpu, polluter, &mut draw)?;
             walker.start_anywhere(&mut draw);
             stage.add_actor(cpu, walker);
         }
@@ -86,6 +138,101 @@ impl SimMachine {
         warm_up(&mut stage, lines * LAPS * cpus.len() as u64);
         Ok(stage)
     }
+
+    /// The jobs of a phase in the order in which they run: those together that need as many sets.
+    fn chunks(&self, plan: &Plan, number: usize) -> Vec<Chunk> {
+        let mut by_sets: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
+        for (at, job) in plan.phases[number].jobs.iter().enumerate() {
+            let set = &plan.sets[plan.cells[job.cell].set];
+            by_sets.entry(self.every(set)).or_default().push(at);
+        }
+        let chunk = |(every, jobs): (u32, Vec<usize>)| {
+            let chunks = jobs.chunks(CHUNK).map(|jobs| Chunk { every, jobs: jobs.to_vec() });
+            chunks.collect::<Vec<_>>()
+        };
+        by_sets.into_iter().flat_map(chunk).collect()
+    }
+
+    /// Runs a phase, chunk by chunk; what it came to.
+    fn phase(
+        &self,
+        plan: &Plan,
+        number: usize,
+        sink: &mut dyn Sink,
+    ) -> Result<(Sum, Outcome), MachineError> {
+        let phase = &plan.phases[number];
+        let chunks = self.chunks(plan, number);
+        let idle = phase.load == Load::Idle;
+        let mut bases: BTreeMap<u32, Vec<Stage>> = BTreeMap::new();
+        for chunk in &chunks {
+            if bases.contains_key(&chunk.every) {
+                continue;
+            }
+            let same = chunks.iter().filter(|other| other.every == chunk.every).count();
+            let wanted = if idle { 1 } else { SNAPSHOTS.min(same) };
+            let under = |at| self.under(&phase.load, chunk.every, plan.seed, at);
+            let stages: Result<Vec<Stage>, MachineError> =
+                side_by_side(0..wanted, under).into_iter().collect();
+            bases.insert(chunk.every, stages?);
+        }
+        let run = |at: usize| {
+            let bases = &bases[&chunks[at].every];
+            let base = &bases[at % bases.len()];
+            ChunkRun::new(self, plan, number, at, base).run(&chunks[at].jobs)
+        };
+        let mut sum = Sum::default();
+        for first in (0..chunks.len()).step_by(AT_A_TIME) {
+            let some = first..(first + AT_A_TIME).min(chunks.len());
+            for done in side_by_side(some, run) {
+                let Done { records, sum: part } = done?;
+                sum.add(part);
+                sink.take(&records).map_err(MachineError::Sink)?;
+            }
+            if sink.enough() {
+                return Ok((sum, Outcome::Stopped));
+            }
+        }
+        Ok((sum, Outcome::Complete))
+    }
+
+    /// The colours of the job's pages, where they are restricted.
+    pub(super) fn colours_of_job(&self) -> Option<&Colours> {
+        self.colours[0].as_ref()
+    }
+
+    /// The walk of somebody who is not the job.
+    pub(super) fn polluter_on(
+        &self,
+        stage: &mut Stage,
+        cpu: usize,
+        polluter: &Polluter,
+        draw: &mut Draw,
+    ) -> Result<Walker, MachineError> {
+        let node = stage.node_of(cpu);
+        let lines = stage.frames.place(polluter.wss, Page::Base, node, self.colours[1].as_ref());
+        let lines = lines.map_err(|error| no_frames(&error))?;
+        Ok(Walker::of_polluter(polluter, lines, stage.frames.lines_of(Page::Base), draw))
+    }
+}
+
+/// Some jobs that run one after the other, in one of so many sets.
+struct Chunk {
+    every: u32,
+    jobs: Vec<usize>,
+}
+
+/// An empty machine, shared out.
+fn stage(
+    platform: &Platform,
+    arrangement: &Arrangement,
+    every: u32,
+    seed: u64,
+) -> Result<Stage, MachineError> {
+    let stage = Stage::new(platform, every, seed);
+    let mut stage = stage.map_err(|error| not_possible(platform, &error))?;
+    stage.frames.set_contiguous(arrangement.placement == Placement::Contiguous);
+    stage.share(&arrangement.job.ways, &arrangement.others.ways);
+    Ok(stage)
 }
 
 /// The results of `run` for each number, in order, computed on all cores.
@@ -112,244 +259,11 @@ fn warm_up(stage: &mut Stage, visits: u64) {
     }
 }
 
-fn polluter_on(
-    stage: &mut Stage,
-    cpu: usize,
-    polluter: &Polluter,
-    draw: &mut Draw,
-) -> Result<Walker, MachineError> {
-    let node = stage.node_of(cpu);
-    let lines = stage.frames.place(polluter.wss, Page::Base, node, None);
-    Ok(Walker::of_polluter(polluter, lines.map_err(|error| no_frames(&error))?, draw))
-}
-
 fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
     MachineError::NotPossible {
         what: format!("simulating {}", platform.name),
         why: error.to_string(),
         remedy: format!("complete its platform file (`{}`)", platform.id),
-    }
-}
-
-fn no_frames(error: &FramesError) -> MachineError {
-    MachineError::NotPossible {
-        what: "this plan".to_owned(),
-        why: error.to_string(),
-        remedy: "see the platform file".to_owned(),
-    }
-}
-
-/// A working set in the frames of a chunk.
-#[derive(Debug)]
-struct SetInFrames {
-    walker: Walker,
-}
-
-/// Some jobs on their way through a machine of their own.
-struct ChunkRun<'a> {
-    machine: &'a SimMachine,
-    plan: &'a Plan,
-    phase: usize,
-    stage: Stage,
-    draw: Draw,
-    sets: BTreeMap<usize, SetInFrames>,
-    preemptors: BTreeMap<usize, Walker>,
-    /// The operating system's data and code, by CPU.
-    kernels: BTreeMap<usize, Walker>,
-    eviction: Option<Vec<Line>>,
-}
-
-impl<'a> ChunkRun<'a> {
-    fn new(
-        machine: &'a SimMachine,
-        plan: &'a Plan,
-        phase: usize,
-        chunk: usize,
-        base: &Stage,
-    ) -> Self {
-        let stream = (phase as u64 + 1) << 32 | chunk as u64;
-        let mut stage = base.clone();
-        stage.frames.redraw(plan.seed, stream);
-        let draw = Draw::new(plan.seed, stream);
-        Self {
-            machine,
-            plan,
-            phase,
-            stage,
-            draw,
-            sets: BTreeMap::new(),
-            preemptors: BTreeMap::new(),
-            kernels: BTreeMap::new(),
-            eviction: None,
-        }
-    }
-
-    fn run(mut self, jobs: std::ops::Range<usize>) -> Result<Vec<JobRecord>, MachineError> {
-        jobs.map(|job| self.job(job)).collect()
-    }
-
-    fn job(&mut self, number: usize) -> Result<JobRecord, MachineError> {
-        let job: &Job = &self.plan.phases[self.phase].jobs[number];
-        let set_number = self.plan.cells[job.cell].set;
-        let set = &self.plan.sets[set_number];
-        let mut here = self.machine.place(job.start);
-        let mut memory = match self.sets.remove(&set_number) {
-            Some(memory) if !set.fresh_frames => memory,
-            _ => self.place_set(set, here)?,
-        };
-        let mut record = JobRecord {
-            phase: self.phase,
-            job: number,
-            start_ns: self.stage.now() / 1_000,
-            policy: "simulated".to_owned(),
-            huge_share: if set.page == Page::Base { 0.0 } else { 1.0 },
-            touches: Vec::new(),
-            leaves: Vec::new(),
-        };
-        self.stage.take_cpu(here);
-        for step in &job.steps {
-            match step {
-                Step::Prepare(state) => self.prepare(*state, here, &mut memory.walker)?,
-                Step::Touch => {
-                    let pass = self.stage.walk(here, &mut memory.walker);
-                    record.touches.push(touch(self.cpu(here), set, pass));
-                }
-                Step::Leave(away) => {
-                    record.leaves.push(self.leave(*away, here, &memory.walker)?);
-                    here = self.machine.place(away.to);
-                    self.stage.take_cpu(here);
-                }
-            }
-        }
-        // What the job leaves in the caches is in nobody's way that a new set would not be in.
-        self.sets.insert(set_number, memory);
-        Ok(record)
-    }
-
-    fn cpu(&self, place: usize) -> Cpu {
-        self.machine.platform.cpus.value.iter().nth(place).unwrap_or_default()
-    }
-
-    fn place_set(&mut self, set: &WorkingSet, here: usize) -> Result<SetInFrames, MachineError> {
-        let frames = &mut self.stage.frames;
-        let node = match set.node {
-            Some(number) => frames.node(number).map_err(|error| no_frames(&error))?,
-            None => self.stage.node_of(here),
-        };
-        let lines = self.stage.frames.place(set.wss, set.page, node, None);
-        let lines = lines.map_err(|error| no_frames(&error))?;
-        Ok(SetInFrames { walker: Walker::of_set(set, lines, &mut self.draw) })
-    }
-
-    fn prepare(
-        &mut self,
-        state: LineState,
-        here: usize,
-        walker: &mut Walker,
-    ) -> Result<(), MachineError> {
-        match state {
-            LineState::Invalid => self.stage.flush(walker.order()),
-            LineState::Valid => self.stage.settle(here, walker),
-            LineState::Modified => {
-                self.stage.flush(walker.order());
-                self.fill_with_modified(here)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Fills the caches with modified lines of other data: one and a half times the last level.
-    fn fill_with_modified(&mut self, here: usize) -> Result<(), MachineError> {
-        let llc = self.machine.platform.llc_size().map_or(16 << 20, Bytes::get);
-        let wss = Bytes::new((llc * 3 / 2).next_multiple_of(4_096));
-        let polluter = Polluter { wss, pattern: crate::workload::Pattern::Scan, write_ratio: 1.0 };
-        let lines = if let Some(lines) = self.eviction.take() {
-            lines
-        } else {
-            let node = self.stage.node_of(here);
-            let lines = self.stage.frames.place(wss, Page::Base, node, None);
-            lines.map_err(|error| no_frames(&error))?
-        };
-        let mut walker = Walker::of_polluter(&polluter, lines.clone(), &mut self.draw);
-        self.stage.walk(here, &mut walker);
-        self.eviction = Some(lines);
-        Ok(())
-    }
-
-    /// The operating system does its part of a switch on `cpu`, in the caches; its time is not the
-    /// job's.
-    fn switch_threads(&mut self, cpu: usize) -> Result<(), MachineError> {
-        let footprint = self.machine.platform.core.switch_footprint.as_ref();
-        let Some(footprint) = footprint.map(|fact| fact.value) else { return Ok(()) };
-        let kernel = Polluter {
-            wss: footprint,
-            pattern: crate::workload::Pattern::Shuffled,
-            write_ratio: 0.25,
-        };
-        let mut walker = match self.kernels.remove(&cpu) {
-            Some(walker) => walker,
-            None => polluter_on(&mut self.stage, cpu, &kernel, &mut self.draw)?,
-        };
-        self.stage.touch_untimed(cpu, &mut walker);
-        self.kernels.insert(cpu, walker);
-        Ok(())
-    }
-
-    /// Lets the time of an absence pass, with whoever then has the CPU.
-    fn leave(&mut self, away: Absent, here: usize, walker: &Walker) -> Result<Leave, MachineError> {
-        let preempts = away.to_whom == Absence::Preemptor;
-        let preemptor = self.plan.preemptor.as_ref().filter(|_| preempts);
-        if let Some(polluter) = preemptor {
-            let walker = match self.preemptors.remove(&here) {
-                Some(walker) => walker,
-                None => polluter_on(&mut self.stage, here, polluter, &mut self.draw)?,
-            };
-            self.stage.add_actor(here, walker);
-        }
-        let before = self.stage.visits();
-        let to = self.machine.place(away.to);
-        self.switch_threads(here)?;
-        self.stage.pass_time(away.length.get() * 1_000, walker.order());
-        self.switch_threads(to)?;
-        let moved = (self.stage.visits() - before) * self.machine.platform.line_size().get();
-        let ran = preemptor.and_then(|_| self.stage.remove_actor(here));
-        let lines = ran.map(|(walker, lines)| {
-            self.preemptors.insert(here, walker);
-            lines
-        });
-        Ok(Leave {
-            from: self.cpu(here),
-            to: away.to,
-            requested_ns: away.length.get(),
-            length_ns: away.length.get() as f64,
-            bound_ns: 0.0,
-            switch_ns: None,
-            preemptor_lines: lines,
-            load_bytes: (away.to_whom == Absence::Load).then_some(moved),
-        })
-    }
-}
-
-fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
-    Touch {
-        cpu,
-        ended_on: cpu,
-        ns: pass.picos as f64 / 1e3,
-        lines: set.lines(),
-        lines_certified: set.lines(),
-        uncertified_ns: 0.0,
-        holes: 0,
-        hole_ns: 0.0,
-        aborts: 0,
-        switches: 0,
-        faults: 0,
-        steal_ns: 0,
-        interrupts: None,
-        misses: Some(pass.misses),
-        sibling_busy: None,
-        spin_ns: 1.0,
-        complete: true,
-        certificate: Certificate::Simulated,
     }
 }
 
@@ -367,38 +281,29 @@ impl Machine for SimMachine {
                 remedy: "measure live".to_owned(),
             });
         }
-        for (number, phase) in plan.phases.iter().enumerate() {
-            let chunks = phase.jobs.len().div_ceil(CHUNK);
-            let wanted = if phase.load == Load::Idle { 1 } else { SNAPSHOTS.min(chunks) };
-            let bases: Result<Vec<Stage>, MachineError> =
-                (0..wanted).map(|at| self.under(&phase.load, plan.seed, at)).collect();
-            let bases = bases?;
-            let run_chunk = |chunk: usize| {
-                let jobs = chunk * CHUNK..((chunk + 1) * CHUNK).min(phase.jobs.len());
-                ChunkRun::new(self, plan, number, chunk, &bases[chunk % wanted]).run(jobs)
-            };
-            let mut done = 0;
-            for first in (0..chunks).step_by(AT_A_TIME) {
-                let some = first..(first + AT_A_TIME).min(chunks);
-                for records in side_by_side(some, run_chunk) {
-                    let records = records?;
-                    done += records.len() as u64;
-                    sink.take(&records).map_err(MachineError::Sink)?;
-                }
-                if sink.enough() {
-                    self.jobs += done;
-                    return Ok(Outcome::Stopped);
-                }
+        for number in 0..plan.phases.len() {
+            let (sum, outcome) = self.phase(plan, number, sink)?;
+            self.sum.add(sum);
+            if outcome == Outcome::Stopped {
+                return Ok(outcome);
             }
-            self.jobs += done;
         }
         Ok(Outcome::Complete)
     }
 
     fn provenance(&self) -> Map<String, Value> {
-        Map::from_iter([
+        let mut map = Map::from_iter([
             ("kind".to_owned(), json!("simulated")),
-            ("jobs".to_owned(), json!(self.jobs)),
-        ])
+            ("jobs".to_owned(), json!(self.sum.jobs)),
+        ]);
+        if !self.arrangement.is_usual() {
+            map.insert("arrangement".to_owned(), json!(self.arrangement));
+        }
+        if !self.platform.tlbs.is_empty() {
+            let Sum { picos, walks, finding, .. } = self.sum;
+            let share = finding as f64 / picos.max(1) as f64;
+            map.insert("translation".to_owned(), json!({ "walks": walks, "share": share }));
+        }
+        map
     }
 }

@@ -70,16 +70,21 @@ pub mod kinds;
 pub mod tlb;
 pub mod prefetch;
 pub mod times;
+pub mod translation;
 pub mod servers;
+pub mod arrangement;
 pub mod frames;
 pub mod walker;
+mod cast;
 pub mod stage;
+mod chunk;
 mod machine;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use arrangement::{Arrangement, ArrangementError, Placement, Share, Ways};
 pub use cache::CacheCounters;
 pub use hierarchy::Hierarchy;
 pub use kinds::MissKinds;

@@ -35,13 +35,18 @@ pub struct Servers {
 }
 
 impl Servers {
-    /// The servers that `platform` states; there may be none.
+    /// The servers that `platform` states; there may be none. Each line that passes stands for
+    /// `weight` lines.
     ///
     /// # Errors
     /// Where a service time in cycles has no clock, or a server carries nothing.
-    pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
-        let servers: Result<Vec<Server>, SpecError> =
-            platform.servers.iter().map(|server| Server::new(server, platform)).collect();
+    pub fn from_platform(platform: &Platform, weight: u64) -> Result<Self, SpecError> {
+        let server = |server| {
+            let mut server = Server::new(server, platform)?;
+            server.service *= weight;
+            Ok(server)
+        };
+        let servers: Result<Vec<Server>, SpecError> = platform.servers.iter().map(server).collect();
         let mut carriers: [Vec<usize>; KINDS] = Default::default();
         for (at, server) in platform.servers.iter().enumerate() {
             for &traffic in &server.carries.value {
@@ -139,7 +144,7 @@ mod tests {
 
     #[test]
     fn who_comes_while_it_is_busy_waits_and_who_comes_later_does_not() {
-        let mut servers = Servers::from_platform(&machine(Side::Requester)).unwrap();
+        let mut servers = Servers::from_platform(&machine(Side::Requester), 1).unwrap();
         let mut read = |cpu, at| servers.pass(Traffic::MemoryRead, cpu, 0, at);
         assert_eq!(
             [read(0, 0), read(1, 0), read(2, 1_000), read(0, 50_000)],
@@ -149,10 +154,10 @@ mod tests {
 
     #[test]
     fn each_package_has_its_own_and_the_home_decides_where_it_says_so() {
-        let mut servers = Servers::from_platform(&machine(Side::Requester)).unwrap();
+        let mut servers = Servers::from_platform(&machine(Side::Requester), 1).unwrap();
         assert_eq!(servers.pass(Traffic::WriteBack, 0, 0, 0), 0);
         assert_eq!(servers.pass(Traffic::MemoryRead, 6, 0, 0), 0);
-        let mut servers = Servers::from_platform(&machine(Side::Home)).unwrap();
+        let mut servers = Servers::from_platform(&machine(Side::Home), 1).unwrap();
         assert_eq!(servers.pass(Traffic::MemoryRead, 0, 0, 0), 0);
         assert_eq!(servers.pass(Traffic::MemoryRead, 6, 0, 0), 8_000);
         assert_eq!(servers.pass(Traffic::MemoryRead, 6, 1, 0), 0);
@@ -161,7 +166,7 @@ mod tests {
 
     #[test]
     fn at_saturation_each_of_n_waits_for_the_others() {
-        let mut servers = Servers::from_platform(&machine(Side::Home)).unwrap();
+        let mut servers = Servers::from_platform(&machine(Side::Home), 1).unwrap();
         let (cores, latency) = (12, 20_000);
         let mut at = vec![0; cores];
         for _ in 0..1_000 {

@@ -110,7 +110,7 @@ impl Spec {
         match level {
             _ if one(&self.cores) => Distance::Core,
             ..=2 => Distance::L2,
-            _ if one(&self.packages) => Distance::Package,
+            _ if one(&self.packages) => Distance::L3,
             _ => Distance::Machine,
         }
     }
@@ -146,6 +146,20 @@ impl Spec {
         };
         spec.check()?;
         Ok(spec)
+    }
+
+    /// The machine with one in `every` of its sets: what those of the real one would do with the
+    /// lines that come to them, renumbered. None where sets do not divide so, or are found by a hash.
+    #[must_use]
+    pub fn sampled(&self, every: u32) -> Option<Self> {
+        let mut caches = self.caches.clone();
+        for cache in &mut caches {
+            if !cache.sets.is_multiple_of(every) || cache.index != Index::Modulo {
+                return None;
+            }
+            cache.sets /= every;
+        }
+        Some(Self { caches, ..self.clone() })
     }
 
     /// Whether every CPU has an innermost cache for data and one for instructions, and no level

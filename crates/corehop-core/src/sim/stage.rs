@@ -7,6 +7,8 @@
 use crate::machine::Rest;
 use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 
+use super::arrangement::Ways;
+use super::cast::Cast;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::{Access, Outcome};
@@ -15,22 +17,13 @@ use super::servers::Servers;
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::{Picos, Times, nodes_of_cpus};
-use super::walker::{Visit, Walker};
+use super::translation::Translation;
+use super::walker::{Manner, Visit, Walker};
 
 /// The pages that prefetchers do not leave, in bytes.
 const BASE_PAGE: u64 = 4 << 10;
 /// How many visits of others pass between two looks whether anything of the job's is left.
 const LOOK_EVERY: u32 = 2_048;
-
-/// A thread that walks for ever beside the job.
-#[derive(Debug, Clone)]
-struct Actor {
-    cpu: usize,
-    walker: Walker,
-    /// When it makes its next visit.
-    at: Picos,
-    visits: u64,
-}
 
 /// The caches, servers and threads of a machine. A clone is a snapshot.
 #[derive(Debug, Clone)]
@@ -40,13 +33,19 @@ pub struct Stage {
     servers: Servers,
     /// Those of each CPU.
     prefetchers: Vec<Vec<Prefetcher>>,
+    translation: Translation,
+    /// The time that threads were kept by finding addresses.
+    finding: Picos,
+    shares: Shares,
     /// The physical memory.
     pub frames: Frames,
     /// For each CPU the place of its node.
     nodes: Vec<usize>,
-    actors: Vec<Actor>,
-    /// The CPU whose actor waits because the job has it.
-    held: Option<usize>,
+    cast: Cast,
+    /// The CPU that the job had last.
+    last: Option<usize>,
+    /// Each simulated line stands for so many.
+    weight: Picos,
     now: Picos,
 }
 
@@ -57,25 +56,51 @@ pub struct Pass {
     pub picos: Picos,
     /// Accesses that no cache on this side of the last level could serve.
     pub misses: u64,
+    /// Walks of the page tables.
+    pub walks: u64,
+    /// The part of the time that finding addresses took.
+    pub finding: Picos,
 }
 
 impl Stage {
-    /// An empty machine; `seed` decides frames and random replacement.
+    /// An empty machine; `seed` decides frames and random replacement. Of its sets one in `every` is
+    /// simulated (1: all) where the platform's can be sampled so; the time of a line is then that of
+    /// so many. Prefetchers, which need whole pages, are off in it.
     ///
     /// # Errors
     /// Names the fact that the platform lacks or that cannot be simulated.
-    pub fn new(platform: &Platform, seed: u64) -> Result<Self, SpecError> {
+    pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
+        let spec = Spec::from_platform(platform)?;
+        let (spec, every) = match spec.sampled(every) {
+            Some(sampled) => (sampled, every),
+            None => (spec, 1),
+        };
+        let weight = Picos::from(every);
+        let whole = every == 1;
+        let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
         Ok(Self {
-            caches: Hierarchy::new(&Spec::from_platform(platform)?, seed)?,
+            caches: Hierarchy::new(&spec, seed)?,
             times: Times::from_platform(platform)?,
-            servers: Servers::from_platform(platform)?,
-            prefetchers: vec![Prefetcher::all_of(platform, BASE_PAGE); platform.cpus.value.len()],
-            frames: Frames::new(platform, seed)?,
+            servers: Servers::from_platform(platform, weight)?,
+            prefetchers: vec![ahead; platform.cpus.value.len()],
+            translation: Translation::from_platform(platform)?,
+            finding: 0,
+            shares: Shares::default(),
+            frames: Frames::new(platform, every, seed)?,
             nodes: nodes_of_cpus(platform),
-            actors: Vec::new(),
-            held: None,
+            cast: Cast::default(),
+            last: None,
+            weight,
             now: 0,
         })
+    }
+
+    /// Shares caches out from now on: what the job may fill on the CPU it has, and what all others.
+    pub fn share(&mut self, job: &[Ways], others: &[Ways]) {
+        self.shares = Shares { job: job.to_vec(), others: others.to_vec() };
+        for cpu in 0..self.nodes.len() {
+            self.shares.to_others(&mut self.caches, cpu);
+        }
     }
 
     /// The time.
@@ -95,25 +120,30 @@ impl Stage {
 
     /// Lets a thread walk on `cpu` from now on, whenever the job does not have that CPU.
     pub fn add_actor(&mut self, cpu: usize, walker: Walker) {
-        self.actors.push(Actor { cpu, walker, at: self.now, visits: 0 });
+        self.cast.add(cpu, self.caches.root_of(cpu), walker, self.now);
     }
 
     /// Ends what walks on `cpu`, and hands it back with the lines that it has visited.
     pub fn remove_actor(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let at = self.actors.iter().rposition(|actor| actor.cpu == cpu)?;
-        let actor = self.actors.remove(at);
-        Some((actor.walker, actor.visits))
+        let (walker, visits) = self.cast.remove(cpu)?;
+        Some((walker, visits * self.weight))
     }
 
     /// The lines that all actors have visited.
     pub fn visits(&self) -> u64 {
-        self.actors.iter().map(|actor| actor.visits).sum()
+        self.cast.visits() * self.weight
     }
 
-    /// Lets the job have `cpu`: whoever walks there waits.
+    /// Lets the job have `cpu`: whoever walks there waits. Where nobody queues, those wait too who
+    /// share no cache with it now or before, and whose doings it could not notice.
     pub fn take_cpu(&mut self, cpu: usize) {
         self.release();
-        self.held = Some(cpu);
+        let root = |cpu| self.caches.root_of(cpu);
+        let near = [root(self.last.unwrap_or(cpu)), root(cpu)];
+        let awake = self.servers.is_empty().then_some(near);
+        self.cast.set(Some(cpu), awake, self.now);
+        self.last = Some(cpu);
+        self.shares.to_job(&mut self.caches, cpu);
     }
 
     /// Takes the lines out of all caches.
@@ -128,13 +158,18 @@ impl Stage {
         walker.restart();
         let begin = self.now;
         let before = self.caches.counters(cpu).last_level_misses();
+        let mut pass = Pass::default();
         for _ in 0..walker.lines() {
             self.run_others(self.now);
             let visit = walker.visit();
-            self.now += self.visit(cpu, visit, walker.parallelism, self.now);
+            let (walks, finding) = (self.translation.walks(), self.finding);
+            self.now += self.visit(cpu, visit, walker.manner(), self.now);
+            pass.walks += self.translation.walks() - walks;
+            pass.finding += self.finding - finding;
         }
-        let misses = self.caches.counters(cpu).last_level_misses() - before;
-        Pass { picos: self.now - begin, misses }
+        pass.misses = (self.caches.counters(cpu).last_level_misses() - before) * self.weight;
+        pass.picos = self.now - begin;
+        pass
     }
 
     /// A pass over other data, in no time: the operating system's.
@@ -142,7 +177,7 @@ impl Stage {
         walker.restart();
         for _ in 0..walker.lines() {
             let visit = walker.visit();
-            self.visit(cpu, visit, walker.parallelism, self.now);
+            self.visit(cpu, visit, walker.manner(), self.now);
         }
     }
 
@@ -174,22 +209,21 @@ impl Stage {
     /// Lets the machine run by itself for `length`, to the end.
     pub fn warm_up(&mut self, length: Picos) {
         self.release();
+        self.cast.set(None, None, self.now);
         self.now += length;
         self.run_others(self.now);
     }
 
     /// Whoever waited for the job to leave its CPU goes on.
     fn release(&mut self) {
-        let now = self.now;
-        let held = self.held.take();
-        for actor in self.actors.iter_mut().filter(|actor| Some(actor.cpu) == held) {
-            actor.at = actor.at.max(now);
+        if let Some(cpu) = self.cast.release(self.now) {
+            self.shares.to_others(&mut self.caches, cpu);
         }
     }
 
     /// Moves all clocks on, as if so much time had passed.
     fn skip(&mut self, time: Picos) {
-        self.actors.iter_mut().for_each(|actor| actor.at += time);
+        self.cast.skip(time);
         self.servers.skip(time);
     }
 
@@ -203,28 +237,22 @@ impl Stage {
     /// before `until`.
     fn run_some(&mut self, until: Picos, most: u32) -> Option<Picos> {
         for _ in 0..most {
-            let next = self.next().filter(|&next| self.actors[next].at < until)?;
-            let actor = &mut self.actors[next];
-            actor.visits += 1;
-            let (cpu, at, parallelism) = (actor.cpu, actor.at, actor.walker.parallelism);
-            let visit = actor.walker.visit();
-            let took = self.visit(cpu, visit, parallelism, at);
-            self.actors[next].at = at + took.max(1);
+            let (place, at) = self.cast.next().filter(|&(_, at)| at < until)?;
+            let (cpu, visit, manner) = self.cast.visit(place);
+            let took = self.visit(cpu, visit, manner, at);
+            self.cast.resumes(place, at + took.max(1));
         }
-        self.next().map(|next| self.actors[next].at).filter(|&at| at < until)
-    }
-
-    /// The actor whose turn it is; of several at one time the first.
-    #[inline]
-    fn next(&self) -> Option<usize> {
-        let actors = self.actors.iter().enumerate();
-        let free = actors.filter(|(_, actor)| Some(actor.cpu) != self.held);
-        free.min_by_key(|(_, actor)| actor.at).map(|(place, _)| place)
+        self.cast.next().map(|(_, at)| at).filter(|&at| at < until)
     }
 
     /// One visit at time `at`: how long it keeps the thread.
     #[inline]
-    fn visit(&mut self, cpu: usize, visit: Visit, parallelism: Option<u64>, at: Picos) -> Picos {
+    fn visit(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+        let mut found = self.translation.of(cpu, visit.page, manner.huge, visit.fetches);
+        if !manner.by_page {
+            found *= self.weight;
+        }
+        let at = at + found;
         let mut latency = 0;
         if visit.reads {
             latency = self.access(cpu, visit.line, Access::Read, at);
@@ -236,9 +264,12 @@ impl Stage {
             // A write after a read waits in the store buffer, and keeps nobody.
             latency = if visit.reads { latency } else { time };
         }
-        let under_way = parallelism.unwrap_or(self.times.parallelism);
-        let under_way = under_way.clamp(1, self.times.outstanding * 1_000);
-        (self.times.work * Picos::from(visit.words)).max(latency * 1_000 / under_way)
+        let times = self.times.on(cpu);
+        let under_way = manner.parallelism.unwrap_or(times.parallelism);
+        let under_way = under_way.clamp(1, times.outstanding * 1_000);
+        self.finding += found * 1_000 / under_way;
+        (times.work * Picos::from(visit.words) * self.weight)
+            .max((found + latency) * 1_000 / under_way)
     }
 
     /// One access at time `at`: its latency, queueing included.
@@ -246,7 +277,7 @@ impl Stage {
     fn access(&mut self, cpu: usize, line: Line, access: Access, at: Picos) -> Picos {
         let outcome = self.caches.access(cpu, line, access);
         if outcome.is_innermost_hit() {
-            return self.times.of(&outcome, Home::Local);
+            return self.times.on(cpu).of(&outcome, Home::Local) * self.weight;
         }
         let node = self.frames.home(line);
         let home = if node == self.nodes[cpu] { Home::Local } else { Home::Remote };
@@ -254,7 +285,7 @@ impl Stage {
         if access != Access::Fetch {
             self.prefetch(cpu, line, outcome, at + waited);
         }
-        self.times.of(&outcome, home) + waited
+        self.times.on(cpu).of(&outcome, home) * self.weight + waited
     }
 
     /// Shows an access to the prefetchers that see it, and brings what they ask for: in no time of
@@ -300,6 +331,32 @@ impl Stage {
             self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
         }
         waited
+    }
+}
+
+/// The ways that may be filled, by whom.
+#[derive(Debug, Clone, Default)]
+struct Shares {
+    job: Vec<Ways>,
+    others: Vec<Ways>,
+}
+
+impl Shares {
+    fn to_job(&self, caches: &mut Hierarchy, cpu: usize) {
+        Self::set(caches, cpu, &self.others, &self.job);
+    }
+
+    fn to_others(&self, caches: &mut Hierarchy, cpu: usize) {
+        Self::set(caches, cpu, &self.job, &self.others);
+    }
+
+    fn set(caches: &mut Hierarchy, cpu: usize, before: &[Ways], after: &[Ways]) {
+        for ways in before {
+            caches.set_ways(cpu, ways.level, u32::MAX);
+        }
+        for ways in after {
+            caches.set_ways(cpu, ways.level, ways.mask);
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what an access did to how long it took, on a machine with nothing else to do.
+//! From what an access did to how long it took, on a machine with nothing else to do. Cores of
+//! another kind may have caches and a clock of their own.
 
 use crate::platform::{
-    Cache as PlatformCache, Distance, Found, Home, Latency, LatencyRow, Platform, Supplier,
+    Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, Platform, Supplier,
 };
 use crate::units::Cpu;
 
@@ -13,12 +14,20 @@ use super::spec::{MAX_LEVELS, SpecError};
 pub type Picos = u64;
 
 const LEVELS: usize = MAX_LEVELS + 1;
-const DISTANCES: [Distance; 4] =
-    [Distance::Core, Distance::L2, Distance::Package, Distance::Machine];
+const DISTANCES: [Distance; 5] =
+    [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
-/// The time of every kind of outcome, and what a core needs besides.
+/// What every CPU of a machine needs for every kind of outcome.
 #[derive(Debug, Clone)]
 pub struct Times {
+    kinds: Vec<CoreTimes>,
+    /// The kind of each CPU.
+    kind_of: Vec<usize>,
+}
+
+/// The time of every kind of outcome on one kind of core, and what the core needs besides.
+#[derive(Debug, Clone)]
+pub struct CoreTimes {
     /// By supplier, level, state, distance, home: see [`place`].
     table: Vec<Picos>,
     /// What a core needs for each access to a word, the cache aside.
@@ -32,7 +41,8 @@ pub struct Times {
 fn place(supplier: Supplier, level: usize, state: Found, distance: Distance, home: Home) -> usize {
     let supplier = supplier as usize;
     let distance = distance as usize;
-    (((supplier * LEVELS + level) * 2 + state as usize) * 4 + distance) * 2 + home as usize
+    (((supplier * LEVELS + level) * 2 + state as usize) * DISTANCES.len() + distance) * 2
+        + home as usize
 }
 
 impl Times {
@@ -42,8 +52,40 @@ impl Times {
     /// Names the cache or memory whose latency is missing, or the clock that turns its cycles into
     /// time.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
-        let compiler = Compiler { platform };
-        let mut table = vec![0; 3 * LEVELS * 2 * 4 * 2];
+        let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
+        let kind = |cpu| platform.core_kinds.iter().position(|kind| kind.cpus.value.contains(cpu));
+        let mut known: Vec<Option<usize>> = Vec::new();
+        let (mut kinds, mut kind_of) = (Vec::new(), Vec::new());
+        for cpu in cpus {
+            let kind = kind(cpu);
+            let place = known.iter().position(|&other| other == kind);
+            if place.is_none() {
+                known.push(kind);
+                kinds.push(CoreTimes::new(&Compiler { platform, cpu })?);
+            }
+            kind_of.push(place.unwrap_or(known.len() - 1));
+        }
+        Ok(Self { kinds, kind_of })
+    }
+
+    /// Those of the CPU at this place.
+    #[inline]
+    pub fn on(&self, cpu: usize) -> &CoreTimes {
+        &self.kinds[self.kind_of[cpu]]
+    }
+}
+
+/// A latency on a CPU of `platform`, whose clock turns cycles into time.
+///
+/// # Errors
+/// Where that clock is not stated.
+pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, SpecError> {
+    Compiler { platform, cpu }.picos(latency)
+}
+
+impl CoreTimes {
+    fn new(compiler: &Compiler<'_>) -> Result<Self, SpecError> {
+        let mut table = vec![0; 3 * LEVELS * 2 * DISTANCES.len() * 2];
         for supplier in [Supplier::Own, Supplier::Peer, Supplier::Memory] {
             for level in 0..LEVELS {
                 for state in [Found::Clean, Found::Dirty] {
@@ -57,16 +99,15 @@ impl Times {
                 }
             }
         }
-        let core = &platform.core;
-        let work = core.work.as_ref().map(|fact| compiler.picos(fact.value)).transpose()?;
-        let number = |fact: &Option<crate::platform::Fact<u32>>, otherwise| {
-            fact.as_ref().map_or(otherwise, |fact| u64::from(fact.value))
+        let work = compiler.core(|core| core.work.as_ref());
+        let number = |fact: Option<&Fact<u32>>, otherwise| {
+            fact.map_or(otherwise, |fact| u64::from(fact.value))
         };
         Ok(Self {
             table,
-            work: work.unwrap_or(0),
-            parallelism: number(&core.parallelism, 1_000),
-            outstanding: number(&core.outstanding, 10),
+            work: work.map(|fact| compiler.picos(fact.value)).transpose()?.unwrap_or(0),
+            parallelism: number(compiler.core(|core| core.parallelism.as_ref()), 1_000),
+            outstanding: number(compiler.core(|core| core.outstanding.as_ref()), 10),
         })
     }
 
@@ -108,13 +149,25 @@ impl Way {
     }
 }
 
+/// Turns what a platform states into times on one of its CPUs.
 struct Compiler<'a> {
     platform: &'a Platform,
+    cpu: Cpu,
 }
 
-impl Compiler<'_> {
+impl<'a> Compiler<'a> {
+    fn kind(&self) -> Option<&'a CoreKind> {
+        self.platform.core_kinds.iter().find(|kind| kind.cpus.value.contains(self.cpu))
+    }
+
+    /// A fact of the CPU's kind of core, or else of all cores.
+    fn core<T>(&self, fact: impl Fn(&'a Core) -> Option<&'a Fact<T>>) -> Option<&'a Fact<T>> {
+        self.kind().and_then(|kind| fact(&kind.core)).or(fact(&self.platform.core))
+    }
+
     fn picos(&self, latency: Latency) -> Result<Picos, SpecError> {
-        match (latency, &self.platform.clock.core) {
+        let own = self.kind().and_then(|kind| kind.frequency.as_ref());
+        match (latency, own.or(self.platform.clock.core.as_ref())) {
             (Latency::Picos(picos), _) => Ok(picos),
             (cycles, Some(core)) => Ok(cycles.picos(core.value)),
             (_, None) => Err(SpecError::Missing { fact: "clock.core".to_owned() }),
@@ -139,8 +192,8 @@ impl Compiler<'_> {
     }
 
     fn cache(&self, level: u32) -> Result<Picos, SpecError> {
-        let of_level = |cache: &&PlatformCache| cache.level == level && cache.holds_data();
-        let Some(cache) = self.platform.caches.iter().find(of_level) else { return Ok(0) };
+        let mut caches = self.platform.data_caches(self.cpu);
+        let Some(cache) = caches.find(|cache| cache.level == level) else { return Ok(0) };
         let missing = || SpecError::Missing { fact: format!("the latency of {}", cache.label()) };
         self.picos(cache.latency.as_ref().ok_or_else(missing)?.value)
     }
@@ -168,7 +221,6 @@ pub(super) fn nodes_of_cpus(platform: &Platform) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::Fact;
 
     fn row(supplier: Supplier, cycles: u64) -> LatencyRow {
         let time = Fact::assumed(Latency::cycles(cycles), "");
@@ -182,7 +234,7 @@ mod tests {
     }
 
     fn cycles(platform: &Platform, outcome: Outcome, home: Home) -> u64 {
-        let picos = Times::from_platform(platform).unwrap().of(&outcome, home);
+        let picos = Times::from_platform(platform).unwrap().on(0).of(&outcome, home);
         (picos * 2_660 + 500_000) / 1_000_000
     }
 
@@ -220,8 +272,19 @@ mod tests {
         assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 300);
         let l3 = Outcome { level: 3, ..REMOTE_DIRTY };
         assert_eq!(cycles(&platform, l3, Home::Local), 200);
-        let near = Outcome { distance: Distance::Package, ..REMOTE_DIRTY };
+        let near = Outcome { distance: Distance::L3, ..REMOTE_DIRTY };
         assert_eq!(cycles(&platform, near, Home::Local), 100);
+    }
+
+    #[test]
+    fn a_slow_core_needs_longer_for_its_cycles_and_as_long_for_what_is_shared() {
+        let chip = Platform::named("m5_cs_slow").unwrap().unwrap();
+        let times = Times::from_platform(&chip).unwrap();
+        let level =
+            |cpu: usize, level| times.on(cpu).of(&Outcome { level, ..Outcome::HIT }, Home::Local);
+        // Two cycles of 3 GHz, one of 750 MHz; 4 ns for both.
+        assert_eq!([level(0, 1), level(1, 1)], [667, 1_333]);
+        assert_eq!([level(0, 2), level(1, 2)], [4_000, 4_000]);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::experiment::Draw;
-use crate::workload::{LINE, Pattern, Polluter, WorkingSet};
+use crate::workload::{LINE, Page, Pattern, Polluter, WorkingSet};
 
 use super::tags::Line;
 
@@ -24,6 +24,19 @@ pub struct Visit {
     pub fetches: bool,
     /// The accesses to words that it consists of.
     pub words: u32,
+    /// The page that it is in, as its user sees memory.
+    pub page: u32,
+}
+
+/// What all visits of a walk have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Manner {
+    /// The accesses under way at once, in thousandths; none: as many as the core manages.
+    pub parallelism: Option<u64>,
+    /// Whether the pages are huge.
+    pub huge: bool,
+    /// Whether a page is left only when it has been walked through.
+    pub by_page: bool,
 }
 
 /// A walk over memory that begins again where it ended.
@@ -31,48 +44,85 @@ pub struct Visit {
 pub struct Walker {
     /// The lines in the order of their visits.
     order: Arc<[Line]>,
+    /// The page of each.
+    pages: Arc<[u32]>,
+    manner: Manner,
     at: usize,
     pattern: Pattern,
     /// The share of words (scan) or lines (list) that are written, as a fraction of 2^64.
     share: u64,
     accumulator: u64,
-    /// The accesses under way at once, in thousandths; none: as many as the core manages.
-    pub parallelism: Option<u64>,
 }
 
 impl Walker {
-    /// A walk over `lines`, as a job with this working set makes it.
-    pub fn of_set(set: &WorkingSet, lines: Vec<Line>, draw: &mut Draw) -> Self {
+    /// A walk over `lines`, so many in a page, as a job with this working set makes it.
+    pub fn of_set(set: &WorkingSet, lines: Vec<Line>, of_page: u32, draw: &mut Draw) -> Self {
         let share =
             if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
-        let mut walker = Self::new(set.pattern, share, lines, draw);
-        walker.parallelism = match set.pattern {
+        let mut walker = Self::new(set.pattern, share, lines, (set.page, of_page), draw);
+        walker.manner.parallelism = match set.pattern {
             Pattern::Scan => None,
             _ => Some(u64::from(set.chains) * 1_000),
         };
         walker
     }
 
-    /// A walk over `lines`, as this polluter makes it.
-    pub fn of_polluter(polluter: &Polluter, lines: Vec<Line>, draw: &mut Draw) -> Self {
+    /// A walk over `lines`, so many in a page, as this polluter makes it.
+    pub fn of_polluter(
+        polluter: &Polluter,
+        lines: Vec<Line>,
+        of_page: u32,
+        draw: &mut Draw,
+    ) -> Self {
         let wss = crate::units::Bytes::new(lines.len() as u64 * LINE);
         let set =
             WorkingSet { pattern: polluter.pattern, ..WorkingSet::list(wss, polluter.write_ratio) };
-        Self::of_set(&set, lines, draw)
+        Self::of_set(&set, lines, of_page, draw)
     }
 
-    fn new(pattern: Pattern, share: f64, mut lines: Vec<Line>, draw: &mut Draw) -> Self {
+    fn new(
+        pattern: Pattern,
+        share: f64,
+        lines: Vec<Line>,
+        (page, of_page): (Page, u32),
+        draw: &mut Draw,
+    ) -> Self {
+        // Pages follow each other as their user sees them; the first frame tells sets apart.
+        let first = lines.first().map_or(0, |line| line / of_page);
+        let mut visits: Vec<(Line, u32)> = lines
+            .into_iter()
+            .enumerate()
+            .map(|(at, line)| (line, first + at as u32 / of_page))
+            .collect();
         if pattern != Pattern::Scan {
-            draw.shuffle(&mut lines);
+            draw.shuffle(&mut visits);
         }
         let (share, accumulator) =
             if share >= 1.0 { (u64::MAX, u64::MAX) } else { ((share * 2_f64.powi(64)) as u64, 0) };
-        Self { order: lines.into(), at: 0, pattern, share, accumulator, parallelism: None }
+        Self {
+            order: visits.iter().map(|&(line, _)| line).collect(),
+            pages: visits.iter().map(|&(_, page)| page).collect(),
+            manner: Manner {
+                parallelism: None,
+                huge: page != Page::Base,
+                by_page: pattern == Pattern::Scan,
+            },
+            at: 0,
+            pattern,
+            share,
+            accumulator,
+        }
     }
 
     /// The number of lines.
     pub fn lines(&self) -> usize {
         self.order.len()
+    }
+
+    /// What its visits have in common.
+    #[inline]
+    pub fn manner(&self) -> Manner {
+        self.manner
     }
 
     /// The lines, in the order of their visits.
@@ -94,7 +144,7 @@ impl Walker {
     /// The next visit.
     #[inline]
     pub fn visit(&mut self) -> Visit {
-        let line = self.order[self.at];
+        let (line, page) = (self.order[self.at], self.pages[self.at]);
         self.at += 1;
         if self.at == self.order.len() {
             self.at = 0;
@@ -102,15 +152,18 @@ impl Walker {
         match self.pattern {
             Pattern::Shuffled => {
                 let writes = self.share > 0 && self.carry();
-                Visit { line, reads: true, writes, fetches: false, words: 1 + u32::from(writes) }
+                let words = 1 + u32::from(writes);
+                Visit { line, reads: true, writes, fetches: false, words, page }
             }
-            Pattern::Scan => self.scan(line),
-            Pattern::Code => Visit { line, reads: false, writes: false, fetches: true, words: 1 },
+            Pattern::Scan => self.scan(line, page),
+            Pattern::Code => {
+                Visit { line, reads: false, writes: false, fetches: true, words: 1, page }
+            }
         }
     }
 
     /// All words of a line, one after the other.
-    fn scan(&mut self, line: Line) -> Visit {
+    fn scan(&mut self, line: Line, page: u32) -> Visit {
         let first = self.share > 0 && self.carry();
         let mut writes = first;
         if self.share > 0 {
@@ -118,7 +171,7 @@ impl Walker {
                 writes |= self.carry();
             }
         }
-        Visit { line, reads: !first, writes, fetches: false, words: WORDS }
+        Visit { line, reads: !first, writes, fetches: false, words: WORDS, page }
     }
 
     /// Whether the next access writes: the accumulator carries in that share of cases.
@@ -137,7 +190,7 @@ mod tests {
 
     fn pass(set: &WorkingSet) -> Vec<Visit> {
         let lines = (100..100 + set.lines() as Line).collect();
-        let mut walker = Walker::of_set(set, lines, &mut Draw::new(3, 0));
+        let mut walker = Walker::of_set(set, lines, 64, &mut Draw::new(3, 0));
         (0..set.lines()).map(|_| walker.visit()).collect()
     }
 
@@ -153,6 +206,17 @@ mod tests {
             assert!(writes.abs_diff(written) <= 1, "{ratio}: {writes}");
             assert!(visits.iter().all(|visit| visit.reads));
         }
+    }
+
+    #[test]
+    fn lines_know_their_page_wherever_its_frame_is() {
+        let scan =
+            WorkingSet { pattern: Pattern::Scan, ..WorkingSet::list(Bytes::from_kib(8), 0.0) };
+        let lines = (640..704).chain(64..128).collect();
+        let mut walker = Walker::of_set(&scan, lines, 64, &mut Draw::new(3, 0));
+        let visits: Vec<Visit> = (0..128).map(|_| walker.visit()).collect();
+        let page = |at: usize| (visits[at].line, visits[at].page);
+        assert_eq!([page(0), page(63), page(64)], [(640, 10), (703, 10), (64, 11)]);
     }
 
     #[test]
@@ -175,7 +239,7 @@ mod tests {
     #[test]
     fn every_pass_after_a_restart_is_the_same() {
         let set = WorkingSet::list(Bytes::from_kib(4), 0.3);
-        let mut walker = Walker::of_set(&set, (0..64).collect(), &mut Draw::new(3, 0));
+        let mut walker = Walker::of_set(&set, (0..64).collect(), 64, &mut Draw::new(3, 0));
         let mut pass = || {
             walker.restart();
             (0..64).map(|_| walker.visit()).collect::<Vec<_>>()

@@ -14,6 +14,7 @@ use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transfer};
 use corehop_linux::live::Options;
 
+use super::arrange::Arrange;
 use super::on;
 use crate::answer::print;
 use crate::exit::{Exit, Failure};
@@ -142,6 +143,9 @@ pub(crate) struct Args {
     /// Let --load buslock use split locks, which stall every CPU
     #[arg(long, help_heading = "Background load")]
     split_locks: bool,
+
+    #[command(flatten)]
+    arrange: Arrange,
 }
 
 /// A load that most machines can run, as it is typed.
@@ -191,10 +195,11 @@ fn carry_out<R: Target>(
     experiment: &dyn Experiment,
 ) -> Result<Exit, Failure> {
     if args.dry_run {
+        on::arrangement(&args.on, &platform, &args.arrange)?;
         return dry_run(args, &platform, experiment);
     }
     args.to_run(args.goal())?.experiment::<R>(
-        on::machine(&args.on, platform, args.options())?.as_mut(),
+        on::machine(&args.on, platform, args.options(), &args.arrange)?.as_mut(),
         experiment,
         args.seed,
     )
@@ -216,9 +221,10 @@ fn run_plan(args: &Args, platform: Platform, path: &PathBuf) -> Result<Exit, Fai
         return Err(PlanError::Nothing("it has no jobs".to_owned()).into());
     }
     if args.dry_run {
+        on::arrangement(&args.on, &platform, &args.arrange)?;
         return outline_of_plan(args, &platform, &plan);
     }
-    let mut machine = on::machine(&args.on, platform, args.options())?;
+    let mut machine = on::machine(&args.on, platform, args.options(), &args.arrange)?;
     let (machine, run) = (machine.as_mut(), args.to_run(Goal::Count)?);
     match plan.experiment.as_str() {
         "access-time" => run.plan::<AccessTime>(machine, &plan),

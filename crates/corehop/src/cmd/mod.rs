@@ -2,6 +2,7 @@
 //! One file per verb: its options, and the calls that it stands for.
 
 pub(crate) mod advise;
+mod arrange;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;

@@ -3,12 +3,13 @@
 
 use corehop_core::machine::Machine;
 use corehop_core::platform::Platform;
-use corehop_core::sim::SimMachine;
+use corehop_core::sim::{Arrangement, SimMachine};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 
+use super::arrange::Arrange;
 use super::platform::{described, found};
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// The word for this host.
 const LIVE: &str = "live";
@@ -18,15 +19,31 @@ pub(super) fn platform(on: &str) -> Result<Platform, Failure> {
     if on == LIVE { found(&SysRoot::live()) } else { described(on) }
 }
 
-/// The machine that `on` names, which `platform` describes.
+/// How that machine is to be shared out, if it can be.
+pub(super) fn arrangement(
+    on: &str,
+    platform: &Platform,
+    arrange: &Arrange,
+) -> Result<Arrangement, Failure> {
+    if on == LIVE {
+        arrange.refuse()?;
+    }
+    let arrangement = arrange.arrangement();
+    arrangement.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok(arrangement)
+}
+
+/// The machine that `on` names, which `platform` describes; a simulated one shared out.
 pub(super) fn machine(
     on: &str,
     platform: Platform,
     options: Options,
+    arrange: &Arrange,
 ) -> Result<Box<dyn Machine>, Failure> {
+    let arrangement = arrangement(on, &platform, arrange)?;
     Ok(if on == LIVE {
         Box::new(LiveMachine::new(platform, options))
     } else {
-        Box::new(SimMachine::new(platform)?)
+        Box::new(SimMachine::arranged(platform, arrangement)?)
     })
 }

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whose turn it is: the threads that walk for ever beside the job, each with a clock of its own.
+
+use super::times::Picos;
+use super::walker::{Manner, Visit, Walker};
+
+/// The clock of a thread that waits.
+const NEVER: Picos = Picos::MAX;
+
+/// A thread that walks for ever.
+#[derive(Debug, Clone)]
+struct Actor {
+    cpu: usize,
+    /// The outermost cache of its CPU.
+    root: usize,
+    walker: Walker,
+    /// When it makes its next visit, once it no longer waits.
+    at: Picos,
+    visits: u64,
+}
+
+/// All of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cast {
+    actors: Vec<Actor>,
+    /// When each makes its next visit.
+    clocks: Vec<Picos>,
+    /// The CPU whose actors wait because the job has it.
+    held: Option<usize>,
+    /// The only roots whose actors do not wait.
+    awake: Option<[usize; 2]>,
+}
+
+impl Cast {
+    /// Lets a thread walk on `cpu` from `now` on, whenever the job does not have that CPU.
+    pub(super) fn add(&mut self, cpu: usize, root: usize, walker: Walker, now: Picos) {
+        self.actors.push(Actor { cpu, root, walker, at: now, visits: 0 });
+        self.clocks.push(NEVER);
+        self.set(self.held, self.awake, now);
+    }
+
+    /// Ends what walks on `cpu`, the last one that was added; it is handed back with the lines that
+    /// it has visited.
+    pub(super) fn remove(&mut self, cpu: usize) -> Option<(Walker, u64)> {
+        let place = self.actors.iter().rposition(|actor| actor.cpu == cpu)?;
+        self.clocks.remove(place);
+        let actor = self.actors.remove(place);
+        Some((actor.walker, actor.visits))
+    }
+
+    /// The lines that all have visited.
+    pub(super) fn visits(&self) -> u64 {
+        self.actors.iter().map(|actor| actor.visits).sum()
+    }
+
+    /// From `now` on the job has the CPU `held`, and of the others only those below the roots `awake`
+    /// do not wait, if there are any.
+    pub(super) fn set(&mut self, held: Option<usize>, awake: Option<[usize; 2]>, now: Picos) {
+        (self.held, self.awake) = (held, awake);
+        for (actor, clock) in self.actors.iter_mut().zip(&mut self.clocks) {
+            let waited = *clock == NEVER;
+            actor.at = if waited { actor.at.max(now) } else { *clock };
+            let goes =
+                Some(actor.cpu) != held && awake.is_none_or(|roots| roots.contains(&actor.root));
+            *clock = if goes { actor.at } else { NEVER };
+        }
+    }
+
+    /// The job no longer has its CPU.
+    pub(super) fn release(&mut self, now: Picos) -> Option<usize> {
+        let held = self.held;
+        self.set(None, self.awake, now);
+        held
+    }
+
+    /// Moves all clocks on.
+    pub(super) fn skip(&mut self, time: Picos) {
+        for (actor, clock) in self.actors.iter_mut().zip(&mut self.clocks) {
+            actor.at += time;
+            *clock = clock.saturating_add(time);
+        }
+    }
+
+    /// Who is next, and when; of several at one time the first.
+    #[inline]
+    pub(super) fn next(&self) -> Option<(usize, Picos)> {
+        let mut next = (0, NEVER);
+        for (place, &clock) in self.clocks.iter().enumerate() {
+            if clock < next.1 {
+                next = (place, clock);
+            }
+        }
+        (next.1 < NEVER).then_some(next)
+    }
+
+    /// The next visit of one of them.
+    #[inline]
+    pub(super) fn visit(&mut self, place: usize) -> (usize, Visit, Manner) {
+        let actor = &mut self.actors[place];
+        actor.visits += 1;
+        (actor.cpu, actor.walker.visit(), actor.walker.manner())
+    }
+
+    /// It makes its next visit at this time.
+    #[inline]
+    pub(super) fn resumes(&mut self, place: usize, at: Picos) {
+        self.clocks[place] = at;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Draw;
+    use crate::units::Bytes;
+    use crate::workload::{Pattern, Polluter};
+
+    fn cast() -> Cast {
+        let polluter =
+            Polluter { wss: Bytes::from_kib(1), pattern: Pattern::Scan, write_ratio: 0.0 };
+        let mut cast = Cast::default();
+        for cpu in 0..3 {
+            let walker =
+                Walker::of_polluter(&polluter, (0..16).collect(), 64, &mut Draw::new(1, 1));
+            cast.add(cpu, cpu / 2, walker, 10 * cpu as Picos);
+        }
+        cast
+    }
+
+    #[test]
+    fn the_earliest_is_next_and_nobody_on_the_jobs_cpu() {
+        let mut cast = cast();
+        assert_eq!(cast.next(), Some((0, 0)));
+        cast.set(Some(0), None, 0);
+        assert_eq!(cast.next(), Some((1, 10)));
+        cast.resumes(1, 25);
+        assert_eq!(cast.next(), Some((2, 20)));
+        // Whoever waited goes on when the job leaves, and not in the past.
+        assert_eq!(cast.release(15), Some(0));
+        assert_eq!(cast.next(), Some((0, 15)));
+    }
+
+    #[test]
+    fn those_below_other_roots_wait_and_everyone_s_clock_moves_on() {
+        let mut cast = cast();
+        cast.set(None, Some([1, 1]), 0);
+        assert_eq!(cast.next(), Some((2, 20)));
+        cast.skip(100);
+        assert_eq!(cast.next(), Some((2, 120)));
+        cast.set(None, None, 105);
+        assert_eq!(cast.next(), Some((0, 105)));
+        assert_eq!(cast.remove(0).map(|(_, visits)| visits), Some(0));
+        assert_eq!(cast.next(), Some((0, 110)));
+    }
+}

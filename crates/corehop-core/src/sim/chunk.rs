@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Some jobs of a plan, one after the other, on a simulated machine of their own.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::{Absent, Draw, Job, Plan, Step};
+use crate::machine::{Machine, MachineError};
+use crate::samples::{Certificate, JobRecord, Leave, Touch};
+use crate::units::{Bytes, Cpu};
+use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
+
+use super::frames::FramesError;
+use super::machine::SimMachine;
+use super::stage::{Pass, Stage};
+use super::tags::Line;
+use super::times::Picos;
+use super::walker::Walker;
+
+/// What jobs and their timed touches came to.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Sum {
+    pub(super) jobs: u64,
+    /// The time of the touches.
+    pub(super) picos: Picos,
+    /// Walks of the page tables in them.
+    pub(super) walks: u64,
+    /// The part of that time that finding addresses took.
+    pub(super) finding: Picos,
+}
+
+impl Sum {
+    /// Takes another part in.
+    pub(super) fn add(&mut self, other: Self) {
+        self.jobs += other.jobs;
+        self.picos += other.picos;
+        self.walks += other.walks;
+        self.finding += other.finding;
+    }
+}
+
+/// Some jobs on their way through a machine of their own.
+pub(super) struct ChunkRun<'a> {
+    machine: &'a SimMachine,
+    plan: &'a Plan,
+    phase: usize,
+    stage: Stage,
+    draw: Draw,
+    sets: BTreeMap<usize, Walker>,
+    preemptors: BTreeMap<usize, Walker>,
+    /// The operating system's data and code, by CPU.
+    kernels: BTreeMap<usize, Walker>,
+    eviction: Option<Vec<Line>>,
+    sum: Sum,
+}
+
+impl<'a> ChunkRun<'a> {
+    pub(super) fn new(
+        machine: &'a SimMachine,
+        plan: &'a Plan,
+        phase: usize,
+        chunk: usize,
+        base: &Stage,
+    ) -> Self {
+        let stream = (phase as u64 + 1) << 32 | chunk as u64;
+        let mut stage = base.clone();
+        stage.frames.redraw(plan.seed, stream);
+        let draw = Draw::new(plan.seed, stream);
+        Self {
+            machine,
+            plan,
+            phase,
+            stage,
+            draw,
+            sets: BTreeMap::new(),
+            preemptors: BTreeMap::new(),
+            kernels: BTreeMap::new(),
+            eviction: None,
+            sum: Sum::default(),
+        }
+    }
+
+    pub(super) fn run(mut self, jobs: &[usize]) -> Result<Done, MachineError> {
+        let records: Result<Vec<JobRecord>, MachineError> =
+            jobs.iter().map(|&job| self.job(job)).collect();
+        Ok(Done { records: records?, sum: self.sum })
+    }
+
+    fn job(&mut self, number: usize) -> Result<JobRecord, MachineError> {
+        let job: &Job = &self.plan.phases[self.phase].jobs[number];
+        let set_number = self.plan.cells[job.cell].set;
+        let set = &self.plan.sets[set_number];
+        let mut here = self.machine.place(job.start);
+        let mut memory = match self.sets.remove(&set_number) {
+            Some(memory) if !set.fresh_frames => memory,
+            _ => self.place_set(set, here)?,
+        };
+        let mut record = JobRecord {
+            phase: self.phase,
+            job: number,
+            start_ns: self.stage.now() / 1_000,
+            policy: "simulated".to_owned(),
+            huge_share: if set.page == Page::Base { 0.0 } else { 1.0 },
+            touches: Vec::new(),
+            leaves: Vec::new(),
+        };
+        self.stage.take_cpu(here);
+        for step in &job.steps {
+            match step {
+                Step::Prepare(state) => self.prepare(*state, here, &mut memory)?,
+                Step::Touch => {
+                    let pass = self.stage.walk(here, &mut memory);
+                    let Pass { picos, walks, finding, .. } = pass;
+                    self.sum.add(Sum { jobs: 0, picos, walks, finding });
+                    record.touches.push(touch(self.cpu(here), set, pass));
+                }
+                Step::Leave(away) => {
+                    record.leaves.push(self.leave(*away, here, &memory)?);
+                    here = self.machine.place(away.to);
+                    self.stage.take_cpu(here);
+                }
+            }
+        }
+        self.sum.jobs += 1;
+        // What the job leaves in the caches is in nobody's way that a new set would not be in.
+        self.sets.insert(set_number, memory);
+        Ok(record)
+    }
+
+    fn cpu(&self, place: usize) -> Cpu {
+        self.machine.platform().cpus.value.iter().nth(place).unwrap_or_default()
+    }
+
+    fn place_set(&mut self, set: &WorkingSet, here: usize) -> Result<Walker, MachineError> {
+        let frames = &mut self.stage.frames;
+        let node = match set.node {
+            Some(number) => frames.node(number).map_err(|error| no_frames(&error))?,
+            None => self.stage.node_of(here),
+        };
+        let colours = self.machine.colours_of_job();
+        if colours.is_some() && set.page != Page::Base {
+            return Err(MachineError::NotPossible {
+                what: format!("a working set of {} on huge pages of some colours", set.wss),
+                why: "a huge page has every colour".to_owned(),
+                remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
+            });
+        }
+        let lines = self.stage.frames.place(set.wss, set.page, node, colours);
+        let lines = lines.map_err(|error| no_frames(&error))?;
+        let of_page = self.stage.frames.lines_of(set.page);
+        Ok(Walker::of_set(set, lines, of_page, &mut self.draw))
+    }
+
+    fn prepare(
+        &mut self,
+        state: LineState,
+        here: usize,
+        walker: &mut Walker,
+    ) -> Result<(), MachineError> {
+        match state {
+            LineState::Invalid => self.stage.flush(walker.order()),
+            LineState::Valid => self.stage.settle(here, walker),
+            LineState::Modified => {
+                self.stage.flush(walker.order());
+                self.fill_with_modified(here)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills the caches with modified lines of other data: one and a half times the last level.
+    fn fill_with_modified(&mut self, here: usize) -> Result<(), MachineError> {
+        let llc = self.machine.platform().llc_size().map_or(16 << 20, Bytes::get);
+        let wss = Bytes::new((llc * 3 / 2).next_multiple_of(4_096));
+        let polluter = Polluter { wss, pattern: crate::workload::Pattern::Scan, write_ratio: 1.0 };
+        let lines = if let Some(lines) = self.eviction.take() {
+            lines
+        } else {
+            let node = self.stage.node_of(here);
+            let lines = self.stage.frames.place(wss, Page::Base, node, None);
+            lines.map_err(|error| no_frames(&error))?
+        };
+        let of_page = self.stage.frames.lines_of(Page::Base);
+        let mut walker = Walker::of_polluter(&polluter, lines.clone(), of_page, &mut self.draw);
+        self.stage.walk(here, &mut walker);
+        self.eviction = Some(lines);
+        Ok(())
+    }
+
+    /// The operating system does its part of a switch on `cpu`, in the caches, before the job resumes
+    /// there; its time is not the job's. What it does where a migrated job left from goes on beside
+    /// the job, and is not simulated.
+    fn switch_threads(&mut self, cpu: usize) -> Result<(), MachineError> {
+        let footprint = self.machine.platform().core.switch_footprint.as_ref();
+        let Some(footprint) = footprint.map(|fact| fact.value) else { return Ok(()) };
+        let kernel = Polluter {
+            wss: footprint,
+            pattern: crate::workload::Pattern::Shuffled,
+            write_ratio: 0.25,
+        };
+        let mut walker = match self.kernels.remove(&cpu) {
+            Some(walker) => walker,
+            None => self.machine.polluter_on(&mut self.stage, cpu, &kernel, &mut self.draw)?,
+        };
+        self.stage.touch_untimed(cpu, &mut walker);
+        self.kernels.insert(cpu, walker);
+        Ok(())
+    }
+
+    /// Lets the time of an absence pass, with whoever then has the CPU.
+    fn leave(&mut self, away: Absent, here: usize, walker: &Walker) -> Result<Leave, MachineError> {
+        let preempts = away.to_whom == Absence::Preemptor;
+        let preemptor = self.plan.preemptor.as_ref().filter(|_| preempts);
+        if let Some(polluter) = preemptor {
+            let walker = match self.preemptors.remove(&here) {
+                Some(walker) => walker,
+                None => {
+                    self.machine.polluter_on(&mut self.stage, here, polluter, &mut self.draw)?
+                }
+            };
+            self.stage.add_actor(here, walker);
+        }
+        let before = self.stage.visits();
+        let to = self.machine.place(away.to);
+        self.stage.pass_time(away.length.get() * 1_000, walker.order());
+        self.switch_threads(to)?;
+        let moved = (self.stage.visits() - before) * self.machine.platform().line_size().get();
+        let ran = preemptor.and_then(|_| self.stage.remove_actor(here));
+        let lines = ran.map(|(walker, lines)| {
+            self.preemptors.insert(here, walker);
+            lines
+        });
+        Ok(Leave {
+            from: self.cpu(here),
+            to: away.to,
+            requested_ns: away.length.get(),
+            length_ns: away.length.get() as f64,
+            bound_ns: 0.0,
+            switch_ns: None,
+            preemptor_lines: lines,
+            load_bytes: (away.to_whom == Absence::Load).then_some(moved),
+        })
+    }
+}
+
+/// What a chunk comes to.
+pub(super) struct Done {
+    pub(super) records: Vec<JobRecord>,
+    pub(super) sum: Sum,
+}
+
+fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
+    Touch {
+        cpu,
+        ended_on: cpu,
+        ns: pass.picos as f64 / 1e3,
+        lines: set.lines(),
+        lines_certified: set.lines(),
+        uncertified_ns: 0.0,
+        holes: 0,
+        hole_ns: 0.0,
+        aborts: 0,
+        switches: 0,
+        faults: 0,
+        steal_ns: 0,
+        interrupts: None,
+        misses: Some(pass.misses),
+        sibling_busy: None,
+        spin_ns: 1.0,
+        complete: true,
+        certificate: Certificate::Simulated,
+    }
+}
+
+/// No room for what a plan asks for.
+pub(super) fn no_frames(error: &FramesError) -> MachineError {
+    MachineError::NotPossible {
+        what: "this plan".to_owned(),
+        why: error.to_string(),
+        remedy: "see the platform file".to_owned(),
+    }
+}

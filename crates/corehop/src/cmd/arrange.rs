@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options that share out the memory and the caches of a simulated machine.
+
+use corehop_core::sim::{Arrangement, Placement, Share, Ways};
+
+use crate::exit::{Exit, Failure};
+
+/// The numbers of ways at most.
+const MOST: u32 = 32;
+
+/// How a simulated machine places memory and shares its caches out.
+#[derive(Debug, clap::Args)]
+pub(super) struct Arrange {
+    /// Page frames of a working set: random or contiguous
+    #[arg(long, help_heading = "Simulated machine (--on NAME or FILE)")]
+    placement: Option<Placement>,
+    /// Page colours there are, in place of those of the last level of cache
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Simulated machine (--on NAME or FILE)")]
+    colours: Option<u32>,
+    /// Page colours of the job's memory, for instance `0-31`
+    #[arg(long, value_name = "LIST", value_parser = colours, help_heading = "Simulated machine (--on NAME or FILE)")]
+    job_colours: Option<List>,
+    /// Page colours of everyone else's: polluters, preemptors, the operating system
+    #[arg(long, value_name = "LIST", value_parser = colours, help_heading = "Simulated machine (--on NAME or FILE)")]
+    other_colours: Option<List>,
+    /// Ways that the job may fill, for instance `3:0-3`; again for another level
+    #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = "Simulated machine (--on NAME or FILE)")]
+    job_ways: Vec<Ways>,
+    /// Ways that everyone else may fill
+    #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = "Simulated machine (--on NAME or FILE)")]
+    other_ways: Vec<Ways>,
+}
+
+/// Numbers, as typed in a list.
+#[derive(Debug, Clone)]
+struct List(Vec<u32>);
+
+impl Arrange {
+    /// The option that was given, if one was.
+    fn given(&self) -> Option<&'static str> {
+        let options = [
+            ("--placement", self.placement.is_some()),
+            ("--colours", self.colours.is_some()),
+            ("--job-colours", self.job_colours.is_some()),
+            ("--other-colours", self.other_colours.is_some()),
+            ("--job-ways", !self.job_ways.is_empty()),
+            ("--other-ways", !self.other_ways.is_empty()),
+        ];
+        options.into_iter().find(|&(_, given)| given).map(|(name, _)| name)
+    }
+
+    /// Refuses them on this host, which nobody here shares out.
+    pub(super) fn refuse(&self) -> Result<(), Failure> {
+        let Some(name) = self.given() else { return Ok(()) };
+        let what = format!(
+            "{name} is for a simulated machine: add --on NAME or --on FILE.toml (a real one is \
+             divided by its kernel: see resctrl)"
+        );
+        Err(Failure::says(Exit::Usage, what))
+    }
+
+    /// What was asked for.
+    pub(super) fn arrangement(&self) -> Arrangement {
+        let share = |colours: &Option<List>, ways: &[Ways]| Share {
+            colours: colours.as_ref().map_or_else(Vec::new, |list| list.0.clone()),
+            ways: ways.to_vec(),
+        };
+        Arrangement {
+            placement: self.placement.unwrap_or_default(),
+            colours: self.colours,
+            job: share(&self.job_colours, &self.job_ways),
+            others: share(&self.other_colours, &self.other_ways),
+        }
+    }
+}
+
+/// `0-3,7` as numbers, all below `most`.
+fn numbers(text: &str, most: u32) -> Result<Vec<u32>, String> {
+    let wrong =
+        || format!("`{text}` is no list of numbers below {most}: write for instance `0-3,7`");
+    let number = |text: &str| {
+        text.trim().parse::<u32>().ok().filter(|&number| number < most).ok_or_else(wrong)
+    };
+    let mut all = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (number(first)?, number(last)?);
+        if first > last {
+            return Err(wrong());
+        }
+        all.extend(first..=last);
+    }
+    all.sort_unstable();
+    all.dedup();
+    Ok(all)
+}
+
+fn colours(text: &str) -> Result<List, String> {
+    numbers(text, 1 << 20).map(List)
+}
+
+/// `3:0-7` as a level and a mask.
+fn ways(text: &str) -> Result<Ways, String> {
+    let wrong = || format!("`{text}` is no level with ways: write for instance `3:0-7`");
+    let (level, list) = text.split_once(':').ok_or_else(wrong)?;
+    let level = level.trim().parse().map_err(|_| wrong())?;
+    let mask = numbers(list, MOST)?.into_iter().fold(0, |mask, way| mask | 1 << way);
+    Ok(Ways { level, mask })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_are_a_level_and_a_list() {
+        assert_eq!(ways("3:0-3,7"), Ok(Ways { level: 3, mask: 0x8f }));
+        assert_eq!(ways("2:31"), Ok(Ways { level: 2, mask: 1 << 31 }));
+        for text in ["", "3", "x:1", "3:", "3:4-2", "3:32", "3:1,,2"] {
+            assert!(ways(text).unwrap_err().contains("for instance"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_list_names_every_number_once() {
+        assert_eq!(colours("5,0-2,1").unwrap().0, [0, 1, 2, 5]);
+        assert!(colours("0-4294967295").is_err());
+    }
+}
