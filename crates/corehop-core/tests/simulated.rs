@@ -4,7 +4,7 @@
 
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
-use corehop_core::platform::Platform;
+use corehop_core::platform::{Fact, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::sim::{Arrangement, Share, SimMachine, Ways};
 use corehop_core::units::{Bytes, CpuList, Nanos};
@@ -137,8 +137,8 @@ fn a_share_of_the_ways_or_colours_keeps_what_polluters_would_take() {
     let platform = x5650();
     let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
     let sets = [WorkingSet { page: Page::Base, ..list(512) }];
-    let mut experiment = experiment(load, &sets, &[Event::Preemption], 4);
-    experiment.groups[0].length = Length::Fixed(Nanos::from_millis(8));
+    let mut experiment = experiment(load, &sets, &[Event::Preemption], 2);
+    experiment.groups[0].length = Length::Fixed(Nanos::from_millis(6));
     let plan = plan(&platform, &experiment);
     let cost = |arrangement| {
         let mut machine = SimMachine::arranged(platform.clone(), arrangement).unwrap();
@@ -161,6 +161,21 @@ fn a_share_of_the_ways_or_colours_keeps_what_polluters_would_take() {
 }
 
 #[test]
+fn some_of_the_sets_cost_what_all_of_them_do() {
+    let platform = x5650();
+    let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
+    let events = [Event::None, Event::Preemption, Event::L3Migration, Event::MemoryMigration];
+    let mut experiment = experiment(load, &[list(2048)], &events, 2);
+    experiment.groups[0].length = Length::Fixed(Nanos::from_micros(200));
+    let plan = plan(&platform, &experiment);
+    let machine = || SimMachine::new(platform.clone()).unwrap();
+    let all = delays(&plan, &records_of(&mut machine(), &plan));
+    let some = delays(&plan, &records_of(&mut machine().sampled(), &plan));
+    let near = |(all, some): (&f64, &f64)| (all - some).abs() < all.abs() * 0.1 + 40_000.0;
+    assert!(all.iter().zip(&some).all(near), "{all:?} {some:?}");
+}
+
+#[test]
 fn a_huge_page_has_no_colour() {
     let platform = x5650();
     let plan = plan(&platform, &experiment(Load::Idle, &[list(64)], &[Event::None], 1));
@@ -169,6 +184,17 @@ fn a_huge_page_has_no_colour() {
     let mut machine = SimMachine::arranged(platform, arrangement).unwrap();
     let text = machine.run(&plan, &mut Keep::default()).unwrap_err().to_string();
     assert!(text.contains("huge page") && text.contains("--page 4k"), "{text}");
+}
+
+#[test]
+fn a_measured_host_runs_and_its_lines_go_from_cpu_to_cpu_as_was_measured() {
+    let host = Platform::from_toml(include_str!("hosts/guest_2cpu.toml")).unwrap();
+    let events = [Event::None, Event::L3Migration, Event::Flush];
+    let plan = plan(&host, &experiment(Load::Idle, &[list(32)], &events, 2));
+    let delays = delays(&plan, &records(&host, &plan));
+    // 512 lines: 57.351 ns from the other CPU and 130.848 ns from memory in place of 2.513 ns.
+    let expected = [0.0, 512.0 * (57.351 - 2.513), 512.0 * (130.848 - 2.513)];
+    assert!(delays.iter().zip(expected).all(|(is, be)| (is - be).abs() < 1.0), "{delays:?}");
 }
 
 #[test]
@@ -197,7 +223,7 @@ fn every_platform_that_comes_with_the_program_runs() {
 
 #[test]
 fn nothing_costs_nothing_a_preemption_less_than_a_flush_and_a_far_move_more_than_a_near_one() {
-    let platform = x5650();
+    let platform = plain();
     let events = [
         Event::None,
         Event::IdleLeave,
@@ -217,8 +243,22 @@ fn nothing_costs_nothing_a_preemption_less_than_a_flush_and_a_far_move_more_than
 }
 
 #[test]
+fn what_the_system_touches_at_a_switch_costs_the_job_where_it_resumes() {
+    let cost = |footprint: Option<u64>| {
+        let mut platform = plain();
+        platform.core.switch_footprint =
+            footprint.map(|kib| Fact::assumed(Bytes::from_kib(kib), ""));
+        let plan = plan(&platform, &experiment(Load::Idle, &[list(16)], &[Event::IdleLeave], 2));
+        delays(&plan, &records(&platform, &plan))[0]
+    };
+    // 64 KiB drive all 256 lines from the level-1 cache into the next: 6 cycles of 2.66 GHz each.
+    let (nothing, much) = (cost(None), cost(Some(64)));
+    assert!(nothing == 0.0 && (much - 256.0 * 6.0 / 2.66).abs() < 80.0, "{nothing} {much}");
+}
+
+#[test]
 fn polluters_on_every_core_take_the_shared_cache_away() {
-    let platform = x5650();
+    let platform = plain();
     let load = Load::Constructed { polluter: polluter(4), cpus: one_package() };
     let events = [Event::None, Event::Preemption];
     let sets = [list(256)];

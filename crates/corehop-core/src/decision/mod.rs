@@ -8,4 +8,5 @@ pub mod sched;
 pub mod advice;
 pub mod comparison;
 pub mod validation;
+pub mod points;
 mod studies;

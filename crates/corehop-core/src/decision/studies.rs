@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The studies of cost tables that come with the program: the folders of `studies/` that have one.
 
+use super::points::PointStudy;
 use super::validation::{Study, StudyError};
 
 macro_rules! studies {
@@ -16,6 +17,22 @@ macro_rules! studies {
 /// Each study's name, description and table.
 const FILES: &[(&str, &str, &str)] =
     studies!["bastoni-table3", "bastoni-table4", "waechtler-a4", "waechtler-a5"];
+
+/// Of single values each study's name and description.
+const POINTS: &[(&str, &str)] = &[
+    ("waechtler-5-2", include_str!("../../../../studies/waechtler-5-2/study.toml")),
+    ("waechtler-5-3", include_str!("../../../../studies/waechtler-5-3/study.toml")),
+];
+
+impl PointStudy {
+    /// Those that come with the program.
+    ///
+    /// # Errors
+    /// Where a file is wrong; a test reads them all.
+    pub fn all() -> Result<Vec<Self>, StudyError> {
+        POINTS.iter().map(|(_, description)| Self::new(description)).collect()
+    }
+}
 
 impl Study {
     /// The names of the studies that come with the program.
@@ -36,6 +53,18 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_study_of_single_values_can_be_read_and_its_platform_has_its_cpus() {
+        let studies = PointStudy::all().unwrap();
+        for (study, (id, _)) in studies.iter().zip(POINTS) {
+            assert_eq!(study.id, *id);
+            let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plans = study.plans(&platform, 1).unwrap();
+            assert_eq!(plans.len(), study.points.len());
+            assert!(study.points.iter().any(|point| point.fitted.is_empty()), "{id}");
+        }
+    }
 
     #[test]
     fn every_study_can_be_read_and_fits_its_folder_and_its_platform() {

@@ -39,6 +39,8 @@ pub struct Study {
     pub polluter: Option<Polluter>,
     /// The preemption length behind each label of the table's column `preemption_length`.
     pub lengths: std::collections::BTreeMap<String, Length>,
+    /// The median error of the judged rows that is aimed at.
+    pub limit: f64,
     /// The rows that parameters of the platform were fitted on.
     #[serde(default)]
     pub fitted: Vec<Fitted>,
@@ -299,7 +301,11 @@ impl Errors {
     /// The errors of the averages among `rows`: those fitted on, or the others. None without any.
     pub fn of(rows: &[Joined], fitted: bool) -> Option<Self> {
         let wanted = rows.iter().filter(|row| row.statistic == "avg" && row.fitted == fitted);
-        let mut values: Vec<f64> = wanted.map(|row| row.error).collect();
+        Self::over(wanted.map(|row| row.error).collect())
+    }
+
+    /// What these errors come to. None without any.
+    pub fn over(mut values: Vec<f64>) -> Option<Self> {
         if values.is_empty() {
             return None;
         }
@@ -307,6 +313,39 @@ impl Errors {
         let at =
             |p: f64| values[((values.len() as f64 * p).ceil() as usize).clamp(1, values.len()) - 1];
         Some(Self { rows: values.len(), median: at(0.5), p90: at(0.9) })
+    }
+}
+
+/// Whether classes come in the printed order: of all pairs of averages of two events at one size
+/// that are printed at least this far apart, how many are simulated the same way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Order {
+    /// The pairs.
+    pub pairs: usize,
+    /// Those that agree.
+    pub agree: usize,
+}
+
+impl Order {
+    /// Pairs whose larger value is not so many times the smaller one are left out.
+    const APART: f64 = 1.2;
+
+    /// The order of `rows`.
+    pub fn of(rows: &[Joined]) -> Self {
+        let averages: Vec<&Joined> = rows.iter().filter(|row| row.statistic == "avg").collect();
+        let mut order = Self { pairs: 0, agree: 0 };
+        for (at, &one) in averages.iter().enumerate() {
+            for &other in &averages[at + 1..] {
+                let (low, high) =
+                    if one.printed_us < other.printed_us { (one, other) } else { (other, one) };
+                let apart = high.printed_us >= low.printed_us.max(LEAST_US) * Self::APART;
+                if one.wss_kib == other.wss_kib && one.event != other.event && apart {
+                    order.pairs += 1;
+                    order.agree += usize::from(high.simulated_us > low.simulated_us);
+                }
+            }
+        }
+        order
     }
 }
 
@@ -322,6 +361,7 @@ mod tests {
         pattern = "shuffled"
         page = "thp"
         write_ratio = 0.5
+        limit = 0.1
         [lengths]
         fixed_4ms = "fixed_4ms"
         "" = "fixed_4ms"
@@ -375,6 +415,20 @@ mod tests {
         let judged = Errors::of(&rows, false).unwrap();
         assert_eq!((judged.rows, Errors::of(&rows, true).unwrap().rows), (3, 1));
         assert!((judged.median - 0.1).abs() < 1e-9 && Errors::of(&[], true).is_none());
+    }
+
+    #[test]
+    fn pairs_that_are_printed_apart_are_counted_where_they_agree() {
+        let study = study();
+        let simulated = |factors: [f64; 4]| {
+            let rows = study.printed.iter().zip(factors);
+            let rows: Vec<Joined> =
+                rows.map(|(row, by)| Joined::new(row, false, &[row.cost_us * by])).collect();
+            Order::of(&rows)
+        };
+        assert_eq!(simulated([1.0; 4]), Order { pairs: 2, agree: 2 });
+        // At 64 KiB a preemption would be dearer than a migration.
+        assert_eq!(simulated([1.0, 20.0, 1.0, 1.0]), Order { pairs: 2, agree: 1 });
     }
 
     #[test]

@@ -271,9 +271,12 @@ pub struct Core {
     /// three and a half. A dependent chase has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
-    /// What the operating system touches when it switches threads on a CPU, as a polluter would.
+    /// What the operating system touches on the CPU on which a job resumes, before it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_footprint: Option<Fact<Bytes>>,
+    /// What the operating system touches on a CPU that a job has left for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leave_footprint: Option<Fact<Bytes>>,
     /// What the core itself needs per access, the cache's latency aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,

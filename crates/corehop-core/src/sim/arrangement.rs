@@ -43,7 +43,7 @@ pub struct Share {
 }
 
 /// The shares of the job and of everyone else.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrangement {
     /// Which frames there are to choose from.
     #[serde(default = "Arrangement::at_random")]
@@ -60,9 +60,14 @@ pub struct Arrangement {
     pub others: Share,
 }
 
-impl Default for Placement {
+impl Default for Arrangement {
     fn default() -> Self {
-        Self::Random
+        Self {
+            placement: Placement::Random,
+            colours: None,
+            job: Share::default(),
+            others: Share::default(),
+        }
     }
 }
 

@@ -189,6 +189,11 @@ impl Cache {
         self.filled == 0
     }
 
+    /// How many lines it can hold.
+    pub(super) fn capacity(&self) -> u64 {
+        u64::from(self.sets) * u64::from(self.ways)
+    }
+
     /// Whether it takes room.
     #[cfg(test)]
     pub(super) fn is_allocated(&self) -> bool {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::experiment::{Absent, Draw, Job, Plan, Step};
 use crate::machine::{Machine, MachineError};
+use crate::platform::Fact;
 use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
@@ -47,8 +48,8 @@ pub(super) struct ChunkRun<'a> {
     draw: Draw,
     sets: BTreeMap<usize, Walker>,
     preemptors: BTreeMap<usize, Walker>,
-    /// The operating system's data and code, by CPU.
-    kernels: BTreeMap<usize, Walker>,
+    /// The operating system's data, by CPU and size.
+    kernels: BTreeMap<(usize, Bytes), Walker>,
     eviction: Option<Vec<Line>>,
     sum: Sum,
 }
@@ -186,23 +187,17 @@ impl<'a> ChunkRun<'a> {
         Ok(())
     }
 
-    /// The operating system does its part of a switch on `cpu`, in the caches, before the job resumes
-    /// there; its time is not the job's. What it does where a migrated job left from goes on beside
-    /// the job, and is not simulated.
-    fn switch_threads(&mut self, cpu: usize) -> Result<(), MachineError> {
-        let footprint = self.machine.platform().core.switch_footprint.as_ref();
-        let Some(footprint) = footprint.map(|fact| fact.value) else { return Ok(()) };
-        let kernel = Polluter {
-            wss: footprint,
-            pattern: crate::workload::Pattern::Shuffled,
-            write_ratio: 0.25,
-        };
-        let mut walker = match self.kernels.remove(&cpu) {
+    /// The operating system touches so much data of its own on `cpu`, in no time of the job's.
+    fn touch_kernel(&mut self, cpu: usize, footprint: Option<Bytes>) -> Result<(), MachineError> {
+        let Some(wss) = footprint else { return Ok(()) };
+        let kernel =
+            Polluter { wss, pattern: crate::workload::Pattern::Shuffled, write_ratio: 0.25 };
+        let mut walker = match self.kernels.remove(&(cpu, wss)) {
             Some(walker) => walker,
             None => self.machine.polluter_on(&mut self.stage, cpu, &kernel, &mut self.draw)?,
         };
         self.stage.touch_untimed(cpu, &mut walker);
-        self.kernels.insert(cpu, walker);
+        self.kernels.insert((cpu, wss), walker);
         Ok(())
     }
 
@@ -221,8 +216,14 @@ impl<'a> ChunkRun<'a> {
         }
         let before = self.stage.visits();
         let to = self.machine.place(away.to);
+        let core = &self.machine.platform().core;
+        let footprint = |fact: &Option<Fact<Bytes>>| fact.as_ref().map(|fact| fact.value);
+        let (left, resumed) = (footprint(&core.leave_footprint), footprint(&core.switch_footprint));
+        if to != here {
+            self.touch_kernel(here, left)?;
+        }
         self.stage.pass_time(away.length.get() * 1_000, walker.order());
-        self.switch_threads(to)?;
+        self.touch_kernel(to, resumed)?;
         let moved = (self.stage.visits() - before) * self.machine.platform().line_size().get();
         let ran = preemptor.and_then(|_| self.stage.remove_actor(here));
         let lines = ran.map(|(walker, lines)| {

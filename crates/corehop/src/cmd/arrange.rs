@@ -66,7 +66,7 @@ impl Arrange {
             ways: ways.to_vec(),
         };
         Arrangement {
-            placement: self.placement.unwrap_or_default(),
+            placement: self.placement.unwrap_or(Placement::Random),
             colours: self.colours,
             job: share(&self.job_colours, &self.job_ways),
             others: share(&self.other_colours, &self.other_ways),

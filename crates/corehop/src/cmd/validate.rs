@@ -3,9 +3,11 @@
 
 use std::fmt::Write;
 
-use corehop_core::decision::validation::{Errors, Joined, Study};
+use corehop_core::decision::points::{Compared, PointStudy};
+use corehop_core::decision::validation::{Errors, Joined, Order, Study};
 use corehop_core::experiment::{Experiment, Plan};
 use corehop_core::machine::{Machine, Sink, SinkError};
+use corehop_core::platform::Platform;
 use corehop_core::samples::{JobRecord, Project, RunContext, Sample};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
@@ -45,30 +47,50 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let (tables, values) = chosen(args)?;
     let mut answers = Vec::new();
-    for study in chosen(args)? {
+    let mut missed = false;
+    for study in tables {
         let rows = study.join(&simulate(&study, args)?);
+        missed |= misses(Errors::of(&rows, false), study.limit);
         if args.json {
             answers.push(json(&study, &rows));
         } else {
             print(&text(&study, &rows))?;
         }
     }
+    for study in values {
+        let points = simulate_points(&study, args)?;
+        missed |= misses(Compared::errors(&points, false), study.limit);
+        if args.json {
+            answers.push(points_json(&study, &points));
+        } else {
+            print(&points_text(&study, &points))?;
+        }
+    }
     if args.json {
         print(&format!("{:#}\n", json!({ "seed": args.seed, "studies": answers })))?;
     }
-    Ok(Exit::Done)
+    Ok(if missed { Exit::No } else { Exit::Done })
+}
+
+/// Whether the judged rows are farther off than what is aimed at.
+fn misses(judged: Option<Errors>, limit: f64) -> bool {
+    judged.is_some_and(|errors| errors.median > limit)
 }
 
 /// The studies that are asked for, with the samples and sizes that are.
-fn chosen(args: &Args) -> Result<Vec<Study>, Failure> {
+fn chosen(args: &Args) -> Result<(Vec<Study>, Vec<PointStudy>), Failure> {
     let all: Result<Vec<Study>, _> = Study::names().filter_map(Study::named).collect();
-    let mut studies = all.map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let mut tables = all.map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let mut values = PointStudy::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let known: Vec<String> =
+        tables.iter().map(|it| &it.id).chain(values.iter().map(|it| &it.id)).cloned().collect();
     if let Some(what) = &args.what {
-        studies.retain(|study| study.id == *what || study.platform == *what);
+        tables.retain(|study| study.id == *what || study.platform == *what);
+        values.retain(|study| study.id == *what || study.platform == *what);
     }
-    if studies.is_empty() {
-        let known: Vec<&str> = Study::names().collect();
+    if tables.is_empty() && values.is_empty() {
         let what = args.what.as_deref().unwrap_or_default();
         return Err(Failure::says(
             Exit::Usage,
@@ -79,12 +101,17 @@ fn chosen(args: &Args) -> Result<Vec<Study>, Failure> {
         ));
     }
     let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
-    let narrowed = studies.into_iter().map(|study| {
+    let narrowed = tables.into_iter().map(|study| {
         let samples = args.samples.unwrap_or(study.samples);
         let study = if sizes.is_empty() { study } else { study.only(&sizes) };
         Study { samples, ..study }
     });
-    Ok(narrowed.filter(|study| !study.printed.is_empty()).collect())
+    for study in &mut values {
+        study.samples = args.samples.unwrap_or(study.samples);
+        study.points.retain(|point| sizes.is_empty() || sizes.contains(&point.wss_kib));
+    }
+    values.retain(|study| !study.points.is_empty());
+    Ok((narrowed.filter(|study| !study.printed.is_empty()).collect(), values))
 }
 
 /// Keeps the rows of a run.
@@ -102,14 +129,91 @@ impl Sink for Rows<'_> {
     }
 }
 
+/// The machine that a study is simulated on.
+fn machine(platform: Platform, args: &Args) -> Result<SimMachine, Failure> {
+    let machine = SimMachine::new(platform)?;
+    Ok(if args.exact { machine } else { machine.sampled() })
+}
+
+fn simulate_points(study: &PointStudy, args: &Args) -> Result<Vec<Compared>, Failure> {
+    let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
+    let mut runs = Vec::new();
+    for plan in study.plans(&platform, args.seed)? {
+        let mut records = Records(Vec::new());
+        machine(platform.clone(), args)?.run(&plan, &mut records)?;
+        runs.push(records.0);
+    }
+    Ok(study.compare(&platform, &runs))
+}
+
+/// Keeps the records of a run.
+struct Records(Vec<JobRecord>);
+
+impl Sink for Records {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        self.0.extend_from_slice(records);
+        Ok(())
+    }
+}
+
+fn points_json(study: &PointStudy, points: &[Compared]) -> Value {
+    json!({
+        "study": study.id,
+        "title": study.title,
+        "platform": study.platform,
+        "samples": study.samples,
+        "quantity": study.quantity,
+        "limit": study.limit,
+        "judged": Compared::errors(points, false),
+        "fitted": Compared::errors(points, true),
+        "points": points,
+    })
+}
+
+fn points_text(study: &PointStudy, points: &[Compared]) -> String {
+    let mut text = format!(
+        "{} ({}, {}, {} samples a value)\n",
+        study.title, study.platform, study.quantity, study.samples
+    );
+    for point in points {
+        let _ = writeln!(
+            text,
+            "{:44}{:>12.2}{:>12.2}{:>8.1}%{}",
+            point.name,
+            point.printed,
+            point.simulated,
+            point.error * 100.0,
+            if point.fitted { " fitted" } else { "" },
+        );
+    }
+    let errors = |fitted| Compared::errors(points, fitted);
+    summary(&mut text, errors(false), errors(true), study.limit);
+    text
+}
+
+/// What the errors come to.
+fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, limit: f64) {
+    for (what, errors) in [("judged", judged), ("fitted on", fitted)] {
+        if let Some(errors) = errors {
+            let _ = writeln!(
+                text,
+                "{what}: {} rows, median error {:.1} %, 90th percentile {:.1} %",
+                errors.rows,
+                errors.median * 100.0,
+                errors.p90 * 100.0
+            );
+        }
+    }
+    let within = if misses(judged, limit) { "not reached" } else { "reached" };
+    let _ = writeln!(text, "aim: a median error of at most {:.0} %: {within}\n", limit * 100.0);
+}
+
 fn simulate(study: &Study, args: &Args) -> Result<Vec<Sample>, Failure> {
     let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
     let plan = study.experiment().plan(&platform, args.seed)?;
     let mut rows =
         Rows { context: RunContext::new(&plan, &platform, 0), plan: &plan, taken: vec![] };
-    let machine = SimMachine::new(platform)?;
-    let mut machine = if args.exact { machine } else { machine.sampled() };
-    machine.run(&plan, &mut rows)?;
+    machine(platform, args)?.run(&plan, &mut rows)?;
     Ok(rows.taken)
 }
 
@@ -119,8 +223,10 @@ fn json(study: &Study, rows: &[Joined]) -> Value {
         "title": study.title,
         "platform": study.platform,
         "samples": study.samples,
+        "limit": study.limit,
         "judged": Errors::of(rows, false),
         "fitted": Errors::of(rows, true),
+        "order": Order::of(rows),
         "rows": rows,
     })
 }
@@ -133,7 +239,7 @@ fn text(study: &Study, rows: &[Joined]) -> String {
         "{:18}{:16}{:>10}{:>12}{:>12}{:>9}",
         "event", "length", "WSS KiB", "printed us", "simulated", "error"
     );
-    for row in rows.iter().filter(|row| row.statistic == "avg") {
+    for row in rows.iter().filter(|row| row.statistic != "std") {
         let _ = writeln!(
             text,
             "{:18}{:16}{:>10}{:>12.2}{:>12.2}{:>8.1}%{}",
@@ -143,20 +249,19 @@ fn text(study: &Study, rows: &[Joined]) -> String {
             row.printed_us,
             row.simulated_us,
             row.error * 100.0,
-            if row.fitted { " fitted" } else { "" },
+            match (row.statistic.as_str(), row.fitted) {
+                ("max", _) => format!(" maximum of {}, not judged", row.n),
+                (_, true) => " fitted".to_owned(),
+                _ => String::new(),
+            },
         );
     }
-    for (what, fitted) in [("judged", false), ("fitted on", true)] {
-        if let Some(errors) = Errors::of(rows, fitted) {
-            let _ = writeln!(
-                text,
-                "{what}: {} rows, median error {:.1} %, 90th percentile {:.1} %",
-                errors.rows,
-                errors.median * 100.0,
-                errors.p90 * 100.0
-            );
-        }
-    }
-    text.push('\n');
+    let order = Order::of(rows);
+    let _ = writeln!(
+        text,
+        "order of the events: {} of {} pairs that are printed apart",
+        order.agree, order.pairs
+    );
+    summary(&mut text, Errors::of(rows, false), Errors::of(rows, true), study.limit);
     text
 }

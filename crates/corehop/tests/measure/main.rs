@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 mod cpuset;
 mod refused;
+mod simulated;
 mod terminal;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_corehop");

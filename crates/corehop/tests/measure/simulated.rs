@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The options of `corehop measure` that divide a simulated machine.
+
+use super::{corehop, refused, rows, scratch, small};
+
+const ON: [&str; 2] = ["--on", "xeon_x5650"];
+
+#[test]
+fn a_divided_machine_says_in_its_file_how_it_was_divided() {
+    let (_directory, file) = scratch();
+    let divided = ["--job-ways", "3:0-3", "--other-ways", "3:4-15", "--job-colours", "0-7,9"];
+    let output = small(&file, &[&ON[..], &divided].concat()).output().unwrap();
+    assert!(output.status.success());
+    let machine = &serde_json::to_value(rows(&file).1).unwrap();
+    let text = machine.to_string();
+    assert!(text.contains("\"mask\":15") && text.contains("\"mask\":65520"), "{text}");
+    assert!(text.contains("[0,1,2,3,4,5,6,7,9]"), "{text}");
+}
+
+#[test]
+fn shares_that_there_are_not_are_refused_by_name() {
+    for (options, words) in [
+        (&["--job-ways", "3"][..], "3:0-7"),
+        (&["--job-ways", "3:16"], "way 16 of a level-3 cache of 16 ways"),
+        (&["--other-ways", "5:0"], "no level-5 cache"),
+        (&["--job-colours", "7-3"], "no list of numbers"),
+        (&["--job-colours", "192"], "colour 192 of 192"),
+        (&["--colours", "8", "--other-colours", "8"], "colour 8 of 8"),
+        (&["--placement", "contiguous", "--job-colours", "0"], "neighbouring frames"),
+        (&["--placement", "scattered"], "random, contiguous"),
+    ] {
+        let run = [&["measure", "synthetic", "--dry-run"][..], &ON, options].concat();
+        refused(corehop(&run), 2, &[words]);
+    }
+}
+
+#[test]
+fn this_host_is_not_divided() {
+    for options in [["--job-ways", "3:0"], ["--placement", "contiguous"], ["--other-colours", "0"]]
+    {
+        let run = [&["measure", "synthetic", "--dry-run"][..], &options].concat();
+        refused(corehop(&run), 2, &[options[0], "--on NAME", "resctrl"]);
+    }
+}
