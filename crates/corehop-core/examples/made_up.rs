@@ -375,6 +375,7 @@ fn sample(machine: &str, kib: u64, event: Event) -> Sample {
         workload: None,
         node: None,
         fresh_frames: None,
+        absence_switches: None,
     }
 }
 

@@ -60,6 +60,7 @@ pub(crate) fn sample() -> Sample {
         workload: None,
         node: None,
         fresh_frames: None,
+        absence_switches: None,
     }
 }
 

@@ -165,6 +165,7 @@ impl Project for Sample {
             workload: set.workload.as_deref().map(Into::into),
             node: set.node.map(u64::from),
             fresh_frames: Some(set.fresh_frames),
+            absence_switches: leave.and_then(|leave| leave.switches).map(u64::from),
         })
     }
 }

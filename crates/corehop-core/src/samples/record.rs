@@ -186,6 +186,8 @@ pub struct Leave {
     pub preemptor_lines: Option<u64>,
     /// The bytes that the background load moved meanwhile, on all CPUs.
     pub load_bytes: Option<u64>,
+    /// How often the CPU resumed on went from one thread to another meanwhile.
+    pub switches: Option<u32>,
 }
 
 #[cfg(test)]

@@ -119,6 +119,9 @@ row! {
         node: Option<u64>,
         /// Whether the job had fresh page frames, so that page colours vary.
         fresh_frames: Option<bool>,
+        /// How often the CPU resumed on went from one thread to another during the absence, where that
+        /// is counted: twice for an absence in which nothing else ran there.
+        absence_switches: Option<u64>,
     }
 }
 

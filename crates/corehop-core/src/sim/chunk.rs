@@ -239,6 +239,7 @@ impl<'a> ChunkRun<'a> {
             switch_ns: None,
             preemptor_lines: lines,
             load_bytes: (away.to_whom == Absence::Load).then_some(moved),
+            switches: None,
         })
     }
 }

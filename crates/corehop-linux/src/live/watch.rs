@@ -34,6 +34,8 @@ pub(crate) struct Sight {
 pub(crate) struct Seen {
     /// Interrupts served on the CPU.
     pub(crate) interrupts: Option<u32>,
+    /// How often the CPU went from one thread to another.
+    pub(crate) switches: Option<u32>,
     /// Time stolen by the hypervisor, as far as the scheduler has noticed yet, in nanoseconds.
     pub(crate) steal_ns: Option<u64>,
     /// Whether a sibling had a thread to run, be it in between.
@@ -84,6 +86,9 @@ impl Watch {
         let siblings = before.siblings.zip(after.siblings);
         Seen {
             interrupts: cpu.map(|cpu| cpu.interrupts().try_into().unwrap_or(u32::MAX)),
+            switches: cpu
+                .filter(|_| self.sees(Counter::Switches))
+                .map(|cpu| cpu.switches.try_into().unwrap_or(u32::MAX)),
             steal_ns: cpu.filter(|_| self.sees(Counter::Steal)).map(|cpu| cpu.steal_ns),
             sibling_busy: siblings.map(|(old, new)| old.0 || new.0 || old.1 != new.1),
             misses: before.misses.zip(after.misses).map(|(old, new)| new.saturating_sub(old)),
@@ -152,6 +157,7 @@ mod tests {
         let seen = watch.between(&sight(5, (false, 7), 100), &sight(8, (false, 7), 130));
         let expected = Seen {
             interrupts: Some(3),
+            switches: None,
             steal_ns: None,
             sibling_busy: Some(false),
             misses: Some(30),

@@ -81,6 +81,8 @@ struct Crossing {
     left: Ticks,
     resume_at: i64,
     load_bytes: Option<u64>,
+    /// The counters of the CPU that it resumes on, as it leaves.
+    sight: Sight,
 }
 
 /// The state of a phase's execution. One thread at a time has it.
@@ -455,7 +457,8 @@ impl Runner {
         let left = now();
         let resume_at = clock::read(libc::CLOCK_MONOTONIC) + length.cast_signed();
         self.was_busy(left);
-        let crossing = Crossing { away, from: self.here, left, resume_at, load_bytes };
+        let sight = self.watch.look(away.to, None);
+        let crossing = Crossing { away, from: self.here, left, resume_at, load_bytes, sight };
         if handed_over {
             self.crossing = Some(crossing);
             return Ok(Some(Next::HandTo(away.to)));
@@ -484,9 +487,10 @@ impl Runner {
     /// Sleeps for what remains of an absence, on the CPU on which the job resumes; the stamp `on_cpu`
     /// was taken when it got there.
     fn arrive(&mut self, crossing: &Crossing, on_cpu: Ticks) {
-        let Crossing { away, from, left, resume_at, load_bytes } = *crossing;
+        let Crossing { away, from, left, resume_at, load_bytes, sight } = *crossing;
         sleep_until(resume_at);
         let resumed = now();
+        let seen = self.watch.between(&sight, &self.watch.look(away.to, None));
         if let Some(preemptor) = self.preemptor(away) {
             preemptor.stop();
         }
@@ -503,6 +507,7 @@ impl Runner {
             switch_ns: moved.then_some(switch_ns),
             preemptor_lines: None,
             load_bytes: self.load.bytes().zip(load_bytes).map(|(after, before)| after - before),
+            switches: seen.switches,
         });
         self.tally.absences_ns += away.length.get() as f64;
         self.here = to;
