@@ -55,6 +55,9 @@ pub(crate) fn an_absence_lasts_at_least_as_long_as_asked() {
     for leave in records.iter().flat_map(|record| &record.leaves) {
         assert!(leave.length_ns >= leave.requested_ns as f64, "{leave:?}");
         assert!(leave.switch_ns.is_none() && (leave.from, leave.to) == (here, here));
+        // Away and back, where the kernel's switches are counted and there was time to be away.
+        let counted = leave.switches.filter(|_| leave.requested_ns >= 1_000_000);
+        assert!(counted.is_none_or(|switches| switches >= 2), "{leave:?}");
     }
 }
 
