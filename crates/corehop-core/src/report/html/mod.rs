@@ -184,7 +184,8 @@ fn field_html(place: usize, field: &str) -> String {
 
 /// Whether a field is a number, with whatever belongs to it.
 fn is_numeric(field: &str) -> bool {
-    field.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')
+    let value = field.trim_start_matches(super::table::IN_ERROR);
+    value.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '–')
         && field.chars().count() < 60
 }
 
