@@ -67,11 +67,13 @@ def _client(scheduler: str | Client | None, workers: int | None, stack: ExitStac
     if scheduler is not None:
         if workers is not None:
             raise _errors.Usage("workers are started on this host: an existing scheduler has its own")
-        return stack.enter_context(Client(scheduler))
+        client: Client = stack.enter_context(Client(scheduler))
+        return client
     cluster = LocalCluster(
         n_workers=workers or os.cpu_count() or 1,
         threads_per_worker=1,
         processes=True,
         dashboard_address=None,
     )
-    return stack.enter_context(Client(stack.enter_context(cluster)))
+    client = stack.enter_context(Client(stack.enter_context(cluster)))
+    return client

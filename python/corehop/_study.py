@@ -160,10 +160,10 @@ def merge_studies(paths: Iterable[str | os.PathLike[str]]) -> StudyResult:
         Usage: there is none, or they do not belong together.
         Damaged: a file is another one, or damaged.
     """
-    first, *rest = [load_study(path) for path in paths] or [None]
-    if first is None:
+    parts = [load_study(path) for path in paths]
+    if not parts:
         raise _errors.Usage("no parts to merge")
-    return first.merged(*(part for part in rest if part is not None))
+    return parts[0].merged(*parts[1:])
 
 
 def _merged(pieces: Iterable[bytes], bar: _Bar) -> _corehop.Outcome:
