@@ -91,7 +91,9 @@ def test_the_command_takes_an_existing_scheduler(whole: corehop.StudyResult, tmp
     file = tmp_path / "dask.parquet"
     with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
         command = [sys.executable, "-m", "corehop", "study", str(FIG5), "--scheduler", cluster.scheduler_address]
-        said = subprocess.run([*command, "--sets", "40", "-o", str(file)], check=True, capture_output=True, text=True)
+        # Elsewhere: beside the sources `-m corehop` would find those, which have no extension.
+        options = ["--sets", "40", "-o", str(file)]
+        said = subprocess.run([*command, *options], check=True, capture_output=True, text=True, cwd=tmp_path)
     assert json.loads(said.stdout) == whole.answer
     assert file.read_bytes() == whole.to_bytes()
 
