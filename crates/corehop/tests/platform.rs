@@ -62,7 +62,7 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
     let bad = bad.to_str().unwrap();
     let empty = folder.path().to_str().unwrap();
     for (args, code, words) in [
-        (&["abacus"][..], 2, "known are xeon_l7455"),
+        (&["abacus"][..], 2, "xeon_l7455, xeon_x5650"),
         (&["/nowhere/x.toml"], 2, "/nowhere/x.toml"),
         (&[bad], 4, "line 4, `cpus`"),
         (&["--sysfs-root", empty], 2, "give the directory that holds sys/ and proc/"),
