@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use super::figure::Table;
 use super::label::size;
-use super::table::{micros, plain};
+use super::table::{interval, micros, plain};
 use crate::model::cpmd::{
-    Cost, Errors, FittedSeries, Method, Model, Place, Prediction, Series, SeriesKey,
+    Errors, FittedSeries, Method, Model, Place, Prediction, Series, SeriesKey,
 };
 use crate::units::Bytes;
 
@@ -133,15 +133,10 @@ fn answer(it: &Prediction) -> Vec<String> {
     vec![
         size(Bytes::new(it.wss_bytes)),
         micros(it.cost.estimate_us),
-        interval(&it.cost),
+        interval(it.cost.low_us, it.cost.high_us),
         it.method.to_string(),
         because(it),
     ]
-}
-
-fn interval(cost: &Cost) -> String {
-    let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), micros);
-    format!("[{}, {}]", end(cost.low_us), end(cost.high_us))
 }
 
 fn because(it: &Prediction) -> String {

@@ -14,7 +14,7 @@ use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
 use crate::model::balance::{Balance, Levels, Translation, balances, translations};
 use crate::model::budget::{Budget, budget};
-use crate::model::cpmd::{Fit, Model};
+use crate::model::cpmd::Fit;
 use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
 use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
@@ -50,8 +50,8 @@ pub struct ReportData {
     pub translations: Vec<Translation>,
     /// Where delays stop growing with the preemption length.
     pub saturations: Vec<Saturation>,
-    /// What a delay is at sizes and lengths in between, and how sure that is.
-    pub model: Model,
+    /// All that a model of the delays is fitted from, for whoever wants one: fitting takes time.
+    pub fit: Fit,
 }
 
 /// A file of a report.
@@ -196,7 +196,7 @@ impl Gather {
             budget: budget(&summaries),
             translations: translations(&summaries),
             saturations,
-            model: self.fit.finish(),
+            fit: self.fit,
             files: self.files,
             summaries,
             curves,

@@ -3,7 +3,7 @@
 
 use super::figure::Table;
 use super::label::size;
-use super::table::{micros, plain};
+use super::table::{interval, micros, plain};
 use crate::decision::advice::{Advice, Choice, Constants, Flip, Preference, Rule};
 use crate::decision::comparison::{Compared, Comparison, Outcome};
 use crate::model::cpmd::Cost;
@@ -68,8 +68,7 @@ fn choice(choice: &Choice) -> String {
 }
 
 fn cost(cost: &Cost) -> String {
-    let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), micros);
-    format!("{} [{}, {}]", micros(cost.estimate_us), end(cost.low_us), end(cost.high_us))
+    format!("{} {}", micros(cost.estimate_us), interval(cost.low_us, cost.high_us))
 }
 
 fn time(us: f64) -> String {

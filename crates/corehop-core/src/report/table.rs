@@ -402,8 +402,13 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
 /// `12.3 [11.9, 12.8]`, an end that too few samples carry as `…`.
 fn median_text(delay: &Delay) -> String {
     let median = delay.median();
+    format!("{} {}", micros(median.estimate), interval(median.low, median.high))
+}
+
+/// An interval in microseconds, `[11.9, 12.8]`; an end that too few samples carry as `…`.
+pub fn interval(low: Option<f64>, high: Option<f64>) -> String {
     let end = |value: Option<f64>| value.map_or_else(|| "…".to_owned(), micros);
-    format!("{} [{}, {}]", micros(median.estimate), end(median.low), end(median.high))
+    format!("[{}, {}]", end(low), end(high))
 }
 
 /// A table of a report as text: a caption, and columns as wide as they need be, the first to the

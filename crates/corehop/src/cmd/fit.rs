@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// The model of the samples in `files`.
 fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
-    let model = gather(files, estimator)?.model;
+    let model = gather(files, estimator)?.fit.finish();
     if model.curves.is_empty() {
         let what =
             "no valid sample of a delay in these files: `corehop show FILE` says what they hold";

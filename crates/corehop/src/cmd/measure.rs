@@ -293,21 +293,20 @@ impl Args {
 
     /// A plan from a file is run as it stands: what would change it is refused.
     fn refuse_beside_a_plan(&self) -> Result<(), Failure> {
+        let why = "--plan runs a plan as it stands";
         refuse(
-            "--plan runs a plan as it stands",
+            why,
             &[
                 ("--samples", self.samples.is_some()),
                 ("--precision", self.precision.is_some()),
                 ("--load", self.load.is_some()),
                 ("--command", self.command.is_some()),
-                ("--wss", !self.wss.is_empty()),
-                ("--write-ratio", !self.write_ratio.is_empty()),
-                ("--pattern", self.pattern.is_some()),
-                ("--page", self.page.is_some()),
-                ("--chains", self.chains.is_some()),
-                ("--node", self.node.is_some()),
-                ("--fresh-frames", self.fresh_frames),
-                ("--workload", self.workload.is_some()),
+            ],
+        )?;
+        refuse(why, &self.of_working_sets())?;
+        refuse(
+            why,
+            &[
                 ("--event", !self.events.is_empty()),
                 ("--length", self.length.is_some()),
                 ("--preemptor", self.preemptor.is_some()),
@@ -315,6 +314,20 @@ impl Args {
                 ("--cpus", self.cpus.is_some()),
             ],
         )
+    }
+
+    /// The options that describe working sets, and whether each was given.
+    fn of_working_sets(&self) -> [(&'static str, bool); 8] {
+        [
+            ("--wss", !self.wss.is_empty()),
+            ("--write-ratio", !self.write_ratio.is_empty()),
+            ("--pattern", self.pattern.is_some()),
+            ("--page", self.page.is_some()),
+            ("--chains", self.chains.is_some()),
+            ("--node", self.node.is_some()),
+            ("--fresh-frames", self.fresh_frames),
+            ("--workload", self.workload.is_some()),
+        ]
     }
 
     /// Options that an experiment, or a load, has no use for.
@@ -328,23 +341,11 @@ impl Args {
                 "access-time walks working sets without leaving the CPU",
                 &[event, preemptor, mover, ("--length", self.length.is_some())],
             )?,
-            Some(ExperimentName::PreemptionLength) => refuse(
-                "preemption-length sleeps and touches nothing",
-                &[
-                    event,
-                    preemptor,
-                    mover,
-                    range,
-                    ("--wss", !self.wss.is_empty()),
-                    ("--write-ratio", !self.write_ratio.is_empty()),
-                    ("--pattern", self.pattern.is_some()),
-                    ("--page", self.page.is_some()),
-                    ("--chains", self.chains.is_some()),
-                    ("--node", self.node.is_some()),
-                    ("--fresh-frames", self.fresh_frames),
-                    ("--workload", self.workload.is_some()),
-                ],
-            )?,
+            Some(ExperimentName::PreemptionLength) => {
+                let why = "preemption-length sleeps and touches nothing";
+                refuse(why, &[event, preemptor, mover, range])?;
+                refuse(why, &self.of_working_sets())?;
+            }
             Some(ExperimentName::PolluterSweep) => {
                 refuse(
                     "polluter-sweep goes through fixed lengths of preemptions",

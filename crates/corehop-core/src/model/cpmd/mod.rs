@@ -88,7 +88,7 @@ pub struct FittedSeries {
 }
 
 /// Gathers samples, to be fitted.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Fit {
     estimator: Estimator,
     machines: BTreeMap<String, Caches>,

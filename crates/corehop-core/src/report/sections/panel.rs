@@ -5,7 +5,7 @@ use crate::model::cell::CellKey;
 use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
 use crate::model::summary::CellSummary;
-use crate::report::table::micros;
+use crate::report::table::{interval, micros};
 use crate::workload::Event;
 
 /// Cells that differ in nothing but the event, its absence, and the working-set size.
@@ -118,10 +118,7 @@ pub(super) fn count(cell: &CellSummary) -> String {
 pub(super) fn with_interval(quantile: &Quantile) -> String {
     match (quantile.low, quantile.high) {
         (None, None) => micros(quantile.estimate),
-        (low, high) => {
-            let end = |value: Option<f64>| value.map_or_else(|| "…".to_owned(), micros);
-            format!("{} [{}, {}]", micros(quantile.estimate), end(low), end(high))
-        }
+        (low, high) => format!("{} {}", micros(quantile.estimate), interval(low, high)),
     }
 }
 

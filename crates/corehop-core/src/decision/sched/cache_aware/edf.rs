@@ -4,7 +4,7 @@
 //! `DBF(t) = sum of max(0, floor((t - D) / T) + 1) (C + gamma)`: a job of `j` can preempt, within `t`, the tasks with
 //! longer deadlines up to `t`.
 
-use super::{Approach, Blocks, Footprint};
+use super::{Approach, Blocks, Footprint, dearest};
 use crate::decision::sched::task::{Task, Time};
 use crate::decision::sched::uni::edf::{deadline_before, qpa};
 use crate::decision::sched::uni::{STEPS, busy_period};
@@ -147,14 +147,7 @@ impl Demand<'_> {
     fn ecb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
         let evicting = self.evicting(j);
         let cost = |k: usize| (self.footprints[k].ucb.common(&evicting), self.preemptions(k, j, t));
-        let mut costs: Vec<(u64, u64)> = self.affected(j, t).map(cost).collect();
-        costs.sort_unstable_by(|a, b| b.cmp(a));
-        let mut left = jobs;
-        costs.into_iter().fold(0, |sum, (cost, times)| {
-            let taken = times.min(left);
-            left -= taken;
-            sum + taken * cost
-        })
+        dearest(self.affected(j, t).map(cost).collect(), jobs)
     }
 }
 

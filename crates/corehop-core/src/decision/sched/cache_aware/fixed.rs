@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fixed priorities: `R = C + sum over hp of (ceil(R / T) C + gamma)` (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
 
-use super::{Approach, Blocks, Footprint};
+use super::{Approach, Blocks, Footprint, dearest};
 use crate::decision::sched::task::{Task, Time};
 use crate::decision::sched::uni::fixed::by_priority;
 
@@ -135,16 +135,10 @@ impl<'a> Analysis<'a> {
 
     /// The dearest preemptions, as many as `j` has jobs.
     fn ecb_multiset(&self, level: usize, j: usize, response: Time) -> u64 {
-        let mut costs: Vec<(u64, u64)> = (j + 1..=level)
+        let costs = (j + 1..=level)
             .map(|k| (self.evicted(k, j), self.preemptions(level, k, j, response)))
             .collect();
-        costs.sort_unstable_by(|a, b| b.cmp(a));
-        let mut left = response.div_ceil(self.task(j).period);
-        costs.into_iter().fold(0, |sum, (cost, times)| {
-            let taken = times.min(left);
-            left -= taken;
-            sum + taken * cost
-        })
+        dearest(costs, response.div_ceil(self.task(j).period))
     }
 }
 

@@ -42,3 +42,14 @@ impl Approach {
         Self::Combined,
     ];
 }
+
+/// The sum of the `jobs` dearest of these preemptions, each given as its cost and how often it may occur.
+fn dearest(mut preemptions: Vec<(u64, u64)>, jobs: u64) -> u64 {
+    preemptions.sort_unstable_by(|a, b| b.cmp(a));
+    let mut left = jobs;
+    preemptions.into_iter().fold(0, |sum, (cost, times)| {
+        let taken = times.min(left);
+        left -= taken;
+        sum + taken * cost
+    })
+}
