@@ -45,6 +45,14 @@ class Options(TypedDict, total=False):
     polluter: str | None
     transfer: Literal["direct", "loopback"] | None
     split_locks: bool
+    # Threads with common data.
+    program: str | Sequence[str] | None
+    items: int | str | Sequence[int | str] | None
+    buckets: int | Sequence[int] | None
+    fixed_low_bits: bool
+    sharing: str | Sequence[str] | None
+    placing: str | Sequence[str] | None
+    rounds: int | None
     # Simulated machine.
     placement: Literal["random", "contiguous"] | None
     colours: int | None

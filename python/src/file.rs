@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::samples::{
-    AccessTime, FileError, FileKind, PreemptionLength, Reader, Row, Sample,
+    AccessTime, FileError, FileKind, PreemptionLength, Reader, Row, Sample, SharedData,
 };
 use pyo3::prelude::*;
 
@@ -62,6 +62,7 @@ fn fields(kind: &FileKind) -> Vec<Field> {
     match kind.rows.as_str() {
         AccessTime::KIND => AccessTime::fields(),
         PreemptionLength::KIND => PreemptionLength::fields(),
+        SharedData::KIND => SharedData::fields(),
         _ => Sample::fields(),
     }
 }
@@ -122,6 +123,7 @@ impl File {
         let mut docs = match self.kind.rows.as_str() {
             AccessTime::KIND => AccessTime::docs(),
             PreemptionLength::KIND => PreemptionLength::docs(),
+            SharedData::KIND => SharedData::docs(),
             _ => Sample::docs(),
         };
         docs.retain(|(name, _)| self.table.get().schema().column_with_name(name).is_some());

@@ -8,9 +8,10 @@ use corehop_core::model::access::{Curve, CurvePoint, Curves};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::lengths::{LengthSummary, Lengths};
 use corehop_core::model::quantile::Quantile;
+use corehop_core::model::sharing::{SharingSummary, Sharings};
 use corehop_core::model::summary::{CellSummary, summarize};
 use corehop_core::report::table;
-use corehop_core::samples::{AccessTime, PreemptionLength, Row};
+use corehop_core::samples::{AccessTime, PreemptionLength, Row, SharedData};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -32,6 +33,8 @@ enum Cells {
     Curves(Vec<Curve>),
     /// Of absences: preemption lengths.
     Lengths(Vec<LengthSummary>),
+    /// Of gangs: runtime ratios.
+    Sharings(Vec<SharingSummary>),
 }
 
 impl Summary {
@@ -42,6 +45,11 @@ impl Summary {
                 let mut curves = Curves::default();
                 curves.take(&file.rows()?);
                 Ok(Self(Cells::Curves(curves.finish())))
+            }
+            SharedData::KIND => {
+                let mut sharings = Sharings::default();
+                sharings.take(&file.rows()?);
+                Ok(Self(Cells::Sharings(sharings.finish())))
             }
             PreemptionLength::KIND => {
                 let mut lengths = Lengths::default();
@@ -61,6 +69,7 @@ impl Summary {
             Cells::Delays(cells) => of_cells(cells),
             Cells::Curves(curves) => of_curves(curves),
             Cells::Lengths(lengths) => of_lengths(lengths),
+            Cells::Sharings(sharings) => of_sharings(sharings),
         })
         .map_err(errors::broken)
     }
@@ -71,6 +80,7 @@ impl Summary {
             Cells::Delays(cells) => json!(cells),
             Cells::Curves(curves) => json!(curves),
             Cells::Lengths(lengths) => json!(lengths),
+            Cells::Sharings(sharings) => json!(sharings),
         }
         .to_string()
     }
@@ -248,5 +258,23 @@ fn of_lengths(lengths: &[LengthSummary]) -> Columns {
         ("excess_p50_high_us", numbers(all().map(|length| length.excess_us.high))),
         ("excess_p99_us", numbers(tail().map(|quantile| Some(quantile?.estimate)))),
         ("excess_max_us", numbers(all().map(|length| Some(length.excess_max_us.value)))),
+    ]
+}
+
+fn of_sharings(sharings: &[SharingSummary]) -> Columns {
+    let all = || sharings.iter();
+    let (shared, separate) = (|| all().map(|it| it.shared), || all().map(|it| it.separate));
+    vec![
+        ("machine", texts(all().map(|it| Some(&it.machine)))),
+        ("program", texts(all().map(|it| Some(&it.program)))),
+        ("items", counts(all().map(|it| it.items))),
+        ("parameters", texts(all().map(|it| Some(&it.parameters)))),
+        ("sharing", texts(all().map(|it| Some(it.sharing)))),
+        ("runtime_ratio", numbers(all().map(|it| it.runtime_ratio))),
+        ("shared_round_ns", numbers(shared().map(|it| Some(it?.round_ns)))),
+        ("separate_round_ns", numbers(separate().map(|it| Some(it?.round_ns)))),
+        ("smr_separate", numbers(separate().map(|it| it?.smr))),
+        ("mpmi_shared", numbers(shared().map(|it| Some(it?.mpmi)))),
+        ("mpmi_separate", numbers(separate().map(|it| Some(it?.mpmi)))),
     ]
 }

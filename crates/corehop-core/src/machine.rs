@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::experiment::{Plan, PlanError};
+use crate::experiment::{GangPlan, GangPlanError, Plan, PlanError};
 use crate::platform::Platform;
-use crate::samples::JobRecord;
+use crate::samples::{GangRecord, JobRecord};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -21,6 +21,20 @@ pub trait Machine {
 
     /// What the machine says of itself and of its runs so far, for the provenance.
     fn provenance(&self) -> Map<String, Value>;
+}
+
+/// A machine on which plans of gangs run. So far only the simulated one is.
+pub trait GangMachine {
+    /// Runs every gang of `plan`, handing each run's record to `take` soon after it ends, in order,
+    /// until that asks for the end by answering false.
+    ///
+    /// # Errors
+    /// [`MachineError`]; the records handed over before it remain good.
+    fn run_gangs(
+        &mut self,
+        plan: &GangPlan,
+        take: &mut dyn FnMut(&GangRecord) -> Result<bool, SinkError>,
+    ) -> Result<Outcome, MachineError>;
 }
 
 /// What takes records, and may ask for an end.
@@ -55,6 +69,9 @@ pub enum MachineError {
     /// The plan does not fit the machine.
     #[error(transparent)]
     Plan(#[from] PlanError),
+    /// The plan of gangs does not fit the machine.
+    #[error(transparent)]
+    Gangs(#[from] GangPlanError),
     /// The host lacks a privilege or a feature; `remedy` is what to type or to change.
     #[error("{what} is not possible here: {why}; {remedy}")]
     NotPossible {

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use crate::units::{Bytes, CpuList};
 use crate::words::words;
 
+pub mod gang;
+
 words! {
     /// The order in which a touch visits its working set.
     Pattern, "a pattern" {

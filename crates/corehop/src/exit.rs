@@ -94,7 +94,9 @@ impl From<ExperimentError> for Failure {
 impl From<MachineError> for Failure {
     fn from(error: MachineError) -> Self {
         let exit = match error {
-            MachineError::Plan(_) | MachineError::NotPossible { .. } => Exit::NotPossible,
+            MachineError::Plan(_) | MachineError::Gangs(_) | MachineError::NotPossible { .. } => {
+                Exit::NotPossible
+            }
             MachineError::Failed { .. } | MachineError::Sink(_) => Exit::Failed,
         };
         Self::new(exit, error)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corehop_core::decision::sched::all as all_tests;
-use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample};
+use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
 use corehop_linux::preflight;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";
@@ -106,6 +106,7 @@ fn rows() -> String {
         columns::<Sample>("synthetic, polluter-sweep, schedule-sensitive"),
         columns::<AccessTime>("access-time"),
         columns::<PreemptionLength>("preemption-length"),
+        columns::<SharedData>("shared-data"),
     ]
     .join("\n")
 }
@@ -122,6 +123,7 @@ fn table_of_words(source: &str, title: &str, name: &str, what: &str) -> String {
 
 fn words() -> String {
     let workload = read("crates/corehop-core/src/workload.rs");
+    let gang = read("crates/corehop-core/src/workload/gang.rs");
     let record = read("crates/corehop-core/src/samples/record.rs");
     let platform = read("crates/corehop-core/src/platform/affinity.rs");
     [
@@ -133,6 +135,8 @@ fn words() -> String {
         table_of_words(&workload, "Cache states", "LineState", "a cache state"),
         table_of_words(&workload, "Movers", "Mover", "a way to move"),
         table_of_words(&workload, "Absences", "Absence", "a kind of absence"),
+        table_of_words(&gang, "Sharings", "Sharing", "a sharing"),
+        table_of_words(&gang, "Placings", "Placing", "a placing"),
         table_of_words(
             &platform,
             "Memory architectures",

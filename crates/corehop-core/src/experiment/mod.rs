@@ -7,21 +7,26 @@
 mod access_time;
 mod cell;
 mod draw;
+mod gang;
 mod overrides;
 mod plan;
 mod polluter_sweep;
 mod preemption_length;
 mod preset;
+mod shared_data;
 mod synthetic;
 
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
 pub use draw::Draw;
+pub use gang::{GANG_SCHEMA, Gang, GangPlan, GangPlanError};
 pub use overrides::Overrides;
+pub(crate) use plan::digest;
 pub use plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub use preset::{Preset, UnknownPreset};
+pub use shared_data::SharedData;
 pub use synthetic::{Group, Synthetic};
 
 use crate::platform::Platform;

@@ -39,6 +39,14 @@ pub struct Plan {
     pub phases: Vec<Phase>,
 }
 
+/// The 64-bit FNV-1a hash of a text, in hexadecimal.
+pub(crate) fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
 const fn by_affinity() -> Mover {
     Mover::Affinity
 }
@@ -294,10 +302,7 @@ impl Plan {
 
     /// A short digest of the plan (64-bit FNV-1a of its JSON), to tell plans apart in results.
     pub fn digest(&self) -> String {
-        let hash = self.to_json().bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        format!("{hash:016x}")
+        digest(&self.to_json())
     }
 
     /// The number of jobs.

@@ -22,6 +22,7 @@ pub mod delay;
 pub mod summary;
 pub mod access;
 pub mod lengths;
+pub mod sharing;
 pub mod budget;
 pub mod balance;
 pub mod saturation;

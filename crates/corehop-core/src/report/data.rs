@@ -19,11 +19,12 @@ use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
 use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
+use crate::model::sharing::{SharingSummary, Sharings};
 use crate::model::summary::{CellSummary, Summaries};
 use crate::model::verdict::{MachineView, Verdict};
 use crate::platform::Platform;
 use crate::samples::{
-    AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample,
+    AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample, SharedData,
 };
 use crate::workload::{Event, LineState, Load};
 
@@ -44,6 +45,8 @@ pub struct ReportData {
     pub curves: Vec<Curve>,
     /// Preemption lengths, got against asked for.
     pub lengths: Vec<LengthSummary>,
+    /// What it gains threads with common data to share a cache.
+    pub sharings: Vec<SharingSummary>,
     /// What was lost, and why.
     pub budget: Budget,
     /// The share of translation.
@@ -111,6 +114,7 @@ pub struct Gather {
     scatter: Scatter,
     curves: Curves,
     lengths: Lengths,
+    sharings: Sharings,
     fit: Fit,
 }
 
@@ -125,6 +129,7 @@ impl Gather {
             scatter: Scatter::new(estimator),
             curves: Curves::default(),
             lengths: Lengths::default(),
+            sharings: Sharings::default(),
             fit: Fit::new(estimator),
         }
     }
@@ -141,6 +146,7 @@ impl Gather {
         let n_rows = match rows.as_str() {
             AccessTime::KIND => each(reader, |rows| self.curves.take(rows))?,
             PreemptionLength::KIND => each(reader, |rows| self.lengths.take(rows))?,
+            SharedData::KIND => each(reader, |rows| self.sharings.take(rows))?,
             _ => each(reader, |rows: &[Sample]| {
                 self.summaries.take(rows);
                 self.scatter.take(rows);
@@ -193,6 +199,7 @@ impl Gather {
             machines,
             clouds: self.scatter.finish(),
             lengths: self.lengths.finish(),
+            sharings: self.sharings.finish(),
             budget: budget(&summaries),
             translations: translations(&summaries),
             saturations,

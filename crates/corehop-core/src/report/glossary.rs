@@ -5,7 +5,7 @@ use crate::experiment::Preset;
 use crate::finding::Severity;
 use crate::model::estimator::Estimator;
 use crate::platform::MemoryArchitecture;
-use crate::samples::{AccessTime, Cause, Certificate, PreemptionLength, Row, Sample};
+use crate::samples::{AccessTime, Cause, Certificate, PreemptionLength, Row, Sample, SharedData};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
 /// A word, what kind of word it is, and what it means.
@@ -147,6 +147,7 @@ fn columns() -> Vec<Entry> {
         (Sample::KIND, Sample::docs()),
         (AccessTime::KIND, AccessTime::docs()),
         (PreemptionLength::KIND, PreemptionLength::docs()),
+        (SharedData::KIND, SharedData::docs()),
     ];
     for (kind, docs) in kinds {
         for (word, meaning) in docs {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::data::{FileNote, ReportData};
 use super::figure::Table;
 use super::table::plain;
-use crate::samples::{AccessTime, PreemptionLength, Row, Sample};
+use crate::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
 
 /// Name and meaning of the columns of a row type, by the name of the type.
 pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
@@ -20,6 +20,7 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
         Sample::KIND => Sample::docs(),
         AccessTime::KIND => AccessTime::docs(),
         PreemptionLength::KIND => PreemptionLength::docs(),
+        SharedData::KIND => SharedData::docs(),
         _ => Vec::new(),
     }
 }

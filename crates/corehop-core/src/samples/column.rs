@@ -179,6 +179,7 @@ word_columns! {
     crate::workload::Event, crate::workload::Pattern, crate::workload::Page,
     crate::workload::LineState, crate::workload::Mover, crate::workload::Absence,
     crate::platform::MemoryArchitecture, super::Certificate,
+    crate::workload::gang::Sharing, crate::workload::gang::Placing,
 }
 
 impl Column for Vec<super::Cause> {

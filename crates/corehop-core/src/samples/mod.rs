@@ -5,6 +5,7 @@
 //! that is a named estimator of [`crate::model`].
 
 mod column;
+mod gang;
 mod project;
 mod provenance;
 mod record;
@@ -12,8 +13,9 @@ mod row;
 mod store;
 
 pub use column::{Column, Row, SchemaError, Text};
+pub use gang::{GangRecord, MemberRecord};
 pub use project::{Observation, Project, RunContext};
 pub use provenance::Provenance;
 pub use record::{Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
-pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample};
+pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData};
 pub use store::{FileError, FileKind, Part, Reader, write_parquet};

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::experiment::Plan;
+use crate::experiment::{Plan, digest};
 
 /// The provenance block in a result's metadata, as one JSON object.
 ///
@@ -46,13 +46,18 @@ pub struct Provenance {
 impl Provenance {
     /// Enters a plan that is about to run: the digests of all, and the first one whole if it is small.
     pub fn note_plan(&mut self, plan: &Plan) {
+        self.note_text(&plan.to_json());
+    }
+
+    /// The same of a plan of any kind, as JSON.
+    pub fn note_text(&mut self, plan: &str) {
         const SMALL: usize = 64 << 10;
         if !self.plan_digest.is_empty() {
             self.plan_digest.push('+');
-        } else if let Some(text) = Some(plan.to_json()).filter(|text| text.len() <= SMALL) {
-            self.plan = serde_json::from_str(&text).ok();
+        } else if plan.len() <= SMALL {
+            self.plan = serde_json::from_str(plan).ok();
         }
-        self.plan_digest.push_str(&plan.digest());
+        self.plan_digest.push_str(&digest(plan));
     }
 
     /// The block as JSON.

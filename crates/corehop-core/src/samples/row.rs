@@ -4,6 +4,7 @@
 use super::column::{Text, row};
 use super::record::{Cause, Certificate};
 use crate::platform::MemoryArchitecture;
+use crate::workload::gang::{Placing, Sharing};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// The version of the row types; a file says which one it was written with.
@@ -200,5 +201,55 @@ row! {
         length_ns: f64,
         /// The scheduling policy and priority it ran under.
         policy: Text,
+    }
+}
+
+row! {
+    /// One thread of a gang of `shared-data`, from the end of its warm-up to its own end.
+    SharedData, "shared_data" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The gang of the plan, counted from 0.
+        gang: u64,
+        /// The run of that gang, counted from 0.
+        run: u64,
+        /// The thread of the gang, counted from 0.
+        member: u64,
+        /// What the gang does.
+        program: Text,
+        /// The size of its data: items, points, or lines that are handed over.
+        items: u64,
+        /// What else it was given.
+        parameters: Text,
+        /// How its threads share their data.
+        sharing: Sharing,
+        /// Where they run.
+        placing: Placing,
+        /// How often each did what it does.
+        rounds: u64,
+        /// The CPU of this thread.
+        cpu: u64,
+        /// The package of that CPU, counted from 0.
+        package: u64,
+        /// How long it took, in nanoseconds.
+        time_ns: f64,
+        /// The instructions it executed, those of waiting among them.
+        instructions: u64,
+        /// Its loads.
+        loads: u64,
+        /// Its stores, locked instructions among them.
+        stores: u64,
+        /// Its misses in the last level of cache.
+        llc_misses: u64,
+        /// Those to which another package answered that it has the line.
+        snoop_hits: u64,
+        /// Of these, lines that were modified there.
+        snoop_hits_modified: u64,
+        /// Copies of lines elsewhere that its stores invalidated.
+        invalidations: u64,
+        /// Lines written to memory because of its accesses.
+        write_backs: u64,
     }
 }

@@ -198,6 +198,16 @@ impl SimMachine {
         Ok((sum, Outcome::Complete))
     }
 
+    /// An empty machine of its own.
+    pub(super) fn idle_stage(&self, seed: u64) -> Result<Stage, MachineError> {
+        stage(&self.platform, &self.arrangement, 1, seed)
+    }
+
+    /// What is simulated.
+    pub(super) fn platform_of(&self) -> &Platform {
+        &self.platform
+    }
+
     /// The colours of the job's pages, where they are restricted.
     pub(super) fn colours_of_job(&self) -> Option<&Colours> {
         self.colours[0].as_ref()
@@ -240,7 +250,7 @@ fn stage(
 
 /// The results of `run` for each number, in order, computed on all cores.
 #[cfg(feature = "parallel")]
-fn side_by_side<T: Send>(
+pub(super) fn side_by_side<T: Send>(
     numbers: std::ops::Range<usize>,
     run: impl Fn(usize) -> T + Sync + Send,
 ) -> Vec<T> {
@@ -250,7 +260,7 @@ fn side_by_side<T: Send>(
 
 /// The results of `run` for each number, in order.
 #[cfg(not(feature = "parallel"))]
-fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usize) -> T) -> Vec<T> {
+pub(super) fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usize) -> T) -> Vec<T> {
     numbers.map(run).collect()
 }
 

@@ -79,6 +79,7 @@ mod cast;
 pub mod stage;
 mod chunk;
 mod machine;
+mod gang;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]

@@ -172,6 +172,14 @@ impl Stage {
         pass
     }
 
+    /// One visit of a thread of a gang at time `at`, which no later call may precede: how long it
+    /// keeps the thread.
+    pub fn act(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+        self.run_others(at);
+        self.now = self.now.max(at);
+        self.visit(cpu, visit, manner, at)
+    }
+
     /// A pass over other data, in no time: the operating system's.
     pub fn touch_untimed(&mut self, cpu: usize, walker: &mut Walker) {
         walker.restart();

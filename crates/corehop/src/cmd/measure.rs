@@ -16,6 +16,7 @@ use corehop_linux::live::Options;
 
 use super::arrange::Arrange;
 use super::on;
+use super::shared_data::{self, Gangs};
 use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::run::{Destination, Run, Target};
@@ -31,6 +32,8 @@ enum ExperimentName {
     PreemptionLength,
     /// Delay against preemption length
     PolluterSweep,
+    /// Threads with common data, below a common cache and without one (simulated)
+    SharedData,
 }
 
 /// What to measure, on what, and where to write it.
@@ -145,6 +148,8 @@ pub(crate) struct Args {
     split_locks: bool,
 
     #[command(flatten)]
+    gangs: Gangs,
+    #[command(flatten)]
     arrange: Arrange,
 }
 
@@ -164,6 +169,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let overrides = args.overrides(load.clone());
     args.say_what_is_left_out();
     match args.experiment {
+        Some(ExperimentName::SharedData) => args.shared_data(platform),
         Some(ExperimentName::AccessTime) => {
             args.refuse_loads()?;
             let mut experiment = args.preset.access_time(&platform);
@@ -332,6 +338,9 @@ impl Args {
 
     /// Options that an experiment, or a load, has no use for.
     fn refuse_unused(&self) -> Result<(), Failure> {
+        if self.experiment != Some(ExperimentName::SharedData) {
+            refuse("that is an option of shared-data", &self.gangs.given())?;
+        }
         let event = ("--event", !self.events.is_empty());
         let preemptor = ("--preemptor", self.preemptor.is_some());
         let mover = ("--mover", self.mover.is_some());
@@ -352,6 +361,15 @@ impl Args {
                     &[event, mover, range],
                 )?;
             }
+            Some(ExperimentName::SharedData) => {
+                let why = "shared-data runs programs of its own";
+                refuse(why, &[event, preemptor, mover, ("--length", self.length.is_some())])?;
+                refuse(
+                    why,
+                    &[("--load", self.load.is_some()), ("--precision", self.precision.is_some())],
+                )?;
+                refuse(why, &self.of_working_sets())?;
+            }
             Some(ExperimentName::Synthetic) | None => {}
         }
         let load = self.load.as_deref();
@@ -368,6 +386,14 @@ impl Args {
                 ("--load-cpus", unless(load_cpus, &runs)),
             ],
         )
+    }
+
+    fn shared_data(&self, platform: Platform) -> Result<Exit, Failure> {
+        let experiment = self.gangs.experiment(self.samples, self.cpus.clone());
+        let (on, arrange) = (self.on.as_str(), &self.arrange);
+        let to = shared_data::Where { on, arrange, dry_run: self.dry_run, json: self.json };
+        let run = || self.to_run(Goal::Count);
+        shared_data::carry_out(&to, platform, &experiment, self.seed, run)
     }
 
     fn options(&self) -> Options {
@@ -435,7 +461,7 @@ impl Args {
     fn say_what_is_left_out(&self) {
         let loaded = match self.experiment {
             Some(ExperimentName::Synthetic | ExperimentName::PolluterSweep) => true,
-            Some(ExperimentName::AccessTime | ExperimentName::PreemptionLength) | None => false,
+            _ => false,
         };
         let given = self.load.is_some() || self.command.is_some();
         if loaded && self.preset.has_realistic() && !given {

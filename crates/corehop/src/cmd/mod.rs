@@ -14,6 +14,7 @@ mod on;
 pub(crate) mod platform;
 pub(crate) mod predict;
 pub(crate) mod report;
+pub(crate) mod shared_data;
 pub(crate) mod show;
 pub(crate) mod study;
 pub(crate) mod validate;

@@ -12,7 +12,7 @@ use super::platform::{described, found};
 use crate::exit::{Exit, Failure};
 
 /// The word for this host.
-const LIVE: &str = "live";
+pub(super) const LIVE: &str = "live";
 
 /// The description of the machine that `on` names.
 pub(super) fn platform(on: &str) -> Result<Platform, Failure> {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run: blocks of plans on a machine until there are enough samples, written as they are made.
 
+mod gangs;
 mod output;
 mod progress;
 mod provenance;

@@ -9,12 +9,17 @@ use corehop_core::samples::Provenance;
 
 /// The provenance of a run that begins now.
 pub(super) fn begin(machine: &dyn Machine, plan: &Plan) -> Provenance {
+    of(machine, &plan.experiment, plan.seed)
+}
+
+/// The same, of an experiment by name.
+pub(super) fn of<M: Machine + ?Sized>(machine: &M, experiment: &str, seed: u64) -> Provenance {
     Provenance {
         corehop: env!("CARGO_PKG_VERSION").to_owned(),
         command: std::env::args().collect(),
         date: utc(SystemTime::now()),
-        seed: plan.seed,
-        experiment: plan.experiment.clone(),
+        seed,
+        experiment: experiment.to_owned(),
         platform: machine.platform().to_toml(),
         machine: machine.provenance(),
         ..Provenance::default()

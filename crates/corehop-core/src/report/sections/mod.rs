@@ -10,15 +10,16 @@ mod machine;
 mod origin;
 mod overview;
 mod panel;
+mod sharing;
 mod sweep;
 
 use super::data::ReportData;
 use super::figure::{Section, Table};
 
 /// What else is told in a terminal than delays by cell: where they stop growing with the preemption
-/// length, access times, and preemption lengths.
+/// length, access times, preemption lengths, and gangs.
 pub fn other_tables(data: &ReportData) -> Vec<Table> {
-    let parts = [access::access(data), length::asked_and_got(data)];
+    let parts = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
     let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
     sweep::saturation(data).into_iter().chain(tables).collect()
 }
@@ -35,6 +36,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         length::scatter(data),
         access::access(data),
         length::asked_and_got(data),
+        sharing::sharing(data),
         account::budget(data),
         account::verdicts(data),
         account::balance(data),

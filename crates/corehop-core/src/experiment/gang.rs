@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A plan of gangs: programs that run together on common data, one gang after the other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform::Platform;
+use crate::units::Cpu;
+use crate::workload::gang::{GangError, Placing, Program, Sharing};
+
+/// The version of the plan's JSON form.
+pub const GANG_SCHEMA: u32 = 1;
+
+/// Gangs, each to run so many times.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GangPlan {
+    /// The version of this form: [`GANG_SCHEMA`].
+    pub schema: u32,
+    /// The experiment that made it, or a name of the author's.
+    pub experiment: String,
+    /// The seed of every draw.
+    pub seed: u64,
+    /// The gangs.
+    pub gangs: Vec<Gang>,
+}
+
+/// A program, how its threads share their data, and where each runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gang {
+    /// What they do.
+    pub program: Program,
+    /// How they share their data.
+    pub sharing: Sharing,
+    /// Where they run, as a word.
+    pub placing: Placing,
+    /// The CPU of each thread.
+    pub cpus: Vec<Cpu>,
+    /// How often each does what it does (a swap, an item, a point, a hand-over) while it is measured.
+    pub rounds: u64,
+    /// And how often before that.
+    pub warm_up: u64,
+    /// How many runs.
+    pub samples: u32,
+}
+
+/// Why a plan of gangs cannot run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum GangPlanError {
+    /// A program that cannot run as described.
+    #[error(transparent)]
+    Program(#[from] GangError),
+    /// No two CPUs are as far apart, or as near, as was asked for.
+    #[error("no two usable CPUs of {platform} are placed `{placing}` ({what}): leave that out")]
+    Placing {
+        /// The placing asked for.
+        placing: Placing,
+        /// The platform's name.
+        platform: String,
+        /// What they would have to have in common.
+        what: &'static str,
+    },
+    /// A gang with the wrong number of CPUs, or one that the platform lacks.
+    #[error("gang {gang} names the CPUs {cpus}: name two different ones of {usable}")]
+    Cpus {
+        /// The gang, counted from 0.
+        gang: usize,
+        /// The CPUs named.
+        cpus: String,
+        /// The platform's usable CPUs.
+        usable: String,
+    },
+    /// A gang that does nothing.
+    #[error("gang {gang} has no rounds to measure: give it one or more")]
+    Nothing {
+        /// The gang, counted from 0.
+        gang: usize,
+    },
+}
+
+impl GangPlan {
+    /// Whether `platform` can run it.
+    ///
+    /// # Errors
+    /// [`GangPlanError`] names the first gang that is impossible.
+    pub fn check(&self, platform: &Platform) -> Result<(), GangPlanError> {
+        let usable = platform.usable();
+        for (gang, it) in self.gangs.iter().enumerate() {
+            it.program.check()?;
+            let two = it.cpus.len() == 2 && it.cpus[0] != it.cpus[1];
+            if !two || !it.cpus.iter().all(|&cpu| usable.contains(cpu)) {
+                let cpus: Vec<String> = it.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+                let (cpus, usable) = (cpus.join(","), usable.to_string());
+                return Err(GangPlanError::Cpus { gang, cpus, usable });
+            }
+            if it.rounds == 0 {
+                return Err(GangPlanError::Nothing { gang });
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of runs.
+    pub fn runs(&self) -> u64 {
+        self.gangs.iter().map(|gang| u64::from(gang.samples)).sum()
+    }
+
+    /// The plan as JSON.
+    pub fn to_json(&self) -> String {
+        format!("{:#}", serde_json::json!(self))
+    }
+}

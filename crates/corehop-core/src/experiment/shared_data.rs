@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What it gains two threads with common data to run below a common cache (Kamali 2010, chapter 4).
+//!
+//! Every program runs with its threads on two cores that share a cache and on two that share none; its
+//! twins do the same to data that nobody writes, or that every thread has for itself. Times, misses
+//! and answers to snoops then say what sharing costs, and how it could be noticed. It cannot see what
+//! more than two threads do to each other, nor what a scheduler would have made of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::gang::{GANG_SCHEMA, Gang, GangPlan, GangPlanError};
+use crate::platform::{Affinity, Platform};
+use crate::units::{Cpu, CpuList};
+use crate::workload::gang::{Placing, Program, Sharing};
+
+/// What to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SharedData {
+    /// The programs.
+    pub programs: Vec<Program>,
+    /// How their threads share data.
+    pub sharings: Vec<Sharing>,
+    /// Where they run.
+    pub placings: Vec<Placing>,
+    /// See [`Gang::rounds`].
+    pub rounds: u64,
+    /// See [`Gang::warm_up`].
+    pub warm_up: u64,
+    /// How many runs of each.
+    pub samples: u32,
+    /// The only CPUs to use; empty for all.
+    #[serde(default)]
+    pub cpus: CpuList,
+}
+
+impl SharedData {
+    /// The name that the command line and the provenance use.
+    pub const NAME: &'static str = "shared-data";
+
+    /// The plan: every program in every way of sharing and placing.
+    ///
+    /// # Errors
+    /// [`GangPlanError`] where a program or a placing is impossible on `platform`.
+    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<GangPlan, GangPlanError> {
+        let mut gangs = Vec::new();
+        for program in &self.programs {
+            program.check()?;
+            for &sharing in &self.sharings {
+                for &placing in &self.placings {
+                    gangs.push(Gang {
+                        program: program.clone(),
+                        sharing,
+                        placing,
+                        cpus: self.two(platform, placing)?,
+                        rounds: self.rounds,
+                        warm_up: self.warm_up,
+                        samples: self.samples,
+                    });
+                }
+            }
+        }
+        Ok(GangPlan { schema: GANG_SCHEMA, experiment: Self::NAME.to_owned(), seed, gangs })
+    }
+
+    /// The first two CPUs that are placed so.
+    fn two(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangPlanError> {
+        let usable = platform.usable();
+        let wanted = |cpu: &Cpu| self.cpus.is_empty() || self.cpus.contains(*cpu);
+        let cpus = CpuList::new(usable.iter().filter(wanted));
+        let (classes, what): (&[Affinity], _) = match placing {
+            Placing::Shared => (&[Affinity::L3, Affinity::L2], "a cache in common, not a core"),
+            Placing::Separate => (&[Affinity::Memory], "no cache in common"),
+        };
+        let pair = classes.iter().find_map(|&class| platform.pair(&cpus, class));
+        pair.map(|(first, second)| vec![first, second]).ok_or_else(|| GangPlanError::Placing {
+            placing,
+            platform: platform.name.clone(),
+            what,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn experiment() -> SharedData {
+        SharedData {
+            programs: vec![Program::Swap { items: 100, fixed_low_bits: false }],
+            sharings: Sharing::ALL.to_vec(),
+            placings: Placing::ALL.to_vec(),
+            rounds: 10,
+            warm_up: 0,
+            samples: 1,
+            cpus: CpuList::default(),
+        }
+    }
+
+    #[test]
+    fn threads_are_placed_below_the_outermost_common_cache_or_below_none() {
+        let cpus = |id: &str| {
+            let platform = Platform::named(id).unwrap().unwrap();
+            let plan = experiment().plan(&platform, 1).unwrap();
+            plan.check(&platform).unwrap();
+            assert_eq!(plan.gangs.len(), 6);
+            [0, 1].map(|at| plan.gangs[at].cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
+        };
+        assert_eq!(cpus("xeon_e5520"), [vec![0, 1], vec![0, 4]]);
+        // On the L7455 two cores have a level 2 in common, six a level 3.
+        let [shared, separate] = cpus("xeon_l7455");
+        let l7455 = Platform::named("xeon_l7455").unwrap().unwrap();
+        let class = |pair: &[u32]| l7455.affinity(Cpu(pair[0]), Cpu(pair[1]));
+        assert_eq!([class(&shared), class(&separate)], [Affinity::L3, Affinity::Memory]);
+    }
+
+    #[test]
+    fn a_machine_of_one_package_has_no_separate_cores() {
+        let phenom = Platform::named("phenom_9550").unwrap().unwrap();
+        let error = experiment().plan(&phenom, 1).unwrap_err().to_string();
+        assert!(error.contains("separate") && error.contains("no cache in common"), "{error}");
+        let shared = SharedData { placings: vec![Placing::Shared], ..experiment() };
+        assert_eq!(shared.plan(&phenom, 1).unwrap().gangs.len(), 3);
+    }
+
+    #[test]
+    fn a_plan_by_hand_that_names_one_cpu_or_none_of_the_machine_is_refused() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let mut plan = experiment().plan(&platform, 1).unwrap();
+        for cpus in [vec![Cpu(0)], vec![Cpu(0), Cpu(0)], vec![Cpu(0), Cpu(8)]] {
+            plan.gangs[2].cpus = cpus;
+            let error = plan.check(&platform).unwrap_err().to_string();
+            assert!(error.contains("gang 2") && error.contains("0-7"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gangs: what it gains threads with common data to share a cache.
+
+use crate::model::sharing::{SharingSummary, Side};
+use crate::report::data::ReportData;
+use crate::report::figure::{Section, Table};
+
+/// A table of all gangs.
+pub(super) fn sharing(data: &ReportData) -> Option<Section> {
+    let table = table(&data.sharings);
+    (!data.sharings.is_empty()).then(|| Section {
+        tables: vec![table.shown()],
+        ..Section::new("sharing", "Threads with common data").says(
+            "Each program ran with its threads below a common cache and without one. Times are those \
+             of the slowest thread for each thing it does. SMR is the share of last-level misses to \
+             which another package answered that it has the line; MPmI are such misses per million \
+             instructions. A ratio below 1 says that being together gains.",
+        )
+    })
+}
+
+fn table(summaries: &[SharingSummary]) -> Table {
+    let mut table = Table::new(
+        "gangs, below a common cache and separate",
+        &[
+            "program",
+            "with",
+            "items",
+            "sharing",
+            "shared ns",
+            "separate ns",
+            "ratio",
+            "SMR separate",
+            "MPmI shared",
+            "MPmI separate",
+            "runs",
+        ],
+    );
+    let side = |side: &Option<Side>, of: &dyn Fn(&Side) -> Option<f64>, places: usize| {
+        let value = side.as_ref().and_then(of);
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.places$}"))
+    };
+    let row = |it: &SharingSummary| {
+        vec![
+            it.program.clone(),
+            it.parameters.clone(),
+            it.items.to_string(),
+            it.sharing.to_string(),
+            side(&it.shared, &|side| Some(side.round_ns), 1),
+            side(&it.separate, &|side| Some(side.round_ns), 1),
+            it.runtime_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+            side(&it.separate, &|side| side.smr, 2),
+            side(&it.shared, &|side| Some(side.mpmi), 1),
+            side(&it.separate, &|side| Some(side.mpmi), 1),
+            it.shared.or(it.separate).map_or(0, |side| side.runs).to_string(),
+        ]
+    };
+    table.rows = summaries.iter().map(row).collect();
+    table
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine reports of a gang that has run, and the rows it becomes: one for each thread.
+
+use super::row::SharedData;
+use crate::experiment::GangPlan;
+use crate::platform::Platform;
+use crate::units::Cpu;
+
+/// One run of one gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GangRecord {
+    /// The gang, as the plan counts them.
+    pub gang: usize,
+    /// The run, counted from 0.
+    pub run: u32,
+    /// Its threads.
+    pub members: Vec<MemberRecord>,
+}
+
+/// What one thread did from the end of its warm-up to its own end.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemberRecord {
+    /// Where it ran.
+    pub cpu: Cpu,
+    /// How long it took, in picoseconds.
+    pub picos: u64,
+    /// The instructions it executed, those of waiting among them.
+    pub instructions: u64,
+    /// Its loads.
+    pub loads: u64,
+    /// Its stores, locked instructions among them.
+    pub stores: u64,
+    /// Its misses in the last level of cache.
+    pub misses: u64,
+    /// Those that another package answered with "I have it".
+    pub snoop_hits: u64,
+    /// Of these, lines that were modified there.
+    pub snoop_hits_modified: u64,
+    /// Copies of lines elsewhere that its stores invalidated.
+    pub invalidations: u64,
+    /// Lines written to memory because of its accesses.
+    pub write_backs: u64,
+}
+
+impl SharedData {
+    /// The rows of a record, which is of `plan` on `platform`.
+    pub fn of(plan: &GangPlan, platform: &Platform, record: &GangRecord) -> Vec<Self> {
+        let Some(gang) = plan.gangs.get(record.gang) else { return Vec::new() };
+        let package = |cpu: Cpu| {
+            let places = platform.packages.value.iter();
+            places.into_iter().position(|cpus| cpus.contains(cpu)).unwrap_or(0) as u64
+        };
+        let row = |(member, it): (usize, &MemberRecord)| Self {
+            machine: platform.id.as_str().into(),
+            seed: plan.seed,
+            gang: record.gang as u64,
+            run: u64::from(record.run),
+            member: member as u64,
+            program: gang.program.word().into(),
+            items: gang.program.items(),
+            parameters: gang.program.parameters().into(),
+            sharing: gang.sharing,
+            placing: gang.placing,
+            rounds: gang.rounds,
+            cpu: u64::from(it.cpu.0),
+            package: package(it.cpu),
+            time_ns: it.picos as f64 / 1e3,
+            instructions: it.instructions,
+            loads: it.loads,
+            stores: it.stores,
+            llc_misses: it.misses,
+            snoop_hits: it.snoop_hits,
+            snoop_hits_modified: it.snoop_hits_modified,
+            invalidations: it.invalidations,
+            write_backs: it.write_backs,
+        };
+        record.members.iter().enumerate().map(row).collect()
+    }
+}

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gangs on the simulated machine: threads that run together on common data.
+//!
+//! Whoever is earliest takes its next step, so that loads, stores and locks of all threads reach the
+//! caches in the order of simulated time. A run depends on the plan, the seed and its own number
+//! alone: runs go side by side, and any number of threads gives the same records.
+
+mod program;
+
+use std::collections::BTreeMap;
+
+use crate::experiment::{Draw, Gang, GangPlan};
+use crate::machine::{GangMachine, MachineError, Outcome, SinkError};
+use crate::platform::{Latency, Platform};
+use crate::samples::{GangRecord, MemberRecord};
+use crate::units::Bytes;
+use crate::workload::Page;
+use crate::workload::gang::Sharing;
+
+use super::chunk::no_frames;
+use super::machine::{SimMachine, side_by_side};
+use super::outcome::CpuCounters;
+use super::stage::Stage;
+use super::tags::Line;
+use super::times::{Picos, picos};
+use super::walker::{Manner, Visit};
+use program::{Act, Part, Place, common_lines, own_lines, parallelism};
+
+/// The runs that are handed over together.
+const AT_A_TIME: usize = 16;
+/// One look at a lock that another has: a pause, a load, a comparison and a jump.
+const LOOK: u32 = 4;
+/// How long the pause makes it, in cycles.
+const LOOK_CYCLES: u64 = 20;
+/// The first stream of draws that gangs have for themselves.
+const STREAMS: u64 = 1 << 48;
+
+/// One thread.
+struct Member {
+    cpu: usize,
+    part: Part,
+    /// The lines of the common memory, as this thread has them, and of its own.
+    common: Vec<Line>,
+    own: Vec<Line>,
+    script: Vec<Act>,
+    /// The next step of the script.
+    step: usize,
+    /// The rounds that are over.
+    rounds: u64,
+    clock: Picos,
+    cycle: Picos,
+    instructions: u64,
+    /// Whether it has found a lock taken, and looks at it.
+    looking: bool,
+    /// What it had at the end of its warm-up.
+    begin: Option<Account>,
+    /// What it had at its end.
+    end: Option<Account>,
+}
+
+/// Where a thread and its CPU's counters stand.
+#[derive(Clone, Copy)]
+struct Account {
+    clock: Picos,
+    instructions: u64,
+    counters: CpuCounters,
+}
+
+/// A gang under way.
+struct Run<'a> {
+    gang: &'a Gang,
+    stage: Stage,
+    members: Vec<Member>,
+    manner: Manner,
+    /// Who has which lock.
+    locks: BTreeMap<u32, usize>,
+    /// Whose turn it is.
+    turn: usize,
+    /// For every line of the common memory who fetched it last, and when it has it.
+    arrivals: Vec<(usize, Picos)>,
+}
+
+impl Run<'_> {
+    /// Runs to the end.
+    fn run(mut self) -> Vec<MemberRecord> {
+        self.create();
+        while let Some(at) = self.earliest() {
+            self.step(at);
+        }
+        self.members.iter().map(|member| member.record(self.gang)).collect()
+    }
+
+    /// The last thread writes all data once, as whoever creates them.
+    fn create(&mut self) {
+        let Some(creator) = self.members.last() else { return };
+        let (cpu, common) = (creator.cpu, creator.common.clone());
+        let own = self.members.iter().flat_map(|member| member.own.clone());
+        for line in own.collect::<Vec<_>>().into_iter().chain(common) {
+            self.stage.act(cpu, self.visit(line, true), self.manner, 0);
+        }
+    }
+
+    fn visit(&self, line: Line, written: bool) -> Visit {
+        let page = line / self.stage.frames.lines_of(Page::Base);
+        Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
+    }
+
+    /// Who has the earliest next step; of several the first.
+    fn earliest(&self) -> Option<usize> {
+        let under_way = self.members.iter().enumerate().filter(|(_, it)| it.end.is_none());
+        under_way.min_by_key(|(at, it)| (it.clock, *at)).map(|(at, _)| at)
+    }
+
+    /// The next step of a thread.
+    fn step(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        if member.step == member.script.len() {
+            self.next_round(at);
+            return;
+        }
+        let act = member.script[member.step];
+        if let Some(arrival) = self.on_its_way(at, act) {
+            self.members[at].clock = arrival;
+            return;
+        }
+        let member = &mut self.members[at];
+        // Nobody locks or waits for data that is nobody else's, or that nobody writes.
+        let alone = self.gang.sharing != Sharing::Write;
+        match act {
+            Act::Compute(instructions) => member.compute(instructions),
+            Act::Load(place) => self.touch(at, place, Touch::Load),
+            Act::Store(place) | Act::Unlock(_, place) | Act::Give(place) => {
+                self.touch(at, place, Touch::Store);
+            }
+            Act::Lock(_, place) | Act::Take(place) if alone => {
+                self.touch(at, place, Touch::Locked);
+            }
+            Act::Lock(lock, place) => {
+                let free = !self.locks.contains_key(&lock);
+                if !self.wait(at, place, free) {
+                    // Who waits for a lock looks at it again and again.
+                    self.members[at].instructions += u64::from(LOOK);
+                    return;
+                }
+                self.locks.insert(lock, at);
+            }
+            Act::Take(place) => {
+                // Who waits for its turn is put to sleep by the system.
+                if !self.wait(at, place, self.turn == at) {
+                    return;
+                }
+            }
+        }
+        match act {
+            Act::Unlock(lock, _) => _ = self.locks.remove(&lock),
+            Act::Give(_) => self.turn = (at + 1) % self.members.len(),
+            _ => {}
+        }
+        self.members[at].step += 1;
+    }
+
+    /// Until when a line that `act` is for is on its way to another thread: nobody takes it before it
+    /// has arrived there.
+    fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
+        let Some(Place::Common(line)) = act.place() else { return None };
+        let (who, arrival) = *self.arrivals.get(line as usize)?;
+        (who != at && arrival > self.members[at].clock).then_some(arrival)
+    }
+
+    /// Takes what is on a line by a locked instruction if it is free; otherwise looks at it, the first
+    /// time by that instruction. Whether it has it now.
+    fn wait(&mut self, at: usize, place: Place, free: bool) -> bool {
+        let looked = self.members[at].looking;
+        if free || !looked {
+            self.touch(at, place, Touch::Locked);
+        } else {
+            self.touch(at, place, Touch::Load);
+        }
+        let member = &mut self.members[at];
+        member.looking = !free;
+        if !free {
+            member.clock += LOOK_CYCLES * member.cycle;
+        }
+        free
+    }
+
+    /// One round is over, or the first begins.
+    fn next_round(&mut self, at: usize) {
+        let counters = *self.stage.caches().counters(self.members[at].cpu);
+        let (warm_up, all) = (self.gang.warm_up, self.gang.warm_up + self.gang.rounds);
+        let member = &mut self.members[at];
+        let account = Account { clock: member.clock, instructions: member.instructions, counters };
+        if member.rounds == warm_up {
+            member.begin = Some(account);
+        }
+        if member.rounds == all {
+            member.end = Some(account);
+            return;
+        }
+        member.rounds += 1;
+        member.step = 0;
+        member.part.round(&mut member.script);
+    }
+
+    /// One access of a thread to a line.
+    fn touch(&mut self, at: usize, place: Place, touch: Touch) {
+        let member = &self.members[at];
+        let line = match place {
+            Place::Common(line) => member.common[line as usize],
+            Place::Own(line) => member.own[line as usize],
+        };
+        let written = touch != Touch::Load
+            && (self.gang.sharing != Sharing::Read || matches!(place, Place::Own(_)));
+        let (cpu, clock) = (member.cpu, member.clock);
+        let took = self.stage.act(cpu, self.visit(line, written), self.manner, clock);
+        let member = &mut self.members[at];
+        if let Place::Common(line) = place {
+            if let Some(arrival) = self.arrivals.get_mut(line as usize) {
+                *arrival = (at, clock + took * parallelism(&self.gang.program));
+            }
+        }
+        // A store waits in the store buffer, and keeps nobody.
+        member.clock += if touch == Touch::Store { 0 } else { took };
+    }
+}
+
+/// A kind of access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Load,
+    Store,
+    /// A locked instruction: a store that is waited for.
+    Locked,
+}
+
+impl Member {
+    fn compute(&mut self, instructions: u32) {
+        self.instructions += u64::from(instructions);
+        self.clock += u64::from(instructions) * self.cycle;
+    }
+
+    /// What it did between its warm-up and its end.
+    fn record(&self, gang: &Gang) -> MemberRecord {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+            return MemberRecord::default();
+        };
+        let (from, to) = (begin.counters, end.counters);
+        let member = gang.cpus.iter().nth(self.part.member() as usize);
+        MemberRecord {
+            cpu: member.copied().unwrap_or_default(),
+            picos: end.clock - begin.clock,
+            instructions: end.instructions - begin.instructions,
+            loads: to.reads - from.reads,
+            stores: to.writes - from.writes,
+            misses: to.last_level_misses() - from.last_level_misses(),
+            snoop_hits: to.snoop_hits - from.snoop_hits,
+            snoop_hits_modified: to.snoop_hits_modified - from.snoop_hits_modified,
+            invalidations: to.invalidations - from.invalidations,
+            write_backs: to.write_backs - from.write_backs,
+        }
+    }
+}
+
+impl SimMachine {
+    /// One run of a gang, from a machine that has done nothing before.
+    fn gang(&self, plan: &GangPlan, number: usize, run: u32) -> Result<GangRecord, MachineError> {
+        let gang = &plan.gangs[number];
+        let stream = STREAMS | (number as u64) << 24 | u64::from(run);
+        let mut stage = self.idle_stage(plan.seed ^ stream)?;
+        stage.frames.redraw(plan.seed, stream);
+        let home = stage.node_of(self.place(gang.cpus[0]));
+        let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
+            let wss = Bytes::new((count * 64).next_multiple_of(4_096));
+            let lines = stage.frames.place(wss, Page::Base, home, None);
+            let mut lines = lines.map_err(|error| no_frames(&error))?;
+            lines.truncate(count as usize);
+            Ok(lines)
+        };
+        let common = lines(common_lines(&gang.program))?;
+        let mut members = Vec::new();
+        for (at, &cpu) in gang.cpus.iter().enumerate() {
+            let copy = at > 0 && gang.sharing == Sharing::None;
+            let draw = Draw::new(plan.seed, stream ^ (at as u64 + 1) << 60);
+            members.push(Member {
+                cpu: self.place(cpu),
+                part: Part::new(&gang.program, at as u64, draw),
+                common: if copy { lines(common_lines(&gang.program))? } else { common.clone() },
+                own: lines(own_lines(&gang.program))?,
+                script: Vec::new(),
+                step: 0,
+                rounds: 0,
+                clock: 0,
+                cycle: cycle(self.platform_of(), cpu)?,
+                instructions: 0,
+                looking: false,
+                begin: None,
+                end: None,
+            });
+        }
+        let manner = Manner {
+            parallelism: Some(parallelism(&gang.program) * 1_000),
+            huge: false,
+            by_page: false,
+        };
+        // Lines that every thread has for itself are on their way to nobody else.
+        let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
+        let run_of = Run {
+            gang,
+            stage,
+            members,
+            manner,
+            locks: BTreeMap::new(),
+            turn: 0,
+            arrivals: vec![(0, 0); contended],
+        };
+        Ok(GangRecord { gang: number, run, members: run_of.run() })
+    }
+}
+
+/// A cycle of a CPU.
+fn cycle(platform: &Platform, cpu: crate::units::Cpu) -> Result<Picos, MachineError> {
+    picos(platform, cpu, Latency::cycles(1)).map_err(|error| MachineError::NotPossible {
+        what: format!("shared-data on {}", platform.name),
+        why: error.to_string(),
+        remedy: format!("complete its platform file (`{}`)", platform.id),
+    })
+}
+
+impl GangMachine for SimMachine {
+    fn run_gangs(
+        &mut self,
+        plan: &GangPlan,
+        take: &mut dyn FnMut(&GangRecord) -> Result<bool, SinkError>,
+    ) -> Result<Outcome, MachineError> {
+        plan.check(self.platform_of())?;
+        let runs: Vec<(usize, u32)> = plan
+            .gangs
+            .iter()
+            .enumerate()
+            .flat_map(|(at, gang)| (0..gang.samples).map(move |run| (at, run)))
+            .collect();
+        for first in (0..runs.len()).step_by(AT_A_TIME) {
+            let some = first..(first + AT_A_TIME).min(runs.len());
+            for record in side_by_side(some, |at| self.gang(plan, runs[at].0, runs[at].1)) {
+                if !take(&record?).map_err(MachineError::Sink)? {
+                    return Ok(Outcome::Stopped);
+                }
+            }
+        }
+        Ok(Outcome::Complete)
+    }
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gangs on the simulated machine: times by hand, twins that do not share, repeatability.
+
+use corehop_core::experiment::{GangPlan, SharedData};
+use corehop_core::machine::{GangMachine, MachineError, Outcome};
+use corehop_core::model::sharing::{SharingSummary, Sharings};
+use corehop_core::platform::Platform;
+use corehop_core::samples::{GangRecord, SharedData as Thread};
+use corehop_core::sim::SimMachine;
+use corehop_core::units::CpuList;
+use corehop_core::workload::gang::{Placing, Program, Sharing};
+
+fn e5520() -> Platform {
+    let mut platform = Platform::named("xeon_e5520").unwrap().unwrap();
+    platform.tlbs.clear();
+    platform
+}
+
+fn plan(program: Program, rounds: u64) -> GangPlan {
+    let experiment = SharedData {
+        programs: vec![program],
+        sharings: Sharing::ALL.to_vec(),
+        placings: Placing::ALL.to_vec(),
+        rounds,
+        warm_up: rounds / 2,
+        samples: 2,
+        cpus: CpuList::default(),
+    };
+    experiment.plan(&e5520(), 3).unwrap()
+}
+
+fn run(plan: &GangPlan) -> Vec<GangRecord> {
+    let mut records = Vec::new();
+    let mut machine = SimMachine::new(e5520()).unwrap();
+    let mut keep = |record: &GangRecord| {
+        records.push(record.clone());
+        Ok(true)
+    };
+    assert_eq!(machine.run_gangs(plan, &mut keep).unwrap(), Outcome::Complete);
+    records
+}
+
+/// What gangs of each sharing come to: write, read, none.
+fn summaries(program: Program, rounds: u64) -> [SharingSummary; 3] {
+    let plan = plan(program, rounds);
+    let mut sharings = Sharings::default();
+    for record in run(&plan) {
+        sharings.take(&Thread::of(&plan, &e5520(), &record));
+    }
+    sharings.finish().try_into().unwrap()
+}
+
+const SWAP: Program = Program::Swap { items: 1_000, fixed_low_bits: false };
+
+#[test]
+fn lines_that_are_handed_over_take_what_a_line_from_the_other_takes_each() {
+    let exchange = Program::Exchange { items: 50, instructions: 1_000 };
+    let [write, ..] = summaries(exchange, 100);
+    // 1,000 cycles of 2.2 GHz, and 50 lines from the other's cache: of 81 cycles, or of 83 ns. While
+    // one has its turn the other waits, so that a round takes two of them.
+    let by_hand = |line: f64| 2.0 * (1_000.0 / 2.2 + 50.0 * line);
+    let (shared, separate) = (write.shared.unwrap(), write.separate.unwrap());
+    for (took, by_hand) in
+        [(shared.round_ns, by_hand(81.0 / 2.2)), (separate.round_ns, by_hand(83.0))]
+    {
+        // The turn itself changes hands too: two or three lines more.
+        assert!(took > by_hand && took < by_hand * 1.08, "{took} against {by_hand}");
+    }
+    assert_eq!(separate.smr, Some(1.0));
+    assert_eq!(shared.mpmi, 0.0);
+    let misses = separate.mpmi / 1e6 * 1_000.0;
+    assert!((50.0..54.0).contains(&misses), "{misses} misses in a round");
+}
+
+#[test]
+fn of_a_line_that_two_threads_write_at_random_the_other_was_last_in_half_of_the_cases() {
+    let [write, ..] = summaries(SWAP, 6_000);
+    // Four lines in a swap of 144 instructions: two misses, and a few where they meet.
+    let misses = write.separate.unwrap().mpmi / 1e6 * 144.0;
+    assert!((1.9..2.3).contains(&misses), "{misses}");
+    assert_eq!(write.separate.unwrap().smr, Some(1.0));
+    assert!(write.runtime_ratio.unwrap() < 0.8);
+}
+
+#[test]
+fn fixed_low_bits_of_one_of_64_leave_a_fifth_of_the_misses_in_four_lines_to_share() {
+    let swap = Program::Swap { items: 64 * 25, fixed_low_bits: true };
+    let [write, ..] = summaries(swap, 6_000);
+    // The first is always in one of four lines, the other there in one case of four: each finds the
+    // other's trace in one case of five.
+    let misses = write.separate.unwrap().mpmi / 1e6 * 144.0;
+    assert!((0.7..0.9).contains(&misses), "{misses}");
+}
+
+#[test]
+fn twins_that_only_read_or_share_nothing_gain_nothing_and_miss_nothing() {
+    for program in [
+        SWAP,
+        Program::Exchange { items: 10, instructions: 100 },
+        Program::LinearRegression { items: 20_000 },
+    ] {
+        let [write, read, none] = summaries(program, 6_000);
+        assert_eq!([read.sharing, none.sharing], [Sharing::Read, Sharing::None]);
+        for twin in [read, none] {
+            let ratio = twin.runtime_ratio.unwrap();
+            assert!((0.97..1.03).contains(&ratio), "{twin:?}");
+            assert!(write.runtime_ratio.unwrap() < ratio - 0.05, "{write:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_records_whatever_runs_beside_them() {
+    let whole = plan(SWAP, 2_000);
+    let records = run(&whole);
+    assert_eq!(records, run(&whole));
+    let mut alone = GangPlan { gangs: whole.gangs[..1].to_vec(), ..whole };
+    assert_eq!(records[..2], run(&alone));
+    alone.seed += 1;
+    assert_ne!(records[..2], run(&alone));
+    assert_ne!(records[0].members, records[1].members, "runs draw for themselves");
+}
+
+#[test]
+fn who_asks_for_the_end_gets_it_and_a_plan_that_does_not_fit_is_refused() {
+    let plan = plan(SWAP, 100);
+    let mut machine = SimMachine::new(e5520()).unwrap();
+    let mut taken = 0;
+    let mut one = |_: &GangRecord| {
+        taken += 1;
+        Ok(false)
+    };
+    assert_eq!(machine.run_gangs(&plan, &mut one).unwrap(), Outcome::Stopped);
+    assert_eq!(taken, 1);
+    let mut small = SimMachine::new(Platform::named("phenom_9550").unwrap().unwrap()).unwrap();
+    let refused = small.run_gangs(&plan, &mut |_| Ok(true)).unwrap_err();
+    assert!(matches!(refused, MachineError::Gangs(_)), "{refused}");
+}
