@@ -97,7 +97,7 @@ fn twins_that_only_read_or_share_nothing_gain_nothing_and_miss_nothing() {
     for program in [
         SWAP,
         Program::Exchange { items: 10, instructions: 100 },
-        Program::LinearRegression { items: 20_000 },
+        Program::LinearRegression { items: 4_000 },
     ] {
         let [write, read, none] = summaries(program, 6_000);
         assert_eq!([read.sharing, none.sharing], [Sharing::Read, Sharing::None]);

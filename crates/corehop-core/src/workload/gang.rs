@@ -83,6 +83,9 @@ impl Program {
     /// The words for them on the command line and in the column `program`.
     pub const WORDS: [&str; 4] = ["swap", "bucket-sort", "linear-regression", "exchange"];
 
+    /// The most items: line numbers have 32 bits, and simulated memory has fewer lines.
+    const MOST: u64 = 1 << 30;
+
     /// The word for it.
     pub const fn word(&self) -> &'static str {
         match self {
@@ -119,8 +122,6 @@ impl Program {
     /// [`GangError`] names what is impossible.
     pub fn check(&self) -> Result<(), GangError> {
         let wrong = |what: String, remedy| Err(GangError { program: self.word(), what, remedy });
-        // Line numbers have 32 bits, and simulated memory has fewer.
-        const MOST: u64 = 1 << 30;
         let least = match self {
             Self::Swap { items, fixed_low_bits: true } => 2 << items.trailing_zeros().min(40),
             Self::Swap { .. } | Self::BucketSort { .. } | Self::LinearRegression { .. } => 2,
@@ -133,7 +134,7 @@ impl Program {
             _ if self.items() < least => {
                 wrong(format!("{} items", self.items()), "every thread needs two to choose from")
             }
-            _ if self.items() > MOST => {
+            _ if self.items() > Self::MOST => {
                 wrong(format!("{} items", self.items()), "take at most 2^30")
             }
             _ => Ok(()),

@@ -459,10 +459,10 @@ impl Args {
     /// Says so where a load of the preset's is not measured.
     #[expect(clippy::print_stderr, reason = "what is not done is said before anything is done")]
     fn say_what_is_left_out(&self) {
-        let loaded = match self.experiment {
-            Some(ExperimentName::Synthetic | ExperimentName::PolluterSweep) => true,
-            _ => false,
-        };
+        let loaded = matches!(
+            self.experiment,
+            Some(ExperimentName::Synthetic | ExperimentName::PolluterSweep)
+        );
         let given = self.load.is_some() || self.command.is_some();
         if loaded && self.preset.has_realistic() && !given {
             eprintln!(

@@ -214,10 +214,10 @@ impl Run<'_> {
         let (cpu, clock) = (member.cpu, member.clock);
         let took = self.stage.act(cpu, self.visit(line, written), self.manner, clock);
         let member = &mut self.members[at];
-        if let Place::Common(line) = place {
-            if let Some(arrival) = self.arrivals.get_mut(line as usize) {
-                *arrival = (at, clock + took * parallelism(&self.gang.program));
-            }
+        if let Place::Common(line) = place
+            && let Some(arrival) = self.arrivals.get_mut(line as usize)
+        {
+            *arrival = (at, clock + took * parallelism(&self.gang.program));
         }
         // A store waits in the store buffer, and keeps nobody.
         member.clock += if touch == Touch::Store { 0 } else { took };
@@ -245,7 +245,7 @@ impl Member {
             return MemberRecord::default();
         };
         let (from, to) = (begin.counters, end.counters);
-        let member = gang.cpus.iter().nth(self.part.member() as usize);
+        let member = gang.cpus.get(self.part.member() as usize);
         MemberRecord {
             cpu: member.copied().unwrap_or_default(),
             picos: end.clock - begin.clock,
