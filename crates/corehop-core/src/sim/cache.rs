@@ -4,7 +4,7 @@
 
 use crate::platform::{Distance, Inclusion, Index};
 
-use super::replacement::{Policy, Use, use_matrix};
+use super::replacement::Policy;
 use super::spec::CacheSpec;
 use super::swift::Lane;
 use super::tags::{Block, Blocks, Line, NAMED, NO_LINE, peek, poke};
@@ -210,6 +210,12 @@ impl Cache {
         peek!(&self.blocks, set, None, block => block.find(line))
     }
 
+    /// Has the host fetch the set that `line` would be in.
+    #[inline(always)]
+    pub(super) fn expect(&self, line: Line) {
+        peek!(&self.blocks, self.set_of(line), (), block => block.expect());
+    }
+
     /// Set and way of a line.
     #[inline(always)]
     pub(super) fn locate(&self, line: Line) -> Option<(u32, u32)> {
@@ -332,30 +338,34 @@ impl Cache {
     }
 
     /// The cache taken apart for [`super::swift`], if its sets are this wide.
-    pub(super) fn lane<const N: usize>(
+    pub(super) fn lane<const N: usize, const LRU: bool>(
         &mut self,
         blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
         allowed: u32,
         own: usize,
         lonely: bool,
-    ) -> Option<Lane<'_, N>> {
+    ) -> Option<Lane<'_, N, LRU>> {
         if !self.blocks.is_allocated() {
             self.allocate();
         }
-        let allowed = if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every();
         Some(Lane {
             blocks: blocks(&mut self.blocks)?,
             finder: &self.finder,
+            allowed: if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every(),
             policy: &mut self.policy,
             counters: &mut self.counters,
             filled: &mut self.filled,
-            allowed,
             level: self.level,
             includes: self.includes,
             lonely,
             asks: !self.includes && !lonely,
             own: if self.children.is_empty() { 0 } else { 1 << own },
         })
+    }
+
+    /// Whether its least recently used line goes, when these ways may be filled.
+    pub(super) fn is_lru(&self, allowed: u32) -> bool {
+        self.policy.is_lru(allowed & self.policy.every())
     }
 
     /// Of how many ways its sets have room for.
@@ -426,16 +436,6 @@ impl Cache {
         }
     }
 
-    /// Whether a child other than the one in place `own` may have a line that is here.
-    #[inline(always)]
-    pub(super) fn others_may_have(&self, set: u32, way: u32, own: usize) -> bool {
-        if self.includes {
-            self.sharers(set, way) & !(1 << own) != 0
-        } else {
-            self.children.len() > 1
-        }
-    }
-
     /// Every line that is here.
     #[cfg(test)]
     pub(super) fn lines(&self) -> Vec<(Line, Bits)> {
@@ -463,7 +463,7 @@ pub(super) struct Inserted {
     pub(super) sharers: u64,
 }
 
-/// [`Cache::hits`] with a way to find sets, one loop for each quick use.
+/// [`Cache::hits`] with a way to find sets.
 #[inline(always)]
 pub(super) fn run<const N: usize>(
     blocks: &mut [Block<N>],
@@ -472,31 +472,12 @@ pub(super) fn run<const N: usize>(
     lines: &[Line],
     set_of: impl Fn(Line) -> u32,
 ) -> usize {
-    match policy.use_of() {
-        Use::Matrix(every) => {
-            each(blocks, lines, set_of, |_, word, way| use_matrix(word, way, every))
-        }
-        Use::Tree => each(blocks, lines, set_of, |_, word, way| policy.use_tree(word, way)),
-        Use::Nothing => each(blocks, lines, set_of, |_, _, _| {}),
-        Use::Other => each(blocks, lines, set_of, |set, word, way| {
-            policy.hit(word, Cache::ranks_of(ranks, policy.ranks(), set), way);
-        }),
-    }
-}
-
-/// Calls `hit` for each of `lines` up to the first one that is not here; how many were.
-#[inline(always)]
-fn each<const N: usize>(
-    blocks: &mut [Block<N>],
-    lines: &[Line],
-    set_of: impl Fn(Line) -> u32,
-    mut hit: impl FnMut(u32, &mut u64, u32),
-) -> usize {
     for (at, &line) in lines.iter().enumerate() {
         let set = set_of(line);
         let Some(block) = blocks.get_mut(set as usize) else { return at };
         let Some(way) = block.find(line) else { return at };
-        hit(set, &mut block.order, way);
+        let ranks = Cache::ranks_of(ranks, policy.ranks(), set);
+        policy.hit(&mut block.order, ranks, way);
     }
     lines.len()
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whose turn it is: the threads that walk for ever beside the job, each with a clock of its own.
 
+use super::tags::Line;
 use super::times::Picos;
 use super::walker::{Manner, Visit, Walker};
 
@@ -101,10 +102,12 @@ impl Cast {
         (actor.cpu, actor.walker.visit(), actor.walker.manner())
     }
 
-    /// It makes its next visit at this time.
+    /// It makes its next visit at this time; which line that is to, and from which CPU.
     #[inline]
-    pub(super) fn resumes(&mut self, place: usize, at: Picos) {
+    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> (usize, Line) {
         self.clocks[place] = at;
+        let actor = &self.actors[place];
+        (actor.cpu, actor.walker.coming())
     }
 }
 

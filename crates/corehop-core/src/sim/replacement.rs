@@ -11,6 +11,8 @@
 //! | bit PLRU, NRU | bit w is way w, on after a use |
 //! | SRRIP | bits 2w and 2w+1 are the prediction for way w |
 
+use std::sync::Arc;
+
 use crate::platform::Replacement;
 
 /// A policy in the form that its number of ways allows.
@@ -26,6 +28,15 @@ enum Form {
     Srrip,
 }
 
+/// What a use of each way does to the word of a set: all but nibbles and ranks.
+#[derive(Debug, Clone)]
+struct Uses {
+    /// For each way the bits that stay, and those that are on afterwards.
+    ways: [(u64, u64); 32],
+    /// A word that is not left like this: all but the bits of the last use go.
+    full: u64,
+}
+
 /// A policy for sets of some number of ways.
 #[derive(Debug, Clone)]
 pub(super) struct Policy {
@@ -39,8 +50,9 @@ pub(super) struct Policy {
     beyond: u64,
     /// Of nibbles: where the last one is.
     last: u32,
-    /// For each way the bits of the tree that its use decides, and their values.
-    tree: [(u64, u64); 32],
+    /// What hits and fills do; the caches of a level share them.
+    hits: Arc<Uses>,
+    fills: Arc<Uses>,
     /// State of the generator of `random`.
     state: u64,
 }
@@ -68,6 +80,45 @@ fn path(way: u32, ways: u32) -> (u64, u64) {
     (mask, value)
 }
 
+impl Uses {
+    /// What a hit, or else a fill, does under a policy of this form.
+    fn new(form: Form, ways: u32, hit: bool, counts: bool) -> Self {
+        let every = u64::from(all(ways));
+        let of = |way: u32| {
+            let way = way.min(ways - 1);
+            match form {
+                Form::Srrip => {
+                    let far = if hit || bug!(SrripFillsNear) { 0 } else { 2 };
+                    (!(3 << (2 * way)), far << (2 * way))
+                }
+                _ if !counts => (u64::MAX, 0),
+                Form::Matrix => {
+                    let keep = !(BYTES << way);
+                    (keep, every << (8 * way) & keep)
+                }
+                Form::Tree => {
+                    let (mask, value) = path(way, ways);
+                    (!mask, if bug!(TreeNotFlipped) { mask & !value } else { value })
+                }
+                Form::BitPlru | Form::Nru => (u64::MAX, 1 << way),
+                Form::Nibbles | Form::Ranks | Form::Random => (u64::MAX, 0),
+            }
+        };
+        let wraps = form == Form::BitPlru && counts && !bug!(BitPlruNeverClears);
+        Self {
+            ways: std::array::from_fn(|way| of(way as u32)),
+            full: if wraps { every } else { u64::MAX },
+        }
+    }
+
+    #[inline(always)]
+    fn apply(&self, word: &mut u64, way: u32) {
+        let (keep, on) = self.ways[way as usize & 31];
+        let used = *word & keep | on;
+        *word = if used == self.full { on } else { used };
+    }
+}
+
 impl Policy {
     pub(super) fn new(policy: Replacement, ways: u32, seed: u64) -> Self {
         let order = match ways {
@@ -83,17 +134,19 @@ impl Policy {
             Replacement::Random => Form::Random,
             Replacement::Srrip => Form::Srrip,
         };
-        let on_hit = !matches!(policy, Replacement::Fifo | Replacement::Random);
-        let beyond = if ways < 8 { u64::MAX << (8 * ways) } else { 0 };
-        let tree = std::array::from_fn(|way| path((way as u32).min(ways - 1), ways));
+        let ordered = policy != Replacement::Random;
+        let on_hit = (ordered && policy != Replacement::Fifo) || bug!(FifoUsesHits);
+        let on_hit = on_hit && !bug!(HitIsNoUse);
+        let on_fill = ordered && !bug!(FillIsNoUse);
         Self {
             form,
             on_hit,
             ways,
             every: all(ways),
-            beyond,
+            beyond: if ways < 8 { u64::MAX << (8 * ways) } else { 0 },
             last: 4 * (ways - 1),
-            tree,
+            hits: Arc::new(Uses::new(form, ways, true, on_hit)),
+            fills: Arc::new(Uses::new(form, ways, false, on_fill)),
             state: seed,
         }
     }
@@ -121,82 +174,69 @@ impl Policy {
     /// The line in `way` was used.
     #[inline(always)]
     pub(super) fn hit(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
-        if bug!(HitIsNoUse) {
-            return;
+        if self.form == Form::Nibbles {
+            *word = if self.on_hit { to_front(*word, way) } else { *word };
+        } else if self.form == Form::Ranks {
+            if self.on_hit {
+                rank_first(ranks, way);
+            }
+        } else {
+            self.hits.apply(word, way);
         }
-        if self.form == Form::Srrip {
-            *word &= !(3 << (2 * way));
-        } else if self.on_hit || bug!(FifoUsesHits) {
-            self.order(word, ranks, way);
-        }
-    }
-
-    /// Which of the quick uses a hit is.
-    #[inline(always)]
-    pub(super) fn use_of(&self) -> Use {
-        let wrong = [bug!(HitIsNoUse), bug!(FifoUsesHits), bug!(TreeNotFlipped)];
-        if wrong.contains(&true) {
-            return Use::Other;
-        }
-        match self.form {
-            Form::Matrix if self.on_hit => Use::Matrix(u64::from(self.every)),
-            Form::Tree => Use::Tree,
-            Form::Random => Use::Nothing,
-            _ => Use::Other,
-        }
-    }
-
-    /// The use of `way` on a tree.
-    #[inline(always)]
-    pub(super) fn use_tree(&self, word: &mut u64, way: u32) {
-        let (mask, value) = self.tree[way as usize & 31];
-        *word = *word & !mask | value;
     }
 
     /// A line came into `way`.
     #[inline(always)]
     pub(super) fn fill(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
-        if self.form == Form::Srrip {
-            let prediction = if bug!(SrripFillsNear) { 0 } else { 2 };
-            *word = *word & !(3 << (2 * way)) | prediction << (2 * way);
-        } else if !bug!(FillIsNoUse) {
-            self.order(word, ranks, way);
-        }
-    }
-
-    /// `way` comes first from now on.
-    #[inline(always)]
-    fn order(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
-        // The usual ones first, and without a table of jumps.
-        if self.form == Form::Matrix {
-            use_matrix(word, way, u64::from(self.every));
-        } else if self.form == Form::Nibbles {
-            *word = to_front(*word, way);
-        } else if self.form == Form::Tree {
-            let (mask, value) = self.tree[way as usize & 31];
-            let value = if bug!(TreeNotFlipped) { mask & !value } else { value };
-            *word = *word & !mask | value;
+        if self.form == Form::Nibbles {
+            *word = if bug!(FillIsNoUse) { *word } else { to_front(*word, way) };
+        } else if self.form == Form::Ranks {
+            if !bug!(FillIsNoUse) {
+                rank_first(ranks, way);
+            }
         } else {
-            self.order_rarely(word, ranks, way);
+            self.fills.apply(word, way);
         }
     }
 
-    fn order_rarely(&self, word: &mut u64, ranks: &mut [u8], way: u32) {
-        match self.form {
-            Form::BitPlru => {
-                let used = *word | 1 << way;
-                let full = used == u64::from(self.every) && !bug!(BitPlruNeverClears);
-                *word = if full { 1 << way } else { used };
-            }
-            Form::Nru => *word |= 1 << way,
-            Form::Ranks => {
-                let own = ranks[way as usize];
-                for rank in ranks.iter_mut() {
-                    *rank += u8::from(*rank < own);
-                }
-                ranks[way as usize] = 0;
-            }
-            _ => {}
+    /// Whether the least recently used line of all ways goes, as [`Policy::hit_of`] and its
+    /// siblings know it under `LRU`.
+    pub(super) fn is_lru(&self, allowed: u32) -> bool {
+        let ordered = matches!(self.form, Form::Matrix | Form::Nibbles) && self.on_hit;
+        ordered && allowed == self.every
+    }
+
+    /// [`Policy::hit`] in a block of `N` lanes, up to 16.
+    #[inline(always)]
+    pub(super) fn hit_of<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
+        match (N, LRU) {
+            (8, _) => self.hits.apply(word, way),
+            (_, true) => *word = to_front(*word, way),
+            _ => self.hit(word, &mut [], way),
+        }
+    }
+
+    /// [`Policy::fill`] in a block of `N` lanes, up to 16.
+    #[inline(always)]
+    pub(super) fn fill_of<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
+        match (N, LRU) {
+            (8, _) => self.fills.apply(word, way),
+            (_, true) if !bug!(FillIsNoUse) => *word = to_front(*word, way),
+            _ => self.fill(word, &mut [], way),
+        }
+    }
+
+    /// [`Policy::victim`] in a block of `N` lanes, up to 16.
+    #[inline(always)]
+    pub(super) fn victim_of<const N: usize, const LRU: bool>(
+        &mut self,
+        word: &mut u64,
+        allowed: u32,
+    ) -> u32 {
+        match (N, LRU) {
+            (8, true) => oldest_row(*word | self.beyond),
+            (_, true) => (*word >> self.last) as u32 & 15,
+            _ => self.victim(word, &[], allowed),
         }
     }
 
@@ -272,25 +312,6 @@ fn oldest_row(word: u64) -> u32 {
     zero.trailing_zeros() / 8
 }
 
-/// What a hit means to the memory of a set, where that is quick.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Use {
-    /// [`use_matrix`] with these ways.
-    Matrix(u64),
-    /// [`Policy::use_tree`].
-    Tree,
-    /// Nothing.
-    Nothing,
-    /// [`Policy::hit`].
-    Other,
-}
-
-/// The use of `way` on a matrix for the ways in `every`.
-#[inline(always)]
-pub(super) fn use_matrix(word: &mut u64, way: u32, every: u64) {
-    *word = (*word | every << (8 * way)) & !(BYTES << way);
-}
-
 /// The ways of a mask, ascending.
 pub(super) fn ways_of(mut mask: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
@@ -303,6 +324,16 @@ pub(super) fn ways_of(mut mask: u32) -> impl Iterator<Item = u32> {
 /// The lowest way of `first`, or of `second` where that is empty.
 fn lowest(first: u32, second: u32) -> u32 {
     (if first == 0 { second } else { first }).trailing_zeros()
+}
+
+/// Way `way` comes first from now on; those before it one later.
+#[cold]
+fn rank_first(ranks: &mut [u8], way: u32) {
+    let own = ranks[way as usize];
+    for rank in ranks.iter_mut() {
+        *rank += u8::from(*rank < own);
+    }
+    ranks[way as usize] = 0;
 }
 
 /// Moves the nibble `way` to the lowest place; those below it go up by one.

@@ -248,7 +248,8 @@ impl Stage {
             let (place, at) = self.cast.next().filter(|&(_, at)| at < until)?;
             let (cpu, visit, manner) = self.cast.visit(place);
             let took = self.visit(cpu, visit, manner, at);
-            self.cast.resumes(place, at + took.max(1));
+            let (cpu, line) = self.cast.resumes(place, at + took.max(1));
+            self.caches.expect(cpu, line);
         }
         self.cast.next().map(|(_, at)| at).filter(|&at| at < until)
     }

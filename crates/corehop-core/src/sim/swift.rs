@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop behind [`super::Hierarchy::walk`]: reads on a way of three caches of up to 16 ways each
-//! that concern nobody else, compiled for the widths of their sets.
+//! that concern nobody else, compiled for the widths of their sets and for whether all of them
+//! replace the least recently used line.
 //!
 //! It stops before an access for which somebody else has to be asked, and within one whose evicted
 //! line the general way has to take care of; the caller goes on from there. What it does itself is
@@ -8,7 +9,7 @@
 
 use crate::platform::{Found, Supplier};
 
-use super::cache::{Bits, CacheCounters, Finder, Inserted, run};
+use super::cache::{Bits, CacheCounters, Finder, Inserted};
 use super::outcome::Outcome;
 use super::replacement::Policy;
 use super::tags::{Block, Line, NO_LINE};
@@ -17,9 +18,11 @@ const ALONE: u16 = 1;
 const DIRTY: u16 = 2;
 /// The first bit of a way's word that names a cache inside.
 const NAMES: u32 = 3;
+/// How many accesses ahead the host is told of the sets that will be needed.
+const AHEAD: usize = 6;
 
-/// A cache on the way, taken apart.
-pub(super) struct Lane<'a, const N: usize> {
+/// A cache on the way, taken apart. With `LRU` it replaces the least recently used line of all ways.
+pub(super) struct Lane<'a, const N: usize, const LRU: bool> {
     pub(super) blocks: &'a mut [Block<N>],
     pub(super) finder: &'a Finder,
     pub(super) policy: &'a mut Policy,
@@ -61,28 +64,53 @@ pub(super) struct Tally {
     pub(super) asked: u8,
 }
 
-impl<const N: usize> Lane<'_, N> {
+/// What a line displaced, and where.
+#[derive(Clone, Copy)]
+struct Displaced {
+    way: u32,
+    /// [`NO_LINE`] where the way was empty.
+    victim: Line,
+    word: u16,
+}
+
+impl Displaced {
+    fn inserted(self, set: usize) -> Inserted {
+        let Self { way, victim, word } = self;
+        let sharers = u64::from(word >> NAMES);
+        Inserted { set: set as u32, way, victim, bits: Bits::unpacked(word), sharers }
+    }
+}
+
+impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
     #[inline(always)]
-    fn find(&self, line: Line) -> Option<(u32, u32)> {
-        let set = self.finder.set(line);
-        Some((set, self.blocks[set as usize].find(line)?))
+    fn set(&self, line: Line) -> usize {
+        self.finder.set(line) as usize
     }
 
-    /// As [`super::cache::Cache::hits`].
     #[inline(always)]
-    fn hits(&mut self, lines: &[Line]) -> usize {
-        let finder = self.finder;
-        match finder.mask() {
-            Some(mask) => run(self.blocks, self.policy, &mut [], lines, |line| line & mask),
-            None => run(self.blocks, self.policy, &mut [], lines, |line| finder.set(line)),
+    fn find(&self, line: Line) -> Option<(usize, u32)> {
+        let set = self.set(line);
+        Some((set, self.blocks[set].find(line)?))
+    }
+
+    /// Has the host fetch the set of a line that will be looked for.
+    #[inline(always)]
+    fn expect(&self, line: Line) {
+        if let Some(block) = self.blocks.get(self.set(line)) {
+            block.expect();
         }
+    }
+
+    /// The line in `way` was used.
+    #[inline(always)]
+    fn touch(&mut self, set: usize, way: u32) {
+        self.policy.hit_of::<N, LRU>(&mut self.blocks[set].order, way);
     }
 
     /// A hit that goes inwards: the word of the line, unless others may have it.
     #[inline(always)]
-    fn pass(&mut self, set: u32, way: u32) -> Option<u16> {
-        let block = &mut self.blocks[set as usize];
-        let word = block.word(way);
+    fn pass(&mut self, set: usize, way: u32) -> Option<u16> {
+        let word = self.blocks[set].word(way);
         let found = *word;
         let others = if self.includes { found >> NAMES & !self.own != 0 } else { !self.lonely };
         if others && !bug!(SwiftAsksNobody) {
@@ -91,36 +119,35 @@ impl<const N: usize> Lane<'_, N> {
         if self.includes && !bug!(SwiftSetsNoBit) {
             *word |= self.own << NAMES;
         }
-        self.policy.hit(&mut block.order, &mut [], way);
+        self.touch(set, way);
         Some(found)
     }
 
     /// As [`super::cache::Cache::insert`] in its set, with the bit of the cache inside.
     #[inline(always)]
-    fn insert(&mut self, set: u32, line: Line, alone: u16) -> Inserted {
-        let block = &mut self.blocks[set as usize];
+    fn insert(&mut self, set: usize, line: Line, alone: u16) -> Displaced {
+        let block = &mut self.blocks[set];
         let empty = !block.taken & self.allowed;
         let way = if empty == 0 {
-            self.policy.victim(&mut block.order, &[], self.allowed)
+            self.counters.evictions += 1;
+            self.policy.victim_of::<N, LRU>(&mut block.order, self.allowed)
         } else {
-            empty.trailing_zeros()
+            let way = empty.trailing_zeros();
+            block.taken |= 1 << way;
+            *self.filled += 1;
+            way
         };
-        self.policy.fill(&mut block.order, &mut [], way);
-        block.taken |= 1 << way;
+        self.policy.fill_of::<N, LRU>(&mut block.order, way);
         let own = if self.includes { self.own << NAMES } else { 0 };
         let (victim, word) = block.put(way, line, alone | own);
-        let gone = u32::from(victim != NO_LINE);
-        *self.filled += 1 - gone;
-        self.counters.evictions += u64::from(gone);
-        let (bits, sharers) = (Bits::unpacked(word), u64::from(word >> NAMES));
-        Inserted { set, way, victim, bits, sharers }
+        Displaced { way, victim, word }
     }
 
     /// Gives up a line that a cache around evicts; whether it was newer.
     #[inline(always)]
     fn remove(&mut self, line: Line) -> bool {
         let Some((set, way)) = self.find(line) else { return false };
-        let block = &mut self.blocks[set as usize];
+        let block = &mut self.blocks[set];
         block.taken &= !(1 << way);
         let (_, word) = block.put(way, NO_LINE, 0);
         *self.filled -= 1;
@@ -133,7 +160,7 @@ impl<const N: usize> Lane<'_, N> {
     #[inline(always)]
     fn absorb(&mut self, line: Line, gone: bool) -> bool {
         let Some((set, way)) = self.find(line) else { return false };
-        let word = self.blocks[set as usize].word(way);
+        let word = self.blocks[set].word(way);
         *word |= DIRTY;
         if self.includes && gone {
             *word &= !(self.own << NAMES);
@@ -141,39 +168,27 @@ impl<const N: usize> Lane<'_, N> {
         true
     }
 
-    /// Lets the innermost cache give up what this one displaced, where that is all there is to do
-    /// inside.
-    #[inline(always)]
-    fn purge_innermost<const A: usize>(
-        &self,
-        l1: &mut Lane<'_, A>,
-        inserted: &mut Inserted,
-    ) -> bool {
-        if inserted.sharers & !u64::from(self.own) != 0 {
-            return false;
-        }
-        if inserted.sharers != 0 {
-            inserted.bits.dirty |= l1.remove(inserted.victim);
-            inserted.sharers = 0;
-        }
-        true
-    }
-
-    /// Deals with what this cache, the second of three, displaced; or says that it cannot.
+    /// Deals with what this cache, the second of three, displaced; or says that it cannot, and then
+    /// what is left to do.
     #[inline(always)]
     fn displaced_inside<const A: usize, const C: usize>(
         &mut self,
-        inserted: &mut Inserted,
-        l3: &mut Lane<'_, C>,
-        l1: &mut Lane<'_, A>,
+        displaced: &mut Displaced,
+        l3: &mut Lane<'_, C, LRU>,
+        l1: &mut Lane<'_, A, LRU>,
     ) -> bool {
-        if !self.purge_innermost(l1, inserted) {
+        let Displaced { victim, word, .. } = *displaced;
+        let sharers = word >> NAMES;
+        if sharers & !self.own != 0 {
             return false;
         }
-        if !inserted.bits.dirty || bug!(SwiftForgetsSecond) {
+        if sharers != 0 {
+            let newer = if l1.remove(victim) { DIRTY } else { 0 };
+            displaced.word = word & ((1 << NAMES) - 1) | newer;
+        }
+        if displaced.word & DIRTY == 0 || bug!(SwiftForgetsSecond) {
             return true;
         }
-        let victim = inserted.victim;
         let gone = self.includes || l1.find(victim).is_none();
         let known = self.includes || self.lonely;
         let taken = known && l3.absorb(victim, gone);
@@ -181,37 +196,39 @@ impl<const N: usize> Lane<'_, N> {
         taken
     }
 
-    /// Deals with what this cache, the outermost, displaced; or says that it cannot.
+    /// Deals with what this cache, the outermost, displaced; or says that it cannot, and then what
+    /// is left to do.
     #[inline(always)]
     fn displaced<const A: usize, const B: usize>(
         &mut self,
-        inserted: &mut Inserted,
-        (l2, l1): (&mut Lane<'_, B>, &mut Lane<'_, A>),
+        displaced: &mut Displaced,
+        (l2, l1): (&mut Lane<'_, B, LRU>, &mut Lane<'_, A, LRU>),
         written: &mut u8,
     ) -> bool {
-        if inserted.sharers & !u64::from(self.own) != 0 {
+        let Displaced { victim, word, .. } = *displaced;
+        let sharers = word >> NAMES;
+        if sharers & !self.own != 0 {
             return false;
         }
-        if inserted.sharers != 0 {
-            let victim = inserted.victim;
+        let mut dirty = word & DIRTY != 0;
+        if sharers != 0 {
             if l2.includes {
                 if let Some((set, way)) = l2.find(victim) {
-                    let sharers = *l2.blocks[set as usize].word(way) >> NAMES;
+                    let sharers = *l2.blocks[set].word(way) >> NAMES;
                     if sharers & !l2.own != 0 {
                         return false;
                     }
-                    inserted.bits.dirty |= sharers != 0 && l1.remove(victim);
-                    inserted.bits.dirty |= l2.remove(victim);
+                    dirty |= sharers != 0 && l1.remove(victim);
+                    dirty |= l2.remove(victim);
                 }
             } else if l2.lonely {
-                inserted.bits.dirty |= l1.remove(victim);
-                inserted.bits.dirty |= !bug!(SwiftPurgesOnlyInnermost) && l2.remove(victim);
+                dirty |= l1.remove(victim);
+                dirty |= !bug!(SwiftPurgesOnlyInnermost) && l2.remove(victim);
             } else {
                 return false;
             }
-            inserted.sharers = 0;
         }
-        if inserted.bits.dirty && !bug!(SwiftForgetsWriteBack) {
+        if dirty && !bug!(SwiftForgetsWriteBack) {
             self.counters.write_backs += 1;
             *written += 1;
         }
@@ -219,80 +236,122 @@ impl<const N: usize> Lane<'_, N> {
     }
 }
 
-/// Reads `lines`; how many were done, and why no more. `beyond` is told of all but innermost hits.
-#[inline(always)]
-pub(super) fn three<const A: usize, const B: usize, const C: usize>(
-    (l1, l2, l3): (&mut Lane<'_, A>, &mut Lane<'_, B>, &mut Lane<'_, C>),
-    lines: &[Line],
-    tally: &mut Tally,
-    mut beyond: impl FnMut(usize, Outcome),
-) -> (usize, Stop) {
-    let mut at = 0;
-    while at < lines.len() {
-        let hits = l1.hits(&lines[at..]);
-        tally.found[0] += hits as u64;
-        at += hits;
-        let Some(&line) = lines.get(at) else { break };
-        let outcome = match bring((l1, l2, l3), line, tally) {
-            Ok(outcome) => outcome,
-            Err(stop) => return (at, stop),
-        };
-        beyond(at, outcome);
-        at += 1;
-    }
-    (at, Stop::Done)
+/// The lanes of a way, innermost first.
+pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, const LRU: bool> {
+    pub(super) l1: Lane<'a, A, LRU>,
+    pub(super) l2: Lane<'a, B, LRU>,
+    pub(super) l3: Lane<'a, C, LRU>,
 }
 
-/// One line that the innermost cache lacks.
-#[inline(always)]
-fn bring<const A: usize, const B: usize, const C: usize>(
-    (l1, l2, l3): (&mut Lane<'_, A>, &mut Lane<'_, B>, &mut Lane<'_, C>),
-    line: Line,
-    tally: &mut Tally,
-) -> Result<Outcome, Stop> {
-    let (mut outcome, alone);
-    let (first, second) = (l1.finder.set(line), l2.finder.set(line));
-    if let Some(way) = l2.blocks[second as usize].find(line) {
-        let word = l2.pass(second, way).ok_or(Stop::Ask)?;
-        (outcome, alone) = (supplied(l2.level, word), word & ALONE);
-        tally.found[1] += 1;
-    } else {
-        if l2.asks {
+impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, A, B, C, LRU> {
+    /// Reads `lines`; how many were done, and why no more. `beyond` is told of all but innermost
+    /// hits.
+    #[inline(always)]
+    pub(super) fn read(
+        &mut self,
+        lines: &[Line],
+        tally: &mut Tally,
+        mut beyond: impl FnMut(usize, Outcome),
+    ) -> (usize, Stop) {
+        let mut missed = 0;
+        for (at, &line) in lines.iter().enumerate() {
+            let set = self.l1.set(line);
+            if let Some(way) = self.l1.blocks[set].find(line) {
+                self.l1.touch(set, way);
+                continue;
+            }
+            if let Some(&later) = lines.get(at + AHEAD) {
+                self.l3.expect(later);
+            }
+            match self.bring(set, line, tally) {
+                Ok(outcome) => beyond(at, outcome),
+                Err(stop) => {
+                    tally.found[0] += (at - missed) as u64;
+                    return (at, stop);
+                }
+            }
+            missed += 1;
+        }
+        tally.found[0] += (lines.len() - missed) as u64;
+        (lines.len(), Stop::Done)
+    }
+
+    /// One line that the innermost cache lacks.
+    #[inline(always)]
+    fn bring(&mut self, first: usize, line: Line, tally: &mut Tally) -> Result<Outcome, Stop> {
+        let second = self.l2.set(line);
+        if let Some(way) = self.l2.blocks[second].find(line) {
+            let word = self.l2.pass(second, way).ok_or(Stop::Ask)?;
+            tally.found[1] += 1;
+            return self.fill_first(first, line, word & ALONE, supplied(self.l2.level, word));
+        }
+        if self.l2.asks {
             return Err(Stop::Ask);
         }
-        let third = l3.finder.set(line);
-        if let Some(way) = l3.blocks[third as usize].find(line) {
-            let word = l3.pass(third, way).ok_or(Stop::Ask)?;
-            (outcome, alone) = (supplied(l3.level, word), word & ALONE);
+        let third = self.l3.set(line);
+        if let Some(way) = self.l3.blocks[third].find(line) {
+            let word = self.l3.pass(third, way).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
-        } else {
-            if l3.asks {
-                return Err(Stop::Ask);
-            }
-            let asked = tally.asked;
-            (outcome, alone) = (Outcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) }, 1);
-            tally.found[3] += 1;
-            let mut inserted = l3.insert(third, line, alone);
-            if inserted.victim != NO_LINE
-                && !l3.displaced(&mut inserted, (l2, l1), &mut outcome.written_back)
-            {
-                return Err(Stop::Evicted { place: 2, inserted, alone: true, outcome });
-            }
+            let outcome = supplied(self.l3.level, word);
+            return self.fill_inner((first, second), line, word & ALONE, outcome);
         }
-        let mut inserted = l2.insert(second, line, alone);
-        if inserted.victim != NO_LINE && !l2.displaced_inside(&mut inserted, l3, l1) {
+        if self.l3.asks {
+            return Err(Stop::Ask);
+        }
+        let asked = tally.asked;
+        let mut outcome = Outcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
+        tally.found[3] += 1;
+        let mut displaced = self.l3.insert(third, line, ALONE);
+        let inside = (&mut self.l2, &mut self.l1);
+        if displaced.victim != NO_LINE
+            && !self.l3.displaced(&mut displaced, inside, &mut outcome.written_back)
+        {
+            let inserted = displaced.inserted(third);
+            return Err(Stop::Evicted { place: 2, inserted, alone: true, outcome });
+        }
+        let outcome = self.fill_inner((first, second), line, ALONE, outcome)?;
+        tally.written += u64::from(outcome.written_back);
+        Ok(outcome)
+    }
+
+    /// The line, from further out, enters the second cache and then the first.
+    #[inline(always)]
+    fn fill_inner(
+        &mut self,
+        (first, second): (usize, usize),
+        line: Line,
+        alone: u16,
+        outcome: Outcome,
+    ) -> Result<Outcome, Stop> {
+        let mut displaced = self.l2.insert(second, line, alone);
+        if displaced.victim != NO_LINE
+            && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
+        {
+            let inserted = displaced.inserted(second);
             return Err(Stop::Evicted { place: 1, inserted, alone: alone == ALONE, outcome });
         }
+        self.fill_first(first, line, alone, outcome)
     }
-    let inserted = l1.insert(first, line, alone);
-    if inserted.bits.dirty && !bug!(SwiftForgetsInnermost) {
-        if !l2.absorb(inserted.victim, true) {
-            return Err(Stop::Evicted { place: 0, inserted, alone: alone == ALONE, outcome });
+
+    /// The line enters the first cache.
+    #[inline(always)]
+    fn fill_first(
+        &mut self,
+        first: usize,
+        line: Line,
+        alone: u16,
+        outcome: Outcome,
+    ) -> Result<Outcome, Stop> {
+        let displaced = self.l1.insert(first, line, alone);
+        if displaced.word & DIRTY != 0 && !bug!(SwiftForgetsInnermost) {
+            if !self.l2.absorb(displaced.victim, true) {
+                let inserted = displaced.inserted(first);
+                return Err(Stop::Evicted { place: 0, inserted, alone: alone == ALONE, outcome });
+            }
+            self.l1.counters.write_backs += 1;
         }
-        l1.counters.write_backs += 1;
+        Ok(outcome)
     }
-    tally.written += u64::from(outcome.written_back);
-    Ok(outcome)
 }
 
 #[inline(always)]

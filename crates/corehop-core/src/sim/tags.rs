@@ -2,19 +2,17 @@
 //! The sets of a cache: which line is in which way, in which state, and what replacement remembers.
 //!
 //! A set is one block of 8, 16 or 32 lanes, aligned to a line of the host; 8 ways fit into one such
-//! line, 16 into two. Tags are compared in a few vector instructions: the comparison is written as
-//! a plain sum over the lanes, which the compiler turns into four-lane compares on any x86-64 (and
-//! on other CPUs with vectors). No lane is looked at with a branch.
+//! line, 16 into two. Tags are compared eight at a time, in vectors that any x86-64 has; no lane is
+//! looked at with a branch.
+
+use wide::bytemuck::cast;
+use wide::{i16x8, u32x8};
 
 /// A line of memory: its address over the size of a line. 2³² lines of 64 bytes are 256 GiB.
 pub type Line = u32;
 
 /// No line: what empty lanes hold.
 pub const NO_LINE: Line = Line::MAX;
-
-/// What a found way is marked with; its number is in the low five bits. Two bits, or the compiler
-/// would see a shift in the first lane and not vectorise.
-const FOUND: u32 = 0x300;
 
 /// How many caches inside a way's word can name: what the flags leave of 16 bits.
 pub(super) const NAMED: usize = 13;
@@ -40,12 +38,22 @@ impl<const N: usize> Block<N> {
     /// The way that holds `line`. At most one does.
     #[inline(always)]
     pub(super) fn find(&self, line: Line) -> Option<u32> {
-        let mut sum = 0_u32;
-        for (way, &held) in self.tags.iter().enumerate() {
-            // Additions, and not `|`, which the compiler would turn into a chain of selections.
-            sum = sum.wrapping_add(if held == line { FOUND + way as u32 } else { 0 });
+        let wanted = u32x8::splat(line);
+        let mut found = 0;
+        for (place, tags) in self.tags.chunks_exact(8).enumerate() {
+            found |= same(tags, wanted) << (8 * place);
         }
-        if sum == 0 { None } else { Some(sum & 31) }
+        if found == 0 { None } else { Some(found.trailing_zeros()) }
+    }
+
+    /// Has the host fetch it.
+    #[inline(always)]
+    pub(super) fn expect(&self) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            safe_arch::prefetch_t0(&self.tags);
+            safe_arch::prefetch_t0(&self.order);
+        }
     }
 
     #[cfg(test)]
@@ -67,6 +75,13 @@ impl<const N: usize> Block<N> {
         self.words[way] = word;
         old
     }
+}
+
+/// A bit for each of eight tags that is the wanted one.
+#[inline(always)]
+fn same(tags: &[Line], wanted: u32x8) -> u32 {
+    let equal = u32x8::from(tags).simd_eq(wanted);
+    i16x8::from_i32x8_saturate(cast(equal)).to_bitmask()
 }
 
 /// All sets of a cache. Nothing is allocated before the first line comes.

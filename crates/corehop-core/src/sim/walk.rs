@@ -23,6 +23,8 @@ struct Three {
     alone: bool,
     /// How many of these are asked, and counted, all the same.
     asked: u8,
+    /// Whether all of the way replace the least recently used line.
+    lru: bool,
 }
 
 fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
@@ -82,6 +84,19 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
+    /// Has the host fetch what it needs to find where `line` is, of which `cpu` will ask before long.
+    pub(super) fn expect(&self, cpu: usize, line: Line) {
+        let path = self.path(cpu, false);
+        for &x in &path.caches[1.min(path.len)..path.len] {
+            self.caches[x].expect(line);
+        }
+        for &root in &self.roots {
+            if root != path.caches[path.len - 1] {
+                self.caches[root].expect(line);
+            }
+        }
+    }
+
     /// Whether reads on this way can take the loop of [`super::swift`], and what it has to know.
     fn way_of_three(&self, cpu: usize, path: &Path) -> Option<Three> {
         let own = &path.caches[..path.len];
@@ -90,13 +105,19 @@ impl<O: Observer> Hierarchy<O> {
             return None;
         }
         let widths = [0, 1, 2].map(|place| self.caches[own[place]].width());
-        if matches!(widths, [16, _, 8]) {
+        if !matches!(widths, [8, 8, 8 | 16] | [8, 16, 16]) {
             return None;
         }
+        let masks = self.masks(cpu);
+        let lru = |&x: &usize| {
+            let cache = &self.caches[x];
+            cache.is_lru(masks[usize::from(cache.level) - 1])
+        };
         let lonely = |place: usize| self.is_lonely(own[place], path.places[place - 1]);
         let mut others = self.roots.iter().filter(|&&root| root != own[2]);
         Some(Three {
-            masks: self.masks(cpu),
+            masks,
+            lru: own.iter().all(lru),
             lonely: [true, lonely(1), lonely(2)],
             alone: others.all(|&root| self.is_deserted(root)),
             asked: self.roots_asked(),
@@ -118,16 +139,26 @@ impl<O: Observer> Hierarchy<O> {
         cache.children.len() == 1 || (uncounted && others.all(|&child| self.is_deserted(child)))
     }
 
-    /// Whether every root but `own` would answer at once that nothing inside it has `line`.
+    /// Whether every root but `own` would answer that nothing inside it has `line`.
     #[inline(always)]
     fn others_lack(&self, own: usize, line: Line) -> bool {
-        let lacks = |&root: &usize| {
-            let cache = &self.caches[root];
-            root == own
-                || (cache.includes() && cache.locate(line).is_none())
-                || self.is_deserted(root)
-        };
-        self.roots.iter().all(lacks)
+        self.roots.iter().all(|&root| root == own || !self.holds(root, line))
+    }
+
+    /// Whether the caches inside `x`, which does not include them, other than the one in place `own`
+    /// would answer that they lack `line`.
+    #[inline(always)]
+    fn beside_lack(&self, x: usize, own: usize, line: Line) -> bool {
+        let children = &self.caches[x].children;
+        children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
+    }
+
+    /// How many questions it costs to hear that.
+    #[inline(always)]
+    fn beside_asked(&self, x: usize) -> u8 {
+        let cache = &self.caches[x];
+        let free = self.lookup == Lookup::Directory || cache.distance == Distance::Core;
+        if free { 0 } else { (cache.children.len() - 1).min(255) as u8 }
     }
 
     /// Whether `x` and all inside it are empty.
@@ -195,37 +226,26 @@ impl<O: Observer> Hierarchy<O> {
         let Ok(caches) = self.caches.get_disjoint_mut(own) else { return (0, Stop::Ask) };
         let widths = caches.each_ref().map(|cache| cache.width());
         macro_rules! three {
-            ($a:ident, $b:ident, $c:ident) => {{
+            ($a:ident, $b:ident, $c:ident, $lru:literal) => {{
                 let [l1, l2, l3] = caches;
+                let masks = [&l1, &l2, &l3].map(|cache| way.masks[usize::from(cache.level) - 1]);
                 let lanes = (
-                    l1.lane($a, way.masks[usize::from(l1.level) - 1], 0, true),
-                    l2.lane(
-                        $b,
-                        way.masks[usize::from(l2.level) - 1],
-                        path.places[0],
-                        way.lonely[1],
-                    ),
-                    l3.lane(
-                        $c,
-                        way.masks[usize::from(l3.level) - 1],
-                        path.places[1],
-                        way.lonely[2],
-                    ),
+                    l1.lane($a, masks[0], 0, true),
+                    l2.lane($b, masks[1], path.places[0], way.lonely[1]),
+                    l3.lane($c, masks[2], path.places[1], way.lonely[2]),
                 );
-                let (Some(mut l1), Some(mut l2), Some(mut l3)) = lanes else {
-                    return (0, Stop::Ask);
-                };
+                let (Some(l1), Some(l2), Some(mut l3)) = lanes else { return (0, Stop::Ask) };
                 l3.asks |= !way.alone;
-                swift::three((&mut l1, &mut l2, &mut l3), lines, tally, beyond)
+                swift::Three::<'_, _, _, _, $lru> { l1, l2, l3 }.read(lines, tally, beyond)
             }};
         }
-        match widths {
-            [8, 8, 8] => three!(eight, eight, eight),
-            [8, 8, 16] => three!(eight, eight, sixteen),
-            [8, 16, 8] => three!(eight, sixteen, eight),
-            [8, 16, 16] => three!(eight, sixteen, sixteen),
-            [16, 8, 16] => three!(sixteen, eight, sixteen),
-            [16, 16, 16] => three!(sixteen, sixteen, sixteen),
+        match (widths, way.lru) {
+            ([8, 8, 8], true) => three!(eight, eight, eight, true),
+            ([8, 8, 8], false) => three!(eight, eight, eight, false),
+            ([8, 8, 16], true) => three!(eight, eight, sixteen, true),
+            ([8, 8, 16], false) => three!(eight, eight, sixteen, false),
+            ([8, 16, 16], true) => three!(eight, sixteen, sixteen, true),
+            ([8, 16, 16], false) => three!(eight, sixteen, sixteen, false),
             _ => (0, Stop::Ask),
         }
     }
@@ -250,54 +270,91 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// The line is further out on a way without exclusive caches, or in memory, and no other cache
-    /// can have it or know of it; or nothing has been done.
+    /// has to give up or hand over anything; or nothing has been done.
     #[inline(always)]
     fn quiet(&mut self, cpu: usize, path: &Path, line: Line, write: bool) -> Option<Outcome> {
+        let spotted = self.spot(path, line, write)?;
         let mut ongoing = Ongoing { outcome: Outcome::own(0), masks: self.masks(cpu) };
-        let mut alone = true;
-        let mut end = path.len;
-        for at in 1..path.len {
-            let x = path.caches[at];
-            let own = path.places[at - 1];
-            let cache = &self.caches[x];
-            let set = cache.set_of(line);
-            let Some(way) = cache.find(set, line) else {
-                if !cache.includes() && !self.is_lonely(x, own) {
-                    return None;
-                }
-                continue;
-            };
-            let bits = cache.bits(set, way);
-            let shared = cache.others_may_have(set, way, own)
-                && (cache.includes() || !self.is_lonely(x, own));
-            if shared || (write && !bits.alone) {
-                return None;
-            }
-            let cache = &mut self.caches[x];
+        ongoing.outcome.asked = spotted.asked;
+        let end = if let Some((at, set, way)) = spotted.place {
+            let cache = &mut self.caches[path.caches[at]];
             cache.touch(set, way);
             if cache.includes() && !bug!(PresenceNotSet) {
-                cache.set_present(set, way, own, true);
+                cache.set_present(set, way, path.places[at - 1], true);
             }
             ongoing.outcome.level = cache.level;
-            ongoing.outcome.state = if bits.dirty { Found::Dirty } else { Found::Clean };
-            (alone, end) = (bits.alone, at);
-            break;
-        }
-        if end == path.len {
-            if !self.others_lack(path.caches[path.len - 1], line) {
-                return None;
-            }
+            ongoing.outcome.state = if spotted.dirty { Found::Dirty } else { Found::Clean };
+            at
+        } else {
             ongoing.outcome.supplier = Supplier::Memory;
-            ongoing.outcome.asked = self.roots_asked();
-        }
+            path.len
+        };
         for at in (0..end).rev() {
             let x = path.caches[at];
             let dirty = write && at == 0 && !bug!(SilentWriteStaysClean);
-            let (set, way) = self.put(x, line, Bits { alone, dirty, forward: false }, &mut ongoing);
+            let bits = Bits { alone: spotted.alone, dirty, forward: false };
+            let (set, way) = self.put(x, line, bits, &mut ongoing);
             if at > 0 && self.caches[x].includes() && !bug!(PresenceNotSet) {
                 self.caches[x].set_present(set, way, path.places[at - 1], true);
             }
         }
         Some(ongoing.outcome)
     }
+
+    /// Looks for a line that the innermost cache lacks; nothing where another cache has to do
+    /// something about it.
+    #[inline(always)]
+    fn spot(&self, path: &Path, line: Line, write: bool) -> Option<Spotted> {
+        let mut asked = 0_u8;
+        for at in 1..path.len {
+            let (x, own) = (path.caches[at], path.places[at - 1]);
+            let cache = &self.caches[x];
+            let set = cache.set_of(line);
+            let found = cache.find(set, line);
+            let bits = found.map_or(Bits::default(), |way| cache.bits(set, way));
+            if found.is_some() && write && !bits.alone {
+                return None;
+            }
+            let mut shared = false;
+            if cache.includes() {
+                let sharers = found.map_or(0, |way| cache.sharers(set, way));
+                shared = sharers & !(1 << own) != 0;
+                // The only one who may have it might have newer data.
+                if shared && (write || (bits.alone && sharers.is_power_of_two())) {
+                    return None;
+                }
+            } else if cache.children.len() > 1 && (found.is_none() || bits.alone) {
+                if !self.beside_lack(x, own, line) {
+                    return None;
+                }
+                asked = asked.saturating_add(self.beside_asked(x));
+            }
+            if let Some(way) = found {
+                let alone = bits.alone && !shared;
+                return Some(Spotted {
+                    place: Some((at, set, way)),
+                    alone,
+                    dirty: bits.dirty,
+                    asked,
+                });
+            }
+        }
+        if !self.others_lack(path.caches[path.len - 1], line) {
+            return None;
+        }
+        asked = asked.saturating_add(self.roots_asked());
+        Some(Spotted { place: None, alone: true, dirty: false, asked })
+    }
+}
+
+/// Where a line is that nobody else has to do anything about.
+struct Spotted {
+    /// The place on the way, set and way; memory otherwise.
+    place: Option<(usize, u32, u32)>,
+    /// Nobody else has it.
+    alone: bool,
+    /// It is newer there than in memory.
+    dirty: bool,
+    /// The questions that it took.
+    asked: u8,
 }

@@ -141,6 +141,12 @@ impl Walker {
         self.at = draw.below(self.order.len() as u64) as usize;
     }
 
+    /// The line of the next visit.
+    #[inline]
+    pub fn coming(&self) -> Line {
+        self.order[self.at]
+    }
+
     /// The next visit.
     #[inline]
     pub fn visit(&mut self) -> Visit {
