@@ -338,19 +338,20 @@ impl Cache {
     }
 
     /// The cache taken apart for [`super::swift`], if its sets are this wide.
-    pub(super) fn lane<const N: usize, const LRU: bool>(
+    pub(super) fn lane<const N: usize, const LRU: bool, const POWER: bool>(
         &mut self,
         blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
         allowed: u32,
         own: usize,
         lonely: bool,
-    ) -> Option<Lane<'_, N, LRU>> {
+    ) -> Option<Lane<'_, N, LRU, POWER>> {
         if !self.blocks.is_allocated() {
             self.allocate();
         }
         Some(Lane {
             blocks: blocks(&mut self.blocks)?,
             finder: &self.finder,
+            mask: if POWER { self.finder.mask()? } else { 0 },
             allowed: if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every(),
             policy: &mut self.policy,
             counters: &mut self.counters,
@@ -366,6 +367,11 @@ impl Cache {
     /// Whether its least recently used line goes, when these ways may be filled.
     pub(super) fn is_lru(&self, allowed: u32) -> bool {
         self.policy.is_lru(allowed & self.policy.every())
+    }
+
+    /// Whether a mask finds the set of a line.
+    pub(super) fn has_mask(&self) -> bool {
+        self.finder.mask().is_some()
     }
 
     /// Of how many ways its sets have room for.

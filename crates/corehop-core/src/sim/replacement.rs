@@ -208,7 +208,7 @@ impl Policy {
 
     /// [`Policy::hit`] in a block of `N` lanes, up to 16.
     #[inline(always)]
-    pub(super) fn hit_of<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
+    pub(super) fn hit_in<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
         match (N, LRU) {
             (8, _) => self.hits.apply(word, way),
             (_, true) => *word = to_front(*word, way),
@@ -218,26 +218,34 @@ impl Policy {
 
     /// [`Policy::fill`] in a block of `N` lanes, up to 16.
     #[inline(always)]
-    pub(super) fn fill_of<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
-        match (N, LRU) {
-            (8, _) => self.fills.apply(word, way),
-            (_, true) if !bug!(FillIsNoUse) => *word = to_front(*word, way),
+    pub(super) fn fill_in<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
+        match N {
+            8 => self.fills.apply(word, way),
             _ => self.fill(word, &mut [], way),
         }
     }
 
-    /// [`Policy::victim`] in a block of `N` lanes, up to 16.
+    /// [`Policy::victim`] and [`Policy::fill`] of that way, in a block of `N` lanes, up to 16.
     #[inline(always)]
-    pub(super) fn victim_of<const N: usize, const LRU: bool>(
+    pub(super) fn replace_in<const N: usize, const LRU: bool>(
         &mut self,
         word: &mut u64,
         allowed: u32,
     ) -> u32 {
-        match (N, LRU) {
-            (8, true) => oldest_row(*word | self.beyond),
-            (_, true) => (*word >> self.last) as u32 & 15,
-            _ => self.victim(word, &[], allowed),
+        if N > 8 && LRU && !bug!(FillIsNoUse) {
+            let way = *word >> self.last & 15;
+            // All others come one later; above the ways the word is as it was.
+            let ways = 16_u64.wrapping_shl(self.last).wrapping_sub(1);
+            *word = *word & !ways | (*word << 4 | way) & ways;
+            return way as u32;
         }
+        let way = if N == 8 && LRU {
+            oldest_row(*word | self.beyond)
+        } else {
+            self.victim(word, &[], allowed)
+        };
+        self.fill_in::<N, LRU>(word, way);
+        way
     }
 
     /// The way to make room in, one of `allowed`; all of them are taken.

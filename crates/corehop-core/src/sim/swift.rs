@@ -21,10 +21,13 @@ const NAMES: u32 = 3;
 /// How many accesses ahead the host is told of the sets that will be needed.
 const AHEAD: usize = 6;
 
-/// A cache on the way, taken apart. With `LRU` it replaces the least recently used line of all ways.
-pub(super) struct Lane<'a, const N: usize, const LRU: bool> {
+/// A cache on the way, taken apart. With `LRU` it replaces the least recently used line of all ways,
+/// with `POWER` a mask finds the set.
+pub(super) struct Lane<'a, const N: usize, const LRU: bool, const POWER: bool> {
     pub(super) blocks: &'a mut [Block<N>],
     pub(super) finder: &'a Finder,
+    /// The mask that finds the set, with `POWER`.
+    pub(super) mask: u32,
     pub(super) policy: &'a mut Policy,
     pub(super) counters: &'a mut CacheCounters,
     pub(super) filled: &'a mut u32,
@@ -81,10 +84,11 @@ impl Displaced {
     }
 }
 
-impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
+impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER> {
     #[inline(always)]
     fn set(&self, line: Line) -> usize {
-        self.finder.set(line) as usize
+        let set = if POWER { line & self.mask } else { self.finder.set(line) };
+        set as usize
     }
 
     #[inline(always)]
@@ -104,7 +108,7 @@ impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
     /// The line in `way` was used.
     #[inline(always)]
     fn touch(&mut self, set: usize, way: u32) {
-        self.policy.hit_of::<N, LRU>(&mut self.blocks[set].order, way);
+        self.policy.hit_in::<N, LRU>(&mut self.blocks[set].order, way);
     }
 
     /// A hit that goes inwards: the word of the line, unless others may have it.
@@ -130,14 +134,14 @@ impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
         let empty = !block.taken & self.allowed;
         let way = if empty == 0 {
             self.counters.evictions += 1;
-            self.policy.victim_of::<N, LRU>(&mut block.order, self.allowed)
+            self.policy.replace_in::<N, LRU>(&mut block.order, self.allowed)
         } else {
             let way = empty.trailing_zeros();
             block.taken |= 1 << way;
             *self.filled += 1;
+            self.policy.fill_in::<N, LRU>(&mut block.order, way);
             way
         };
-        self.policy.fill_of::<N, LRU>(&mut block.order, way);
         let own = if self.includes { self.own << NAMES } else { 0 };
         let (victim, word) = block.put(way, line, alone | own);
         Displaced { way, victim, word }
@@ -174,8 +178,8 @@ impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
     fn displaced_inside<const A: usize, const C: usize>(
         &mut self,
         displaced: &mut Displaced,
-        l3: &mut Lane<'_, C, LRU>,
-        l1: &mut Lane<'_, A, LRU>,
+        l3: &mut Lane<'_, C, LRU, false>,
+        l1: &mut Lane<'_, A, LRU, true>,
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
         let sharers = word >> NAMES;
@@ -202,7 +206,7 @@ impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
     fn displaced<const A: usize, const B: usize>(
         &mut self,
         displaced: &mut Displaced,
-        (l2, l1): (&mut Lane<'_, B, LRU>, &mut Lane<'_, A, LRU>),
+        (l2, l1): (&mut Lane<'_, B, LRU, true>, &mut Lane<'_, A, LRU, true>),
         written: &mut u8,
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
@@ -238,9 +242,9 @@ impl<const N: usize, const LRU: bool> Lane<'_, N, LRU> {
 
 /// The lanes of a way, innermost first.
 pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, const LRU: bool> {
-    pub(super) l1: Lane<'a, A, LRU>,
-    pub(super) l2: Lane<'a, B, LRU>,
-    pub(super) l3: Lane<'a, C, LRU>,
+    pub(super) l1: Lane<'a, A, LRU, true>,
+    pub(super) l2: Lane<'a, B, LRU, true>,
+    pub(super) l3: Lane<'a, C, LRU, false>,
 }
 
 impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, A, B, C, LRU> {

@@ -105,7 +105,8 @@ impl<O: Observer> Hierarchy<O> {
             return None;
         }
         let widths = [0, 1, 2].map(|place| self.caches[own[place]].width());
-        if !matches!(widths, [8, 8, 8 | 16] | [8, 16, 16]) {
+        let masked = own[..2].iter().all(|&x| self.caches[x].has_mask());
+        if !matches!(widths, [8, 8, 8 | 16] | [8, 16, 16]) || !masked {
             return None;
         }
         let masks = self.masks(cpu);
