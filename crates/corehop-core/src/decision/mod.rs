@@ -9,4 +9,5 @@ pub mod advice;
 pub mod comparison;
 pub mod validation;
 pub mod points;
+pub mod gang_study;
 mod studies;

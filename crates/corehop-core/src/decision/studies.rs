@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The studies of cost tables that come with the program: the folders of `studies/` that have one.
 
+use super::gang_study::GangStudy;
 use super::points::PointStudy;
 use super::validation::{Study, StudyError};
 
@@ -23,6 +24,20 @@ const POINTS: &[(&str, &str)] = &[
     ("waechtler-5-2", include_str!("../../../../studies/waechtler-5-2/study.toml")),
     ("waechtler-5-3", include_str!("../../../../studies/waechtler-5-3/study.toml")),
 ];
+
+/// Of gangs each study's name, description and table.
+const GANGS: &[(&str, &str, &str)] =
+    studies!["kamali-4-5", "kamali-4-6", "kamali-4-8", "kamali-5-1"];
+
+impl GangStudy {
+    /// Those that come with the program.
+    ///
+    /// # Errors
+    /// Where a file is wrong; a test reads them all.
+    pub fn all() -> Result<Vec<Self>, StudyError> {
+        GANGS.iter().map(|(_, description, table)| Self::new(description, table)).collect()
+    }
+}
 
 impl PointStudy {
     /// Those that come with the program.
@@ -63,6 +78,19 @@ mod tests {
             let plans = study.plans(&platform, 1).unwrap();
             assert_eq!(plans.len(), study.points.len());
             assert!(study.points.iter().any(|point| point.fitted.is_empty()), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_study_of_gangs_can_be_read_and_its_platform_has_two_packages() {
+        for (study, (id, ..)) in GangStudy::all().unwrap().iter().zip(GANGS) {
+            assert_eq!(study.id, *id);
+            let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plan = study.plan(&platform, 1).unwrap();
+            assert!(!plan.gangs.is_empty() && plan.gangs.len() % 2 == 0, "{id}");
+            let rows = study.join(&[]);
+            let fitted = rows.iter().filter(|row| row.fitted).count();
+            assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");
         }
     }
 

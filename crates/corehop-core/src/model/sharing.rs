@@ -18,6 +18,8 @@ pub struct Side {
     pub round_ns: f64,
     /// Misses of the last level of cache per million instructions, of all threads (MPmI).
     pub mpmi: f64,
+    /// Those misses for each thing that a thread does.
+    pub misses_a_round: f64,
     /// Misses to which another package answered that it has the line, over all of them (SMR); none
     /// without a miss.
     pub smr: Option<f64>,
@@ -48,6 +50,8 @@ pub struct SharingSummary {
 struct Sums {
     /// The time of the slowest thread of each run, and its rounds.
     slowest: (f64, f64),
+    /// The rounds of all threads.
+    rounds: f64,
     instructions: u64,
     misses: u64,
     snoop_hits: u64,
@@ -63,6 +67,7 @@ impl Sums {
             runs: runs.len() as u64,
             round_ns: each / runs.len() as f64,
             mpmi: misses / instructions * 1e6,
+            misses_a_round: misses / runs.iter().map(|it| it.rounds).sum::<f64>(),
             smr: (misses > 0.0).then(|| sum(|it| it.snoop_hits) / misses),
         })
     }
@@ -90,6 +95,7 @@ impl Sharings {
             let runs = self.runs.entry(key).or_default();
             let sums = runs.entry((it.placing, it.seed, it.gang, it.run)).or_default();
             sums.slowest = (sums.slowest.0.max(it.time_ns), it.rounds as f64);
+            sums.rounds += it.rounds as f64;
             sums.instructions += it.instructions;
             sums.misses += it.llc_misses;
             sums.snoop_hits += it.snoop_hits;

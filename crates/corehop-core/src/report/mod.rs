@@ -15,5 +15,7 @@ pub mod sections;
 pub mod html;
 pub mod study_svg;
 pub mod study;
+pub mod validation_svg;
+pub mod validation;
 pub mod glossary;
 pub mod listing;

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop validate`
 
-use std::fmt::Write;
+mod gangs;
 
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use corehop_core::decision::gang_study::GangStudy;
 use corehop_core::decision::points::{Compared, PointStudy};
 use corehop_core::decision::validation::{Errors, Joined, Order, Study};
 use corehop_core::experiment::{Experiment, Plan};
 use corehop_core::machine::{Machine, Sink, SinkError};
 use corehop_core::platform::Platform;
+use corehop_core::report::validation::{self, Dots};
+use corehop_core::report::validation_svg::drawing;
 use corehop_core::samples::{JobRecord, Project, RunContext, Sample};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
@@ -41,17 +47,25 @@ pub(crate) struct Args {
     /// The seed of every draw.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Write a page with a drawing of each table, printed against simulated.
+    #[arg(short, long, value_name = "PAGE.html")]
+    output: Option<PathBuf>,
+    /// Write the drawings as files of this folder, one for each table.
+    #[arg(long, value_name = "FOLDER")]
+    svg: Option<PathBuf>,
     /// Every row as JSON, with the errors of each table.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let (tables, values) = chosen(args)?;
+    let (tables, values, gangs) = chosen(args)?;
     let mut answers = Vec::new();
+    let mut drawings = Vec::new();
     let mut missed = false;
     for study in tables {
         let rows = study.join(&simulate(&study, args)?);
+        drawings.push(Dots::of_table(&study, &rows));
         missed |= misses(Errors::of(&rows, false), study.limit);
         if args.json {
             answers.push(json(&study, &rows));
@@ -61,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     for study in values {
         let points = simulate_points(&study, args)?;
+        drawings.push(Dots::of_points(&study, &points));
         missed |= misses(Compared::errors(&points, false), study.limit);
         if args.json {
             answers.push(points_json(&study, &points));
@@ -68,10 +83,38 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             print(&points_text(&study, &points))?;
         }
     }
+    for study in gangs {
+        let rows = gangs::simulate(&study, args)?;
+        drawings.extend(Dots::of_gangs(&study, &rows));
+        missed |= gangs::misses(&study, &rows);
+        if args.json {
+            answers.push(gangs::json(&study, &rows));
+        } else {
+            print(&gangs::text(&study, &rows))?;
+        }
+    }
+    draw(args, &drawings)?;
     if args.json {
         print(&format!("{:#}\n", json!({ "seed": args.seed, "studies": answers })))?;
     }
     Ok(if missed { Exit::No } else { Exit::Done })
+}
+
+/// Writes the drawings where they are asked for.
+fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
+    let failed = |path: &std::path::Path, error: std::io::Error| {
+        Failure::new(Exit::Failed, error).context(path.display().to_string())
+    };
+    if let Some(path) = &args.output {
+        std::fs::write(path, validation::page(args.seed, all)).map_err(|it| failed(path, it))?;
+    }
+    let Some(folder) = &args.svg else { return Ok(()) };
+    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    for dots in all {
+        let path = folder.join(format!("{}.svg", dots.id));
+        std::fs::write(&path, drawing(dots)).map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
 }
 
 /// Whether the judged rows are farther off than what is aimed at.
@@ -79,18 +122,23 @@ fn misses(judged: Option<Errors>, limit: f64) -> bool {
     judged.is_some_and(|errors| errors.median > limit)
 }
 
+/// Studies of tables of costs, of single values, and of gangs.
+type Chosen = (Vec<Study>, Vec<PointStudy>, Vec<GangStudy>);
+
 /// The studies that are asked for, with the samples and sizes that are.
-fn chosen(args: &Args) -> Result<(Vec<Study>, Vec<PointStudy>), Failure> {
+fn chosen(args: &Args) -> Result<Chosen, Failure> {
     let all: Result<Vec<Study>, _> = Study::names().filter_map(Study::named).collect();
     let mut tables = all.map_err(|error| Failure::new(Exit::Damaged, error))?;
     let mut values = PointStudy::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let known: Vec<String> =
-        tables.iter().map(|it| &it.id).chain(values.iter().map(|it| &it.id)).cloned().collect();
+    let mut gangs = GangStudy::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
+    let ids = tables.iter().map(|it| &it.id).chain(values.iter().map(|it| &it.id));
+    let known: Vec<String> = ids.chain(gangs.iter().map(|it| &it.id)).cloned().collect();
     if let Some(what) = &args.what {
         tables.retain(|study| study.id == *what || study.platform == *what);
         values.retain(|study| study.id == *what || study.platform == *what);
+        gangs.retain(|study| study.id == *what || study.platform == *what);
     }
-    if tables.is_empty() && values.is_empty() {
+    if tables.is_empty() && values.is_empty() && gangs.is_empty() {
         let what = args.what.as_deref().unwrap_or_default();
         return Err(Failure::says(
             Exit::Usage,
@@ -111,7 +159,11 @@ fn chosen(args: &Args) -> Result<(Vec<Study>, Vec<PointStudy>), Failure> {
         study.points.retain(|point| sizes.is_empty() || sizes.contains(&point.wss_kib));
     }
     values.retain(|study| !study.points.is_empty());
-    Ok((narrowed.filter(|study| !study.printed.is_empty()).collect(), values))
+    gangs.retain(|_| sizes.is_empty());
+    for study in &mut gangs {
+        study.samples = args.samples.map_or(study.samples, |most| most.min(study.samples));
+    }
+    Ok((narrowed.filter(|study| !study.printed.is_empty()).collect(), values, gangs))
 }
 
 /// Keeps the rows of a run.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop validate`: tables of threads with common data.
+
+use std::fmt::Write;
+
+use corehop_core::decision::gang_study::{GangJoined, GangQuantity, GangStudy};
+use corehop_core::decision::validation::Errors;
+use corehop_core::machine::GangMachine;
+use corehop_core::model::sharing::Sharings;
+use corehop_core::samples::SharedData;
+use corehop_core::sim::SimMachine;
+use serde_json::{Value, json};
+
+use super::{Args, described};
+use crate::exit::{Exit, Failure};
+
+/// Reruns a table, and joins it with what is printed.
+pub(super) fn simulate(study: &GangStudy, args: &Args) -> Result<Vec<GangJoined>, Failure> {
+    let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
+    let plan =
+        study.plan(&platform, args.seed).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let mut sharings = Sharings::default();
+    let mut machine = SimMachine::new(platform.clone())?;
+    machine.run_gangs(&plan, &mut |record| {
+        sharings.take(&SharedData::of(&plan, &platform, record));
+        Ok(true)
+    })?;
+    Ok(study.join(&sharings.finish()))
+}
+
+/// The quantities of a table that have rows, each with the errors of those that are judged.
+fn quantities(rows: &[GangJoined]) -> Vec<(GangQuantity, Option<Errors>)> {
+    let has = |&&quantity: &&GangQuantity| rows.iter().any(|row| row.quantity == quantity);
+    let errors = |&quantity| (quantity, GangJoined::errors(rows, quantity, false));
+    GangQuantity::ALL.iter().filter(has).map(errors).collect()
+}
+
+/// Whether a quantity with an aim is farther off.
+pub(super) fn misses(study: &GangStudy, rows: &[GangJoined]) -> bool {
+    let missed = |(quantity, errors): (GangQuantity, Option<Errors>)| {
+        errors.zip(study.limit(quantity)).is_some_and(|(errors, limit)| errors.median > limit)
+    };
+    quantities(rows).into_iter().any(missed)
+}
+
+pub(super) fn json(study: &GangStudy, rows: &[GangJoined]) -> Value {
+    let errors = quantities(rows).into_iter().map(|(quantity, errors)| {
+        json!({ "quantity": quantity, "limit": study.limit(quantity), "judged": errors })
+    });
+    json!({
+        "study": study.id,
+        "title": study.title,
+        "platform": study.platform,
+        "samples": study.samples,
+        "quantities": errors.collect::<Vec<_>>(),
+        "rows": rows,
+    })
+}
+
+pub(super) fn text(study: &GangStudy, rows: &[GangJoined]) -> String {
+    let mut text =
+        format!("{} ({}, {} runs a value)\n", study.title, study.platform, study.samples);
+    let _ = writeln!(
+        text,
+        "{:36}{:>10}  {:16}{:>12}{:>12}{:>9}",
+        "program", "items", "quantity", "printed", "simulated", "error"
+    );
+    for row in rows {
+        let program = format!("{} {}", row.program, row.parameters);
+        let simulated = row.simulated.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
+        let error = row.error.map_or_else(|| "no miss".to_owned(), |it| show(row.quantity, it));
+        let fitted = if row.fitted { " fitted" } else { "" };
+        let _ = writeln!(
+            text,
+            "{program:36}{:>10}  {:16}{:>12.2}{simulated:>12}{error:>9}{fitted}",
+            row.items,
+            row.quantity.word(),
+            row.printed,
+        );
+    }
+    for (quantity, errors) in quantities(rows) {
+        let Some(errors) = errors else { continue };
+        let aim = study.limit(quantity).map_or_else(String::new, |limit| {
+            let of = rows.iter().filter(|row| row.quantity == quantity && !row.fitted);
+            let within = of.filter(|row| row.error.is_some_and(|error| error <= limit)).count();
+            let reached = if errors.median <= limit { "reached" } else { "not reached" };
+            format!("; aim: a median of at most {limit}: {reached}, {within} rows are within")
+        });
+        let _ = writeln!(
+            text,
+            "{}: {} rows, median error {}, 90th percentile {}{aim}",
+            quantity.word(),
+            errors.rows,
+            show(quantity, errors.median),
+            show(quantity, errors.p90),
+        );
+    }
+    text + "\n"
+}
+
+/// An error, as a difference or in percent.
+fn show(quantity: GangQuantity, error: f64) -> String {
+    if quantity.is_share() { format!("{error:.2}") } else { format!("{:.1}%", error * 100.0) }
+}
