@@ -35,7 +35,8 @@ def measure(
     it end and keeps what it has recorded.
 
     Args:
-        experiment: `synthetic` (if left out), `access-time`, `preemption-length` or `polluter-sweep`.
+        experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
+            `polluter-sweep` or `shared-data`.
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
         seed: The seed of every draw (1 if left out); it is stored in the result.
         on: The machine: `live`, the id of a platform, a platform file, or a `Platform`.
