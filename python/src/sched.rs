@@ -40,7 +40,8 @@ pub(crate) fn check(
     let charged = delay_us.map(|delay| overhead::plain(&set, |_| delay));
     Ok(py.detach(|| {
         let system = charged.as_ref().map_or(set.system(), Inflated::system);
-        let each = |test: &&Test| answer_json(test, &test.run(system), system);
+        let delays = charged.as_ref().map(Inflated::delays);
+        let each = |test: &&Test| answer_json(test, &test.run(system), system, delays);
         let answers: Value = tests.iter().map(each).collect();
         answers.to_string()
     }))

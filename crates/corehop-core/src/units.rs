@@ -281,6 +281,18 @@ impl FromStr for CpuList {
     }
 }
 
+/// Three significant digits, and no more than three decimals; `0` for what then shows no digit.
+pub(crate) fn three_digits(value: f64) -> String {
+    let text = match value.abs() {
+        100.0.. => format!("{value:.0}"),
+        10.0.. => format!("{value:.1}"),
+        1.0.. => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    };
+    let none = text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.');
+    if none { "0".to_owned() } else { text }
+}
+
 /// Lets serde write a quantity as the text that its `FromStr` reads.
 macro_rules! as_text {
     ($($quantity:ty),*) => {$(

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::platform::Platform;
 use crate::units::{Bytes, CpuList};
 use crate::words::words;
 
@@ -68,6 +69,23 @@ words! {
 }
 
 impl Event {
+    /// What resuming on a CPU can be, nearest first.
+    pub const RESUMING: [Self; 5] = [
+        Self::Preemption,
+        Self::SmtMigration,
+        Self::L2Migration,
+        Self::L3Migration,
+        Self::MemoryMigration,
+    ];
+
+    /// Those of [`Event::RESUMING`] that the usable CPUs of a machine allow.
+    pub fn on(platform: &Platform) -> Vec<Self> {
+        let missing = platform.missing_classes();
+        let there =
+            |event: &Self| missing.iter().all(|class| class.affinity.event() != event.word());
+        Self::RESUMING.into_iter().filter(there).collect()
+    }
+
     /// Whether the job resumes on another CPU.
     pub const fn is_migration(self) -> bool {
         matches!(

@@ -33,13 +33,10 @@ impl Delays {
 
     /// Takes some more samples; those that are not valid are left out.
     pub fn take(&mut self, samples: &[Sample]) {
-        for sample in samples.iter().filter(|sample| sample.valid) {
-            let Some(delay) = self.estimator.delay_ns(sample).filter(|it| it.is_finite()) else {
-                continue;
-            };
+        for (sample, delay) in self.estimator.delays_us(samples) {
             let mut cell = CellKey::of(sample);
             cell.machine = "".into();
-            self.cells.entry(cell).or_default().push(delay / 1e3);
+            self.cells.entry(cell).or_default().push(delay);
         }
     }
 }

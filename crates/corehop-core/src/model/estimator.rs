@@ -25,6 +25,15 @@ words! {
 }
 
 impl Estimator {
+    /// The valid samples whose delay is a number, each with it in microseconds.
+    pub fn delays_us(self, samples: &[Sample]) -> impl Iterator<Item = (&Sample, f64)> {
+        let valid = samples.iter().filter(|sample| sample.valid);
+        valid.filter_map(move |sample| {
+            let delay = self.delay_ns(sample).filter(|delay| delay.is_finite())?;
+            Some((sample, delay / 1e3))
+        })
+    }
+
     /// The delay of `sample` in nanoseconds. `None` where the sample lacks an interval that this
     /// estimator needs: a certified cold touch, or the direct cost of the switch.
     pub fn delay_ns(self, sample: &Sample) -> Option<f64> {

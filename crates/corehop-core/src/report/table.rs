@@ -11,6 +11,7 @@ use crate::model::delay::Delay;
 use crate::model::quantile::Quantile;
 use crate::model::summary::CellSummary;
 use crate::units::Bytes;
+use crate::units::three_digits;
 
 /// The columns of the CSV table. A table of ours and a printed one join on all but the last.
 pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us";
@@ -439,17 +440,7 @@ pub fn plain(table: &Table) -> String {
 
 /// Microseconds with three significant digits, and no more than three decimals.
 pub fn micros(value: f64) -> String {
-    let text = match value.abs() {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        1.0.. => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
-    };
-    if text.trim_start_matches('-').chars().all(|c| c == '0' || c == '.') {
-        "0".to_owned()
-    } else {
-        text
-    }
+    three_digits(value)
 }
 
 /// The sizes and the columns, aligned to the right, with a rule under the heading.

@@ -10,7 +10,7 @@ mod project;
 mod provenance;
 mod record;
 mod row;
-mod store;
+pub(crate) mod store;
 
 pub use column::{Column, Row, SchemaError, Text};
 pub use gang::{GangRecord, MemberRecord};

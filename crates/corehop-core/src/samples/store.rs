@@ -30,6 +30,11 @@ pub enum FileError {
     /// Neither Parquet nor an Arrow stream, or without our metadata.
     #[error("this is not a file of corehop ({0}): give one that `corehop measure` wrote")]
     NotOurs(String),
+    /// Counts of a schedulability study.
+    #[error(
+        "this file holds the counts of a study: `corehop study FILE` prints them, and draws them with --page"
+    )]
+    Study,
     /// Written by a later version.
     #[error(
         "this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop"
@@ -68,18 +73,33 @@ impl From<ArrowError> for FileError {
 
 impl From<ParquetError> for FileError {
     fn from(error: ParquetError) -> Self {
-        match error {
-            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-                Ok(error) => Self::Io(*error),
-                Err(other) => Self::Damaged(other.to_string()),
-            },
-            other => Self::Damaged(other.to_string()),
+        match parquet_cause(error) {
+            Ok(error) => Self::Io(error),
+            Err(what) => Self::Damaged(what),
         }
     }
 }
 
-const KIND: &str = "corehop.rows";
-const VERSION: &str = "corehop.schema";
+/// What is behind an error of Parquet: the system, or what is wrong with the file.
+///
+/// # Errors
+/// The latter.
+pub(crate) fn parquet_cause(error: ParquetError) -> Result<std::io::Error, String> {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(error) => Ok(*error),
+            Err(other) => Err(other.to_string()),
+        },
+        other => Err(other.to_string()),
+    }
+}
+
+/// In the metadata of every file of ours: what its rows are.
+pub(crate) const KIND: &str = "corehop.rows";
+/// The version of the form of its rows.
+pub(crate) const VERSION: &str = "corehop.schema";
+/// Files whose rows are the counts of a study have this kind, and are read by `decision::sched::study`.
+pub(crate) const STUDY: &str = "study";
 const PROVENANCE: &str = "corehop.provenance";
 
 fn schema_of<R: Row>(provenance: &Provenance) -> SchemaRef {
@@ -107,6 +127,9 @@ impl FileKind {
         let get = |key: &str| schema.metadata().get(key);
         let not_ours = || FileError::NotOurs("it lacks our metadata".to_owned());
         let rows = get(KIND).ok_or_else(not_ours)?.clone();
+        if rows == STUDY {
+            return Err(FileError::Study);
+        }
         let found = get(VERSION).and_then(|text| text.parse().ok()).ok_or_else(not_ours)?;
         if found > SCHEMA_VERSION {
             return Err(FileError::Later { found });

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check`
 
-use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::{CostCurves, Costs};
+use corehop_core::decision::costs::Costs;
 use corehop_core::decision::sched::overhead::{self, Inflated};
 use corehop_core::decision::sched::set_file::{self, SetFileError};
 use corehop_core::decision::sched::{
@@ -16,6 +15,7 @@ use corehop_core::units::Nanos;
 use corehop_core::workload::Event;
 use serde_json::Value;
 
+use super::costs::CostArgs;
 use crate::answer::{Page, Paint, print};
 use crate::exit::{Exit, Failure};
 
@@ -26,25 +26,19 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?}]}, whole microseconds; - reads standard input.
+    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?}]}, whole microseconds; for the tests that charge cache
+    /// reloads "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each task; - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// The test, or all; `corehop explain NAME` says what it asks.
     #[arg(long, value_name = "NAME|all", default_value = "all")]
     test: String,
-    /// Charge each job the delay of one preemption or migration: e' = e + D_c.
-    #[arg(long, value_name = "D_c")]
+    /// Charge each job the delay of one preemption or migration: e' = e + D_c. With --costs, each is charged what the
+    /// dearest event that it may suffer costs a working set of its size.
+    #[arg(long, value_name = "D_c", conflicts_with = "costs")]
     delay: Option<Nanos>,
-    /// Charge each job what the dearest event that it may suffer costs a working set of its size, by a table of
-    /// costs (`corehop report --table csv` writes such). Tests without migrations charge none.
-    #[arg(long, value_name = "FILE.csv", conflicts_with = "delay")]
-    costs: Option<PathBuf>,
-    /// Which load of the table.
-    #[arg(long, value_name = "LOAD", requires = "costs")]
-    load: Option<String>,
-    /// Which statistic of the table.
-    #[arg(long, value_name = "NAME", requires = "costs", default_value = "max")]
-    statistic: String,
+    #[command(flatten)]
+    costs: CostArgs,
     /// The machine: its caches make the clusters (`c-edf-l2`, `soft-c-edf-l3`, …), and say which migrations stay
     /// within one. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -58,30 +52,36 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let platform = args.platform.as_deref().map(super::platform::described).transpose()?;
     let tests = asked(&args.test, platform.as_ref())?;
     let set = read(&args.file)?;
-    let charge = Charge::of(args, &set)?;
+    let source = args.costs.source()?;
+    let costs =
+        source.as_ref().map(|source| source.selected(&args.costs.selection())).transpose()?;
+    let charge = match (args.delay, costs) {
+        // Rounded up: a delay is never understated.
+        (Some(delay), _) => Charge::Each(delay.get().div_ceil(1_000)),
+        (None, Some(costs)) => Charge::Costs(costs.costs),
+        (None, None) => uncharged(&set)?,
+    };
     let mut inflated: Vec<(Vec<Event>, Inflated)> = Vec::new();
     let mut answers = Vec::new();
     for test in tests {
-        let events = events(test, platform.as_ref());
-        let system = match &charge {
-            Charge::Nothing => set.system(),
-            charge => {
-                let known = inflated.iter().position(|(other, _)| *other == events);
-                let at = known.map_or_else(
-                    || {
-                        inflated.push((events.clone(), charge.inflate(&set, &events)?));
-                        Ok::<_, Failure>(inflated.len() - 1)
-                    },
-                    Ok,
-                )?;
-                inflated[at].1.system()
+        let events = test.events(platform.as_ref());
+        let known = inflated.iter().position(|(other, _)| *other == events);
+        let at = match (known, &charge) {
+            (Some(at), _) => Some(at),
+            (None, Charge::Nothing) => None,
+            (None, charge) => {
+                inflated.push((events.clone(), charge.inflate(&set, &events)?));
+                Some(inflated.len() - 1)
             }
         };
+        let charged = at.map(|at| &inflated[at].1);
+        let system = charged.map_or_else(|| set.system(), Inflated::system);
+        let delays = charged.map(Inflated::delays);
         let answer = test.run(system);
         let written = if args.json {
-            Written::Json(answer_json(test, &answer, system))
+            Written::Json(answer_json(test, &answer, system, delays))
         } else {
-            Written::Text(one(test, &answer, &set, system))
+            Written::Text(one(test, &answer, &set, system, delays))
         };
         answers.push((test, answer, written));
     }
@@ -137,22 +137,6 @@ fn asked(name: &str, platform: Option<&Platform>) -> Result<Vec<&'static Test>, 
     Ok(vec![test(&name).map_err(|error| Failure::new(Exit::Usage, error))?])
 }
 
-/// What may cost a job its delay under the scheduler of a test.
-fn events(test: &Test, platform: Option<&Platform>) -> Vec<Event> {
-    let all = [Event::Preemption, Event::L2Migration, Event::L3Migration, Event::MemoryMigration];
-    let reached = match test.suffers() {
-        Suffers::Nothing => 0,
-        Suffers::Preemptions => 1,
-        Suffers::Everything => all.len(),
-        Suffers::Within(size) => {
-            let sizes = platform.map(clusters::sizes).unwrap_or_default();
-            let cache = sizes.iter().find(|&&(it, _)| it == size);
-            cache.map_or(all.len(), |&(_, level)| (level as usize).clamp(1, 3))
-        }
-    };
-    all[..reached].to_vec()
-}
-
 fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
@@ -176,80 +160,36 @@ fn read(path: &Path) -> Result<TaskSet, Failure> {
 }
 
 /// What is charged to jobs.
-enum Charge {
+enum Charge<'a> {
     Nothing,
     /// As many microseconds to each.
     Each(u64),
     /// What an event costs the task's working set.
-    Costs(CostCurves),
+    Costs(Box<dyn Costs + 'a>),
 }
 
-impl Charge {
-    /// A set that states working sets needs to be told what they cost.
-    fn of(args: &Args, set: &TaskSet) -> Result<Self, Failure> {
-        if let Some(delay) = args.delay {
-            // Rounded up: a delay is never understated.
-            return Ok(Self::Each(delay.get().div_ceil(1_000)));
-        }
-        if let Some(path) = &args.costs {
-            return selected(args, path).map(Self::Costs);
-        }
-        let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
-            return Ok(Self::Nothing);
-        };
-        let sentence = format!(
-            "{}: wss_kib is given, and nothing says what a working set costs: give its delay with \
-             --delay, a table of costs with --costs, or --delay 0us to charge none",
-            called(set, at)
-        );
-        Err(Failure::says(Exit::Usage, sentence))
-    }
-
+impl Charge<'_> {
     fn inflate(&self, set: &TaskSet, events: &[Event]) -> Result<Inflated, Failure> {
-        let delay = |at: usize| match self {
-            Self::Nothing => Ok(0),
-            Self::Each(micros) => Ok(*micros),
-            Self::Costs(_) if events.is_empty() => Ok(0),
-            Self::Costs(costs) => {
-                let wrong = |what: &str| {
-                    Failure::says(Exit::Damaged, format!("{}: {what}", called(set, at)))
-                };
-                let wss = set.wss_kib()[at].ok_or_else(|| {
-                    wrong("wss_kib is missing: the delay of a task follows from its working set")
-                })?;
-                let cost = costs.largest(events, wss as f64).ok_or_else(|| {
-                    wrong(&format!(
-                        "wss_kib is {wss}: the table has no costs for such a working set"
-                    ))
-                })?;
-                Ok(cost.us.max(0.0).ceil() as u64)
-            }
-        };
-        let delays = (0..set.tasks().len()).map(delay).collect::<Result<Vec<u64>, Failure>>()?;
-        Ok(overhead::plain(set, |at| delays[at]))
+        match self {
+            Self::Nothing => Ok(overhead::plain(set, |_| 0)),
+            Self::Each(micros) => Ok(overhead::plain(set, |_| *micros)),
+            Self::Costs(costs) => overhead::by_working_set(set, events, costs.as_ref())
+                .map_err(|error| Failure::new(Exit::Damaged, error)),
+        }
     }
 }
 
-/// The costs of the load and the statistic that are asked for.
-fn selected(args: &Args, path: &Path) -> Result<CostCurves, Failure> {
-    let table = super::study::cost_table(path)?;
-    let loads: BTreeSet<&str> = table.selections().map(|(load, ..)| load).collect();
-    let load = match (&args.load, loads.len()) {
-        (Some(load), _) => load.as_str(),
-        (None, 1) => loads.first().copied().unwrap_or_default(),
-        (None, _) => {
-            let loads: Vec<&str> = loads.into_iter().collect();
-            let what = format!("--load: the table has several: {}", loads.join(", "));
-            return Err(Failure::says(Exit::Usage, what));
-        }
+/// Nothing is charged; but a set that states working sets needs to be told what they cost.
+fn uncharged(set: &TaskSet) -> Result<Charge<'static>, Failure> {
+    let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
+        return Ok(Charge::Nothing);
     };
-    table.select(load, &args.statistic).cloned().ok_or_else(|| {
-        let known: Vec<String> =
-            table.selections().map(|(load, what, _)| format!("{load} {what}")).collect();
-        let sought = format!("{load} {}", args.statistic);
-        let what = format!("the table has no costs of {sought}: it has {}", known.join(", "));
-        Failure::says(Exit::Usage, what)
-    })
+    let sentence = format!(
+        "{}: wss_kib is given, and nothing says what a working set costs: give its delay with \
+         --delay, a table of costs, a model or samples with --costs, or --delay 0us to charge none",
+        called(set, at)
+    );
+    Err(Failure::says(Exit::Usage, sentence))
 }
 
 /// `task 3 (`video`)`.
@@ -283,7 +223,13 @@ fn every(answers: &[(&Test, Answer, Written)]) -> String {
 }
 
 /// One test at length.
-fn one(test: &Test, answer: &Answer, set: &TaskSet, system: System<'_>) -> String {
+fn one(
+    test: &Test,
+    answer: &Answer,
+    set: &TaskSet,
+    system: System<'_>,
+    delays: Option<&[u64]>,
+) -> String {
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
     let mut text = format!("{}: {}\n", test.name, page.paint(verdict, paint));
@@ -308,6 +254,9 @@ fn one(test: &Test, answer: &Answer, set: &TaskSet, system: System<'_>) -> Strin
     for (cpu, tasks) in answer.partition.iter().flatten().enumerate() {
         let tasks: Vec<_> = tasks.iter().map(|&at| name(at)).collect();
         say(&format!("CPUs {cpu}"), &tasks.join(", "));
+    }
+    for (at, delay) in delays.into_iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
+        say("charged", &format!("{}: {delay} us", name(at)));
     }
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {
         let deadline = system.tasks()[at].deadline();

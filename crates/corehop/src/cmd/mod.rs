@@ -6,6 +6,7 @@ mod arrange;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;
+mod costs;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fit;

@@ -3,11 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::sched::study::Outcome;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::report::study::page;
 use corehop_core::report::{html, sections, table};
 
+use super::study;
 use crate::exit::{Exit, Failure};
 use crate::{answer, input};
 
@@ -19,7 +22,8 @@ use crate::{answer, input};
 /// how long a cache line takes from CPU to CPU, and which stated facts are true.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files that `corehop measure` wrote; platform files (`*.toml`) of the machines they are from.
+    /// Files that `corehop measure` wrote; platform files (`*.toml`) of the machines they are from. Or one file that
+    /// `corehop study -o` wrote.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table: for a terminal (as is done when no page is asked for), for other programs, or
@@ -54,6 +58,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let what = "--only picks the cells of a table: give --table as well, or leave -o out";
         return Err(Failure::says(Exit::Usage, what));
     }
+    if let [one] = args.files.as_slice()
+        && let Some(outcome) = study::counts(one)?
+    {
+        return counts(args, form, &outcome);
+    }
     let mut data = gather(&args.files, args.estimator)?;
     if let Some(path) = &args.output {
         write_page(&data, path)?;
@@ -66,6 +75,26 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(Form::Json) => {
             answer::print(&format!("{:#}\n", serde_json::json!(data.summaries)))?;
         }
+        None => {}
+    }
+    Ok(Exit::Done)
+}
+
+/// The counts of a study: its page, or its tables.
+fn counts(args: &Args, form: Option<Form>, outcome: &Outcome) -> Result<Exit, Failure> {
+    if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
+        let what = "the counts of a study have no cells: leave --only out, and ask for --table text or json \
+                    (`corehop show FILE --rows N` prints the counts)";
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    if let Some(path) = &args.output {
+        std::fs::write(path, page(outcome)).map_err(|error| {
+            Failure::new(Exit::Failed, error).context(path.display().to_string())
+        })?;
+    }
+    match form {
+        Some(Form::Json) => answer::print(&format!("{:#}\n", outcome.json()))?,
+        Some(_) => answer::print(&study::text(outcome, &[]))?,
         None => {}
     }
     Ok(Exit::Done)

@@ -3,10 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::sched::study::Outcome;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::listing;
 
 use super::report::gather;
+use super::study;
 use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -14,7 +16,8 @@ use crate::input;
 /// What a file of ours holds: the kind of its rows, where they come from, how many are valid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file that `corehop measure` wrote, or is writing, or was writing when it was killed.
+    /// A file that `corehop measure` wrote, or is writing, or was writing when it was killed; or one that
+    /// `corehop study -o` wrote.
     file: PathBuf,
     /// Print it as JSON, with the meaning of every column and the whole provenance.
     #[arg(long, conflicts_with_all = ["plan", "rows"])]
@@ -28,6 +31,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(outcome) = study::counts(&args.file)? {
+        return counts(args, &outcome);
+    }
     if args.plan {
         return plan(&args.file);
     }
@@ -58,6 +64,25 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::No, sentence));
     };
     print(&format!("{plan:#}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// The counts of a study.
+fn counts(args: &Args, outcome: &Outcome) -> Result<Exit, Failure> {
+    let damaged = |error| Failure::new(Exit::Damaged, error);
+    if args.plan {
+        // What was carried out is its description.
+        print(&outcome.study.text)?;
+    } else if let Some(count) = args.rows {
+        let batch = outcome.batch().map_err(damaged)?;
+        for row in listing::rows(&batch.slice(0, count.min(batch.num_rows()))) {
+            print(&format!("{row}\n"))?;
+        }
+    } else if args.json {
+        print(&format!("{:#}\n", outcome.json()))?;
+    } else {
+        print(&study::text(outcome, &[]))?;
+    }
     Ok(Exit::Done)
 }
 

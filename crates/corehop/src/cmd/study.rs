@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::CostTable;
+use corehop_core::decision::costs::Selected;
 use corehop_core::decision::sched::study::{
     Crossing, Outcome, OutcomeError, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped,
     StoreError, Study, run as carry_out,
@@ -14,13 +14,14 @@ use corehop_core::decision::sched::study::{
 use corehop_core::report::study::{page, picture};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::costs::CostArgs;
 use crate::answer::{Page, Paint, print};
 use crate::exit::{Exit, Failure};
 
 /// Draw random task sets, and count how many of them each scheduler carries as delays grow.
 ///
 /// Prints weighted schedulability W(D_c) with 95 % intervals, and up to which delay one scheduler is
-/// preferable to another. Every set follows from the seed and its index alone: parts made
+/// preferable to another; with --costs also up to which working-set size. Every set follows from the seed and its index alone: parts made
 /// anywhere add up to the whole, to the last byte.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -45,10 +46,8 @@ pub(crate) struct Args {
     /// Write the counts.
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
-    /// Say up to which working-set size a scheduler is preferable, by a table of what preemptions and
-    /// migrations cost (`corehop report --table csv` writes such).
-    #[arg(long, value_name = "FILE.csv")]
-    costs: Option<PathBuf>,
+    #[command(flatten)]
+    costs: CostArgs,
     /// Write a page: one HTML file with everything in it.
     #[arg(long, value_name = "FILE.html")]
     page: Option<PathBuf>,
@@ -72,12 +71,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             Failure::new(Exit::Failed, error).context(path.display().to_string())
         })?;
     }
-    let costs = args.costs.as_deref().map(cost_table).transpose()?;
+    let source = args.costs.source()?;
+    let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));
+    let costs = costs.transpose()?;
     if args.json {
         let answer = costs.map_or_else(|| outcome.json(), |costs| outcome.json_by_size(&costs));
         print(&format!("{answer:#}\n"))?;
     } else {
-        print(&text(&outcome, costs.as_ref()))?;
+        print(&text(&outcome, &costs.unwrap_or_default()))?;
     }
     Ok(Exit::Done)
 }
@@ -138,12 +139,16 @@ fn read(path: &Path) -> Result<Outcome, Failure> {
     })
 }
 
-/// The table of costs in a file; errors name it.
-pub(super) fn cost_table(path: &Path) -> Result<CostTable, Failure> {
+/// The counts in a file, if it holds such.
+pub(super) fn counts(path: &Path) -> Result<Option<Outcome>, Failure> {
     let named = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    CostTable::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
+    // A file that is not there, or is none of ours, is told by whoever opens it next.
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    match Outcome::read(file) {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
+        Err(error) => Err(Failure::new(Exit::Damaged, error).context(named())),
+    }
 }
 
 /// Writes the counts; a file of this name is replaced once all is written.
@@ -183,7 +188,7 @@ impl Progress for Bar {
 }
 
 /// A table of each reading, and who is preferable up to where.
-fn text(outcome: &Outcome, costs: Option<&CostTable>) -> String {
+pub(super) fn text(outcome: &Outcome, costs: &[Selected<'_>]) -> String {
     let terminal = Page::of_stdout();
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
@@ -201,8 +206,8 @@ fn text(outcome: &Outcome, costs: Option<&CostTable>) -> String {
             writeln!(text, "{}", terminal.paint(&format!("{}{mark}", reading.name), Paint::Bold));
         text.push_str(&weights(outcome, at, reading));
         text.push_str(&crossings(outcome, at));
-        for (load, statistic, curves) in costs.into_iter().flat_map(CostTable::selections) {
-            for sizes in outcome.sizes(at, curves) {
+        for Selected { load, statistic, costs } in costs {
+            for sizes in outcome.sizes(at, costs.as_ref()) {
                 text.push_str(&by_size(&sizes, load, statistic));
             }
         }
@@ -258,10 +263,19 @@ fn by_size(sizes: &Sizes, load: &str, statistic: &str) -> String {
         Reach::Never => "at none".to_owned(),
         Reach::Unknown => "unknown".to_owned(),
     };
+    let within = |reach: Reach, ends: [Reach; 2]| {
+        let ends = if ends == [reach; 2] {
+            String::new()
+        } else {
+            format!(" (95 %: {} to {})", word(ends[0]), word(ends[1]))
+        };
+        format!("{}{ends}", word(reach))
+    };
     let (of, against) = (&sizes.of, &sizes.against);
-    let (fixed, own) = (word(sizes.fixed), word(sizes.each_its_own));
+    let fixed = within(sizes.fixed, sizes.fixed_interval);
+    let own = within(sizes.each_its_own, sizes.each_its_own_interval);
     format!(
-        "    load {load}, {statistic}: {of} is preferable to {against} with that delay {fixed}, \
+        "    load {load}, {statistic}: {of} is preferable to {against} with that delay {fixed}; \
          with delays of its own {own}\n"
     )
 }

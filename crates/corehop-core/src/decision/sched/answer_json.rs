@@ -8,8 +8,14 @@ use super::task::{System, Time};
 use super::verdict::{Answer, Verdict};
 
 /// `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`, where
-/// `bounds_us` bounds each task's response time in the order of the tasks.
-pub fn answer_json(test: &Test, answer: &Answer, system: System<'_>) -> Value {
+/// `bounds_us` bounds each task's response time in the order of the tasks, and `delays_us` is what each
+/// was charged, where something was.
+pub fn answer_json(
+    test: &Test,
+    answer: &Answer,
+    system: System<'_>,
+    delays: Option<&[Time]>,
+) -> Value {
     let mut value = json!({
         "test": test.name,
         "scheduler": test.scheduler,
@@ -23,6 +29,7 @@ pub fn answer_json(test: &Test, answer: &Answer, system: System<'_>) -> Value {
         }
     };
     add("bounds_us", answer.bounds.as_ref().map(|bounds| json!(bounds)));
+    add("delays_us", delays.map(|delays| json!(delays)));
     add("longest_preemption_us", longest_preemptions(answer, system).map(|most| json!(most)));
     add("why", answer.why.as_ref().map(|why| json!(why)));
     add("accepted_by", answer.accepted_by.map(|by| json!(by)));

@@ -8,6 +8,7 @@
 pub mod exact;
 mod divisor;
 pub mod task;
+pub mod blocks;
 pub mod verdict;
 pub mod set_file;
 pub mod rt_app;

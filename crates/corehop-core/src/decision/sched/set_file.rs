@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Task sets as JSON: `{"cpus": m, "tasks": [{"wcet_us", "period_us", …}]}`.
 //!
-//! Times are whole microseconds. A field that is unknown, missing, twice there or out of range is an
+//! Times are whole microseconds, but for the nanoseconds that a cache block takes to reload; blocks are a list of
+//! numbers, or ranges as text: `"0-31,64"`. A field that is unknown, missing, twice there or out of range is an
 //! error that names the task and the field: an unread `deadline` would make a verdict wrong.
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
+use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
 use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
 
 /// Why a text is no task set.
@@ -31,10 +33,13 @@ pub enum SetFileError {
 }
 
 /// The fields of a task set.
-const SET_FIELDS: [&str; 2] = ["cpus", "tasks"];
+const SET_FIELDS: [&str; 3] = ["cpus", "tasks", "block_reload_ns"];
+
+/// The longest that reloading a block may take: a second.
+const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
 
 /// The fields of a task.
-pub const TASK_FIELDS: [&str; 8] = [
+pub const TASK_FIELDS: [&str; 10] = [
     "name",
     "wcet_us",
     "period_us",
@@ -43,6 +48,8 @@ pub const TASK_FIELDS: [&str; 8] = [
     "wss_kib",
     "jitter_us",
     "blocking_us",
+    "ucb",
+    "ecb",
 ];
 
 /// Reads a task set.
@@ -54,7 +61,8 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
         return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
     };
     check_names("", &fields, &SET_FIELDS)?;
-    let cpus = Fields { place: "", fields: &fields }.number("cpus", 1, u64::from(MOST_CPUS))?;
+    let of_set = Fields { place: "", fields: &fields };
+    let cpus = of_set.number("cpus", 1, u64::from(MOST_CPUS))?;
     let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
     let Some(Tree::Array(tasks)) = find(&fields, "tasks") else {
         return Err(wrong("", "tasks is missing, or no list"));
@@ -64,7 +72,12 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
         .enumerate()
         .map(|(at, task)| parameters(at, task))
         .collect::<Result<_, _>>()?;
-    Ok(TaskSet::new(cpus as u32, &tasks)?)
+    let set = TaskSet::new(cpus as u32, &tasks)?;
+    match of_set.number("block_reload_ns", 0, LONGEST_RELOAD_NS)? {
+        Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each))?),
+        None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
+        None => Err(wrong("", "block_reload_ns is missing: what it takes to reload a cache block")),
+    }
 }
 
 /// A task set as [`parse`] reads it; what has its default is left out.
@@ -83,9 +96,16 @@ pub fn write(set: &TaskSet) -> Value {
         add("wss_kib", set.wss_kib()[at].map(|wss| json!(wss)));
         add("jitter_us", unless(task.jitter(), 0));
         add("blocking_us", unless(task.blocking(), 0));
+        let footprint = set.cache().map(|cache| &cache.footprints[at]);
+        add("ucb", footprint.map(|it| json!(it.ucb.to_string())));
+        add("ecb", footprint.map(|it| json!(it.ecb.to_string())));
         fields
     });
-    json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() })
+    let mut written = json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() });
+    if let Some(cache) = set.cache() {
+        written["block_reload_ns"] = json!(cache.reload.of(1_000));
+    }
+    written
 }
 
 fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
@@ -109,6 +129,7 @@ fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
         jitter: fields.number("jitter_us", 0, LONGEST)?.unwrap_or(0),
         blocking: fields.number("blocking_us", 0, LONGEST)?.unwrap_or(0),
         wss_kib: fields.number("wss_kib", 0, LONGEST)?,
+        footprint: fields.footprint()?,
         name,
     })
 }
@@ -151,6 +172,40 @@ impl Fields<'_> {
                 let expected = format!("a whole number, {least} to {most}");
                 Err(wrong(self.place, format!("{name} is {value}: expected {expected}")))
             }
+        }
+    }
+
+    /// Both sets of blocks, or neither.
+    fn footprint(&self) -> Result<Option<Footprint>, SetFileError> {
+        match (self.blocks("ucb")?, self.blocks("ecb")?) {
+            (None, None) => Ok(None),
+            (Some(ucb), Some(ecb)) => Ok(Some(Footprint { ucb, ecb })),
+            (None, Some(_)) => Err(wrong(self.place, "ucb is missing: the blocks used again")),
+            (Some(_), None) => Err(wrong(self.place, "ecb is missing: all blocks touched")),
+        }
+    }
+
+    fn blocks(&self, name: &str) -> Result<Option<Blocks>, SetFileError> {
+        let refused = |value: &dyn fmt::Display, why: &str| {
+            Err(wrong(self.place, format!("{name} is {value}: {why}")))
+        };
+        let number = |item: &Tree| {
+            let Tree::Leaf(Value::Number(number)) = item else { return None };
+            number.as_u64().filter(|&it| it <= LAST_BLOCK.into()).map(|it| it as u32)
+        };
+        match find(self.fields, name) {
+            None => Ok(None),
+            Some(Tree::Leaf(Value::String(text))) => match text.parse() {
+                Ok(blocks) => Ok(Some(blocks)),
+                Err(why) => refused(&format!("\"{text}\""), &why),
+            },
+            Some(Tree::Array(items)) => match items.iter().find(|it| number(it).is_none()) {
+                None => Ok(Some(items.iter().filter_map(number).collect())),
+                Some(item) => {
+                    refused(&format!("a list with {item}"), &format!("expected 0 to {LAST_BLOCK}"))
+                }
+            },
+            Some(other) => refused(other, "expected numbers of blocks, for instance \"0-31,64\""),
         }
     }
 
@@ -252,6 +307,29 @@ mod tests {
         assert_eq!(set.names(), [Some("video".to_owned()), None]);
         assert_eq!(set.wss_kib(), [Some(64), None]);
         assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+    }
+
+    #[test]
+    fn blocks_are_numbers_or_ranges_and_come_back() {
+        let of = |set: &str, task: &str| {
+            format!(r#"{{"cpus": 1{set}, "tasks": [{{"wcet_us": 1, "period_us": 2{task}}}]}}"#)
+        };
+        let reload = r#", "block_reload_ns": 150"#;
+        let blocks = r#", "ucb": [3, 1, 2], "ecb": "0-3,8""#;
+        let set = parse(&of(reload, blocks)).unwrap();
+        let cache = set.cache().unwrap();
+        assert_eq!((cache.footprints[0].ucb.count(), cache.footprints[0].ecb.count()), (3, 5));
+        assert_eq!((cache.reload.of(1_000), cache.reload.of(1)), (150, 1));
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+        refused(&of("", blocks), &["block_reload_ns is missing"]);
+        refused(&of(reload, ""), &["task 0", "ecb is absent"]);
+        refused(&of(reload, r#", "ecb": "1""#), &["task 0", "ucb is missing"]);
+        refused(&of(reload, r#", "ucb": "1""#), &["task 0", "ecb is missing"]);
+        refused(&of(reload, r#", "ucb": "4", "ecb": "0-3""#), &["task 0", "ucb is 4"]);
+        refused(&of(reload, r#", "ucb": "x", "ecb": "0-3""#), &["task 0", r#"ucb is "x""#]);
+        refused(&of(reload, r#", "ucb": [-1], "ecb": "0-3""#), &["task 0", "a list with -1"]);
+        refused(&of(reload, r#", "ucb": 1, "ecb": "0-3""#), &["task 0", "ucb is 1"]);
+        refused(&of(r#", "block_reload_ns": 1.5"#, blocks), &["block_reload_ns is 1.5"]);
     }
 
     #[test]

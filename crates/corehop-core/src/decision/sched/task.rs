@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use super::blocks::{CacheUse, Footprint, Reload};
+
 /// A span of integer time.
 pub type Time = u64;
 
@@ -91,6 +93,8 @@ pub struct Parameters {
     pub blocking: Time,
     /// Size of the working set in KiB.
     pub wss_kib: Option<u64>,
+    /// The cache blocks that it touches, and uses again.
+    pub footprint: Option<Footprint>,
 }
 
 /// Why parameters are no task set: the task, the field, its value, and what would do.
@@ -128,6 +132,7 @@ pub struct TaskSet {
     tasks: Vec<Task>,
     names: Vec<Option<String>>,
     wss_kib: Vec<Option<u64>>,
+    cache: Option<CacheUse>,
 }
 
 impl TaskSet {
@@ -159,7 +164,35 @@ impl TaskSet {
             tasks: tasks.collect::<Result<_, _>>()?,
             names: given.iter().map(|task| task.name.clone()).collect(),
             wss_kib: given.iter().map(|task| task.wss_kib).collect(),
+            cache: None,
         })
+    }
+
+    /// The same, whose tasks share a cache in which they have these blocks.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task whose blocks are not known, or that uses blocks again that it never touches.
+    pub fn sharing(self, given: &[Parameters], reload: Reload) -> Result<Self, TaskError> {
+        let of = |(at, task): (usize, &Parameters)| {
+            let wrong = |field, value: String, expected: &str| TaskError {
+                task: Some(at),
+                name: task.name.clone(),
+                field,
+                value,
+                expected: expected.to_owned(),
+            };
+            let Some(footprint) = &task.footprint else {
+                let expected = "blocks for each task, or for none (and then no block_reload_ns)";
+                return Err(wrong("ecb", "absent".to_owned(), expected));
+            };
+            if footprint.ucb.common(&footprint.ecb) < footprint.ucb.count() {
+                let expected = "some of the blocks of ecb: what is used again was touched";
+                return Err(wrong("ucb", footprint.ucb.to_string(), expected));
+            }
+            Ok(footprint.clone())
+        };
+        let footprints = given.iter().enumerate().map(of).collect::<Result<_, _>>()?;
+        Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
     }
 
     /// How many CPUs.
@@ -178,9 +211,13 @@ impl TaskSet {
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
     }
+    /// What its tasks do to the cache that they share, where that is known.
+    pub fn cache(&self) -> Option<&CacheUse> {
+        self.cache.as_ref()
+    }
     /// What a test is given.
     pub fn system(&self) -> System<'_> {
-        System { cpus: self.cpus, tasks: &self.tasks }
+        System { cpus: self.cpus, tasks: &self.tasks, cache: self.cache.as_ref() }
     }
 }
 
@@ -189,9 +226,15 @@ impl TaskSet {
 pub struct System<'a> {
     pub(in crate::decision::sched) cpus: u32,
     pub(in crate::decision::sched) tasks: &'a [Task],
+    /// In the order of the tasks, where it is known.
+    pub(in crate::decision::sched) cache: Option<&'a CacheUse>,
 }
 
 impl<'a> System<'a> {
+    /// These tasks on so many CPUs, of whose caches nothing is known.
+    pub(in crate::decision::sched) fn of(cpus: u32, tasks: &'a [Task]) -> Self {
+        Self { cpus, tasks, cache: None }
+    }
     /// How many CPUs, m.
     pub fn cpus(self) -> u32 {
         self.cpus

@@ -35,6 +35,7 @@ use crate::platform::Platform;
 use crate::samples::Sample;
 use crate::units::Bytes;
 use crate::words::words;
+use crate::workload::Event;
 
 words! {
     /// How a cost is predicted.
@@ -73,6 +74,9 @@ pub struct Caches {
     pub own: Option<u64>,
     /// With ways and times, where those are known.
     pub hierarchy: Option<Hierarchy>,
+    /// Preemption, and the migrations that its CPUs allow, where that is known.
+    #[serde(default)]
+    pub events: Option<Vec<Event>>,
 }
 
 /// A series and its errors.
@@ -119,22 +123,19 @@ impl Fit {
         sizes.sort_unstable();
         sizes.dedup();
         let own = platform.largest_private_cache().map(Bytes::get);
-        let caches = Caches { sizes, own, hierarchy: Hierarchy::of(platform, levels) };
+        let events = Some(Event::on(platform));
+        let caches = Caches { sizes, own, hierarchy: Hierarchy::of(platform, levels), events };
         self.machines.insert(platform.id.clone(), caches);
     }
 
     /// Takes some more samples; those that are not valid are left out.
     pub fn take(&mut self, samples: &[Sample]) {
-        for sample in samples.iter().filter(|sample| sample.valid) {
-            let Some(delay) = self.estimator.delay_ns(sample).filter(|delay| delay.is_finite())
-            else {
-                continue;
-            };
+        for (sample, delay) in self.estimator.delays_us(samples) {
             let at = self.series(CellKey::of(sample));
             let sizes = &mut self.seen[at].1;
             let drawn = sizes.entry(sample.wss_bytes).or_default();
             let seen = drawn.entry(sample.preemption_length.to_string()).or_default();
-            seen.push((length_us(sample), delay / 1e3));
+            seen.push((length_us(sample), delay));
         }
     }
 

@@ -23,6 +23,7 @@ use super::compare::quantile_difference;
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::median;
 use crate::platform::MemoryArchitecture;
+use crate::units::three_digits;
 use crate::workload::{Absence, Event};
 
 /// Two costs are comparable if they differ by at most this share of the smaller one. The printed
@@ -220,7 +221,7 @@ impl Comparison {
             "ns" => (1e3, " µs".to_owned()),
             other => (1.0, format!(" {other}")),
         };
-        let figure = |value: f64| significant(value / scale);
+        let figure = |value: f64| three_digits(value / scale);
         let interval = match self.interval {
             Some(Interval { low, high, level }) => {
                 format!("{:.0} % interval {} to {}", 100.0 * level, figure(low), figure(high))
@@ -228,16 +229,6 @@ impl Comparison {
             None => "too few samples for an interval".to_owned(),
         };
         format!("{what} at {kib} KiB: {}{unit} ({interval})", figure(*estimate))
-    }
-}
-
-/// Three significant digits, and no more than three decimals.
-fn significant(value: f64) -> String {
-    match value.abs() {
-        100.0.. => format!("{value:.0}"),
-        10.0.. => format!("{value:.1}"),
-        1.0.. => format!("{value:.2}"),
-        _ => format!("{value:.3}"),
     }
 }
 

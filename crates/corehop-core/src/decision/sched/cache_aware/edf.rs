@@ -4,7 +4,7 @@
 //! `DBF(t) = sum of max(0, floor((t - D) / T) + 1) (C + gamma)`: a job of `j` can preempt, within `t`, the tasks with
 //! longer deadlines up to `t`.
 
-use super::{Approach, Blocks, Footprint, dearest};
+use super::{Approach, Blocks, Footprint, Reload, dearest};
 use crate::decision::sched::task::{Task, Time};
 use crate::decision::sched::uni::edf::{deadline_before, qpa};
 use crate::decision::sched::uni::{STEPS, busy_period};
@@ -15,7 +15,7 @@ use crate::decision::sched::verdict::Verdict;
 pub fn schedulable(
     tasks: &[Task],
     footprints: &[Footprint],
-    reload: Time,
+    reload: Reload,
     approach: Approach,
 ) -> Verdict {
     if qpa(tasks) == Verdict::Unschedulable {
@@ -29,7 +29,7 @@ pub fn schedulable(
     let demand = Demand { tasks, footprints, reload };
     // The most that reloading can cost each job makes the busy period that covers every miss.
     let dearest = |(at, task): (usize, &Task)| Task {
-        wcet: task.wcet + reload * demand.each(at, Time::MAX, approach),
+        wcet: task.wcet + reload.of(demand.each(at, Time::MAX, approach)),
         ..*task
     };
     let dear: Vec<Task> = tasks.iter().enumerate().map(dearest).collect();
@@ -43,7 +43,7 @@ pub fn schedulable(
 struct Demand<'a> {
     tasks: &'a [Task],
     footprints: &'a [Footprint],
-    reload: Time,
+    reload: Reload,
 }
 
 impl Demand<'_> {
@@ -80,8 +80,9 @@ impl Demand<'_> {
 
     /// Demand and reloads within `t`.
     fn at(&self, t: Time, approach: Approach) -> Time {
-        let of =
-            |(j, task): (usize, &Task)| task.demand(t) + self.reload * self.blocks(j, t, approach);
+        let of = |(j, task): (usize, &Task)| {
+            task.demand(t) + self.reload.of(self.blocks(j, t, approach))
+        };
         self.tasks.iter().enumerate().map(of).sum()
     }
 
@@ -165,7 +166,9 @@ mod tests {
         // By 20: one job of 8 and, due before it, two of 4 (due by 5 and 15): 16 of 20.
         let tasks = set(1, &[(4, 10, 5), (8, 20, 20)]);
         let prints = [footprint(&[], &[1, 2, 3]), footprint(&[1, 2, 9], &[1, 2, 9])];
-        let of = |reload, approach| schedulable(tasks.tasks(), &prints, reload, approach);
+        let of = |time, approach| {
+            schedulable(tasks.tasks(), &prints, Reload { time, blocks: 1 }, approach)
+        };
         // Two preemptions at two blocks each: 16 + 4 reloads fit, twice that does not.
         for approach in [Approach::UcbUnion, Approach::EcbUnion, Approach::Combined] {
             assert_eq!(of(1, approach), Verdict::Schedulable, "{approach:?}");
@@ -184,7 +187,7 @@ mod tests {
         let tasks = set(1, &[(1, 8, 2), (2, 8, 2)]);
         let prints = [Footprint::default(), Footprint::default()];
         assert_eq!(
-            schedulable(tasks.tasks(), &prints, 1, Approach::EcbOnly),
+            schedulable(tasks.tasks(), &prints, Reload::nanos(1_000), Approach::EcbOnly),
             Verdict::Unschedulable
         );
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fixed priorities: `R = C + sum over hp of (ceil(R / T) C + gamma)` (Altmeyer, Davis and Maiza, RTS 48(5), 2012).
 
-use super::{Approach, Blocks, Footprint, dearest};
+use super::{Approach, Blocks, Footprint, Reload, dearest};
 use crate::decision::sched::task::{Task, Time};
 use crate::decision::sched::uni::fixed::by_priority;
 
 /// Worst responses with reload costs; nothing where a deadline may be missed. For deadlines within periods
-/// and without jitter; `footprints` in the order of the tasks, `reload` the time of one block.
+/// and without jitter; `footprints` in the order of the tasks, `reload` what their blocks take.
 pub fn responses(
     tasks: &[Task],
     footprints: &[Footprint],
-    reload: Time,
+    reload: Reload,
     approach: Approach,
 ) -> Option<Vec<Time>> {
     let plain =
@@ -40,7 +40,7 @@ pub fn responses(
 struct Analysis<'a> {
     tasks: &'a [Task],
     footprints: &'a [Footprint],
-    reload: Time,
+    reload: Reload,
     /// The tasks, highest priority first; a level is a place in it.
     order: Vec<usize>,
     /// At each level, the union of the ECBs of it and of all above.
@@ -53,7 +53,7 @@ impl<'a> Analysis<'a> {
     fn new(
         tasks: &'a [Task],
         footprints: &'a [Footprint],
-        reload: Time,
+        reload: Reload,
         order: Vec<usize>,
     ) -> Self {
         let mut evicting: Vec<Blocks> = Vec::with_capacity(order.len());
@@ -81,7 +81,7 @@ impl<'a> Analysis<'a> {
         while response <= own.deadline {
             let of = |j: usize| {
                 let jobs = response.div_ceil(self.task(j).period);
-                jobs * self.task(j).wcet + self.reload * self.blocks(level, j, response, approach)
+                jobs * self.task(j).wcet + self.reload.of(self.blocks(level, j, response, approach))
             };
             let next = own.wcet + (0..level).map(of).sum::<Time>();
             if next == response {
@@ -163,7 +163,9 @@ mod tests {
         let set = implicit(1, &[(2, 20), (17, 60)]);
         let prints =
             [footprint(&[], &[1, 2, 3, 4]), footprint(&[3, 4, 5, 6, 7], &[3, 4, 5, 6, 7, 8])];
-        let of = |approach| responses(set.tasks(), &prints, 1, approach).unwrap()[1];
+        let of = |approach| {
+            responses(set.tasks(), &prints, Reload { time: 1, blocks: 1 }, approach).unwrap()[1]
+        };
         // 17 + 2 (2 + 4) = 29; 17 + 2 (2 + 5) = 31; 17 + 2 (2 + 2) = 25.
         assert_eq!(of(Approach::EcbOnly), 29);
         assert_eq!(of(Approach::UcbOnly), 31);
@@ -179,7 +181,9 @@ mod tests {
         let set = implicit(1, &[(1, 10), (4, 100), (40, 200)]);
         let prints =
             [footprint(&[], &[1, 2, 3]), footprint(&[1, 2, 3], &[1, 2, 3]), footprint(&[], &[9])];
-        let of = |approach| responses(set.tasks(), &prints, 1, approach).unwrap()[2];
+        let of = |approach| {
+            responses(set.tasks(), &prints, Reload { time: 1, blocks: 1 }, approach).unwrap()[2]
+        };
         // Of two, the response in full: w = 4 + 1 + 3. Of three with one preemption of the middle one: 40 + 4 + 3
         // + ceil(w / 10) = 53; the unions charge 3 for each job of the first.
         assert_eq!(of(Approach::UcbUnionMultiset), 53);
@@ -211,7 +215,8 @@ mod tests {
                     footprint(&ucb, &ecb)
                 })
                 .collect();
-            let of = |approach| responses(set.tasks(), &prints, 1, approach);
+            let of =
+                |approach| responses(set.tasks(), &prints, Reload { time: 1, blocks: 1 }, approach);
             let no_later = |a: Approach, b: Approach| match (of(a), of(b)) {
                 (Some(a), Some(b)) => a.iter().zip(&b).all(|(a, b)| a <= b),
                 (None, Some(_)) => false,
@@ -230,7 +235,7 @@ mod tests {
             // With nothing to reload all are the plain analysis.
             let mut plain = vec![0; n as usize];
             if response_time_analysis(set.tasks(), Some(&mut plain)).is_schedulable() {
-                assert_eq!(responses(set.tasks(), &prints, 0, EcbOnly), Some(plain));
+                assert_eq!(responses(set.tasks(), &prints, Reload::nanos(0), EcbOnly), Some(plain));
                 compared += 1;
             }
         }

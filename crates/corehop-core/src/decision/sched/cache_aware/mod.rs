@@ -5,11 +5,10 @@
 //! all blocks that it touches, by which it may evict others'. `BRT` is the time to reload a block. `hep(i)` are the
 //! tasks of at least the priority of `i`, `aff(i, j)` those of them that `j` may preempt.
 
-pub mod blocks;
 pub mod edf;
 pub mod fixed;
 
-pub use blocks::{Blocks, Footprint};
+pub use super::blocks::{Blocks, CacheUse, Footprint, Reload};
 
 /// How the reload cost of preemptions is bounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every test by name: what it is for, what it assumes, where it comes from, and how it is run.
 
+mod cached_entries;
 mod entries;
 mod partitioned;
 mod partitioned_entries;
 
+use super::clusters;
 use super::task::{System, Task};
 use super::verdict::{Answer, Verdict};
+use crate::platform::Platform;
+use crate::workload::Event;
 
 /// What a test can say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,7 +71,8 @@ pub struct Test {
 
 /// Every test.
 pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
-    entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED)
+    let cached = cached_entries::CACHED.iter().flatten();
+    entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED).chain(cached)
 }
 
 /// What interrupts jobs under a scheduler, once they have begun.
@@ -118,9 +123,12 @@ impl Test {
         ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
     }
 
-    /// What interrupts jobs under its scheduler. (What is necessary for all of them holds for one under which
+    /// What interrupts jobs under its scheduler and is not charged by the test itself. (What is necessary for all of them holds for one under which
     /// nothing does.)
     pub fn suffers(&self) -> Suffers {
+        if cached_entries::CACHED.iter().flatten().any(|test| test.name == self.name) {
+            return Suffers::Nothing;
+        }
         let soft = self.name.strip_prefix("soft-").unwrap_or(self.name);
         match soft.strip_prefix("c-edf-").and_then(|size| size.parse().ok()) {
             Some(size) => Suffers::Within(size),
@@ -130,6 +138,25 @@ impl Test {
             None if self.one_cpu || self.name.starts_with("p-edf-") => Suffers::Preemptions,
             None => Suffers::Everything,
         }
+    }
+
+    /// What may cost a job its delay under its scheduler, nearest first. `platform` says which migrations stay
+    /// within a cluster of so many CPUs, and which there are at all; without it all count.
+    pub fn events(&self, platform: Option<&Platform>) -> Vec<Event> {
+        let all = Event::RESUMING;
+        let reached = match self.suffers() {
+            Suffers::Nothing => 0,
+            Suffers::Preemptions => 1,
+            Suffers::Everything => all.len(),
+            Suffers::Within(size) => {
+                let sizes = platform.map(clusters::sizes).unwrap_or_default();
+                let cache = sizes.iter().find(|&&(it, _)| it == size);
+                cache.map_or(all.len(), |&(_, level)| (level as usize).clamp(1, 3) + 1)
+            }
+        };
+        let there = platform.map(Event::on);
+        let reached = all[..reached].iter().copied();
+        reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
     }
 
     /// What the test says of a system.

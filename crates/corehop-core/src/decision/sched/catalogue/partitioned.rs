@@ -36,7 +36,7 @@ pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> Answer {
     };
     for (cluster, bin) in bins.iter().enumerate() {
         let tasks: Vec<_> = bin.iter().map(|&at| system.tasks[at]).collect();
-        let own = System { cpus: SIZE, tasks: &tasks };
+        let own = System::of(SIZE, &tasks);
         if !bin.is_empty() && super::entries::g_edf(own).verdict != Verdict::Schedulable {
             return Answer::unknown(format!("no test for global EDF accepts cluster {cluster}"));
         }

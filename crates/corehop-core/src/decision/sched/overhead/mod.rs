@@ -3,7 +3,10 @@
 
 pub mod system;
 
-use super::task::{LONGEST, System, Task, TaskSet, Time};
+use super::blocks::CacheUse;
+use super::task::{LONGEST, System, Task, TaskError, TaskSet, Time};
+use crate::decision::costs::Costs;
+use crate::workload::Event;
 
 /// A set of tasks into whose execution times overheads were charged. It cannot be inflated again.
 ///
@@ -12,16 +15,22 @@ use super::task::{LONGEST, System, Task, TaskSet, Time};
 pub struct Inflated {
     cpus: u32,
     tasks: Vec<Task>,
+    delays: Vec<Time>,
+    cache: Option<CacheUse>,
 }
 
 impl Inflated {
     /// What a test is given.
     pub fn system(&self) -> System<'_> {
-        System { cpus: self.cpus, tasks: &self.tasks }
+        System { cpus: self.cpus, tasks: &self.tasks, cache: self.cache.as_ref() }
     }
     /// The inflated tasks.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
+    }
+    /// The delay `D_c` that each task of the set was charged.
+    pub fn delays(&self) -> &[Time] {
+        &self.delays
     }
 }
 
@@ -32,14 +41,46 @@ fn impossible(task: &Task) -> Task {
 
 /// Charges each job the delay of one preemption or migration: `e' = e + D_c` (Bastoni, Brandenburg and
 /// Anderson 2010, section 2). `delay` gives `D_c` of the task with this index.
-pub fn plain(set: &TaskSet, mut delay: impl FnMut(usize) -> Time) -> Inflated {
-    let charged = |(at, task): (usize, &Task)| Task {
+pub fn plain(set: &TaskSet, delay: impl FnMut(usize) -> Time) -> Inflated {
+    let delays: Vec<Time> = (0..set.tasks().len()).map(delay).collect();
+    let charged = |(task, &delay): (&Task, &Time)| Task {
         // Beyond the longest span nothing fits anyway, and sums stay inside of 64 bits.
-        wcet: task.wcet.saturating_add(delay(at)).min(2 * LONGEST),
+        wcet: task.wcet.saturating_add(delay).min(2 * LONGEST),
         ..*task
     };
-    let tasks = set.tasks().iter().enumerate().map(charged).collect();
-    Inflated { cpus: set.cpus(), tasks }
+    let tasks = set.tasks().iter().zip(&delays).map(charged).collect();
+    Inflated { cpus: set.cpus(), tasks, delays, cache: set.cache().cloned() }
+}
+
+/// The same with the delay that follows from each task's working set: what the dearest of `events` costs,
+/// rounded up to whole microseconds. Where there are none, nothing is charged.
+///
+/// # Errors
+/// [`TaskError`] for a task whose working set is not known, or has no known cost.
+pub fn by_working_set(
+    set: &TaskSet,
+    events: &[Event],
+    costs: &dyn Costs,
+) -> Result<Inflated, TaskError> {
+    let delay = |at: usize| {
+        let wrong = |value: String, expected: String| {
+            let name = set.names()[at].clone();
+            TaskError { task: Some(at), name, field: "wss_kib", value, expected }
+        };
+        if events.is_empty() {
+            return Ok(0);
+        }
+        let Some(wss) = set.wss_kib()[at] else {
+            let what = "the size of the working set, from which the task's delay follows";
+            return Err(wrong("absent".to_owned(), what.to_owned()));
+        };
+        let cost = costs
+            .largest(events, wss as f64)
+            .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
+        Ok(cost.us.max(0.0).ceil() as Time)
+    };
+    let delays = (0..set.tasks().len()).map(delay).collect::<Result<Vec<Time>, TaskError>>()?;
+    Ok(plain(set, |at| delays[at]))
 }
 
 #[cfg(test)]

@@ -46,7 +46,8 @@ pub fn job_level(
         let delay = others.map(|(_, &delay)| delay).max().unwrap_or(0);
         one_job(set, costs, task, delay).unwrap_or_else(|| impossible(task))
     };
-    Inflated { cpus: set.cpus(), tasks: set.tasks().iter().enumerate().map(inflated).collect() }
+    let tasks = set.tasks().iter().enumerate().map(inflated).collect();
+    Inflated { cpus: set.cpus(), tasks, delays, cache: set.cache().cloned() }
 }
 
 fn one_job(set: &TaskSet, costs: &Overheads, task: &Task, delay: Time) -> Option<Task> {
@@ -94,11 +95,12 @@ pub fn fixed_priority(
     let added = costs.event_latency + costs.release + ipi;
     let mut tasks: Vec<Task> = set.tasks().to_vec();
     // Ranks are made explicit: the interrupts take the first one.
+    let delays: Vec<Time> = (0..tasks.len()).map(&mut cpmd).collect();
     for (rank, &at) in by_priority(set.tasks()).iter().enumerate() {
         let task = &mut tasks[at];
         task.priority = Some(rank as u32 + 1);
         task.jitter += added;
-        task.wcet += 2 * (costs.scheduling + costs.context_switch) + cpmd(at);
+        task.wcet += 2 * (costs.scheduling + costs.context_switch) + delays[at];
     }
     let interrupt = |wcet: Time, period: Time| Task {
         wcet,
@@ -115,7 +117,8 @@ pub fn fixed_priority(
     if costs.release > 0 && !costs.dedicated {
         tasks.extend(set.tasks().iter().map(|task| interrupt(costs.release, task.period)));
     }
-    Inflated { cpus: set.cpus(), tasks }
+    // What interrupts do to the cache is not known.
+    Inflated { cpus: set.cpus(), tasks, delays, cache: None }
 }
 
 #[cfg(test)]

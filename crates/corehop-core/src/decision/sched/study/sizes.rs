@@ -4,8 +4,9 @@
 
 use serde::Serialize;
 
+use super::tally::Estimate;
 use super::{Crossover, Outcome, Preferable, Reading};
-use crate::decision::costs::{CostCurves, Costs};
+use crate::decision::costs::{Cost, Costs};
 use crate::workload::Event;
 
 /// Up to which size a scheduler is preferable.
@@ -37,10 +38,13 @@ pub struct Sizes {
     pub against: String,
     /// Where the latter's delay is the one of the crossover, whatever the size.
     pub fixed: Reach,
-    /// By the ends of the crossover's interval.
+    /// By the ends of the crossover's interval, and of those of the costs: the lower one with the upper ends of
+    /// costs, the upper one with the lower ends.
     pub fixed_interval: [Reach; 2],
     /// Where each suffers what its own events cost.
     pub each_its_own: Reach,
+    /// By the ends of the costs and of W, each taken against the scheduler, and each for it.
+    pub each_its_own_interval: [Reach; 2],
 }
 
 /// How many sizes are looked at between two of the table.
@@ -48,7 +52,7 @@ const BETWEEN: usize = 64;
 
 impl Outcome {
     /// What the crossovers of a reading mean on a machine with these costs.
-    pub fn sizes(&self, reading: usize, costs: &CostCurves) -> Vec<Sizes> {
+    pub fn sizes(&self, reading: usize, costs: &dyn Costs) -> Vec<Sizes> {
         let Some(about) = self.study.readings.get(reading) else { return Vec::new() };
         let crossings = self.crossings(reading);
         let pairs = about.crossovers.iter().zip(crossings);
@@ -58,42 +62,93 @@ impl Outcome {
                 found.map(|scheduler| scheduler.suffers.as_slice())
             };
             let (own, other) = (suffers(&crossover.of)?, suffers(&crossover.against)?);
-            let delays =
-                |wss: f64| Some((costs.largest(own, wss)?.us, costs.largest(other, wss)?.us));
-            let below =
-                |most: f64| reach(costs, own, |wss| Some(costs.largest(own, wss)?.us < most));
+            let below = |most: f64, end: fn(Cost) -> f64| {
+                reach(costs, own, |wss| Some(end(costs.largest(own, wss).ok()?) < most))
+            };
             let (fixed, fixed_interval) = match crossing.preferable {
-                Preferable::Below { crossover_us, interval_us } => {
-                    (below(crossover_us), interval_us.map(below))
+                Preferable::Below { crossover_us, interval_us: [low, high] } => {
+                    let interval = [below(low, |it| it.high_us), below(high, |it| it.low_us)];
+                    (below(crossover_us, |it| it.us), interval)
                 }
                 Preferable::Throughout => (Reach::Unknown, [Reach::Unknown; 2]),
                 Preferable::Never => (Reach::Never, [Reach::Never; 2]),
             };
-            let each_its_own = reach(costs, own, |wss| {
-                let (d, other) = delays(wss)?;
-                let w = |name: &str, delay| self.between(reading, about, name, delay);
-                Some(w(&crossover.of, d)? >= w(&crossover.against, other)?)
-            });
+            let own_costs = |side: Side| {
+                reach(costs, own, |wss| {
+                    let delays = (costs.largest(own, wss).ok()?, costs.largest(other, wss).ok()?);
+                    let [ours, theirs] = side.delays(delays);
+                    let w = |name: &str, delay| self.between(reading, about, name, delay);
+                    let ours = side.ours(w(&crossover.of, ours)?);
+                    Some(ours >= side.theirs(w(&crossover.against, theirs)?))
+                })
+            };
             let (of, against) = (crossing.of, crossing.against);
-            Some(Sizes { of, against, fixed, fixed_interval, each_its_own })
+            let each_its_own = own_costs(Side::Neither);
+            let each_its_own_interval = [own_costs(Side::Against), own_costs(Side::For)];
+            Some(Sizes { of, against, fixed, fixed_interval, each_its_own, each_its_own_interval })
         };
         pairs.filter_map(of).collect()
     }
 
     /// W at any delay up to the largest of the study, by the straight line between two.
-    fn between(&self, reading: usize, about: &Reading, scheduler: &str, delay: f64) -> Option<f64> {
+    fn between(
+        &self,
+        reading: usize,
+        about: &Reading,
+        scheduler: &str,
+        delay: f64,
+    ) -> Option<Estimate> {
+        let delay = delay.max(0.0);
         let at = about.delays.partition_point(|&other| (other as f64) < delay);
         let right = *about.delays.get(at)?;
-        let above = self.weighted_of(reading, scheduler, right)?.value;
+        let above = self.weighted_of(reading, scheduler, right)?;
         let Some(before) = at.checked_sub(1) else { return Some(above) };
         let left = about.delays[before];
-        let below = self.weighted_of(reading, scheduler, left)?.value;
-        Some(below + (above - below) * (delay - left as f64) / (right - left) as f64)
+        let below = self.weighted_of(reading, scheduler, left)?;
+        let share = (delay - left as f64) / (right - left) as f64;
+        let line = |a: f64, b: f64| a + (b - a) * share;
+        Some(Estimate {
+            value: line(below.value, above.value),
+            low: line(below.low, above.low),
+            high: line(below.high, above.high),
+        })
+    }
+}
+
+/// For whom what is uncertain is taken.
+#[derive(Debug, Clone, Copy)]
+enum Side {
+    Against,
+    Neither,
+    For,
+}
+
+impl Side {
+    fn delays(self, (ours, theirs): (Cost, Cost)) -> [f64; 2] {
+        match self {
+            Self::Against => [ours.high_us, theirs.low_us],
+            Self::Neither => [ours.us, theirs.us],
+            Self::For => [ours.low_us, theirs.high_us],
+        }
+    }
+    fn ours(self, w: Estimate) -> f64 {
+        match self {
+            Self::Against => w.low,
+            Self::Neither => w.value,
+            Self::For => w.high,
+        }
+    }
+    fn theirs(self, w: Estimate) -> f64 {
+        match self {
+            Self::Against => w.high,
+            Self::Neither => w.value,
+            Self::For => w.low,
+        }
     }
 }
 
 /// Up to which size something holds that does so for small ones.
-fn reach(costs: &CostCurves, events: &[Event], holds: impl Fn(f64) -> Option<bool>) -> Reach {
+fn reach(costs: &dyn Costs, events: &[Event], holds: impl Fn(f64) -> Option<bool>) -> Reach {
     let sizes = costs.sizes(events);
     let steps = sizes.windows(2).flat_map(|pair| {
         let (from, to) = (pair[0], pair[1]);

@@ -24,6 +24,7 @@ use super::shard::Shards;
 use super::tally::Tally;
 use super::{Measure, Reading, Study};
 use crate::decision::sched::task::Time;
+use crate::samples::store::{KIND, STUDY, VERSION, parquet_cause};
 
 /// Why a file is no outcome of a study, or could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -44,19 +45,15 @@ pub enum StoreError {
 
 impl From<ParquetError> for StoreError {
     fn from(error: ParquetError) -> Self {
-        match error {
-            ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-                Ok(error) => Self::Io(*error),
-                Err(other) => Self::Damaged(other.to_string()),
-            },
-            other => Self::Damaged(other.to_string()),
+        match parquet_cause(error) {
+            Ok(error) => Self::Io(error),
+            Err(what) => Self::Damaged(what),
         }
     }
 }
 
-const KIND: &str = "corehop.rows";
-const COUNTS: &str = "study";
-const VERSION: (&str, u32) = ("corehop.schema", 1);
+/// The version of this form.
+const VERSION_HERE: u32 = 1;
 const ABOUT: &str = "corehop.study";
 
 /// What stands in the metadata.
@@ -195,8 +192,8 @@ impl Outcome {
         let about = serde_json::to_string(&about)
             .map_err(|error| StoreError::Damaged(error.to_string()))?;
         Ok(HashMap::from([
-            (KIND.to_owned(), COUNTS.to_owned()),
-            (VERSION.0.to_owned(), VERSION.1.to_string()),
+            (KIND.to_owned(), STUDY.to_owned()),
+            (VERSION.to_owned(), VERSION_HERE.to_string()),
             (ABOUT.to_owned(), about),
         ]))
     }
@@ -209,11 +206,11 @@ impl Outcome {
         let builder =
             ParquetRecordBatchReaderBuilder::try_new(file).map_err(|_| StoreError::NotOurs)?;
         let metadata = builder.schema().metadata().clone();
-        if metadata.get(KIND).map(String::as_str) != Some(COUNTS) {
+        if metadata.get(KIND).map(String::as_str) != Some(STUDY) {
             return Err(StoreError::NotOurs);
         }
-        let version: Option<u32> = metadata.get(VERSION.0).and_then(|text| text.parse().ok());
-        if version != Some(VERSION.1) {
+        let version: Option<u32> = metadata.get(VERSION).and_then(|text| text.parse().ok());
+        if version != Some(VERSION_HERE) {
             return Err(version.map_or(StoreError::NotOurs, StoreError::Later));
         }
         let damaged = |error: &dyn std::fmt::Display| StoreError::Damaged(error.to_string());

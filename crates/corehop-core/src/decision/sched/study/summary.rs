@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Measure, Outcome, Preferable, Reading};
-use crate::decision::costs::CostTable;
+use crate::decision::costs::Selected;
 
 impl Outcome {
     /// `{"id", "title", "seed", "sets", "complete", "readings": [{"name", "w": {SCHEDULER: {D_C: W}},
@@ -29,13 +29,14 @@ impl Outcome {
     }
 
     /// The same; each reading has `"wss": [{"load", "statistic", "of", "against", "fixed", "fixed_interval",
-    /// "each_its_own"}]`, which says up to which working-set size the first is preferable at these costs.
-    pub fn json_by_size(&self, costs: &CostTable) -> Value {
+    /// "each_its_own", "each_its_own_interval"}]`, which says up to which working-set size the first is preferable at
+    /// these costs.
+    pub fn json_by_size(&self, costs: &[Selected<'_>]) -> Value {
         let mut value = self.json();
         let readings = value.get_mut("readings").and_then(Value::as_array_mut);
         for (at, reading) in readings.into_iter().flatten().enumerate() {
-            let all = costs.selections().flat_map(|(load, statistic, curves)| {
-                self.sizes(at, curves).into_iter().map(move |sizes| {
+            let all = costs.iter().flat_map(|Selected { load, statistic, costs }| {
+                self.sizes(at, costs.as_ref()).into_iter().map(move |sizes| {
                     let mut one = json!(sizes);
                     one["load"] = json!(load);
                     one["statistic"] = json!(statistic);

@@ -207,6 +207,6 @@ impl Asked<'_> {
         let Clusters { cpus, fit, decreasing } = self.rule.clusters;
         let admission = Admission::Utilisation;
         let packing = Packing { fit, decreasing, admission, cluster: cpus };
-        packing.pack(System { cpus: self.rule.cpus, tasks: &tasks }).is_ok()
+        packing.pack(System::of(self.rule.cpus, &tasks)).is_ok()
     }
 }

@@ -97,14 +97,14 @@ impl Way {
             return true;
         }
         let asked = |cpus, tasks: &[Task]| {
-            let system = System { cpus, tasks };
+            let system = System::of(cpus, tasks);
             test.is_none_or(|test| test.run(system).verdict == Verdict::Schedulable)
         };
         let Some(Clusters { cpus: cluster, fit, decreasing }) = clusters else {
             return asked(cpus, tasks);
         };
         let packing = Packing { fit, decreasing, admission: Admission::Utilisation, cluster };
-        packing.pack(System { cpus, tasks }).is_ok_and(|bins| {
+        packing.pack(System::of(cpus, tasks)).is_ok_and(|bins| {
             let of = |bin: &Vec<usize>| bin.iter().map(|&at| tasks[at]).collect::<Vec<_>>();
             bins.iter().filter(|bin| !bin.is_empty()).all(|bin| asked(cluster, &of(bin)))
         })

@@ -1,37 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What preemptions and migrations cost at a working-set size, for whoever decides by it.
-//!
-//! [`Costs`] is all that a decision asks of a model; [`CostTable`] answers from a summary table, printed or
-//! made by `corehop report --table csv`, by straight lines between its sizes.
+//! Tables of costs: ours, and SchedCAT's.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use super::{Cost, Costs, NoCost};
 use crate::workload::Event;
-
-/// A cost in microseconds, with its interval.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Cost {
-    /// The cost.
-    pub us: f64,
-    /// The lower end of its interval; the cost itself where none is known.
-    pub low_us: f64,
-    /// The upper end.
-    pub high_us: f64,
-}
-
-/// Whoever can say what an event costs.
-pub trait Costs {
-    /// The cost of an event for a working set of this size; nothing where that is not known.
-    fn cost(&self, event: Event, wss_kib: f64) -> Option<Cost>;
-
-    /// The largest cost of several events: what bounds the delay of a job that may suffer any.
-    fn largest(&self, events: &[Event], wss_kib: f64) -> Option<Cost> {
-        let costs: Option<Vec<Cost>> =
-            events.iter().map(|&event| self.cost(event, wss_kib)).collect();
-        costs?.into_iter().reduce(|a, b| if b.us > a.us { b } else { a })
-    }
-}
 
 /// A summary table: costs by load, statistic, event and size.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -193,7 +167,7 @@ impl CostCurves {
         text.push('\n');
         for wss in self.sizes(&events) {
             let _ = write!(text, "{wss}");
-            for cost in events.iter().filter_map(|&event| self.cost(event, wss)) {
+            for cost in events.iter().filter_map(|&event| self.cost(event, wss).ok()) {
                 let _ = write!(text, ",{}", cost.us);
             }
             text.push('\n');
@@ -213,29 +187,45 @@ impl CostCurves {
             }
         }
     }
-
-    /// The sizes for which all of these events have a cost, ascending.
-    pub fn sizes(&self, events: &[Event]) -> Vec<f64> {
-        let known = |&wss: &f64| events.iter().all(|&event| self.cost(event, wss).is_some());
-        let mut sizes: Vec<f64> =
-            self.0.values().flatten().map(|&(wss, _)| wss).filter(known).collect();
-        sizes.sort_by(f64::total_cmp);
-        sizes.dedup_by_key(|wss| wss.to_bits());
-        sizes
-    }
 }
 
 impl Costs for CostCurves {
     /// Between two sizes the straight line; below the first its cost; beyond the last nothing is known.
-    fn cost(&self, event: Event, wss_kib: f64) -> Option<Cost> {
-        let curve = self.0.get(&event)?;
+    fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
+        let curve = self.0.get(&event).map(Vec::as_slice).unwrap_or_default();
         let at = curve.partition_point(|&(wss, _)| wss < wss_kib);
-        let &(right, above) = curve.get(at)?;
+        let Some(&(right, above)) = curve.get(at) else {
+            let most = curve.last().map_or_else(
+                || "the table has no costs of it".to_owned(),
+                |(most, _)| format!("the table ends at {most} KiB"),
+            );
+            return Err(NoCost(format!("{event}: {most}")));
+        };
         let us = match at.checked_sub(1).map(|before| curve[before]) {
             None => above,
             Some((left, below)) => below + (above - below) * (wss_kib - left) / (right - left),
         };
-        Some(Cost { us, low_us: us, high_us: us })
+        Ok(Cost { us, low_us: us, high_us: us })
+    }
+
+    fn happens(&self, event: Event) -> bool {
+        event != Event::SmtMigration || self.0.contains_key(&event)
+    }
+
+    fn measured(&self, event: Event) -> Vec<f64> {
+        self.0.get(&event).into_iter().flatten().map(|&(wss, _)| wss).collect()
+    }
+}
+
+impl Costs for &CostCurves {
+    fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
+        (**self).cost(event, wss_kib)
+    }
+    fn happens(&self, event: Event) -> bool {
+        (**self).happens(event)
+    }
+    fn measured(&self, event: Event) -> Vec<f64> {
+        (**self).measured(event)
     }
 }
 
@@ -252,15 +242,19 @@ mod tests {
     fn costs_lie_on_straight_lines_and_never_fall() {
         let table = CostTable::parse(TABLE).unwrap();
         let costs = table.select("idle", "max").unwrap();
-        let cost = |wss| costs.cost(Event::Preemption, wss).map(|cost| cost.us);
+        let cost = |wss| costs.cost(Event::Preemption, wss).ok().map(|cost| cost.us);
         assert_eq!(
             [cost(4.0), cost(96.0), cost(128.0), cost(200.0)],
             [10.0, 20.0, 30.0, 30.0].map(Some)
         );
         assert_eq!(cost(257.0), None);
         let both = [Event::Preemption, Event::L2Migration];
-        assert_eq!(costs.largest(&both, 64.0).map(|cost| cost.us), Some(15.0));
-        assert_eq!(costs.largest(&both, 100.0), None);
+        assert_eq!(costs.largest(&both, 64.0).map(|cost| cost.us), Ok(15.0));
+        let why = costs.largest(&both, 100.0).unwrap_err().to_string();
+        assert!(why.contains("l2_migration") && why.contains("64 KiB"), "{why}");
+        // Siblings are known of where the table has them.
+        let siblings = [Event::Preemption, Event::SmtMigration];
+        assert_eq!(costs.largest(&siblings, 64.0).map(|cost| cost.us), Ok(10.0));
         assert_eq!(costs.sizes(&both), [64.0]);
         assert_eq!(table.selections().count(), 1);
     }
@@ -270,7 +264,7 @@ mod tests {
         let text = "WSS,L1,L2,L3,MEM\n4,5.24,5.37,5.66,5.77\n64,65.05,65.33,70.72,70.5\n";
         let table = CostTable::parse_as(text, "constructed", "avg").unwrap();
         let costs = table.select("constructed", "avg").unwrap();
-        assert_eq!(costs.cost(Event::MemoryMigration, 4.0).map(|cost| cost.us), Some(5.77));
+        assert_eq!(costs.cost(Event::MemoryMigration, 4.0).map(|cost| cost.us), Ok(5.77));
         assert_eq!(costs.schedcat(), text);
         assert_eq!(CostTable::parse(&table.csv()).unwrap(), table);
         let error = CostTable::parse(&text.replace("65.33", "much")).unwrap_err().to_string();

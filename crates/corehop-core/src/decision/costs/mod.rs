@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What preemptions and migrations cost at a working-set size, for whoever decides by it.
+//!
+//! [`Costs`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
+//! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
+//! model. [`Source`] is either of the two, as a user names it.
+
+mod fitted;
+mod source;
+mod table;
+
+pub use fitted::ModelCosts;
+pub use source::{SelectError, Selected, Selection, Source};
+pub use table::{CostCurves, CostError, CostTable};
+
+use crate::workload::Event;
+
+/// A cost in microseconds, with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Cost {
+    /// The cost.
+    pub us: f64,
+    /// The lower end of its interval; the cost itself where none is known.
+    pub low_us: f64,
+    /// The upper end.
+    pub high_us: f64,
+}
+
+/// Why a cost is not known, as a clause: "nothing is known of `l2_migration`".
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoCost(pub String);
+
+/// Whoever can say what an event costs.
+pub trait Costs {
+    /// The cost of an event for a working set of this size.
+    ///
+    /// # Errors
+    /// [`NoCost`] where that is not known.
+    fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost>;
+
+    /// Whether such events can happen on the machine. Where that is not known they can, but for migrations to
+    /// an SMT sibling, which most machines lack.
+    fn happens(&self, event: Event) -> bool;
+
+    /// The sizes in KiB at which something was measured of this event.
+    fn measured(&self, event: Event) -> Vec<f64>;
+
+    /// The largest cost of several events: what bounds the delay of a job that may suffer any. Those that
+    /// cannot happen are left out.
+    ///
+    /// # Errors
+    /// [`NoCost`] where one is not known.
+    fn largest(&self, events: &[Event], wss_kib: f64) -> Result<Cost, NoCost> {
+        let there = events.iter().filter(|&&event| self.happens(event));
+        let costs = there.map(|&event| self.cost(event, wss_kib));
+        let larger = |a: Cost, b: Cost| Cost {
+            us: a.us.max(b.us),
+            low_us: a.low_us.max(b.low_us),
+            high_us: a.high_us.max(b.high_us),
+        };
+        let costs: Vec<Cost> = costs.collect::<Result<_, _>>()?;
+        let nothing = || NoCost("none of its events can happen on the machine".to_owned());
+        costs.into_iter().reduce(larger).ok_or_else(nothing)
+    }
+
+    /// The sizes in KiB for which all of these events have a cost, ascending.
+    fn sizes(&self, events: &[Event]) -> Vec<f64> {
+        let measured = events.iter().flat_map(|&event| self.measured(event));
+        let mut sizes: Vec<f64> =
+            measured.filter(|&wss| self.largest(events, wss).is_ok()).collect();
+        sizes.sort_by(f64::total_cmp);
+        sizes.dedup_by_key(|wss| wss.to_bits());
+        sizes
+    }
+}

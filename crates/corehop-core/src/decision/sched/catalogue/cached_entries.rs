@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests that charge cache reloads by the blocks that tasks use.
+
+use super::Deadlines::Constrained;
+use super::{BASE, Test, with_bounds};
+use crate::decision::sched::cache_aware::{Approach, edf, fixed};
+use crate::decision::sched::task::System;
+use crate::decision::sched::verdict::{Answer, Verdict};
+
+const RELOADS: &str = "A preemption costs no more than the time to reload the blocks that were lost, and nothing else \
+                       is lost with the cache (no timing anomalies).";
+const SETS: &str =
+    "ECBs and UCBs are those of a direct-mapped cache, or bound those of an LRU cache.";
+const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
+
+/// An entry for fixed priorities and one for EDF, by one approach.
+macro_rules! both {
+    ($fixed:literal, $edf:literal, $at:literal, $gamma:literal, $source:literal) => {
+        [
+            Test {
+                name: $fixed,
+                scheduler: "fixed priorities on one CPU, with cache reloads",
+                title: concat!(
+                    "R = C + sum over hp of (ceil(R / T) C + gamma), gamma = BRT ",
+                    $gamma
+                ),
+                deadlines: Constrained,
+                one_cpu: true,
+                assumes: &[RANKS, RELOADS, SETS],
+                citation: concat!($source, "; Altmeyer, Davis and Maiza, RTS 48(5), 2012"),
+                run: fixed_priority::<$at>,
+                ..BASE
+            },
+            Test {
+                name: $edf,
+                scheduler: "EDF on one CPU, with cache reloads",
+                title: concat!(
+                    "DBF(t) + sum of gamma <= t at every deadline, gamma = BRT ",
+                    $gamma
+                ),
+                deadlines: Constrained,
+                one_cpu: true,
+                assumes: &[RELOADS, SETS],
+                citation: concat!($source, "; Lunniss, Altmeyer, Maiza and Davis, RTAS 2013"),
+                run: earliest_deadline::<$at>,
+                ..BASE
+            },
+        ]
+    };
+}
+
+/// Them, two by two, in the order of [`Approach::ALL`].
+pub(super) static CACHED: [[Test; 2]; 7] = [
+    both!("p-fp-ecb-only", "edf-ecb-only", 0, "|ECB_j|", "Busquets-Mataix et al., RTAS 1996"),
+    both!(
+        "p-fp-ucb-only",
+        "edf-ucb-only",
+        1,
+        "max |UCB_k| over aff",
+        "Lee et al., IEEE TC 47(6), 1998"
+    ),
+    both!(
+        "p-fp-ucb-union",
+        "edf-ucb-union",
+        2,
+        "|union of UCB_k over aff, cut with ECB_j|",
+        "Tan and Mooney, ACM TECS 6(1), 2007"
+    ),
+    both!(
+        "p-fp-ecb-union",
+        "edf-ecb-union",
+        3,
+        "max over aff of |UCB_k cut with the union of ECB_h over hep(j)|",
+        "Altmeyer, Davis and Maiza, RTSS 2011"
+    ),
+    both!(
+        "p-fp-ucb-union-multiset",
+        "edf-ucb-union-multiset",
+        4,
+        "|M_ucb cut with M_ecb|, each block as often as it can be useful",
+        "Altmeyer, Davis and Maiza, RTS 48(5), 2012"
+    ),
+    both!(
+        "p-fp-ecb-union-multiset",
+        "edf-ecb-union-multiset",
+        5,
+        "the E_j(R_i) largest of |UCB_k cut with the union of ECB_h|",
+        "Altmeyer, Davis and Maiza, RTS 48(5), 2012"
+    ),
+    both!(
+        "p-fp-multiset-combined",
+        "edf-multiset-combined",
+        6,
+        "the smaller of both multiset forms",
+        "Altmeyer, Davis and Maiza, RTS 48(5), 2012"
+    ),
+];
+
+const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
+
+fn fixed_priority<const APPROACH: usize>(system: System<'_>) -> Answer {
+    let Some(cache) = system.cache else { return Answer::unknown(NO_BLOCKS) };
+    let approach = Approach::ALL[APPROACH];
+    with_bounds(fixed::responses(system.tasks, &cache.footprints, cache.reload, approach))
+}
+
+fn earliest_deadline<const APPROACH: usize>(system: System<'_>) -> Answer {
+    let Some(cache) = system.cache else { return Answer::unknown(NO_BLOCKS) };
+    let approach = Approach::ALL[APPROACH];
+    let verdict = edf::schedulable(system.tasks, &cache.footprints, cache.reload, approach);
+    Answer::plain(Verdict::sufficient(verdict.is_schedulable()))
+}
