@@ -177,3 +177,49 @@ fn the_caches_of_a_machine_make_the_clusters() {
     let output = check(set, &["--test", "c-edf-l4", "--platform", "xeon_l7455"]);
     assert!(output.status.code() == Some(2) && error(&output).contains("level-4"));
 }
+
+#[test]
+fn cache_aware_tests_take_the_blocks_of_a_task_set_file() {
+    // One preempter with blocks 1-4, one task that finds 3-7 useful; a block takes a microsecond.
+    let set = r#"{"cpus": 1, "block_reload_ns": 1000, "tasks": [
+        {"wcet_us": 2, "period_us": 20, "ucb": "", "ecb": "1-4"},
+        {"wcet_us": 17, "period_us": 60, "ucb": "3-7", "ecb": [3, 4, 5, 6, 7, 8]}]}"#;
+    let bound = |test: &str| json(&check(set, &["--test", test, "--json"]))["bounds_us"][1].clone();
+    assert_eq!(bound("p-fp-ecb-only"), 29);
+    assert_eq!(bound("p-fp-ucb-only"), 31);
+    assert_eq!(bound("p-fp-multiset-combined"), 25);
+    // In nanoseconds: one preemption, two blocks of 100 ns, rounded up to 1 us.
+    let quick = set.replace("1000", "100");
+    let answer = json(&check(&quick, &["--test", "p-fp-ucb-union", "--json"]));
+    assert_eq!(answer["bounds_us"][1], 20);
+    assert_eq!(json(&check(set, &["--test", "edf-ucb-union", "--json"]))["schedulable"], true);
+    let without = json(&check(FITS, &["--test", "edf-ucb-union", "--json"]));
+    assert_eq!(without["schedulable"], "unknown");
+    assert!(without["why"].as_str().unwrap().contains("block_reload_ns"), "{without}");
+    let output = check(&set.replace("3-7", "2-7"), &["--test", "all"]);
+    assert_eq!(output.status.code(), Some(4));
+    assert!(error(&output).contains("task 1: ucb is 2-7"));
+}
+
+#[test]
+fn overheads_are_charged_by_the_number_of_tasks() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("overheads.csv");
+    std::fs::write(&file, "TASK-COUNT,SCHEDULE,CXS,RELEASE\n2,1,0.5,0\n4,3,0.5,0\n").unwrap();
+    let of = |more: &[&str]| {
+        let options = ["--test", "p-fp-rta", "--json", "--overheads", file.to_str().unwrap()];
+        check(FITS, &[&options[..], more].concat())
+    };
+    // Three tasks: 2 to schedule and 1 to switch, twice for each job: 11, and 16 + 2 (11) for the second; the third has no time left.
+    assert_eq!(json(&of(&[]))["schedulable"], false);
+    let two = FITS.replace("40, \"period_us\": 80", "1, \"period_us\": 800");
+    let options = ["--test", "p-fp-rta", "--json", "--overheads", file.to_str().unwrap()];
+    assert_eq!(json(&check(&two, &options))["bounds_us"].as_array().unwrap().len(), 3);
+    assert_eq!(json(&check(&two, &options))["bounds_us"][1], 38);
+    let many = format!(
+        r#"{{"cpus": 1, "tasks": [{}]}}"#,
+        [r#"{"wcet_us": 1, "period_us": 90}"#; 5].join(",")
+    );
+    let output = check(&many, &options);
+    assert!(output.status.code() == Some(4) && error(&output).contains("up to 4 tasks"));
+}

@@ -49,3 +49,14 @@ fn costs_go_to_schedcat_and_back() {
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.code() == Some(2) && said.contains("idle max"), "{said}");
 }
+
+#[test]
+fn overheads_by_the_number_of_tasks_are_read_and_written() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = scratch.path().join("overheads.csv");
+    std::fs::write(&file, "CXS, TASK-COUNT\n2.5,20\n1.5,10\n").unwrap();
+    let written = text(&convert(&file, &["--to", "schedcat"]));
+    assert_eq!(written, "TASK-COUNT,CXS\n10,1.5\n20,2.5\n");
+    std::fs::write(&file, "CXS,TASK-COUNT\n-1,20\n").unwrap();
+    assert_eq!(convert(&file, &["--to", "schedcat"]).status.code(), Some(4));
+}

@@ -202,3 +202,55 @@ fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
     says(&["compare", text(&a), "/nowhere.parquet"], 2, &["/nowhere.parquet"]);
     says(&["compare", text(&a), text(&b), "--margin", "5"], 2, &["5%"]);
 }
+
+#[test]
+fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
+    let folder = TempDir::new().unwrap();
+    let file = samples(&folder, "a.parquet", "1");
+    let model = folder.path().join("a.json");
+    says(&["fit", text(&file), "-o", text(&model)], 0, &[]);
+    let set = folder.path().join("set.json");
+    let write = |wss: &str| {
+        let task = format!(r#"{{"name": "x", "wcet_us": 100, "period_us": 10000{wss}}}"#);
+        std::fs::write(&set, format!(r#"{{"cpus": 6, "tasks": [{task}]}}"#)).unwrap();
+    };
+    write(r#", "wss_kib": 64"#);
+    let largest = |event: &str| {
+        let asked = ["predict", text(&model), "--event", event, "--wss", "64KiB"];
+        let cost = &answer(&[&asked[..], &["--statistic", "max"]].concat())[0]["estimate_us"];
+        cost.as_f64().unwrap().max(0.0).ceil() as u64
+    };
+    let charged = |test: &str, costs: &Path| {
+        let asked = ["check", text(&set), "--test", test, "--costs", text(costs)];
+        answer(&asked)["delays_us"][0].as_u64().unwrap()
+    };
+    // Partitioned jobs are preempted, global ones migrate too; from samples as from their model.
+    assert_eq!(charged("p-edf-ffd", &model), largest("preemption"));
+    let dearest = ["preemption", "l3_migration", "memory_migration"].map(largest);
+    assert_eq!(charged("gfb", &model), dearest.into_iter().max().unwrap());
+    assert_eq!(charged("gfb", &file), charged("gfb", &model));
+    assert_eq!(charged("g-np-edf", &model), 0);
+    // Beyond what was measured, or without a size, there is no verdict.
+    let refused = |words: &[&str]| {
+        let asked = ["check", text(&set), "--test", "gfb", "--costs", text(&model)];
+        let output = corehop(&asked);
+        assert!(output.stdout.is_empty());
+        says(&asked, 4, words);
+    };
+    write(r#", "wss_kib": 257"#);
+    refused(&["task 0 (`x`)", "wss_kib is 257", "beyond what was measured"]);
+    write("");
+    refused(&["task 0 (`x`)", "wss_kib is absent"]);
+    write(r#", "wss_kib": 64"#);
+    let asked = ["check", text(&set), "--test", "gfb", "--costs", text(&model)];
+    says(&[&asked[..], &["--load", "busy"]].concat(), 2, &["busy", "idle"]);
+    says(&[&asked[..], &["--statistic", "best"]].concat(), 2, &["best", "median"]);
+    // And a crossover leads back to sizes by the same model.
+    let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bastoni-fig5");
+    let asked = ["study", study, "--sets", "200", "--costs", text(&model)];
+    let found = answer(&asked);
+    let sizes = found["readings"][0]["wss"].as_array().unwrap();
+    assert_eq!(sizes.len(), 2, "mean and max of one load");
+    assert_eq!(sizes[0]["fixed"]["preferable"], "throughout", "{}", sizes[0]);
+    says(&asked, 0, &["load idle, max: g-edf is preferable to p-edf", "to 256 KiB"]);
+}

@@ -141,3 +141,34 @@ fn the_number_of_threads_changes_nothing() {
         |threads: &str| study(&[folder, "--sets", "50", "--json", "--threads", threads]).stdout;
     assert_eq!(with("1"), with("3"));
 }
+
+#[test]
+fn counts_are_shown_and_reported_as_what_they_are() {
+    let scratch = tempfile::tempdir().unwrap();
+    let file = |name: &str| scratch.path().join(name).to_str().unwrap().to_owned();
+    let counts = file("counts.parquet");
+    let folder = fig5().to_str().unwrap();
+    json(&study(&[folder, "--sets", "20", "--json", "-o", &counts]));
+    let corehop = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()
+    };
+    let words = |arguments: &[&str]| {
+        let output = corehop(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let tables = words(&["study", &counts]);
+    assert_eq!(words(&["show", &counts]), tables);
+    assert_eq!(words(&["report", &counts]), tables);
+    assert!(words(&["show", &counts, "--rows", "2"]).contains("\"quantity\""));
+    assert!(words(&["show", &counts, "--plan"]).contains("id = \"bastoni-fig5\""));
+    let page = file("page.html");
+    words(&["report", &counts, "-o", &page]);
+    assert!(std::fs::read_to_string(page).unwrap().contains("weighted schedulability"));
+    let (code, said) = error(&corehop(&["report", &counts, &counts]));
+    assert!(code == Some(2) || said.contains("counts of a study"), "{said}");
+    let (code, said) = error(&corehop(&["fit", &counts]));
+    assert!(code == Some(4) && said.contains("corehop study FILE"), "{said}");
+    let (code, said) = error(&corehop(&["report", &counts, "--table", "csv"]));
+    assert!(code == Some(2) && said.contains("--rows"), "{said}");
+}

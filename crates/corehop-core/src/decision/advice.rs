@@ -8,6 +8,7 @@
 
 use serde::Serialize;
 
+use super::simulated::Saving;
 use crate::model::cpmd::{Asked, Cost, Model, NoAnswer, Prediction, Statistic};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
@@ -35,8 +36,30 @@ pub struct Advice {
     pub rules: Vec<Rule>,
     /// The constants that schedulers ask for, by load.
     pub constants: Vec<Constants>,
+    /// What dividing the cache would save, where that was simulated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub partitioning: Vec<Saving>,
+    /// For the map: for each load, size and preemption length what to prefer.
+    pub map: Vec<Place>,
     /// What could not be advised on, and why.
     pub silent: Vec<String>,
+}
+
+/// What to prefer for a working set after preemptions of one length.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Place {
+    /// The load.
+    pub load: String,
+    /// The size.
+    pub wss_bytes: u64,
+    /// The preemption length, in microseconds.
+    pub length_us: f64,
+    /// What the preemption costs, in the median.
+    pub preemption: Cost,
+    /// The cheapest migration, and what it costs.
+    pub migration: (Event, Cost),
+    /// What to do.
+    pub verdict: Preference,
 }
 
 /// What to prefer for one working set under one load.
@@ -128,7 +151,13 @@ pub fn advise(model: &Model, wanted: &Wanted) -> Result<Advice, NoAnswer> {
             loads.push(load);
         }
     }
-    let mut advice = Advice { rules: Vec::new(), constants: Vec::new(), silent: Vec::new() };
+    let mut advice = Advice {
+        rules: Vec::new(),
+        constants: Vec::new(),
+        partitioning: Vec::new(),
+        map: Vec::new(),
+        silent: Vec::new(),
+    };
     for load in loads {
         let asking = Asking { model, wanted, load };
         let sizes = asking.sizes()?;
@@ -138,7 +167,10 @@ pub fn advise(model: &Model, wanted: &Wanted) -> Result<Advice, NoAnswer> {
         }
         for &wss in &sizes {
             match asking.rule(wss)? {
-                Some(rule) => advice.rules.push(rule),
+                Some(rule) => {
+                    advice.map.extend(asking.places(&rule, wss)?);
+                    advice.rules.push(rule);
+                }
                 None => advice
                     .silent
                     .push(format!("load {load}, {wss}: fewer than two choices were measured")),
@@ -257,6 +289,30 @@ impl Asking<'_> {
         }
         let known = not_yet_us.is_some() || by_us.is_some();
         Ok(known.then_some(Flip { to: migration.event, not_yet_us, by_us }))
+    }
+
+    /// What to prefer after each length that was measured, preemption or the cheapest migration.
+    fn places(&self, rule: &Rule, wss: Bytes) -> Result<Vec<Place>, NoAnswer> {
+        let migration = rule.choices.iter().find(|choice| choice.event != Event::Preemption);
+        let Some(&migration) = migration else { return Ok(Vec::new()) };
+        let mut places = Vec::new();
+        for length_us in self.lengths(wss)? {
+            let nanos = Nanos::new((1e3 * length_us) as u64);
+            let Some(known) = self.predict(Event::Preemption, wss, Some(nanos))? else { continue };
+            let stay = Choice { event: Event::Preemption, cost: known.cost, avoid: false };
+            let mut choices = vec![stay, migration];
+            choices.sort_by(|a, b| a.cost.estimate_us.total_cmp(&b.cost.estimate_us));
+            let margin_us = (self.wanted.margin * choices[0].cost.estimate_us).max(LEAST_MARGIN_US);
+            places.push(Place {
+                load: self.load.to_owned(),
+                wss_bytes: wss.get(),
+                length_us,
+                preemption: known.cost,
+                migration: (migration.event, migration.cost),
+                verdict: preference(&choices, margin_us),
+            });
+        }
+        Ok(places)
     }
 
     /// The preemption lengths measured at a size, in microseconds, ascending.

@@ -5,6 +5,7 @@ pub mod sampling;
 pub mod forecast;
 pub mod costs;
 pub mod sched;
+pub mod simulated;
 pub mod advice;
 pub mod comparison;
 pub mod validation;

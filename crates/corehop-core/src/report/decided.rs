@@ -6,6 +6,7 @@ use super::label::size;
 use super::table::{interval, micros, plain};
 use crate::decision::advice::{Advice, Choice, Constants, Flip, Preference, Rule};
 use crate::decision::comparison::{Compared, Comparison, Outcome};
+use crate::decision::simulated::Saving;
 use crate::model::cpmd::Cost;
 use crate::units::Bytes;
 use crate::workload::Event;
@@ -17,15 +18,19 @@ pub fn advice(advice: &Advice) -> String {
     while let Some(first) = rest.first() {
         let same = rest.iter().take_while(|rule| rule.load == first.load).count();
         let (of_load, others) = rest.split_at(same);
-        text.push_str(&rules(of_load));
+        text.push_str(&plain(&rules(of_load)));
         rest = others;
     }
     text.extend(advice.constants.iter().map(constants));
+    if !advice.partitioning.is_empty() {
+        text.push_str(&plain(&partitioning(&advice.partitioning)));
+    }
     text.extend(advice.silent.iter().map(|why| format!("No advice: {why}.\n")));
     text
 }
 
-fn rules(rules: &[Rule]) -> String {
+/// The rules of one load.
+pub(super) fn rules(rules: &[Rule]) -> Table {
     let load = rules.first().map_or("", |rule| rule.load.as_str());
     let mut table = Table::new(
         format!("Load {load}: median costs in us [95 % interval], cheapest first"),
@@ -47,7 +52,28 @@ fn rules(rules: &[Rule]) -> String {
             ]
         })
         .collect();
-    plain(&table)
+    table
+}
+
+/// What dividing the last level of cache would save.
+pub(super) fn partitioning(savings: &[Saving]) -> Table {
+    let mut table = Table::new(
+        "Half of the last level of cache for the job, half for everyone else: a preemption's median cost in us",
+        &["load", "WSS", "divided by", "as it is", "divided", "saves", "a warm touch grows by"],
+    );
+    let row = |it: &Saving| {
+        vec![
+            it.load.clone(),
+            size(Bytes::new(it.wss_bytes)),
+            it.by.word().to_owned(),
+            micros(it.undivided_us),
+            micros(it.divided_us),
+            cost(&it.saves),
+            micros(it.warm_us),
+        ]
+    };
+    table.rows = savings.iter().map(row).collect();
+    table
 }
 
 fn or_dash(text: String) -> String {

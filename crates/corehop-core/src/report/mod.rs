@@ -13,6 +13,7 @@ pub mod costs;
 pub mod decided;
 pub mod sections;
 pub mod html;
+pub mod advice_page;
 pub mod study_svg;
 pub mod study;
 pub mod validation_svg;

@@ -4,15 +4,15 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::Costs;
-use corehop_core::decision::sched::overhead::{self, Inflated};
+use corehop_core::decision::sched::charge::{Asked, Charged, Delay};
+use corehop_core::decision::sched::overhead::system::Overheads;
+use corehop_core::decision::sched::overhead::table::OverheadTable;
 use corehop_core::decision::sched::set_file::{self, SetFileError};
 use corehop_core::decision::sched::{
-    Answer, Suffers, System, TaskSet, Test, Verdict, all, answer_json, clusters, test,
+    Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
 };
 use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
-use corehop_core::workload::Event;
 use serde_json::Value;
 
 use super::costs::CostArgs;
@@ -39,6 +39,17 @@ pub(crate) struct Args {
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
+    /// Charge what the operating system takes, by the number of tasks: SchedCAT's table of overheads (TASK-COUNT,
+    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes;
+    /// for fixed priorities (p-fp-rta) interrupts become tasks. The delays of preemptions are charged with them.
+    #[arg(long, value_name = "FILE.csv")]
+    overheads: Option<PathBuf>,
+    /// The time between two ticks, for --overheads.
+    #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
+    quantum: Nanos,
+    /// One CPU beyond those of the set handles all releases, for --overheads.
+    #[arg(long, requires = "overheads")]
+    dedicated: bool,
     /// The machine: its caches make the clusters (`c-edf-l2`, `soft-c-edf-l3`, …), and say which migrations stay
     /// within one. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
@@ -55,35 +66,23 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let source = args.costs.source()?;
     let costs =
         source.as_ref().map(|source| source.selected(&args.costs.selection())).transpose()?;
-    let charge = match (args.delay, costs) {
+    let delay = match (args.delay, costs) {
         // Rounded up: a delay is never understated.
-        (Some(delay), _) => Charge::Each(delay.get().div_ceil(1_000)),
-        (None, Some(costs)) => Charge::Costs(costs.costs),
+        (Some(delay), _) => Delay::Each(delay.get().div_ceil(1_000)),
+        (None, Some(costs)) => Delay::Costs(costs.costs),
         (None, None) => uncharged(&set)?,
     };
-    let mut inflated: Vec<(Vec<Event>, Inflated)> = Vec::new();
+    let overheads = overheads(args, &set)?;
+    let mut charged = Charged::new(&set, platform.as_ref(), delay, overheads);
     let mut answers = Vec::new();
     for test in tests {
-        let events = test.events(platform.as_ref());
-        let known = inflated.iter().position(|(other, _)| *other == events);
-        let at = match (known, &charge) {
-            (Some(at), _) => Some(at),
-            (None, Charge::Nothing) => None,
-            (None, charge) => {
-                inflated.push((events.clone(), charge.inflate(&set, &events)?));
-                Some(inflated.len() - 1)
-            }
-        };
-        let charged = at.map(|at| &inflated[at].1);
-        let system = charged.map_or_else(|| set.system(), Inflated::system);
-        let delays = charged.map(Inflated::delays);
-        let answer = test.run(system);
+        let asked = charged.ask(test).map_err(|error| Failure::new(Exit::Damaged, error))?;
         let written = if args.json {
-            Written::Json(answer_json(test, &answer, system, delays))
+            Written::Json(answer_json(test, &asked.answer, asked.system, asked.delays))
         } else {
-            Written::Text(one(test, &answer, &set, system, delays))
+            Written::Text(one(test, &asked, &set))
         };
-        answers.push((test, answer, written));
+        answers.push((test, asked.answer, written));
     }
     print(&whole(args, &answers))?;
     let yes = answers.iter().any(|(_, answer, _)| answer.verdict == Verdict::Schedulable);
@@ -159,30 +158,25 @@ fn read(path: &Path) -> Result<TaskSet, Failure> {
         .map_err(|error: SetFileError| Failure::new(Exit::Damaged, error).context(named()))
 }
 
-/// What is charged to jobs.
-enum Charge<'a> {
-    Nothing,
-    /// As many microseconds to each.
-    Each(u64),
-    /// What an event costs the task's working set.
-    Costs(Box<dyn Costs + 'a>),
-}
-
-impl Charge<'_> {
-    fn inflate(&self, set: &TaskSet, events: &[Event]) -> Result<Inflated, Failure> {
-        match self {
-            Self::Nothing => Ok(overhead::plain(set, |_| 0)),
-            Self::Each(micros) => Ok(overhead::plain(set, |_| *micros)),
-            Self::Costs(costs) => overhead::by_working_set(set, events, costs.as_ref())
-                .map_err(|error| Failure::new(Exit::Damaged, error)),
-        }
+/// What the operating system takes, if that is to be charged.
+fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
+    let Some(path) = &args.overheads else { return Ok(None) };
+    let named = || path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    let quantum = args.quantum.get() / 1_000;
+    if quantum == 0 {
+        return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }
+    let table = OverheadTable::parse(&text);
+    let known = table.and_then(|table| table.of(set.tasks().len(), quantum, args.dedicated));
+    known.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
 }
 
 /// Nothing is charged; but a set that states working sets needs to be told what they cost.
-fn uncharged(set: &TaskSet) -> Result<Charge<'static>, Failure> {
+fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
     let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
-        return Ok(Charge::Nothing);
+        return Ok(Delay::Nothing);
     };
     let sentence = format!(
         "{}: wss_kib is given, and nothing says what a working set costs: give its delay with \
@@ -223,13 +217,8 @@ fn every(answers: &[(&Test, Answer, Written)]) -> String {
 }
 
 /// One test at length.
-fn one(
-    test: &Test,
-    answer: &Answer,
-    set: &TaskSet,
-    system: System<'_>,
-    delays: Option<&[u64]>,
-) -> String {
+fn one(test: &Test, asked: &Asked<'_>, set: &TaskSet) -> String {
+    let Asked { answer, system, delays } = asked;
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
     let mut text = format!("{}: {}\n", test.name, page.paint(verdict, paint));
@@ -255,7 +244,8 @@ fn one(
         let tasks: Vec<_> = tasks.iter().map(|&at| name(at)).collect();
         say(&format!("CPUs {cpu}"), &tasks.join(", "));
     }
-    for (at, delay) in delays.into_iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
+    for (at, delay) in delays.iter().copied().flatten().enumerate().filter(|(_, delay)| **delay > 0)
+    {
         say("charged", &format!("{}: {delay} us", name(at)));
     }
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use corehop_core::decision::costs::CostTable;
+use corehop_core::decision::sched::overhead::table::OverheadTable;
 use corehop_core::decision::sched::{rt_app, set_file};
 
 use crate::answer::print;
@@ -12,7 +13,8 @@ use crate::exit::{Exit, Failure};
 /// Rewrite task sets and tables of costs for other programs, and theirs for this one.
 ///
 /// What a file is, is told from what it holds: a task set of ours, a workload of rt-app, a table of costs
-/// (`corehop report --table csv`), or SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM).
+/// (`corehop report --table csv`), SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM), or its table of
+/// overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` takes as it is.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file to rewrite.
@@ -84,6 +86,11 @@ fn workload(text: &str, args: &Args) -> Result<String, Failure> {
 }
 
 fn costs(text: &str, args: &Args) -> Result<String, Failure> {
+    if OverheadTable::is_one(text) {
+        let table =
+            OverheadTable::parse(text).map_err(|error| Failure::new(Exit::Damaged, error))?;
+        return Ok(table.schedcat());
+    }
     let table = CostTable::parse_as(text, &args.load, &args.statistic)
         .map_err(|error| Failure::new(Exit::Damaged, error))?;
     if args.to == Form::Costs {

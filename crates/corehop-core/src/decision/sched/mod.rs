@@ -21,10 +21,11 @@ pub mod cache_aware;
 pub mod generate;
 pub mod clusters;
 pub mod catalogue;
+pub mod charge;
 pub mod study;
 mod answer_json;
 
 pub use answer_json::{answer_json, longest_preemptions};
-pub use catalogue::{Suffers, Test, all, test};
+pub use catalogue::{Charging, Suffers, Test, all, test};
 pub use task::{Parameters, System, Task, TaskError, TaskSet, Time};
 pub use verdict::{Answer, Verdict};

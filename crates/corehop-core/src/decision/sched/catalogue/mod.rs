@@ -88,6 +88,19 @@ pub enum Suffers {
     Everything,
 }
 
+/// How overheads are charged ([`overhead::system`](super::overhead::system)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Charging {
+    /// To each job, which pays for the preemption that it causes.
+    JobLevel,
+    /// As tasks above all others, and as jitter.
+    FixedPriority,
+    /// They cannot turn its no into a yes.
+    NotNeeded,
+    /// Nobody here knows how.
+    NotKnown,
+}
+
 /// What most tests have in common.
 const BASE: Test = Test {
     name: "",
@@ -137,6 +150,18 @@ impl Test {
             }
             None if self.one_cpu || self.name.starts_with("p-edf-") => Suffers::Preemptions,
             None => Suffers::Everything,
+        }
+    }
+
+    /// How an operating system's overheads are charged to a set before the test is asked.
+    pub fn charging(&self) -> Charging {
+        let cached = cached_entries::CACHED.iter().flatten().any(|test| test.name == self.name);
+        match self.name {
+            "necessary" => Charging::NotNeeded,
+            "p-fp-rta" => Charging::FixedPriority,
+            "g-fl" => Charging::JobLevel,
+            _ if self.scheduler.contains("EDF") && !cached => Charging::JobLevel,
+            _ => Charging::NotKnown,
         }
     }
 

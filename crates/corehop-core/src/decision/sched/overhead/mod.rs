@@ -2,6 +2,7 @@
 //! Overheads charged to a set: what comes out is of another type, so that nothing is charged twice.
 
 pub mod system;
+pub mod table;
 
 use super::blocks::CacheUse;
 use super::task::{LONGEST, System, Task, TaskError, TaskSet, Time};
@@ -62,6 +63,15 @@ pub fn by_working_set(
     events: &[Event],
     costs: &dyn Costs,
 ) -> Result<Inflated, TaskError> {
+    let delays = delays(set, events, costs)?;
+    Ok(plain(set, |at| delays[at]))
+}
+
+/// The delay that follows from each task's working set, as [`by_working_set`] charges it.
+///
+/// # Errors
+/// As [`by_working_set`].
+pub fn delays(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Vec<Time>, TaskError> {
     let delay = |at: usize| {
         let wrong = |value: String, expected: String| {
             let name = set.names()[at].clone();
@@ -79,8 +89,7 @@ pub fn by_working_set(
             .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
         Ok(cost.us.max(0.0).ceil() as Time)
     };
-    let delays = (0..set.tasks().len()).map(delay).collect::<Result<Vec<Time>, TaskError>>()?;
-    Ok(plain(set, |at| delays[at]))
+    (0..set.tasks().len()).map(delay).collect()
 }
 
 #[cfg(test)]

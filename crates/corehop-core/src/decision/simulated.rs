@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine that is only described would cost: the synthetic method on its simulation, and what dividing
+//! the last level of its cache would save.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Preset, Synthetic};
+use crate::machine::{Machine, MachineError, Sink, SinkError};
+use crate::model::balance::Levels;
+use crate::model::cell::CellKey;
+use crate::model::compare::median_difference;
+use crate::model::cpmd::{Cost, Fit, Model};
+use crate::model::delay::ALPHA;
+use crate::model::estimator::Estimator;
+use crate::platform::Platform;
+use crate::samples::{JobRecord, Project, RunContext, Sample};
+use crate::sim::{Arrangement, Share, SimMachine, Ways};
+use crate::units::{Bytes, CpuList, Nanos};
+use crate::words::words;
+use crate::workload::{Absence, Event, Load, WorkingSet};
+
+/// What is simulated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Simulated {
+    /// The working-set sizes.
+    pub wss: Vec<Bytes>,
+    /// The preemption lengths; under load, and of migrations, only the one in the middle.
+    pub lengths: Vec<Nanos>,
+    /// Whether polluters run on every CPU too.
+    pub loaded: bool,
+    /// The samples of each cell.
+    pub samples: u32,
+    /// The seed of every draw.
+    pub seed: u64,
+}
+
+impl Default for Simulated {
+    fn default() -> Self {
+        Self {
+            wss: [16, 64, 256, 1024].map(Bytes::from_kib).to_vec(),
+            lengths: [100, 1_000, 4_000].map(Nanos::from_micros).to_vec(),
+            loaded: true,
+            samples: 16,
+            seed: 1,
+        }
+    }
+}
+
+/// Why nothing was simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimulationError {
+    /// The experiment is not possible there.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The machine cannot be simulated so.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+}
+
+words! {
+    /// How the last level of cache is divided, half for the job and half for everyone else.
+    Division, "a division" {
+        /// By its ways, as cache allocation does.
+        Ways = "ways",
+        /// By page colours, as an operating system can.
+        Colours = "colours",
+    }
+}
+
+/// What dividing the cache would do to a preemption.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Saving {
+    /// How it is divided.
+    pub by: Division,
+    /// The load.
+    pub load: String,
+    /// The working-set size.
+    pub wss_bytes: u64,
+    /// The median delay as things are, in microseconds.
+    pub undivided_us: f64,
+    /// With the cache divided.
+    pub divided_us: f64,
+    /// What is saved each time, with its interval at 95 %.
+    pub saves: Cost,
+    /// By how much a warm touch becomes slower (its median), because half of the cache is others'.
+    pub warm_us: f64,
+}
+
+impl Simulated {
+    /// Preemptions at every length, and migrations and undisturbed absences at the middle one.
+    pub fn experiment(&self, platform: &Platform) -> Synthetic {
+        let moves: Vec<Event> =
+            Event::on(platform).into_iter().filter(|event| event.is_migration()).collect();
+        let others = [&[Event::IdleLeave], moves.as_slice()].concat();
+        let middle = self.middle();
+        let mut groups: Vec<Group> = Vec::new();
+        for load in self.loads(platform) {
+            let idle = load == Load::Idle;
+            let lengths = if idle { self.lengths.clone() } else { vec![middle] };
+            for length in lengths {
+                groups.push(self.group(load.clone(), vec![Event::Preemption], length));
+            }
+            groups.push(self.group(load, others.clone(), middle));
+        }
+        self.synthetic(platform, groups)
+    }
+
+    fn loads(&self, platform: &Platform) -> Vec<Load> {
+        let polluters =
+            Load::Constructed { polluter: Preset::polluter(platform), cpus: CpuList::default() };
+        if self.loaded { vec![Load::Idle, polluters] } else { vec![Load::Idle] }
+    }
+
+    fn middle(&self) -> Nanos {
+        let mut lengths = self.lengths.clone();
+        lengths.sort_unstable();
+        lengths.get(lengths.len() / 2).copied().unwrap_or(Nanos::from_millis(1))
+    }
+
+    fn group(&self, load: Load, events: Vec<Event>, length: Nanos) -> Group {
+        let idle = load == Load::Idle;
+        Group {
+            absence: if idle { Absence::Preemptor } else { Absence::Load },
+            load,
+            sets: self.wss.iter().map(|&wss| WorkingSet::list(wss, 0.5)).collect(),
+            events,
+            length: Length::Fixed(length),
+            samples: self.samples,
+        }
+    }
+
+    fn synthetic(&self, platform: &Platform, groups: Vec<Group>) -> Synthetic {
+        Synthetic { groups, ..Preset::Quick.synthetic(platform, Some(&Load::Idle), None) }
+    }
+
+    /// A model of the machine's costs.
+    ///
+    /// # Errors
+    /// [`SimulationError`] where the machine cannot be simulated.
+    pub fn model(&self, platform: &Platform) -> Result<Model, SimulationError> {
+        let mut fit = Fit::new(Estimator::Difference);
+        fit.machine(platform, &Levels::of(platform, &[]));
+        let experiment = self.experiment(platform);
+        fit.take(&self.samples(platform, &experiment, Arrangement::default())?);
+        Ok(fit.finish())
+    }
+
+    fn samples(
+        &self,
+        platform: &Platform,
+        experiment: &Synthetic,
+        arrangement: Arrangement,
+    ) -> Result<Vec<Sample>, SimulationError> {
+        let plan = experiment.plan(platform, self.seed)?;
+        let context = RunContext::new(&plan, platform, 0);
+        let mut rows = Rows { context, plan: &plan, taken: Vec::new() };
+        SimMachine::arranged(platform.clone(), arrangement)?.sampled().run(&plan, &mut rows)?;
+        Ok(rows.taken)
+    }
+
+    /// What dividing the last level of cache in halves would save of each preemption at the middle length, by
+    /// ways and by colours; and why one of them cannot be had.
+    ///
+    /// # Errors
+    /// [`SimulationError`] where the machine cannot be simulated as it is.
+    pub fn partitioning(
+        &self,
+        platform: &Platform,
+    ) -> Result<(Vec<Saving>, Vec<String>), SimulationError> {
+        let group = |load| self.group(load, vec![Event::Preemption], self.middle());
+        let groups = self.loads(platform).into_iter().map(group).collect();
+        let experiment = self.synthetic(platform, groups);
+        let as_it_is = self.samples(platform, &experiment, Arrangement::default())?;
+        let (mut savings, mut silent) = (Vec::new(), Vec::new());
+        for &by in Division::ALL {
+            let divided = halves(platform, by)
+                .map(|halves| self.samples(platform, &experiment, halves))
+                .unwrap_or_else(|why| Err(not_divided(platform, &why)));
+            match divided {
+                Ok(divided) => savings.extend(compared(by, &as_it_is, &divided)),
+                Err(why) => silent.push(format!("the cache divided by {by}: {why}")),
+            }
+        }
+        Ok((savings, silent))
+    }
+}
+
+fn not_divided(platform: &Platform, why: &str) -> SimulationError {
+    SimulationError::Machine(MachineError::NotPossible {
+        what: format!("dividing the cache of {}", platform.id),
+        why: why.to_owned(),
+        remedy: format!("see `corehop platform {}`", platform.id),
+    })
+}
+
+/// The lower half of the ways, or of the colours, for the job, the rest for everyone else.
+fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
+    let cpu = platform.usable().first().ok_or("it has no usable CPU")?;
+    let last = platform.data_caches(cpu).max_by_key(|cache| cache.level);
+    let last = last.ok_or("it has no cache")?;
+    let (job, others) = match by {
+        Division::Ways => {
+            let ways = last.ways.as_ref().ok_or("the ways of its last level are not stated")?.value;
+            let (all, low) = (u32::MAX >> (32 - ways.min(32)), (1 << (ways.min(32) / 2)) - 1);
+            let share =
+                |mask| Share { ways: vec![Ways { level: last.level, mask }], ..Share::default() };
+            (share(low), share(all & !low))
+        }
+        Division::Colours => {
+            let count = Arrangement::default().colour_count(platform);
+            let count = count.map_err(|error| error.to_string())?;
+            let share = |colours: std::ops::Range<u32>| Share {
+                colours: colours.collect(),
+                ..Share::default()
+            };
+            (share(0..count / 2), share(count / 2..count))
+        }
+    };
+    Ok(Arrangement { job, others, ..Arrangement::default() })
+}
+
+/// Delays and warm touches of a cell, in microseconds.
+type Seen = BTreeMap<(String, u64), (Vec<f64>, Vec<f64>)>;
+
+fn seen(samples: &[Sample]) -> Seen {
+    let mut seen = Seen::new();
+    for (sample, delay) in Estimator::Difference.delays_us(samples) {
+        let key = (CellKey::of(sample).load.to_string(), sample.wss_bytes);
+        let (delays, warm) = seen.entry(key).or_default();
+        delays.push(delay);
+        warm.push(sample.warm_ns / 1e3);
+    }
+    seen
+}
+
+fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
+    let (before, after) = (seen(as_it_is), seen(divided));
+    let saving =
+        |((load, wss_bytes), (undivided, warm)): (&(String, u64), &(Vec<f64>, Vec<f64>))| {
+            let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
+            let saved = median_difference(divided, undivided, ALPHA).ok()?;
+            let slower = median_difference(warm, divided_warm, ALPHA).ok()?;
+            let median = |values: &[f64]| {
+                let sorted = crate::model::ordered::Ordered::new(values).ok()?;
+                Some(crate::model::quantile::median(&sorted))
+            };
+            Some(Saving {
+                by,
+                load: load.clone(),
+                wss_bytes: *wss_bytes,
+                undivided_us: median(undivided)?,
+                divided_us: median(divided)?,
+                saves: Cost {
+                    estimate_us: saved.estimate,
+                    low_us: saved.interval.map(|it| it.low),
+                    high_us: saved.interval.map(|it| it.high),
+                },
+                warm_us: slower.estimate,
+            })
+        };
+    before.iter().filter_map(saving).collect()
+}
+
+/// Keeps the rows of a run.
+struct Rows<'a> {
+    context: RunContext,
+    plan: &'a Plan,
+    taken: Vec<Sample>,
+}
+
+impl Sink for Rows<'_> {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        let project = |record| Sample::project(&self.context, self.plan, record);
+        self.taken.extend(records.iter().filter_map(project));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn small() -> Simulated {
+        Simulated {
+            wss: vec![Bytes::from_kib(1024)],
+            lengths: vec![Nanos::from_millis(4)],
+            loaded: false,
+            samples: 8,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn a_platform_without_samples_has_costs_of_all_that_can_happen_on_it() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let model = Simulated { wss: vec![Bytes::from_kib(64)], ..small() }.model(&platform);
+        let model = model.unwrap();
+        let events: Vec<Event> = model.curves.iter().map(|it| it.series.key.event).collect();
+        for event in Event::on(&platform) {
+            assert!(events.contains(&event), "{event}");
+        }
+        assert_eq!(events.len(), Event::on(&platform).len() + 1, "and the control");
+    }
+
+    #[test]
+    fn halves_leave_nothing_out_and_share_nothing() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let ways = halves(&platform, Division::Ways).unwrap();
+        let (job, others) = (ways.job.ways[0], ways.others.ways[0]);
+        assert_eq!((job.level, job.mask, others.mask), (3, 0x00ff, 0xff00));
+        let colours = halves(&platform, Division::Colours).unwrap();
+        let all: Vec<u32> =
+            colours.job.colours.iter().chain(&colours.others.colours).copied().collect();
+        assert_eq!(all.len() as u32, colours.colour_count(&platform).unwrap());
+        assert!(all.windows(2).all(|pair| pair[0] + 1 == pair[1]));
+    }
+
+    #[test]
+    fn a_divided_cache_keeps_what_a_preemptor_would_have_evicted() {
+        // The preemptor walks more than the whole third level in its time; a mebibyte fits half of it.
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let simulated = Simulated { loaded: true, ..small() };
+        let (savings, silent) = simulated.partitioning(&platform).unwrap();
+        assert_eq!(silent, Vec::<String>::new());
+        assert_eq!(savings.len(), 4, "by ways and by colours, under both loads");
+        for saving in savings.iter().filter(|it| it.load != "idle") {
+            assert!(saving.saves.low_us.is_some_and(|low| low > 0.0), "{saving:?}");
+            assert!(saving.divided_us < saving.undivided_us);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Advice as a page: for each load a map of working-set size and preemption length, coloured by what to do.
+
+use std::fmt::Write as _;
+
+use super::decided::{partitioning, rules};
+use super::figure::Section;
+use super::html::{self, escape};
+use super::label::size;
+use super::table::{interval, micros};
+use crate::decision::advice::{Advice, Place, Preference};
+use crate::model::cpmd::Cost;
+use crate::units::{Bytes, three_digits};
+use crate::workload::Event;
+
+/// A verdict's colour (told apart with any colour vision) and what stands in its field.
+const FIELDS: [(&str, &str, &str); 4] = [
+    ("#56b4e9", "stay", "being preempted costs less"),
+    ("#e69f00", "move", "the cheapest migration costs less"),
+    ("#d9dee3", "either", "they differ by nothing that matters"),
+    ("#ffffff", "?", "not enough evidence"),
+];
+const CELL: (f64, f64) = (92.0, 34.0);
+/// Room for the sizes left of a map, and for its title and lengths above it.
+const MARGIN: (f64, f64) = (96.0, 62.0);
+const KEY: f64 = 44.0;
+
+/// The page of the advice for what `title` names.
+pub fn page(advice: &Advice, title: &str) -> String {
+    let facts = [format!("{} rules", advice.rules.len())];
+    html::page_of(title, &facts, &sections(advice))
+}
+
+fn sections(advice: &Advice) -> Vec<Section> {
+    let loads = advice.map.chunk_by(|a, b| a.load == b.load);
+    let mut all: Vec<Section> = loads
+        .map(|places| {
+            let load = &places[0].load;
+            let of_load: Vec<_> =
+                advice.rules.iter().filter(|rule| rule.load == *load).cloned().collect();
+            let section = Section::new(&format!("map-{load}"), &format!("Under load {load}")).says(
+                "What to do with a job whose CPU is wanted, by the size of its working set and by how long it would \
+                 be off its CPU: let it be preempted, or move it by the cheapest migration that was measured. A \
+                 field says one of the two where its whole interval is below the other's. Point at a field to \
+                 see the numbers.",
+            );
+            Section { drawing: Some(map(places)), tables: vec![rules(&of_load).shown()], ..section }
+        })
+        .collect();
+    if !advice.partitioning.is_empty() {
+        let section = Section::new("partitioning", "What dividing the cache would save").says(
+            "The same simulation with the last level of cache divided in halves, one for the job and one for \
+             everyone else: by its ways, and by page colours.",
+        );
+        all.push(Section { tables: vec![partitioning(&advice.partitioning).shown()], ..section });
+    }
+    all
+}
+
+/// One load's map, as SVG.
+fn map(places: &[Place]) -> String {
+    let mut sizes: Vec<u64> = places.iter().map(|place| place.wss_bytes).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut lengths: Vec<u64> = places.iter().map(column).collect();
+    lengths.sort_unstable();
+    lengths.dedup();
+    let width = (MARGIN.0 + CELL.0 * lengths.len() as f64 + 16.0).max(470.0);
+    let bottom = MARGIN.1 + CELL.1 * sizes.len() as f64;
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" aria-label=\"{label}\">\n\
+         <rect width=\"{width}\" height=\"{height}\" fill=\"#ffffff\"/>\n\
+         <text x=\"{left}\" y=\"20\" font-weight=\"bold\">{label}</text>\n\
+         <text x=\"{left}\" y=\"38\">preemption length</text>\n",
+        height = bottom + KEY,
+        left = MARGIN.0,
+        label = escape(&format!("Stay or move, load {}", places[0].load)),
+    );
+    for (at, &length) in lengths.iter().enumerate() {
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{} ms</text>",
+            MARGIN.0 + CELL.0 * (at as f64 + 0.5),
+            MARGIN.1 - 7.0,
+            three_digits(length as f64 / 1e3),
+        );
+    }
+    for (row, &bytes) in sizes.iter().enumerate() {
+        let top = MARGIN.1 + CELL.1 * row as f64;
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            MARGIN.0 - 8.0,
+            top + CELL.1 / 2.0 + 4.0,
+            size(Bytes::new(bytes)),
+        );
+        for place in places.iter().filter(|place| place.wss_bytes == bytes) {
+            let at = lengths.iter().position(|&length| length == column(place)).unwrap_or(0);
+            svg.push_str(&field(place, MARGIN.0 + CELL.0 * at as f64, top));
+        }
+    }
+    svg.push_str(&key(bottom + 16.0));
+    svg.push_str("</svg>\n");
+    svg
+}
+
+/// The length's column: two digits of it, since an absence is never quite as long as it was meant to be.
+fn column(place: &Place) -> u64 {
+    let digits = place.length_us.max(1.0).log10().floor() as i32 - 1;
+    let unit = 10_f64.powi(digits.max(0));
+    ((place.length_us / unit).round() * unit) as u64
+}
+
+fn field(place: &Place, left: f64, top: f64) -> String {
+    let (at, word) = match place.verdict {
+        Preference::Prefer(Event::Preemption) => (0, FIELDS[0].1.to_owned()),
+        Preference::Prefer(event) => (1, event.word().trim_end_matches("_migration").to_owned()),
+        Preference::NoDifference => (2, FIELDS[2].1.to_owned()),
+        Preference::NotEnoughEvidence => (3, FIELDS[3].1.to_owned()),
+    };
+    let cost =
+        |it: &Cost| format!("{} µs {}", micros(it.estimate_us), interval(it.low_us, it.high_us));
+    let (event, migration) = &place.migration;
+    format!(
+        "<g><title>{} after {} ms: {}; preemption {}, {event} {}</title>\
+         <rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#7a8591\"/>\
+         <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{word}</text></g>\n",
+        size(Bytes::new(place.wss_bytes)),
+        three_digits(place.length_us / 1e3),
+        FIELDS[at].2,
+        escape(&cost(&place.preemption)),
+        escape(&cost(migration)),
+        CELL.0,
+        CELL.1,
+        FIELDS[at].0,
+        left + CELL.0 / 2.0,
+        top + CELL.1 / 2.0 + 4.0,
+    )
+}
+
+fn key(top: f64) -> String {
+    let entry = |(at, (colour, word, _)): (usize, &(&str, &str, &str))| {
+        let left = 16.0 + 110.0 * at as f64;
+        let word = if *word == "?" { "cannot tell" } else { word };
+        format!(
+            "<rect x=\"{left}\" y=\"{top:.1}\" width=\"14\" height=\"14\" fill=\"{colour}\" stroke=\"#7a8591\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\">{word}</text>\n",
+            left + 20.0,
+            top + 11.0,
+        )
+    };
+    FIELDS.iter().enumerate().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(kib: u64, length_us: f64, verdict: Preference) -> Place {
+        let cost = |us| Cost { estimate_us: us, low_us: Some(us - 1.0), high_us: None };
+        Place {
+            load: "idle".to_owned(),
+            wss_bytes: kib << 10,
+            length_us,
+            preemption: cost(20.0),
+            migration: (Event::L3Migration, cost(30.0)),
+            verdict,
+        }
+    }
+
+    fn advice(map: Vec<Place>) -> Advice {
+        Advice { rules: vec![], constants: vec![], partitioning: vec![], map, silent: vec![] }
+    }
+
+    #[test]
+    fn each_size_and_length_has_a_field_that_says_what_to_do_and_why() {
+        let map = vec![
+            place(64, 1_000.4, Preference::Prefer(Event::Preemption)),
+            place(64, 4_003.0, Preference::Prefer(Event::L3Migration)),
+            place(256, 1_000.1, Preference::NotEnoughEvidence),
+        ];
+        let page = page(&advice(map), "Advice");
+        assert_eq!(page.matches("<g><title>").count(), 3);
+        // Lengths that were meant to be one stand in one column.
+        assert_eq!(page.matches("1.00 ms</text>").count(), 1);
+        for words in [">stay</text>", ">l3</text>", ">?</text>", "256 KiB after 1.00 ms"] {
+            assert!(page.contains(words), "{words}");
+        }
+        assert!(page.contains("preemption 20.0 µs [19.0, …]"), "hover values");
+    }
+}
