@@ -22,11 +22,13 @@ from corehop._check import Task, check
 from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Usage
 from corehop._measure import measure, plan
+from corehop._model import CostModel, advise, fit, predict
 from corehop._platform import Platform, platform
 from corehop._result import Result, Summary, load
 from corehop._study import StudyResult, load_study, merge_studies, study
 
 __all__ = [
+    "CostModel",
     "Damaged",
     "Error",
     "HostFailed",
@@ -40,13 +42,16 @@ __all__ = [
     "Task",
     "Usage",
     "__version__",
+    "advise",
     "binary",
     "check",
+    "fit",
     "load",
     "load_study",
     "measure",
     "merge_studies",
     "plan",
     "platform",
+    "predict",
     "study",
 ]

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from corehop import _corehop, _errors
+from corehop import _corehop, _errors, _model
+from corehop._model import CostModel, Samples
+from corehop._platform import Platform
+from corehop._rows import ArrowTable, rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,19 +34,16 @@ class Task:
     """Rank, the smaller is served first; for all tasks or for none."""
     wss_kib: int | None = None
     """Size of the working set."""
+    ucb: str | Sequence[int] | None = None
+    """The cache blocks that it may use again after a preemption: numbers, or ranges as `"0-31,64"`."""
+    ecb: str | Sequence[int] | None = None
+    """All cache blocks that it touches."""
     jitter_us: int | None = None
     """Longest time from arrival to release."""
     blocking_us: int | None = None
     """How long a task of lower priority may hold it up."""
     name: str | None = None
     """For messages and tables."""
-
-
-@runtime_checkable
-class ArrowTable(Protocol):
-    """A table that speaks Arrow's PyCapsule interface: of pyarrow, polars, pandas."""
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 
 Tasks = Mapping[str, Any] | str | os.PathLike[str] | ArrowTable | Iterable[Any]
@@ -55,6 +55,13 @@ def check(
     *,
     cpus: int | None = None,
     delay_us: int | None = None,
+    costs: CostModel | Samples | None = None,
+    load: str | None = None,
+    statistic: str | None = None,
+    length: str | None = None,
+    only: Mapping[str, object] | None = None,
+    platform: Platform | None = None,
+    block_reload_ns: int | None = None,
 ) -> Any:
     """Whether a set of tasks meets its deadlines: by one test, or by all.
 
@@ -65,14 +72,20 @@ def check(
         test: The name of a test, or `all`.
         cpus: How many CPUs, where `tasks` does not say it.
         delay_us: Charged to each job: `e' = e + D_c`.
+        costs: In its place: each job is charged what the dearest event that it may suffer costs a working set of its
+            size, by a model, by samples, or by a table of costs (the path of a CSV file).
+        load, statistic, length, only: Which of these costs; the largest ones under the only load if left out.
+        platform: The machine: which migrations there are, and which stay within a cluster.
+        block_reload_ns: How long a cache block takes to reload, where tasks say which they use (`ucb`, `ecb`).
 
     Returns:
         The answer of `corehop check --json`: a dictionary with `schedulable` (True, False or `"unknown"`),
         `bounds_us`, `assumptions`, …; a list of them for `all`.
 
     Raises:
-        Usage: there is no such test, or `cpus` is said twice or not at all.
-        Damaged: a parameter makes no sense; the sentence names the task and the field.
+        Usage: there is no such test, `cpus` is said twice or not at all, or nothing says what working sets cost.
+        Damaged: a parameter makes no sense, or a working set has no known cost; the sentence names the task and
+            the field.
 
     Example:
         >>> from corehop import Task, check
@@ -80,12 +93,18 @@ def check(
         >>> check(tasks, "p-fp-rta", cpus=1)["bounds_us"]
         [5, 15, 80]
     """
-    answers = json.loads(_corehop.check(_set(tasks, cpus), test, delay_us))
+    if costs is not None and delay_us is not None:
+        raise _errors.Usage("delay_us and costs both say what is charged: leave one out")
+    charged = None if costs is None else _model.costs(costs, load, statistic, length, only)
+    machine = None if platform is None else platform._platform
+    given = _set(tasks, cpus, block_reload_ns)
+    answers = json.loads(_corehop.check(given, test, delay_us, charged, machine))
     return answers if test == "all" else answers[0]
 
 
-def _set(tasks: Tasks, cpus: int | None) -> str:
+def _set(tasks: Tasks, cpus: int | None, block_reload_ns: int | None = None) -> str:
     """The task set as JSON. What is wrong with it is found where it is read."""
+    beside = {} if block_reload_ns is None else {"block_reload_ns": block_reload_ns}
     if isinstance(tasks, os.PathLike):
         tasks = Path(tasks).read_text(encoding="utf-8")
     if isinstance(tasks, str):
@@ -93,7 +112,7 @@ def _set(tasks: Tasks, cpus: int | None) -> str:
             raise _errors.Usage("cpus is said in the task set: leave it out here")
         return tasks
     if isinstance(tasks, Mapping):
-        given = dict(tasks)
+        given = {**tasks, **beside}
         if cpus is not None and "cpus" in given:
             raise _errors.Usage("cpus is said in the task set: leave it out here")
         if cpus is not None:
@@ -103,13 +122,12 @@ def _set(tasks: Tasks, cpus: int | None) -> str:
         return json.dumps(given)
     if cpus is None:
         raise _errors.Usage("cpus is missing: say how many CPUs serve the tasks")
-    return json.dumps({"cpus": cpus, "tasks": _rows(tasks)})
+    return json.dumps({"cpus": cpus, **beside, "tasks": _rows(tasks)})
 
 
 def _rows(tasks: Any) -> list[Any]:
     if isinstance(tasks, ArrowTable):
-        rows: list[Any] = json.loads(_corehop.rows_json(tasks))
-        return rows
+        return list(rows(tasks))
     return [_row(task) for task in tasks]
 
 

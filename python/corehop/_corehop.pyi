@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import Any, final
 
 __all__ = [
+    "Costs",
     "File",
+    "Model",
     "Outcome",
     "Platform",
     "Study",
     "Summary",
     "Table",
     "__version__",
+    "advise_on",
     "check",
     "load",
     "rows_json",
@@ -115,9 +118,67 @@ class Outcome:
     def complete(self) -> bool: ...
     @property
     def sets(self) -> int: ...
-    def json(self) -> str: ...
+    def json(self, costs: Costs | None = None) -> str: ...
     def table(self) -> Table: ...
     def page(self) -> str: ...
 
-def check(set: str, name: str, delay_us: int | None = None) -> str: ...
+@final
+class Model:
+    """A fitted model of costs."""
+
+    @staticmethod
+    def fit(files: list[File], estimator: str) -> Model: ...
+    @staticmethod
+    def fit_known(rows: list[tuple[str, str, int, float, float]]) -> Model: ...
+    @staticmethod
+    def from_json(text: str) -> Model: ...
+    def json(self) -> str: ...
+    def predict(
+        self,
+        wss: str,
+        event: str,
+        load: str,
+        length: str | None = None,
+        statistic: str = "mean",
+        method: str | None = None,
+        only: list[tuple[str, str]] = ...,
+    ) -> str: ...
+    def advise(
+        self,
+        wss: list[str],
+        length: str | None = None,
+        margin: float = 0.1,
+        only: list[tuple[str, str]] = ...,
+    ) -> str: ...
+
+@final
+class Costs:
+    """Where costs come from, and which of them are meant."""
+
+    def __new__(
+        cls,
+        table: str | None = None,
+        model: Model | None = None,
+        load: str | None = None,
+        statistic: str | None = None,
+        length: str | None = None,
+        only: list[tuple[str, str]] = ...,
+    ) -> Costs: ...
+
+def advise_on(
+    on: Platform,
+    wss: list[str],
+    length: str | None = None,
+    margin: float = 0.1,
+    samples: int = 16,
+    seed: int = 1,
+    loaded: bool = True,
+) -> str: ...
+def check(
+    set: str,
+    name: str,
+    delay_us: int | None = None,
+    costs: Costs | None = None,
+    platform: Platform | None = None,
+) -> str: ...
 def rows_json(table: object) -> str: ...

@@ -6,11 +6,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corehop import _corehop, _errors
+from corehop import _corehop, _errors, _model
+from corehop._model import CostModel, Samples
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -37,6 +38,27 @@ class StudyResult:
     def readings(self) -> dict[str, dict[str, Any]]:
         """Each reading by its name: `w`, `w_interval`, `crossover_us`, `interval_us`, …."""
         return {reading["name"]: reading for reading in self.answer["readings"]}
+
+    def sizes(
+        self,
+        costs: CostModel | Samples,
+        *,
+        load: str | None = None,
+        statistic: str | None = None,
+        length: str | None = None,
+        only: Mapping[str, object] | None = None,
+    ) -> dict[str, list[dict[str, Any]]]:
+        """Up to which working-set size each crossover's scheduler is preferable at these costs, by reading.
+
+        Args:
+            costs: A model, samples to fit one to, or a table of costs (the path of a CSV file).
+            load, statistic, length, only: Which of these costs; all loads and statistics if left out.
+
+        Raises:
+            Usage: there are no such costs.
+        """
+        told = self._outcome.json(_model.costs(costs, load, statistic, length, only))
+        return {reading["name"]: reading["wss"] for reading in json.loads(told)["readings"]}
 
     @property
     def complete(self) -> bool:

@@ -64,11 +64,17 @@ fn value(name: &str, column: &ArrayRef, at: usize) -> PyResult<Value> {
         DataType::Utf8 => json!(column.as_string::<i32>().value(at)),
         DataType::LargeUtf8 => json!(column.as_string::<i64>().value(at)),
         DataType::Utf8View => json!(column.as_string_view().value(at)),
+        DataType::List(_) => list(name, &column.as_list::<i32>().value(at))?,
+        DataType::LargeList(_) => list(name, &column.as_list::<i64>().value(at))?,
         other => {
             let what = format!("column {name} holds {other}: expected whole numbers or texts");
             return Err(errors::damaged(what));
         }
     })
+}
+
+fn list(name: &str, items: &ArrayRef) -> PyResult<Value> {
+    (0..items.len()).map(|at| value(name, items, at)).collect()
 }
 
 /// A whole number as one: a column with gaps comes as floating-point numbers from pandas.

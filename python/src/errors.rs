@@ -24,6 +24,11 @@ pub(crate) fn usage(error: impl ToString) -> PyErr {
     exception("Usage", &error.to_string())
 }
 
+/// It cannot be done here.
+pub(crate) fn not_possible(error: impl ToString) -> PyErr {
+    exception("NotPossible", &error.to_string())
+}
+
 /// What was given is damaged.
 pub(crate) fn damaged(error: impl ToString) -> PyErr {
     exception("Damaged", &error.to_string())

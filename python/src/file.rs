@@ -77,6 +77,11 @@ impl File {
         Ok(rows)
     }
 
+    /// The machine that the rows are from, where its description can be read.
+    pub(crate) fn platform(&self) -> Option<corehop_core::platform::Platform> {
+        corehop_core::platform::Platform::from_toml(&self.kind.provenance.platform).ok()
+    }
+
     /// Says that rows of another kind would be needed.
     pub(crate) fn lacks(&self, what: &str) -> PyErr {
         let path = self.path.display();

@@ -10,6 +10,7 @@ mod table;
 mod file;
 mod summary;
 mod platform;
+mod model;
 mod sched;
 mod arrow_in;
 
@@ -22,6 +23,8 @@ mod _corehop {
     use super::arrow_in::rows_json;
     #[pymodule_export]
     use super::file::{File, load};
+    #[pymodule_export]
+    use super::model::{Costs, Model, advise_on};
     #[pymodule_export]
     use super::platform::Platform;
     #[pymodule_export]

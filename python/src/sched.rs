@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability tests and studies, computed in process.
 
-use corehop_core::decision::sched::overhead::{self, Inflated};
+use corehop_core::decision::sched::charge::{Charged, Delay};
 use corehop_core::decision::sched::study::{
     Outcome as Counts, Progress, Shard, Stopped, Study as Described, run,
 };
-use corehop_core::decision::sched::{Test, all, answer_json, set_file, test};
+use corehop_core::decision::sched::{TaskError, Test, all, answer_json, set_file, test};
 use corehop_core::report::study::page;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -15,36 +15,47 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::errors;
+use crate::model::{Costs, by_size};
+use crate::platform::Platform;
 use crate::table::Table;
 
 /// What a test, or every one (`all`), says of a task set, both as JSON.
 #[pyfunction]
-#[pyo3(signature = (set, name, delay_us=None))]
+#[pyo3(signature = (set, name, delay_us=None, costs=None, platform=None))]
 pub(crate) fn check(
     py: Python<'_>,
     set: &str,
     name: &str,
     delay_us: Option<u64>,
+    costs: Option<&Costs>,
+    platform: Option<&Platform>,
 ) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
     let tests: Vec<&'static Test> = match name {
         "all" => all().collect(),
         name => vec![test(name).map_err(errors::usage)?],
     };
-    if delay_us.is_none() && set.wss_kib().iter().any(Option::is_some) {
-        return Err(errors::usage(
-            "wss_kib is given, and nothing says what a working set costs: give delay_us, or \
-             delay_us=0 to charge none",
-        ));
-    }
-    let charged = delay_us.map(|delay| overhead::plain(&set, |_| delay));
-    Ok(py.detach(|| {
-        let system = charged.as_ref().map_or(set.system(), Inflated::system);
-        let delays = charged.as_ref().map(Inflated::delays);
-        let each = |test: &&Test| answer_json(test, &test.run(system), system, delays);
-        let answers: Value = tests.iter().map(each).collect();
-        answers.to_string()
-    }))
+    let selected = costs.map(|costs| costs.source.selected(&costs.selection));
+    let selected = selected.transpose().map_err(errors::usage)?;
+    let delay = match (delay_us, selected) {
+        (Some(delay), _) => Delay::Each(delay),
+        (None, Some(selected)) => Delay::Costs(selected.costs),
+        (None, None) if set.wss_kib().iter().any(Option::is_some) => {
+            return Err(errors::usage(
+                "wss_kib is given, and nothing says what a working set costs: give costs, or \
+                 delay_us (0 to charge none)",
+            ));
+        }
+        (None, None) => Delay::Nothing,
+    };
+    let mut charged = Charged::new(&set, platform.map(|platform| &platform.0), delay, None);
+    let mut each = |test: &&Test| {
+        let asked = charged.ask(test)?;
+        Ok(answer_json(test, &asked.answer, asked.system, asked.delays))
+    };
+    let answers: Result<Value, TaskError> =
+        py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
+    Ok(answers.map_err(errors::damaged)?.to_string())
 }
 
 /// A schedulability study.
@@ -155,9 +166,11 @@ impl Outcome {
         self.0.sets()
     }
 
-    /// What it says, as `corehop study --json` does.
-    fn json(&self) -> String {
-        self.0.json().to_string()
+    /// What it says, as `corehop study --json` does; with costs also by size.
+    #[pyo3(signature = (costs=None))]
+    fn json(&self, costs: Option<&Costs>) -> PyResult<String> {
+        let answer = costs.map_or_else(|| Ok(self.0.json()), |costs| by_size(&self.0, costs));
+        Ok(answer?.to_string())
     }
 
     /// A row for each count.

@@ -36,7 +36,7 @@ pub struct Selected<'a> {
     /// The statistic.
     pub statistic: String,
     /// The costs.
-    pub costs: Box<dyn Costs + 'a>,
+    pub costs: Box<dyn Costs + Send + 'a>,
 }
 
 impl std::fmt::Debug for Selected<'_> {

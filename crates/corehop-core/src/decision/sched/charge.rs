@@ -18,7 +18,7 @@ pub enum Delay<'a> {
     /// The same to each, `D_c`.
     Each(Time),
     /// What the dearest event that its scheduler lets happen costs the task's working set.
-    Costs(Box<dyn Costs + 'a>),
+    Costs(Box<dyn Costs + Send + 'a>),
 }
 
 /// A set, and what is charged to it.

@@ -139,16 +139,30 @@ impl Fit {
         }
     }
 
+    /// Takes a delay that somebody else knows of, in microseconds: that of a shuffled list in base pages, as
+    /// the synthetic method has it. One that is not a number is left out.
+    pub fn known(&mut self, event: Event, load: &str, wss: Bytes, length_us: f64, delay_us: f64) {
+        if !delay_us.is_finite() || !length_us.is_finite() {
+            return;
+        }
+        let at = self.place(SeriesKey::usual(event, load));
+        let drawn = self.seen[at].1.entry(wss.get()).or_default();
+        drawn.entry("given".to_owned()).or_default().push((length_us, delay_us));
+    }
+
+    fn place(&mut self, key: SeriesKey) -> usize {
+        let place = self.seen.iter().position(|(known, _)| *known == key);
+        place.unwrap_or_else(|| {
+            self.seen.push((key, BTreeMap::new()));
+            self.seen.len() - 1
+        })
+    }
+
     fn series(&mut self, cell: CellKey) -> usize {
         if let Some(&at) = self.known.get(&cell) {
             return at;
         }
-        let key = SeriesKey::of(&cell);
-        let place = self.seen.iter().position(|(known, _)| *known == key);
-        let at = place.unwrap_or_else(|| {
-            self.seen.push((key, BTreeMap::new()));
-            self.seen.len() - 1
-        });
+        let at = self.place(SeriesKey::of(&cell));
         self.known.insert(cell, at);
         at
     }

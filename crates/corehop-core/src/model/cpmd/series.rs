@@ -70,6 +70,28 @@ impl SeriesKey {
         }
     }
 
+    /// That of a delay of which nothing else is known, each field as it usually is.
+    pub fn usual(event: Event, load: &str) -> Self {
+        Self {
+            machine: "given".to_owned(),
+            memory_architecture: MemoryArchitecture::Uma,
+            experiment: "synthetic".to_owned(),
+            load: load.to_owned(),
+            event,
+            preempted_by: Absence::Preemptor,
+            polluter: None,
+            mover: Mover::Affinity,
+            pattern: Pattern::Shuffled,
+            write_ratio: 0.0,
+            chains: 1,
+            page: Page::Base,
+            node: None,
+            fresh_frames: false,
+            cache_state: LineState::Valid,
+            workload: None,
+        }
+    }
+
     /// Its fields by name, each value as text; `none` where there is none.
     pub fn fields(&self) -> Vec<(String, String)> {
         fields(self)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Models of costs and advice from Python."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import corehop
+from corehop import CostModel, Task
+
+DATA = Path(__file__).parent / "data" / "quick.parquet"
+ROWS = [{"wss_bytes": kib << 10, "event": event} for kib in (64, 256) for event in ("preemption", "l3_migration")] * 30
+DELAYS = [10.0, 20.0, 40.0, 80.0] * 30
+
+
+def model(**params: Any) -> CostModel:
+    return CostModel(**params).fit(ROWS, DELAYS)
+
+
+@pytest.mark.parametrize("table", [list, pyarrow.Table.from_pylist, polars.DataFrame, pandas.DataFrame])
+def test_known_delays_are_learned_from_any_table_and_read_between_sizes(table: Callable[[Any], Any]) -> None:
+    fitted = CostModel(statistic="median").fit(table(ROWS), DELAYS)
+    low, between, high = fitted.predict(["64KiB", 128 << 10, 256 << 10])
+    assert (low, high) == (10.0, 40.0) and 10 < between < 40
+    assert fitted.set_params(event="l3_migration").predict([[65536]]) == [20.0]
+    ends = fitted.predict_interval(table([{"wss_bytes": 65536}]))
+    assert ends == [(20.0, 20.0)]
+    assert fitted.score(ROWS, DELAYS) == 1.0
+
+
+def test_parameters_are_those_of_scikit_learn() -> None:
+    asked = CostModel(event="flush", length="4ms")
+    twin = CostModel(**asked.get_params())
+    assert twin.get_params() == asked.get_params() and repr(twin) == "CostModel(event='flush', length='4ms')"
+    assert twin.set_params(load="constructed").load == "constructed"
+    with pytest.raises(corehop.Usage, match="no parameter"):
+        twin.set_params(depth=3)
+    with pytest.raises(corehop.Usage, match="fit first"):
+        twin.predict([4096])
+
+
+def test_samples_are_learned_as_the_program_learns_them(tmp_path: Path) -> None:
+    result = corehop.load(DATA)
+    fitted = corehop.fit(result)
+    assert fitted.model_ == corehop.fit(DATA).model_ == corehop.fit([result]).model_
+    sizes = sorted(set(result.column("wss_bytes")))
+    answers = corehop.predict(fitted, sizes, statistic="max", method="fitted")
+    assert [answer["wss_bytes"] for answer in answers] == sizes
+    file = fitted.save(tmp_path / "model.json")
+    assert corehop.predict(file, sizes, statistic="max", method="fitted") == answers
+    assert CostModel.load_model(file).model_ == fitted.model_
+    with pytest.raises(corehop.Usage, match="beyond what was measured"):
+        corehop.predict(fitted, "1GiB", statistic="max")
+    with pytest.raises(corehop.Usage, match="no delay"):
+        corehop.fit(DATA.parent / "access.parquet")
+
+
+def test_advice_is_that_of_the_program() -> None:
+    advice = corehop.advise(model())
+    assert {rule["wss_bytes"] for rule in advice["rules"]} == {64 << 10, 256 << 10}
+    assert advice["rules"][0]["verdict"] == {"prefer": "preemption"}
+    assert corehop.advise(model(), wss="64KiB")["rules"][0]["wss_bytes"] == 64 << 10
+    with pytest.raises(corehop.Usage, match="say what"):
+        corehop.advise()
+
+
+def test_a_platform_is_advised_on_by_simulation() -> None:
+    advice = corehop.advise(on="xeon_x5650", wss="16KiB", samples=4, loaded=False)
+    assert advice["rules"] and {saving["by"] for saving in advice["partitioning"]} == {"ways", "colours"}
+
+
+def test_tasks_are_charged_what_their_working_sets_cost() -> None:
+    tasks = [Task(wcet_us=100, period_us=10_000, wss_kib=64)]
+    charged = corehop.check(tasks, "p-edf-ffd", cpus=2, costs=model())
+    assert charged["delays_us"] == [10]
+    xeon = corehop.platform("xeon_x5650")
+    with pytest.raises(corehop.Damaged, match=r"task 0: wss_kib is 64.*memory_migration"):
+        corehop.check(tasks, "gfb", cpus=2, costs=model(), platform=xeon)
+    with pytest.raises(corehop.Damaged, match=r"wss_kib is 257.*beyond"):
+        corehop.check([Task(wcet_us=1, period_us=9, wss_kib=257)], "p-edf-ffd", cpus=2, costs=model())
+    with pytest.raises(corehop.Usage, match="busy"):
+        corehop.check(tasks, "gfb", cpus=2, costs=model(), load="busy")
+
+
+def test_cache_blocks_of_tasks_are_taken_from_dataclasses_and_tables() -> None:
+    tasks = [
+        Task(wcet_us=2, period_us=20, ucb="", ecb="1-4"),
+        Task(wcet_us=17, period_us=60, ucb=[3, 4, 5, 6, 7], ecb="3-8"),
+    ]
+    answer = corehop.check(tasks, "p-fp-ecb-only", cpus=1, block_reload_ns=1000)
+    assert answer["bounds_us"] == [2, 29]
+    table = pyarrow.table({"wcet_us": [2, 17], "period_us": [20, 60], "ucb": ["", "3-7"], "ecb": ["1-4", "3-8"]})
+    assert corehop.check(table, "p-fp-ecb-only", cpus=1, block_reload_ns=1000) == answer
+    lists = [[], [3, 4, 5, 6, 7]]
+    table = table.set_column(2, "ucb", pyarrow.array(lists, pyarrow.list_(pyarrow.int64())))
+    assert corehop.check(table, "p-fp-ecb-only", cpus=1, block_reload_ns=1000) == answer
+    given = {"cpus": 1, "block_reload_ns": 1000, "tasks": [json.loads(json.dumps(vars(task))) for task in tasks]}
+    given["tasks"] = [{name: value for name, value in task.items() if value is not None} for task in given["tasks"]]  # type: ignore[attr-defined]
+    assert corehop.check(given, "p-fp-ecb-only") == answer
+
+
+def test_a_crossover_leads_back_to_sizes() -> None:
+    fig5 = Path(__file__).parents[2] / "studies" / "bastoni-fig5"
+    result = corehop.study(fig5, sets=100, progress=False)
+    sizes = result.sizes(fig5 / "costs.csv", load="idle", statistic="max")
+    assert set(sizes) == set(result.readings)
+    found = sizes["any/discard/wfd"][0]
+    low, high = (end["wss_kib"] for end in found["fixed_interval"])
+    assert low <= found["fixed"]["wss_kib"] <= high
