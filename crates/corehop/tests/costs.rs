@@ -247,7 +247,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     says(&[&asked[..], &["--statistic", "best"]].concat(), 2, &["best", "median"]);
     // And a crossover leads back to sizes by the same model.
     let study = concat!(env!("CARGO_MANIFEST_DIR"), "/../../studies/bastoni-fig5");
-    let asked = ["study", study, "--sets", "200", "--costs", text(&model)];
+    let asked = ["study", study, "--sets", "40", "--costs", text(&model)];
     let found = answer(&asked);
     let sizes = found["readings"][0]["wss"].as_array().unwrap();
     assert_eq!(sizes.len(), 2, "mean and max of one load");

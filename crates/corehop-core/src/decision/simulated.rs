@@ -284,10 +284,10 @@ mod tests {
 
     fn small() -> Simulated {
         Simulated {
-            wss: vec![Bytes::from_kib(1024)],
-            lengths: vec![Nanos::from_millis(4)],
+            wss: vec![Bytes::from_kib(512)],
+            lengths: vec![Nanos::from_millis(1)],
             loaded: false,
-            samples: 8,
+            samples: 6,
             seed: 1,
         }
     }
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_divided_cache_keeps_what_a_preemptor_would_have_evicted() {
-        // The preemptor walks more than the whole third level in its time; a mebibyte fits half of it.
+        // Polluters walk more than the whole third level; half of it holds the job's working set.
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let simulated = Simulated { loaded: true, ..small() };
         let (savings, silent) = simulated.partitioning(&platform).unwrap();

@@ -59,8 +59,12 @@ pub(crate) struct Args {
     json: bool,
 }
 
+#[expect(clippy::print_stderr, reason = "how sets were drawn is said beside what they came to")]
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let outcome = outcome(args)?;
+    for warning in outcome.study.warnings() {
+        eprintln!("corehop: {warning}");
+    }
     if let Some(path) = &args.output {
         write(&outcome, path)?;
     }

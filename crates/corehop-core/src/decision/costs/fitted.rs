@@ -2,36 +2,55 @@
 //! Costs read off a fitted model, for one load and statistic.
 
 use super::{Cost, Costs, NoCost};
-use crate::model::cpmd::{self, Asked, Method, Model, Statistic};
+use crate::model::cpmd::{self, Asked, Method, Model, NoAnswer, Series, Statistic};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
 /// Costs by a model, under one load and by one statistic.
 #[derive(Debug, Clone)]
 pub struct ModelCosts<'a> {
-    /// The model.
-    pub model: &'a Model,
-    /// The background load.
-    pub load: String,
-    /// The statistic.
-    pub statistic: Statistic,
-    /// The preemption length; the longest measured where there is none.
-    pub length: Option<Nanos>,
-    /// Other fields of the series, as names and values.
-    pub only: Vec<(String, String)>,
+    model: &'a Model,
+    /// What is asked, of any event and size.
+    asked: Asked,
+    /// What was measured of each event, found once: it is read off often.
+    series: Vec<(Event, Result<&'a Series, NoAnswer>)>,
+    /// What can happen on the machines, where that is known of all.
+    events: Option<Vec<Event>>,
 }
 
-impl ModelCosts<'_> {
-    fn asked(&self, event: Event, wss: Bytes) -> Asked {
-        Asked {
-            event,
-            load: self.load.clone(),
-            wss,
-            length: self.length,
-            statistic: self.statistic,
+impl<'a> ModelCosts<'a> {
+    /// Those of a model: after this preemption length, or the longest measured; `only` are other fields of the
+    /// series, as names and values.
+    pub fn new(
+        model: &'a Model,
+        load: &str,
+        statistic: Statistic,
+        length: Option<Nanos>,
+        only: &[(String, String)],
+    ) -> Self {
+        let asked = Asked {
+            event: Event::Preemption,
+            load: load.to_owned(),
+            wss: Bytes::new(0),
+            length,
+            statistic,
             // Off what was measured: a decision is not to rest on sizes that nobody has seen.
             method: Some(Method::Fitted),
-            only: self.only.clone(),
+            only: only.to_vec(),
+        };
+        let of = |&event: &Event| (event, model.measured(&Asked { event, ..asked.clone() }));
+        let series = Event::RESUMING.iter().map(of).collect();
+        let known = model.machines.values().map(|machine| machine.events.clone());
+        let known: Option<Vec<Vec<Event>>> = known.collect();
+        let events = known.map(|all| all.concat()).filter(|all| !all.is_empty());
+        Self { model, asked, series, events }
+    }
+
+    fn series(&self, event: Event) -> Result<&'a Series, NoAnswer> {
+        let found = self.series.iter().find(|(known, _)| *known == event);
+        match found {
+            Some((_, series)) => series.clone(),
+            None => self.model.measured(&Asked { event, ..self.asked.clone() }),
         }
     }
 }
@@ -39,26 +58,22 @@ impl ModelCosts<'_> {
 impl Costs for ModelCosts<'_> {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let known = self.model.predict(&self.asked(event, wss));
+        let asked = Asked { event, wss, ..self.asked.clone() };
+        let read = self.series(event).and_then(|series| self.model.read_off(series, &asked));
         let cpmd::Cost { estimate_us: us, low_us, high_us } =
-            known.map_err(|why| NoCost(format!("{event}: {why}")))?.cost;
+            read.map_err(|why| NoCost(format!("{event}: {why}")))?;
         Ok(Cost { us, low_us: low_us.unwrap_or(us), high_us: high_us.unwrap_or(us) })
     }
 
     fn happens(&self, event: Event) -> bool {
-        let known: Vec<&Vec<Event>> =
-            self.model.machines.values().filter_map(|it| it.events.as_ref()).collect();
-        let all = known.len() == self.model.machines.len() && !known.is_empty();
-        if all {
-            known.into_iter().any(|events| events.contains(&event))
-        } else {
-            event != Event::SmtMigration || !self.measured(event).is_empty()
+        match &self.events {
+            Some(events) => events.contains(&event),
+            None => event != Event::SmtMigration || self.series(event).is_ok(),
         }
     }
 
     fn measured(&self, event: Event) -> Vec<f64> {
-        let series = self.model.measured(&self.asked(event, Bytes::new(0)));
-        let sizes = series.map(cpmd::Series::sizes).unwrap_or_default();
+        let sizes = self.series(event).map(Series::sizes).unwrap_or_default();
         sizes.into_iter().map(|bytes| bytes as f64 / 1024.0).collect()
     }
 }
@@ -91,13 +106,7 @@ mod tests {
     }
 
     fn costs(model: &Model) -> ModelCosts<'_> {
-        ModelCosts {
-            model,
-            load: "idle".to_owned(),
-            statistic: Statistic::Median,
-            length: None,
-            only: Vec::new(),
-        }
+        ModelCosts::new(model, "idle", Statistic::Median, None, &[])
     }
 
     #[test]

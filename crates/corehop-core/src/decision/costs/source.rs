@@ -130,13 +130,13 @@ impl Source {
                 let of = |load: &str, statistic: Statistic| Selected {
                     load: load.to_owned(),
                     statistic: statistic.word().to_owned(),
-                    costs: Box::new(ModelCosts {
+                    costs: Box::new(ModelCosts::new(
                         model,
-                        load: load.to_owned(),
+                        load,
                         statistic,
-                        length: wanted.length,
-                        only: wanted.only.clone(),
-                    }),
+                        wanted.length,
+                        &wanted.only,
+                    )),
                 };
                 loads.flat_map(|load| statistics.iter().map(move |&it| of(load, it))).collect()
             }

@@ -202,6 +202,15 @@ impl Model {
         Ok(&self.curve(asked)?.series)
     }
 
+    /// The cost read off what was measured of a series, at the size, length and statistic of a question.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
+    pub fn read_off(&self, series: &Series, asked: &Asked) -> Result<Cost, NoAnswer> {
+        let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
+        Ok(self.read(series, asked, length_us)?.cost)
+    }
+
     /// The size of the largest cache that one core of the machine in question has for itself, in bytes.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use super::with_bounds;
 use crate::decision::sched::partition::split::{self, Piece};
-use crate::decision::sched::partition::{Admission, Fit, Packing, exhaustive};
+use crate::decision::sched::partition::{Admission, Fit, Packing, edf_os, exhaustive};
 use crate::decision::sched::soft::{self, compliant, tardiness};
 use crate::decision::sched::task::System;
 use crate::decision::sched::verdict::{Answer, Verdict};
@@ -80,6 +80,18 @@ pub(super) fn c_equals_d(system: System<'_>) -> Answer {
         },
         Err(task) => Answer::unknown(format!("no splitting places task {task}")),
     }
+}
+
+/// EDF-os: fixed tasks, and tasks that change their CPU between jobs.
+pub(super) fn edf_os(system: System<'_>) -> Answer {
+    let Some(assignment) = edf_os::assign(system) else {
+        return Answer::plain(soft::bounded(system));
+    };
+    let mut cpus = assignment.fixed;
+    for portion in assignment.cut {
+        cpus[portion.cpu].push(portion.task);
+    }
+    Answer { partition: Some(cpus), ..soft_bounds(system, edf_os::responses(system)) }
 }
 
 fn of_each_cpu(system: System<'_>, pieces: &[Piece]) -> Vec<Vec<usize>> {

@@ -3,7 +3,7 @@
 
 use super::Deadlines::{Arbitrary, Implicit};
 use super::partitioned::{
-    by_demand, by_utilisation, c_equals_d, clustered, every_assignment, softly_clustered,
+    by_demand, by_utilisation, c_equals_d, clustered, edf_os, every_assignment, softly_clustered,
 };
 use super::{BASE, Kind, Test};
 
@@ -208,6 +208,20 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012",
         run: c_equals_d,
+        ..BASE
+    },
+    Test {
+        name: "sp-edf-os",
+        scheduler: "semi-partitioned EDF, soft: tasks change their CPU between jobs only",
+        title: "U <= m and each u <= 1; worst fit by falling utilisation, the rest cut; R = T + w / (1 - s)",
+        kind: Kind::Exact,
+        deadlines: Implicit,
+        assumes: &[
+            "Yes means that tardiness is bounded, not that deadlines are met.",
+            "Shares are kept as whole jobs; a CPU serves tasks that were cut before its fixed ones.",
+        ],
+        citation: "Anderson, Erickson, Devi and Casses, RTCSA 2014 (the bounds follow from its rules)",
+        run: edf_os,
         ..BASE
     },
     Test {

@@ -16,12 +16,22 @@ pub enum Method {
     /// A uniform choice among all points of a lattice with that sum, by convolution (in the manner of Griffin
     /// and Davis, "ConvolutionalFixedSum", RTAS 2025): takes bounds for each task.
     Convolution,
+    /// Dirichlet-Rescale (Griffin, Bate and Davis, RTSS 2020): not uniform; see [`Method::warning`].
+    DirichletRescale,
 }
 
 impl Method {
-    /// Every method. (DRS is not among them: its author no longer holds it for uniform.)
+    /// The methods that are uniform and always answer.
     pub const ALL: &'static [Self] =
         &[Self::UUniFastDiscard, Self::RandFixedSum, Self::Convolution];
+
+    /// What is wrong with its draws, where something is.
+    pub fn warning(self) -> Option<&'static str> {
+        (self == Self::DirichletRescale).then_some(
+            "DRS does not draw uniformly, as its authors found after they had published it: use \
+             rand-fixed-sum or convolution, unless the point is to compare with results that were drawn so",
+        )
+    }
 
     /// `n` utilisations of at most 1 with this sum.
     ///
@@ -41,6 +51,12 @@ impl Method {
             }
             Self::RandFixedSum => Ok(rand_fixed_sum(n, sum, stream)),
             Self::Convolution => convolution(&vec![(0.0, 1.0); n], sum, stream),
+            Self::DirichletRescale => {
+                let mut drawn = (0..MOST_ATTEMPTS).map(|_| dirichlet_rescale(n, sum, stream));
+                drawn
+                    .find_map(|it| it)
+                    .map_or_else(|| refused("each attempt had a task above 1"), Ok)
+            }
         }
     }
 }
@@ -70,6 +86,36 @@ fn uunifast(n: usize, sum: f64, stream: &mut Stream) -> Vec<f64> {
     }
     drawn.push(left);
     drawn
+}
+
+/// How often a draw is rescaled before another one is made.
+const MOST_RESCALINGS: u32 = 1_000;
+
+/// A point of the simplex; as long as tasks are above 1, the corner in which they are is stretched over all of
+/// the simplex. Sums above half of the tasks are drawn as what is left of each task.
+fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Stream) -> Option<Vec<f64>> {
+    if sum > n as f64 / 2.0 {
+        let left = dirichlet_rescale(n, n as f64 - sum, stream)?;
+        return Some(left.into_iter().map(|left| 1.0 - left).collect());
+    }
+    let mut point: Vec<f64> = (0..n).map(|_| -(1.0 - stream.unit()).ln()).collect();
+    let whole: f64 = point.iter().sum();
+    point.iter_mut().for_each(|u| *u *= sum / whole);
+    for _ in 0..MOST_RESCALINGS {
+        let above: Vec<bool> = point.iter().map(|&u| u > 1.0).collect();
+        let corner = above.iter().filter(|&&above| above).count() as f64;
+        if corner == 0.0 {
+            return Some(point);
+        }
+        let stretch = sum / (sum - corner);
+        if !stretch.is_finite() || stretch <= 0.0 {
+            return None;
+        }
+        for (u, above) in point.iter_mut().zip(above) {
+            *u = (*u - if above { 1.0 } else { 0.0 }).max(0.0) * stretch;
+        }
+    }
+    None
 }
 
 /// The simplices that make up the slice of the cube are chosen by their volumes, then a point in one; the
@@ -251,5 +297,29 @@ mod tests {
             assert!(within, "{drawn:?}");
         }
         assert!(convolution(&bounds, 1.6, &mut stream).is_err());
+    }
+
+    #[test]
+    fn dirichlet_rescale_keeps_sum_and_bounds_and_carries_its_warning() {
+        let method = Method::DirichletRescale;
+        assert!(method.warning().is_some_and(|it| it.contains("uniformly")));
+        assert!(Method::ALL.iter().all(|it| it.warning().is_none()));
+        // In how many sets is a task above 0.9?
+        let share = |method: Method, n: usize, sum: f64| {
+            let above = (0..20_000).filter(|&index| {
+                let set = method.draw(n, sum, &mut Stream::new(5, index)).unwrap();
+                assert!((set.iter().sum::<f64>() - sum).abs() < 1e-9);
+                assert!(set.iter().all(|&u| (0.0..=1.0).contains(&u)), "{set:?}");
+                set.iter().any(|&u| u > 0.9)
+            });
+            above.count() as f64 / 20_000.0
+        };
+        // Where no two tasks can be above 1 it still is uniform. Three with the sum 1.4: the triangle of side
+        // 1.4 less three of side 0.4 is 1.48; beyond 0.9 are 3 (0.25 - 0.16) = 0.27 of it.
+        for method in [method, Method::RandFixedSum] {
+            assert!((share(method, 3, 1.4) - 0.27 / 1.48).abs() < 0.01);
+        }
+        let [drs, uniform] = [method, Method::RandFixedSum].map(|it| share(it, 8, 4.0));
+        println!("a task above 0.9, of eight with the sum 4: DRS {drs}, uniform {uniform}");
     }
 }

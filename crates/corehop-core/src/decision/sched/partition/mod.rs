@@ -3,6 +3,7 @@
 
 pub mod exhaustive;
 pub mod packing;
+pub mod edf_os;
 pub mod split;
 
 pub use packing::{Admission, Fit, Packing};

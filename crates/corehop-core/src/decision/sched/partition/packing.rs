@@ -81,20 +81,28 @@ impl Packing {
     /// # Errors
     /// The index of the first task that no bin admits.
     pub fn pack(self, system: System<'_>) -> Packed {
+        let (bins, rest) = self.pack_as_far(system);
+        rest.first().map_or(Ok(bins), |&at| Err(at))
+    }
+
+    /// Packs the tasks until one fits nowhere: the bins, and the tasks from that one on, in the order in which
+    /// they are taken.
+    pub fn pack_as_far(self, system: System<'_>) -> (Vec<Vec<usize>>, Vec<usize>) {
         let tasks = system.tasks;
         let mut bins = vec![Bin::default(); (system.cpus / self.cluster.max(1)) as usize];
         let mut order: Vec<usize> = (0..tasks.len()).collect();
         if self.decreasing {
             order.sort_by(|&a, &b| by_utilisation(&tasks[b], &tasks[a]));
         }
-        let mut last = 0;
-        for at in order {
-            let chosen = self.choose(tasks, &bins, at, last).ok_or(at)?;
+        let (mut last, mut packed) = (0, 0);
+        for &at in &order {
+            let Some(chosen) = self.choose(tasks, &bins, at, last) else { break };
             last = chosen;
+            packed += 1;
             bins[chosen].tasks.push(at);
             bins[chosen].sum += tasks[at].wcet as f64 / tasks[at].period as f64;
         }
-        Ok(bins.into_iter().map(|bin| bin.tasks).collect())
+        (bins.into_iter().map(|bin| bin.tasks).collect(), order.split_off(packed))
     }
 
     fn choose(self, tasks: &[Task], bins: &[Bin], at: usize, last: usize) -> Option<usize> {

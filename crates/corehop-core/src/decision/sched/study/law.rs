@@ -63,6 +63,7 @@ enum HowToSum {
     UunifastDiscard,
     RandFixedSum,
     Convolution,
+    Drs,
 }
 
 impl Tasks {
@@ -97,6 +98,7 @@ impl Tasks {
                     None | Some(HowToSum::RandFixedSum) => Method::RandFixedSum,
                     Some(HowToSum::UunifastDiscard) => Method::UUniFastDiscard,
                     Some(HowToSum::Convolution) => Method::Convolution,
+                    Some(HowToSum::Drs) => Method::DirichletRescale,
                 };
                 let sum = 0.0;
                 Ok(Generator::FixedSum(FixedSum { tasks, sum, method, period, deadline }))

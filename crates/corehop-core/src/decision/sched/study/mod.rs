@@ -59,6 +59,19 @@ pub struct Study {
     pub text: String,
 }
 
+impl Study {
+    /// What is wrong with how its sets are drawn, where something is.
+    pub fn warnings(&self) -> Vec<&'static str> {
+        let of = |reading: &Reading| match &reading.generator {
+            Generator::FixedSum(fixed) => fixed.method.warning(),
+            Generator::Capped(_) => None,
+        };
+        let mut all: Vec<&'static str> = self.readings.iter().filter_map(of).collect();
+        all.dedup();
+        all
+    }
+}
+
 /// Which reading is held for the source's.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]

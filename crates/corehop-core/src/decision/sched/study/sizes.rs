@@ -62,9 +62,9 @@ impl Outcome {
                 found.map(|scheduler| scheduler.suffers.as_slice())
             };
             let (own, other) = (suffers(&crossover.of)?, suffers(&crossover.against)?);
-            let below = |most: f64, end: fn(Cost) -> f64| {
-                reach(costs, own, |wss| Some(end(costs.largest(own, wss).ok()?) < most))
-            };
+            let sizes = looked_at(costs, own, other);
+            let below =
+                |most: f64, end: fn(Cost) -> f64| reach(&sizes, |size| Some(end(size.own?) < most));
             let (fixed, fixed_interval) = match crossing.preferable {
                 Preferable::Below { crossover_us, interval_us: [low, high] } => {
                     let interval = [below(low, |it| it.high_us), below(high, |it| it.low_us)];
@@ -74,9 +74,8 @@ impl Outcome {
                 Preferable::Never => (Reach::Never, [Reach::Never; 2]),
             };
             let own_costs = |side: Side| {
-                reach(costs, own, |wss| {
-                    let delays = (costs.largest(own, wss).ok()?, costs.largest(other, wss).ok()?);
-                    let [ours, theirs] = side.delays(delays);
+                reach(&sizes, |size| {
+                    let [ours, theirs] = side.delays((size.own?, size.other?));
                     let w = |name: &str, delay| self.between(reading, about, name, delay);
                     let ours = side.ours(w(&crossover.of, ours)?);
                     Some(ours >= side.theirs(w(&crossover.against, theirs)?))
@@ -147,20 +146,36 @@ impl Side {
     }
 }
 
-/// Up to which size something holds that does so for small ones.
-fn reach(costs: &dyn Costs, events: &[Event], holds: impl Fn(f64) -> Option<bool>) -> Reach {
-    let sizes = costs.sizes(events);
+/// A size, and what the events of two schedulers cost there.
+struct Looked {
+    wss_kib: f64,
+    own: Option<Cost>,
+    other: Option<Cost>,
+}
+
+/// The sizes that are looked at: those at which the first one's costs are known, and some in between.
+fn looked_at(costs: &dyn Costs, own: &[Event], other: &[Event]) -> Vec<Looked> {
+    let sizes = costs.sizes(own);
     let steps = sizes.windows(2).flat_map(|pair| {
         let (from, to) = (pair[0], pair[1]);
         (1..=BETWEEN).map(move |step| from + (to - from) * step as f64 / BETWEEN as f64)
     });
+    let of = |wss_kib: f64| {
+        let largest = |events: &[Event]| costs.largest(events, wss_kib).ok();
+        Looked { wss_kib, own: largest(own), other: largest(other) }
+    };
+    sizes.first().copied().into_iter().chain(steps).map(of).collect()
+}
+
+/// Up to which size something holds that does so for small ones.
+fn reach(sizes: &[Looked], holds: impl Fn(&Looked) -> Option<bool>) -> Reach {
     let mut last = None;
-    for wss in sizes.first().copied().into_iter().chain(steps) {
-        match (holds(wss), last) {
-            (Some(true), _) => last = Some(wss),
+    for size in sizes {
+        match (holds(size), last) {
+            (Some(true), _) => last = Some(size.wss_kib),
             (Some(false), None) => return Reach::Never,
             (Some(false), Some(below)) => {
-                return Reach::Below { wss_kib: f64::midpoint(below, wss) };
+                return Reach::Below { wss_kib: f64::midpoint(below, size.wss_kib) };
             }
             (None, _) => break,
         }

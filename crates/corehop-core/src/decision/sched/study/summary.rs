@@ -8,7 +8,7 @@ use crate::decision::costs::Selected;
 
 impl Outcome {
     /// `{"id", "title", "seed", "sets", "complete", "readings": [{"name", "w": {SCHEDULER: {D_C: W}},
-    /// "w_interval": {SCHEDULER: {D_C: [low, high]}}, "crossover_us", "interval_us", "crossovers": […]}], "held"?}`.
+    /// "w_interval": {SCHEDULER: {D_C: [low, high]}}, "crossover_us", "interval_us", "crossovers": […]}], "held"?, "warnings"?}`.
     ///
     /// `crossover_us` and `interval_us` are those of the first crossover; null where there is none. A study
     /// of breakdown utilisations has `breakdown` and `breakdown_interval` in place of `w`.
@@ -22,6 +22,10 @@ impl Outcome {
             "complete": self.is_whole(),
             "readings": readings.map(|(at, about)| self.reading_json(at, about)).collect::<Value>(),
         });
+        let warnings = self.study.warnings();
+        if !warnings.is_empty() {
+            value["warnings"] = json!(warnings);
+        }
         if let (Some(held), Some(fields)) = (&self.study.held, value.as_object_mut()) {
             fields.insert("held".to_owned(), json!({"reading": held.reading, "why": held.why}));
         }
