@@ -163,6 +163,8 @@ impl Test {
             "necessary" => Charging::NotNeeded,
             "p-fp-rta" => Charging::FixedPriority,
             "g-fl" => Charging::JobLevel,
+            // The second piece of a job arrives like another one, which nobody charges here.
+            "sp-edf-c=d" => Charging::NotKnown,
             _ if self.scheduler.contains("EDF") && !cached => Charging::JobLevel,
             _ => Charging::NotKnown,
         }
