@@ -112,6 +112,7 @@ impl Model {
 
     /// What a scheduler should do, as JSON.
     #[pyo3(signature = (wss, length=None, margin=0.1, only=Vec::new()))]
+    #[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
     fn advise(
         &self,
         wss: Vec<String>,
@@ -132,7 +133,11 @@ fn wanted(wss: &[String], length: Option<&str>, margin: f64, only: Only) -> PyRe
 /// Advice from a simulation of a platform, as `corehop advise --on` gives it, as JSON.
 #[pyfunction]
 #[pyo3(signature = (on, wss, length=None, margin=0.1, samples=16, seed=1, loaded=true))]
-#[expect(clippy::too_many_arguments, reason = "those of the command line")]
+#[expect(
+    clippy::too_many_arguments,
+    clippy::needless_pass_by_value,
+    reason = "those of the command line, as Python hands them over"
+)]
 pub(crate) fn advise_on(
     py: Python<'_>,
     on: &Platform,

@@ -104,7 +104,7 @@ impl Simulated {
             }
             groups.push(self.group(load, others.clone(), middle));
         }
-        self.synthetic(platform, groups)
+        Self::synthetic(platform, groups)
     }
 
     fn loads(&self, platform: &Platform) -> Vec<Load> {
@@ -131,7 +131,7 @@ impl Simulated {
         }
     }
 
-    fn synthetic(&self, platform: &Platform, groups: Vec<Group>) -> Synthetic {
+    fn synthetic(platform: &Platform, groups: Vec<Group>) -> Synthetic {
         Synthetic { groups, ..Preset::Quick.synthetic(platform, Some(&Load::Idle), None) }
     }
 
@@ -171,13 +171,14 @@ impl Simulated {
     ) -> Result<(Vec<Saving>, Vec<String>), SimulationError> {
         let group = |load| self.group(load, vec![Event::Preemption], self.middle());
         let groups = self.loads(platform).into_iter().map(group).collect();
-        let experiment = self.synthetic(platform, groups);
+        let experiment = Self::synthetic(platform, groups);
         let as_it_is = self.samples(platform, &experiment, Arrangement::default())?;
         let (mut savings, mut silent) = (Vec::new(), Vec::new());
         for &by in Division::ALL {
-            let divided = halves(platform, by)
-                .map(|halves| self.samples(platform, &experiment, halves))
-                .unwrap_or_else(|why| Err(not_divided(platform, &why)));
+            let divided = halves(platform, by).map_or_else(
+                |why| Err(not_divided(platform, &why)),
+                |halves| self.samples(platform, &experiment, halves),
+            );
             match divided {
                 Ok(divided) => savings.extend(compared(by, &as_it_is, &divided)),
                 Err(why) => silent.push(format!("the cache divided by {by}: {why}")),
@@ -221,8 +222,11 @@ fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
     Ok(Arrangement { job, others, ..Arrangement::default() })
 }
 
-/// Delays and warm touches of a cell, in microseconds.
-type Seen = BTreeMap<(String, u64), (Vec<f64>, Vec<f64>)>;
+/// Load and size of a cell.
+type Place = (String, u64);
+/// Its delays and its warm touches, in microseconds.
+type Times = (Vec<f64>, Vec<f64>);
+type Seen = BTreeMap<Place, Times>;
 
 fn seen(samples: &[Sample]) -> Seen {
     let mut seen = Seen::new();
@@ -237,29 +241,28 @@ fn seen(samples: &[Sample]) -> Seen {
 
 fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
     let (before, after) = (seen(as_it_is), seen(divided));
-    let saving =
-        |((load, wss_bytes), (undivided, warm)): (&(String, u64), &(Vec<f64>, Vec<f64>))| {
-            let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
-            let saved = median_difference(divided, undivided, ALPHA).ok()?;
-            let slower = median_difference(warm, divided_warm, ALPHA).ok()?;
-            let median = |values: &[f64]| {
-                let sorted = crate::model::ordered::Ordered::new(values).ok()?;
-                Some(crate::model::quantile::median(&sorted))
-            };
-            Some(Saving {
-                by,
-                load: load.clone(),
-                wss_bytes: *wss_bytes,
-                undivided_us: median(undivided)?,
-                divided_us: median(divided)?,
-                saves: Cost {
-                    estimate_us: saved.estimate,
-                    low_us: saved.interval.map(|it| it.low),
-                    high_us: saved.interval.map(|it| it.high),
-                },
-                warm_us: slower.estimate,
-            })
+    let saving = |((load, wss_bytes), (undivided, warm)): (&Place, &Times)| {
+        let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
+        let saved = median_difference(divided, undivided, ALPHA).ok()?;
+        let slower = median_difference(warm, divided_warm, ALPHA).ok()?;
+        let median = |values: &[f64]| {
+            let sorted = crate::model::ordered::Ordered::new(values).ok()?;
+            Some(crate::model::quantile::median(&sorted))
         };
+        Some(Saving {
+            by,
+            load: load.clone(),
+            wss_bytes: *wss_bytes,
+            undivided_us: median(undivided)?,
+            divided_us: median(divided)?,
+            saves: Cost {
+                estimate_us: saved.estimate,
+                low_us: saved.interval.map(|it| it.low),
+                high_us: saved.interval.map(|it| it.high),
+            },
+            warm_us: slower.estimate,
+        })
+    };
     before.iter().filter_map(saving).collect()
 }
 

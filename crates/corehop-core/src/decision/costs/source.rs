@@ -186,7 +186,7 @@ mod tests {
             SelectError::Loads("busy, idle".to_owned())
         );
         let busy = source.selected(&of(Some("busy"), None)).unwrap();
-        assert_eq!(busy.costs.cost(Event::Preemption, 1.0).unwrap().us, 20.0);
+        assert_eq!(busy.costs.cost(Event::Preemption, 1.0).map(|it| it.us), Ok(20.0));
         assert_eq!(source.selections(&of(Some("busy"), None)).unwrap().len(), 2);
         assert_eq!(source.selections(&Selection::default()).unwrap().len(), 3);
     }

@@ -100,7 +100,9 @@ fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Stream) -> Option<Vec<f64>
     }
     let mut point: Vec<f64> = (0..n).map(|_| -(1.0 - stream.unit()).ln()).collect();
     let whole: f64 = point.iter().sum();
-    point.iter_mut().for_each(|u| *u *= sum / whole);
+    for u in &mut point {
+        *u *= sum / whole;
+    }
     for _ in 0..MOST_RESCALINGS {
         let above: Vec<bool> = point.iter().map(|&u| u > 1.0).collect();
         let corner = above.iter().filter(|&&above| above).count() as f64;
@@ -319,7 +321,7 @@ mod tests {
         for method in [method, Method::RandFixedSum] {
             assert!((share(method, 3, 1.4) - 0.27 / 1.48).abs() < 0.01);
         }
-        let [drs, uniform] = [method, Method::RandFixedSum].map(|it| share(it, 8, 4.0));
-        println!("a task above 0.9, of eight with the sum 4: DRS {drs}, uniform {uniform}");
+        // Where two can, sum and bounds hold all the same.
+        assert!((0.0..1.0).contains(&share(method, 8, 4.0)));
     }
 }

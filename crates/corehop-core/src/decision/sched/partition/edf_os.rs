@@ -263,10 +263,8 @@ mod tests {
                     now[at] = (job + 1, tasks[at].wcet, usize::MAX);
                 }
             }
-            for at in 0..tasks.len() {
-                if now[at].2 == usize::MAX {
-                    now[at].2 = place(at, now[at].0, &mut given);
-                }
+            for (at, job) in now.iter_mut().enumerate().filter(|(_, job)| job.2 == usize::MAX) {
+                job.2 = place(at, job.0, &mut given);
             }
         }
         late

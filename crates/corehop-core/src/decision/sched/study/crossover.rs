@@ -154,7 +154,6 @@ mod tests {
                 }
             };
             let covered = (0..10_000).filter(|&index| covers(index)).count() as f64 / 10_000.0;
-            println!("{sets} sets, crossover {truth:.0} us: {covered}");
             assert!(covered >= 0.94, "{sets} {p}: {covered}");
         }
     }
