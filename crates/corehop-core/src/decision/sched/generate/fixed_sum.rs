@@ -99,11 +99,12 @@ fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Stream) -> Option<Vec<f64>
         return Some(left.into_iter().map(|left| 1.0 - left).collect());
     }
     let mut point: Vec<f64> = (0..n).map(|_| -(1.0 - stream.unit()).ln()).collect();
-    let whole: f64 = point.iter().sum();
-    for u in &mut point {
-        *u *= sum / whole;
-    }
     for _ in 0..MOST_RESCALINGS {
+        // Stretching a small corner stretches what was rounded too: the sum is set right each time.
+        let whole: f64 = point.iter().sum();
+        for u in &mut point {
+            *u *= sum / whole;
+        }
         let above: Vec<bool> = point.iter().map(|&u| u > 1.0).collect();
         let corner = above.iter().filter(|&&above| above).count() as f64;
         if corner == 0.0 {

@@ -144,8 +144,8 @@ pub fn responses(system: System<'_>) -> Option<Vec<Time>> {
         }
     }
     let bound = |(task, late): (&Task, f64)| {
-        // Rounded up by far more than the sums are off.
-        task.period.saturating_add((late * (1.0 + 1e-9) - 1e-9).max(0.0).ceil() as Time)
+        // Jobs end at whole times, and sums are off by far less than what is added.
+        task.period.saturating_add((late * (1.0 + 1e-9) + 1e-6).floor() as Time)
     };
     Some(system.tasks.iter().zip(late).map(bound).collect())
 }
