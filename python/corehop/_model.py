@@ -261,10 +261,10 @@ def advise(
     """
     sizes = [wss] if isinstance(wss, str | int) else list(wss)
     texts = [size if isinstance(size, str) else f"{size}B" for size in sizes]
-    if (what is None) == (on is None):
-        raise _errors.Usage("say what to advise on: samples or a model, or a platform with on=")
-    if what is not None:
+    if what is not None and on is None:
         advice = _model(what).advise(texts, length, margin, _only(only))
+    elif what is not None or on is None:
+        raise _errors.Usage("say what to advise on: samples or a model, or a platform with on=")
     else:
         machine = on if isinstance(on, Platform) else platform(on)
         advice = _corehop.advise_on(machine._platform, texts, length, margin, samples, seed, loaded)
