@@ -8,6 +8,7 @@ pub mod sched;
 pub mod simulated;
 pub mod advice;
 pub mod comparison;
+mod at_home;
 pub mod validation;
 pub mod points;
 pub mod gang_study;

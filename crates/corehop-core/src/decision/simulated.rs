@@ -324,7 +324,8 @@ mod tests {
     fn a_divided_cache_keeps_what_a_preemptor_would_have_evicted() {
         // Polluters walk more than the whole third level; half of it holds the job's working set.
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        let simulated = Simulated { loaded: true, ..small() };
+        let lengths = vec![Nanos::from_millis(4)];
+        let simulated = Simulated { loaded: true, lengths, ..small() };
         let (savings, silent) = simulated.partitioning(&platform).unwrap();
         assert_eq!(silent, Vec::<String>::new());
         assert_eq!(savings.len(), 4, "by ways and by colours, under both loads");

@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::experiment::{Group, Length, Synthetic};
+use super::at_home;
+use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
+use crate::platform::{Fact, Hertz, Latency, Platform};
 use crate::samples::Sample;
 use crate::units::{Bytes, CpuList};
 use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
@@ -37,8 +39,15 @@ pub struct Study {
     /// What runs beside the job on every CPU; nothing if it is not stated.
     #[serde(default)]
     pub polluter: Option<Polluter>,
+    /// What a polluter needs for a line besides accessing it; nothing if it is not stated.
+    #[serde(default)]
+    pub polluter_pause: Option<Fact<Latency>>,
     /// The preemption length behind each label of the table's column `preemption_length`.
     pub lengths: std::collections::BTreeMap<String, Length>,
+    /// Whether the warm and the resumed touch are both on a CPU whose node has the working set: a job
+    /// that migrates between nodes is then walked away from home, and the way back is measured.
+    #[serde(default)]
+    pub at_home: bool,
     /// The median error of the judged rows that is aimed at.
     pub limit: f64,
     /// The rows that parameters of the platform were fitted on.
@@ -118,6 +127,12 @@ impl Study {
             .map_or(Load::Idle, |polluter| Load::Constructed { polluter, cpus: CpuList::default() })
     }
 
+    /// What a polluter needs for a line besides accessing it, in picoseconds.
+    pub fn pause(&self, platform: &Platform) -> u64 {
+        let core = platform.clock.core.as_ref().map_or(Hertz::new(0), |fact| fact.value);
+        self.polluter_pause.as_ref().map_or(0, |fact| fact.value.picos(core))
+    }
+
     fn set(&self, wss_kib: u64) -> WorkingSet {
         let list = WorkingSet::list(Bytes::from_kib(wss_kib), self.write_ratio);
         WorkingSet { pattern: self.pattern, page: self.page, ..list }
@@ -165,6 +180,18 @@ impl Study {
             groups: self.by_length().into_iter().map(group).collect(),
             cpus: CpuList::default(),
         }
+    }
+
+    /// The plan of [`Study::experiment`], its jobs taken home where the study says so.
+    ///
+    /// # Errors
+    /// As the experiment's.
+    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
+        let mut plan = self.experiment().plan(platform, seed)?;
+        if self.at_home {
+            at_home::bring(&mut plan, platform);
+        }
+        Ok(plan)
     }
 
     /// What the cells of [`Study::experiment`] are, in their order.

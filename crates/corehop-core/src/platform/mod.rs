@@ -210,6 +210,12 @@ pub struct Clock {
     /// What the kernel keeps time with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Fact<String>>,
+    /// The frequency at which a core begins whose whole package was idle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_idle: Option<Fact<Hertz>>,
+    /// How long it stays at that frequency.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waking: Option<Fact<Latency>>,
 }
 
 impl Clock {

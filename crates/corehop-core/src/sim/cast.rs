@@ -49,6 +49,17 @@ impl Cast {
         Some((actor.walker, actor.visits))
     }
 
+    /// Whether somebody walks on such a CPU.
+    pub(super) fn any(&self, on: impl Fn(usize) -> bool) -> bool {
+        self.actors.iter().any(|actor| on(actor.cpu))
+    }
+
+    /// The CPUs of those below other roots.
+    pub(super) fn outside(&self, roots: [usize; 2]) -> impl Iterator<Item = usize> {
+        let outside = move |actor: &&Actor| !roots.contains(&actor.root);
+        self.actors.iter().filter(outside).map(|actor| actor.cpu)
+    }
+
     /// The lines that all have visited.
     pub(super) fn visits(&self) -> u64 {
         self.actors.iter().map(|actor| actor.visits).sum()

@@ -104,7 +104,7 @@ impl<'a> ChunkRun<'a> {
             touches: Vec::new(),
             leaves: Vec::new(),
         };
-        self.stage.take_cpu(here);
+        self.stage.begin_on(here);
         for step in &job.steps {
             match step {
                 Step::Prepare(state) => self.prepare(*state, here, &mut memory)?,

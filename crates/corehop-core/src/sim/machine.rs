@@ -40,6 +40,9 @@ const FILLS: u64 = 8;
 /// The longest that a machine runs under its load before the snapshot, in picoseconds: 100 ms.
 const LONGEST_WARM_UP: Picos = 100_000_000_000;
 
+/// How long it runs on to learn what each polluter asks of the servers, in picoseconds: 1 ms.
+const LEARNED_IN: Picos = 1_000_000_000;
+
 /// A machine in software, as its platform file describes it.
 #[derive(Debug)]
 pub struct SimMachine {
@@ -49,6 +52,8 @@ pub struct SimMachine {
     colours: [Option<Colours>; 2],
     /// Whether large working sets are simulated in some of the sets only.
     sampled: bool,
+    /// What polluters and preemptors need for a line besides accessing it.
+    pause: Picos,
     sum: Sum,
 }
 
@@ -81,7 +86,7 @@ impl SimMachine {
             colours = [restricted(&arrangement.job), restricted(&arrangement.others)];
         }
         stage(&platform, &arrangement, 1, 0)?;
-        Ok(Self { platform, arrangement, colours, sampled: false, sum: Sum::default() })
+        Ok(Self { platform, arrangement, colours, sampled: false, pause: 0, sum: Sum::default() })
     }
 
     /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
@@ -91,11 +96,21 @@ impl SimMachine {
         Self { sampled: true, ..self }
     }
 
-    /// One in how many sets is enough for `set`.
-    fn every(&self, set: &WorkingSet) -> u32 {
+    /// The same machine with other polluters: they need so long for a line besides accessing it.
+    #[must_use]
+    pub fn pausing(self, pause: Picos) -> Self {
+        Self { pause, ..self }
+    }
+
+    /// One in how many sets is enough for `set` under `load`. Beside polluters a line is lost or
+    /// kept whatever becomes of the others, and most of the work is theirs: few lines are enough.
+    fn every(&self, set: &WorkingSet, load: &Load) -> u32 {
         let ahead = self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value);
         if !self.sampled || (ahead && set.pattern == Pattern::Scan) {
             return 1;
+        }
+        if *load != Load::Idle && (!ahead || set.wss >= LEAST_SAMPLE) {
+            return MOST_APART;
         }
         let whole = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
         1 << whole.ilog2()
@@ -147,7 +162,7 @@ impl SimMachine {
         let mut by_sets: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, job) in plan.phases[number].jobs.iter().enumerate() {
             let set = &plan.sets[plan.cells[job.cell].set];
-            by_sets.entry(self.every(set)).or_default().push(at);
+            by_sets.entry(self.every(set, &plan.phases[number].load)).or_default().push(at);
         }
         let chunk = |(every, jobs): (u32, Vec<usize>)| {
             let chunks = jobs.chunks(CHUNK).map(|jobs| Chunk { every, jobs: jobs.to_vec() });
@@ -224,7 +239,8 @@ impl SimMachine {
         let node = stage.node_of(cpu);
         let lines = stage.frames.place(polluter.wss, Page::Base, node, self.colours[1].as_ref());
         let lines = lines.map_err(|error| no_frames(&error))?;
-        Ok(Walker::of_polluter(polluter, lines, stage.frames.lines_of(Page::Base), draw))
+        let of_page = stage.frames.lines_of(Page::Base);
+        Ok(Walker::of_polluter(polluter, lines, of_page, draw).pausing(self.pause))
     }
 }
 
@@ -270,6 +286,7 @@ fn warm_up(stage: &mut Stage, visits: u64) {
     while stage.visits() < visits && stage.now() < LONGEST_WARM_UP {
         stage.warm_up(STEP);
     }
+    stage.learn(LEARNED_IN);
 }
 
 fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {

@@ -72,6 +72,8 @@ pub mod prefetch;
 pub mod times;
 pub mod translation;
 pub mod servers;
+mod wakes;
+mod elsewhere;
 pub mod arrangement;
 pub mod frames;
 pub mod walker;

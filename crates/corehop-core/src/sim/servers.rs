@@ -27,7 +27,7 @@ struct Server {
 }
 
 /// All servers of a machine.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Servers {
     servers: Vec<Server>,
     /// For each kind of traffic the servers that carry it, in the order of the platform file.

@@ -9,6 +9,7 @@ use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 
 use super::arrangement::Ways;
 use super::cast::Cast;
+use super::elsewhere::Elsewhere;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::{Access, Outcome};
@@ -16,8 +17,9 @@ use super::prefetch::{MOST_AHEAD, Prefetcher};
 use super::servers::Servers;
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
-use super::times::{Picos, Times, nodes_of_cpus};
+use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
 use super::translation::Translation;
+use super::wakes::Wakes;
 use super::walker::{Manner, Visit, Walker};
 
 /// The pages that prefetchers do not leave, in bytes.
@@ -47,6 +49,8 @@ pub struct Stage {
     /// Each simulated line stands for so many.
     weight: Picos,
     now: Picos,
+    wakes: Wakes,
+    elsewhere: Elsewhere,
 }
 
 /// What a pass over a working set took and met.
@@ -92,6 +96,8 @@ impl Stage {
             last: None,
             weight,
             now: 0,
+            wakes: Wakes::new(platform, &spec.packages)?,
+            elsewhere: Elsewhere::new(platform.cpus.value.len()),
         })
     }
 
@@ -134,16 +140,26 @@ impl Stage {
         self.cast.visits() * self.weight
     }
 
-    /// Lets the job have `cpu`: whoever walks there waits. Where nobody queues, those wait too who
-    /// share no cache with it now or before, and whose doings it could not notice.
+    /// Lets the job have `cpu`: whoever walks there waits. Of those who share no cache with it now or
+    /// before it could notice nothing but the queues, and no more of them is simulated.
     pub fn take_cpu(&mut self, cpu: usize) {
         self.release();
+        let alone = |package| !self.cast.any(|cpu| self.wakes.package(cpu) == package);
+        self.wakes.resume(cpu, self.now, alone(self.wakes.package(cpu)));
         let root = |cpu| self.caches.root_of(cpu);
         let near = [root(self.last.unwrap_or(cpu)), root(cpu)];
-        let awake = self.servers.is_empty().then_some(near);
-        self.cast.set(Some(cpu), awake, self.now);
+        self.cast.set(Some(cpu), Some(near), self.now);
+        if !self.servers.is_empty() {
+            self.elsewhere.send(self.cast.outside(near), self.now);
+        }
         self.last = Some(cpu);
         self.shares.to_job(&mut self.caches, cpu);
+    }
+
+    /// As [`Stage::take_cpu`], for a job that begins: its CPU is awake.
+    pub fn begin_on(&mut self, cpu: usize) {
+        self.take_cpu(cpu);
+        self.wakes.is_up();
     }
 
     /// Takes the lines out of all caches.
@@ -161,9 +177,13 @@ impl Stage {
         let mut pass = Pass::default();
         for _ in 0..walker.lines() {
             self.run_others(self.now);
+            if !self.servers.is_empty() {
+                self.elsewhere.run(self.now, &mut self.servers);
+            }
             let visit = walker.visit();
             let (walks, finding) = (self.translation.walks(), self.finding);
-            self.now += self.visit(cpu, visit, walker.manner(), self.now);
+            let waking = self.wakes.still(self.now);
+            self.now += self.visit(cpu, visit, walker.manner(), self.now, waking);
             pass.walks += self.translation.walks() - walks;
             pass.finding += self.finding - finding;
         }
@@ -177,16 +197,19 @@ impl Stage {
     pub fn act(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
         self.run_others(at);
         self.now = self.now.max(at);
-        self.visit(cpu, visit, manner, at)
+        self.visit(cpu, visit, manner, at, false)
     }
 
-    /// A pass over other data, in no time: the operating system's.
+    /// A pass over other data, in no time: the operating system's. Nobody queues for it, or all of
+    /// its lines would be asked for at once.
     pub fn touch_untimed(&mut self, cpu: usize, walker: &mut Walker) {
+        let servers = std::mem::take(&mut self.servers);
         walker.restart();
         for _ in 0..walker.lines() {
             let visit = walker.visit();
-            self.visit(cpu, visit, walker.manner(), self.now);
+            self.visit(cpu, visit, walker.manner(), self.now, false);
         }
+        self.servers = servers;
     }
 
     /// The job walks until its working set is at rest.
@@ -218,13 +241,24 @@ impl Stage {
     pub fn warm_up(&mut self, length: Picos) {
         self.release();
         self.cast.set(None, None, self.now);
+        self.elsewhere.send([], self.now);
         self.now += length;
         self.run_others(self.now);
+    }
+
+    /// Lets the machine run by itself for `length`, and sees what everybody asks of the servers.
+    pub fn learn(&mut self, length: Picos) {
+        if !self.servers.is_empty() {
+            self.elsewhere.begin(self.now);
+            self.warm_up(length);
+            self.elsewhere.end(self.now);
+        }
     }
 
     /// Whoever waited for the job to leave its CPU goes on.
     fn release(&mut self) {
         if let Some(cpu) = self.cast.release(self.now) {
+            self.wakes.leave(cpu, self.now);
             self.shares.to_others(&mut self.caches, cpu);
         }
     }
@@ -232,6 +266,7 @@ impl Stage {
     /// Moves all clocks on, as if so much time had passed.
     fn skip(&mut self, time: Picos) {
         self.cast.skip(time);
+        self.elsewhere.skip(time);
         self.servers.skip(time);
     }
 
@@ -246,17 +281,27 @@ impl Stage {
     fn run_some(&mut self, until: Picos, most: u32) -> Option<Picos> {
         for _ in 0..most {
             let (place, at) = self.cast.next().filter(|&(_, at)| at < until)?;
+            if !self.servers.is_empty() {
+                self.elsewhere.run(at, &mut self.servers);
+            }
             let (cpu, visit, manner) = self.cast.visit(place);
-            let took = self.visit(cpu, visit, manner, at);
+            let took = self.visit(cpu, visit, manner, at, false);
             let (cpu, line) = self.cast.resumes(place, at + took.max(1));
             self.caches.expect(cpu, line);
         }
         self.cast.next().map(|(_, at)| at).filter(|&at| at < until)
     }
 
-    /// One visit at time `at`: how long it keeps the thread.
+    /// One visit at time `at`, by a core whose clock may not be up yet: how long it keeps the thread.
     #[inline]
-    fn visit(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+    fn visit(
+        &mut self,
+        cpu: usize,
+        visit: Visit,
+        manner: Manner,
+        at: Picos,
+        waking: bool,
+    ) -> Picos {
         let mut found = self.translation.of(cpu, visit.page, manner.huge, visit.fetches);
         if !manner.by_page {
             found *= self.weight;
@@ -264,29 +309,32 @@ impl Stage {
         let at = at + found;
         let mut latency = 0;
         if visit.reads {
-            latency = self.access(cpu, visit.line, Access::Read, at);
+            latency = self.access(cpu, visit.line, Access::Read, at, waking);
         } else if visit.fetches {
-            latency = self.access(cpu, visit.line, Access::Fetch, at);
+            latency = self.access(cpu, visit.line, Access::Fetch, at, waking);
         }
         if visit.writes {
-            let time = self.access(cpu, visit.line, Access::Write, at);
+            let time = self.access(cpu, visit.line, Access::Write, at, waking);
             // A write after a read waits in the store buffer, and keeps nobody.
             latency = if visit.reads { latency } else { time };
         }
-        let times = self.times.on(cpu);
-        let under_way = manner.parallelism.unwrap_or(times.parallelism);
-        let under_way = under_way.clamp(1, times.outstanding * 1_000);
+        let times = self.times_on(cpu, waking);
+        let (work, parallelism, outstanding) = (times.work, times.parallelism, times.outstanding);
+        let under_way = manner.parallelism.unwrap_or(parallelism);
+        let under_way = under_way.clamp(1, outstanding * 1_000);
         self.finding += found * 1_000 / under_way;
-        (times.work * Picos::from(visit.words) * self.weight)
-            .max((found + latency) * 1_000 / under_way)
+        let pause = manner.pause * self.weight;
+        pause
+            + (work * Picos::from(visit.words) * self.weight)
+                .max((found + latency) * 1_000 / under_way)
     }
 
     /// One access at time `at`: its latency, queueing included.
     #[inline]
-    fn access(&mut self, cpu: usize, line: Line, access: Access, at: Picos) -> Picos {
+    fn access(&mut self, cpu: usize, line: Line, access: Access, at: Picos, waking: bool) -> Picos {
         let outcome = self.caches.access(cpu, line, access);
         if outcome.is_innermost_hit() {
-            return self.times.on(cpu).of(&outcome, Home::Local) * self.weight;
+            return self.times_on(cpu, waking).of(&outcome, Home::Local) * self.weight;
         }
         let node = self.frames.home(line);
         let home = if node == self.nodes[cpu] { Home::Local } else { Home::Remote };
@@ -294,7 +342,12 @@ impl Stage {
         if access != Access::Fetch {
             self.prefetch(cpu, line, outcome, at + waited);
         }
-        self.times.on(cpu).of(&outcome, home) * self.weight + waited
+        self.times_on(cpu, waking).of(&outcome, home) * self.weight + waited
+    }
+
+    #[inline]
+    fn times_on(&self, cpu: usize, waking: bool) -> &CoreTimes {
+        if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) }
     }
 
     /// Shows an access to the prefetchers that see it, and brings what they ask for: in no time of
@@ -324,6 +377,7 @@ impl Stage {
         if self.servers.is_empty() {
             return 0;
         }
+        self.elsewhere.note(cpu, node, &outcome);
         let mut waited = 0;
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {
             waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
@@ -339,6 +393,7 @@ impl Stage {
             // Posted: it keeps the server, and nobody waits for it.
             self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
         }
+        self.elsewhere.note_wait(cpu, waited);
         waited
     }
 }

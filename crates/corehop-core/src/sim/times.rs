@@ -21,6 +21,8 @@ const DISTANCES: [Distance; 5] =
 #[derive(Debug, Clone)]
 pub struct Times {
     kinds: Vec<CoreTimes>,
+    /// The same on a core whose package has just been idle.
+    waking: Vec<CoreTimes>,
     /// The kind of each CPU.
     kind_of: Vec<usize>,
 }
@@ -55,23 +57,30 @@ impl Times {
         let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
         let kind = |cpu| platform.core_kinds.iter().position(|kind| kind.cpus.value.contains(cpu));
         let mut known: Vec<Option<usize>> = Vec::new();
-        let (mut kinds, mut kind_of) = (Vec::new(), Vec::new());
+        let (mut kinds, mut waking, mut kind_of) = (Vec::new(), Vec::new(), Vec::new());
         for cpu in cpus {
             let kind = kind(cpu);
             let place = known.iter().position(|&other| other == kind);
             if place.is_none() {
                 known.push(kind);
-                kinds.push(CoreTimes::new(&Compiler { platform, cpu })?);
+                kinds.push(CoreTimes::new(&Compiler { platform, cpu, waking: false })?);
+                waking.push(CoreTimes::new(&Compiler { platform, cpu, waking: true })?);
             }
             kind_of.push(place.unwrap_or(known.len() - 1));
         }
-        Ok(Self { kinds, kind_of })
+        Ok(Self { kinds, waking, kind_of })
     }
 
     /// Those of the CPU at this place.
     #[inline]
     pub fn on(&self, cpu: usize) -> &CoreTimes {
         &self.kinds[self.kind_of[cpu]]
+    }
+
+    /// Those of the CPU at this place, should its clock not be up to speed yet.
+    #[inline]
+    pub fn waking_on(&self, cpu: usize) -> &CoreTimes {
+        &self.waking[self.kind_of[cpu]]
     }
 }
 
@@ -80,7 +89,7 @@ impl Times {
 /// # Errors
 /// Where that clock is not stated.
 pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, SpecError> {
-    Compiler { platform, cpu }.picos(latency)
+    Compiler { platform, cpu, waking: false }.picos(latency)
 }
 
 impl CoreTimes {
@@ -105,7 +114,7 @@ impl CoreTimes {
         };
         Ok(Self {
             table,
-            work: work.map(|fact| compiler.picos(fact.value)).transpose()?.unwrap_or(0),
+            work: work.map(|fact| compiler.core_picos(fact.value)).transpose()?.unwrap_or(0),
             parallelism: number(compiler.core(|core| core.parallelism.as_ref()), 1_000),
             outstanding: number(compiler.core(|core| core.outstanding.as_ref()), 10),
         })
@@ -153,6 +162,8 @@ impl Way {
 struct Compiler<'a> {
     platform: &'a Platform,
     cpu: Cpu,
+    /// The package has just been idle.
+    waking: bool,
 }
 
 impl<'a> Compiler<'a> {
@@ -171,6 +182,15 @@ impl<'a> Compiler<'a> {
             (Latency::Picos(picos), _) => Ok(picos),
             (cycles, Some(core)) => Ok(cycles.picos(core.value)),
             (_, None) => Err(SpecError::Missing { fact: "clock.core".to_owned() }),
+        }
+    }
+
+    /// A latency that stands still with the core: its own work, and caches on its way to memory.
+    fn core_picos(&self, latency: Latency) -> Result<Picos, SpecError> {
+        let slow = self.platform.clock.after_idle.as_ref().filter(|_| self.waking);
+        match (latency, slow) {
+            (Latency::MilliCycles(_), Some(slow)) => Ok(latency.picos(slow.value)),
+            _ => self.picos(latency),
         }
     }
 
@@ -210,7 +230,7 @@ impl<'a> Compiler<'a> {
         let mut caches = self.platform.data_caches(self.cpu);
         let Some(cache) = caches.find(|cache| cache.level == level) else { return Ok(0) };
         let missing = || SpecError::Missing { fact: format!("the latency of {}", cache.label()) };
-        self.picos(cache.latency.as_ref().ok_or_else(missing)?.value)
+        self.core_picos(cache.latency.as_ref().ok_or_else(missing)?.value)
     }
 
     fn memory(&self, home: Home) -> Result<Picos, SpecError> {

@@ -37,6 +37,8 @@ pub struct Manner {
     pub huge: bool,
     /// Whether a page is left only when it has been walked through.
     pub by_page: bool,
+    /// What the walk needs for a line besides accessing it, in picoseconds.
+    pub pause: u64,
 }
 
 /// A walk over memory that begins again where it ended.
@@ -106,12 +108,20 @@ impl Walker {
                 parallelism: None,
                 huge: page != Page::Base,
                 by_page: pattern == Pattern::Scan,
+                pause: 0,
             },
             at: 0,
             pattern,
             share,
             accumulator,
         }
+    }
+
+    /// The same walk with so many picoseconds at each line besides the access.
+    #[must_use]
+    pub fn pausing(mut self, pause: u64) -> Self {
+        self.manner.pause = pause;
+        self
     }
 
     /// The number of lines.

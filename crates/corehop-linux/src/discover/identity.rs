@@ -198,6 +198,8 @@ pub(super) fn clock(root: &SysRoot, info: &CpuInfo) -> Result<Clock, DiscoverErr
         core: core_frequency(root, info)?,
         counter: None,
         invariant: info.is_x86().then(|| Fact::cited(steady, format!("/{CPUINFO}, flags"))),
+        after_idle: None,
+        waking: None,
         source: root.read(source).map(|name| Fact::cited(name, format!("/{source}"))),
     })
 }

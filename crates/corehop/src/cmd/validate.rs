@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use corehop_core::decision::gang_study::GangStudy;
 use corehop_core::decision::points::{Compared, PointStudy};
 use corehop_core::decision::validation::{Errors, Joined, Order, Study};
-use corehop_core::experiment::{Experiment, Plan};
+use corehop_core::experiment::Plan;
 use corehop_core::machine::{Machine, Sink, SinkError};
 use corehop_core::platform::Platform;
 use corehop_core::report::validation::{self, Dots};
@@ -262,10 +262,11 @@ fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, li
 
 fn simulate(study: &Study, args: &Args) -> Result<Vec<Sample>, Failure> {
     let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
-    let plan = study.experiment().plan(&platform, args.seed)?;
+    let plan = study.plan(&platform, args.seed)?;
     let mut rows =
         Rows { context: RunContext::new(&plan, &platform, 0), plan: &plan, taken: vec![] };
-    machine(platform, args)?.run(&plan, &mut rows)?;
+    let pause = study.pause(&platform);
+    machine(platform, args)?.pausing(pause).run(&plan, &mut rows)?;
     Ok(rows.taken)
 }
 

@@ -301,6 +301,7 @@ impl SimMachine {
             parallelism: Some(parallelism(&gang.program) * 1_000),
             huge: false,
             by_page: false,
+            pause: 0,
         };
         // Lines that every thread has for itself are on their way to nobody else.
         let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };

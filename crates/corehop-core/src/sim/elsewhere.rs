@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Polluters that share no cache with the job: all that it can notice of them are the queues.
+//!
+//! What each of them asks of the servers is counted while the machine runs by itself, every cache
+//! simulated. While a job runs they only come to the servers, as often as they did then, and wait
+//! there as everybody does: who waits longer comes later, as in a closed queueing network.
+
+use crate::platform::{Distance, Supplier, Traffic};
+
+use super::outcome::Outcome;
+use super::servers::Servers;
+use super::times::Picos;
+
+/// What a thread asked for while it was watched.
+#[derive(Debug, Clone, Copy, Default)]
+struct Habit {
+    /// The place of the node that the last of its lines came from.
+    home: usize,
+    reads: u64,
+    transfers: u64,
+    written: u64,
+    waited: Picos,
+}
+
+/// A thread that only comes to the servers.
+#[derive(Debug, Clone)]
+struct Visitor {
+    cpu: usize,
+    at: Picos,
+    /// Reads and lines written since the last whole one, in parts of its misses.
+    debts: [u64; 2],
+}
+
+/// All of them.
+#[derive(Debug, Clone)]
+pub(super) struct Elsewhere {
+    /// By CPU.
+    habits: Vec<Habit>,
+    begun: Picos,
+    /// How long they were watched; nothing before the end of that.
+    watched: Picos,
+    visitors: Vec<Visitor>,
+    /// When the first of them comes.
+    next: Picos,
+}
+
+impl Habit {
+    /// The lines that did not come from its own caches.
+    fn misses(&self) -> u64 {
+        self.reads + self.transfers
+    }
+}
+
+impl Elsewhere {
+    /// A machine of so many CPUs, nobody watched yet.
+    pub(super) fn new(cpus: usize) -> Self {
+        Self {
+            habits: vec![Habit::default(); cpus],
+            begun: 0,
+            watched: 0,
+            visitors: Vec::new(),
+            next: Picos::MAX,
+        }
+    }
+
+    /// Watches from now on.
+    pub(super) fn begin(&mut self, now: Picos) {
+        self.habits.fill(Habit::default());
+        (self.begun, self.watched) = (now, 0);
+    }
+
+    /// Has watched.
+    pub(super) fn end(&mut self, now: Picos) {
+        self.watched = now - self.begun;
+    }
+
+    /// An access beyond the innermost cache, to a line of the node at place `home`.
+    #[inline]
+    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: &Outcome) {
+        if self.watched > 0 {
+            return;
+        }
+        let habit = &mut self.habits[cpu];
+        habit.written += u64::from(outcome.written_back);
+        match outcome.supplier {
+            Supplier::Memory => (habit.home, habit.reads) = (home, habit.reads + 1),
+            Supplier::Peer if outcome.distance == Distance::Machine => habit.transfers += 1,
+            _ => {}
+        }
+    }
+
+    /// How long it waited.
+    #[inline]
+    pub(super) fn note_wait(&mut self, cpu: usize, waited: Picos) {
+        if self.watched == 0 {
+            self.habits[cpu].waited += waited;
+        }
+    }
+
+    /// From `now` on those on `cpus` only come to the servers, and all others are simulated.
+    pub(super) fn send(&mut self, cpus: impl IntoIterator<Item = usize>, now: Picos) {
+        let before = std::mem::take(&mut self.visitors);
+        for cpu in cpus {
+            if self.watched == 0 || self.habits[cpu].misses() == 0 {
+                continue;
+            }
+            let known = before.iter().find(|visitor| visitor.cpu == cpu);
+            let fresh = || Visitor { cpu, at: now + self.interval(cpu), debts: [0; 2] };
+            let visitor = known.cloned().unwrap_or_else(fresh);
+            self.visitors.push(Visitor { at: visitor.at.max(now), ..visitor });
+        }
+        self.find_next();
+    }
+
+    /// The time between two misses of a thread but for its waiting.
+    fn interval(&self, cpu: usize) -> Picos {
+        let habit = &self.habits[cpu];
+        self.watched.saturating_sub(habit.waited) / habit.misses().max(1)
+    }
+
+    fn find_next(&mut self) {
+        self.next = self.visitors.iter().map(|visitor| visitor.at).min().unwrap_or(Picos::MAX);
+    }
+
+    /// Moves all clocks on.
+    pub(super) fn skip(&mut self, time: Picos) {
+        self.visitors.iter_mut().for_each(|visitor| visitor.at += time);
+        self.find_next();
+    }
+
+    /// Lets those come to the servers who do so until `until`.
+    #[inline]
+    pub(super) fn run(&mut self, until: Picos, servers: &mut Servers) {
+        while self.next < until {
+            self.step(servers);
+        }
+    }
+
+    /// The next one comes.
+    fn step(&mut self, servers: &mut Servers) {
+        let Some(place) = self.visitors.iter().position(|visitor| visitor.at == self.next) else {
+            return;
+        };
+        let interval = self.interval(self.visitors[place].cpu);
+        let visitor = &mut self.visitors[place];
+        let habit = &self.habits[visitor.cpu];
+        let mut waited = 0;
+        for (debt, (part, traffic)) in visitor
+            .debts
+            .iter_mut()
+            .zip([(habit.reads, Traffic::MemoryRead), (habit.written, Traffic::WriteBack)])
+        {
+            *debt += part;
+            while *debt >= habit.misses() {
+                *debt -= habit.misses();
+                let wait = servers.pass(traffic, visitor.cpu, habit.home, visitor.at + waited);
+                // A line is written behind the thread's back.
+                waited += if traffic == Traffic::MemoryRead { wait } else { 0 };
+            }
+        }
+        visitor.at += interval.max(1) + waited;
+        self.find_next();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::{Fact, Latency, Platform, Server, Side};
+
+    fn servers() -> Servers {
+        let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        platform.servers = vec![Server {
+            name: "memory".to_owned(),
+            instances: platform.packages.clone(),
+            carries: Fact::assumed(vec![Traffic::MemoryRead, Traffic::WriteBack], ""),
+            service: Fact::assumed(Latency::Picos(10_000), ""),
+            side: Some(Fact::assumed(Side::Home, "")),
+        }];
+        Servers::from_platform(&platform, 1).unwrap()
+    }
+
+    const MISS: Outcome = Outcome { supplier: Supplier::Memory, level: 0, ..Outcome::HIT };
+
+    #[test]
+    fn who_missed_every_100_ns_and_wrote_every_other_line_does_so_again() {
+        let mut servers = servers();
+        let mut elsewhere = Elsewhere::new(12);
+        elsewhere.begin(0);
+        for miss in 0..10 {
+            elsewhere.note(7, 0, &Outcome { written_back: miss % 2, ..MISS });
+        }
+        elsewhere.end(1_000_000);
+        elsewhere.send([7], 1_000_000);
+        elsewhere.run(2_000_001, &mut servers);
+        // Ten reads and five lines written, 10 ns each, in 1 us.
+        assert_eq!(servers.utilisation(1_000_000)[0], [150, 0]);
+        elsewhere.send([], 2_000_000);
+        elsewhere.run(9_000_000, &mut servers);
+        assert_eq!(servers.utilisation(1_000_000)[0], [150, 0]);
+    }
+
+    #[test]
+    fn what_it_waited_while_it_was_watched_does_not_count_and_what_it_waits_now_does() {
+        let mut servers = servers();
+        let mut elsewhere = Elsewhere::new(12);
+        elsewhere.begin(0);
+        for _ in 0..10 {
+            elsewhere.note(7, 0, &MISS);
+            elsewhere.note_wait(7, 50_000);
+        }
+        elsewhere.end(1_000_000);
+        elsewhere.send([7], 1_000_000);
+        // Somebody else keeps the channel for 1 us.
+        for _ in 0..100 {
+            servers.pass(Traffic::MemoryRead, 0, 0, 1_000_000);
+        }
+        elsewhere.run(2_000_000, &mut servers);
+        assert_eq!(elsewhere.next, 1_050_000 + 950_000 + 50_000);
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The clock of a package that was idle as a whole: for some time after it wakes it is slow.
+//!
+//! Processors lower the clock of a package whose cores have all halted, and are up again only some
+//! time after the first of them goes on. A job that leaves its CPU to nobody meets that when it
+//! resumes, and so does one that moves to a package where nobody runs; one that moves within a
+//! package does not. What it loses is bounded: the part of that time that the clock is behind.
+
+use crate::platform::Platform;
+
+use super::spec::SpecError;
+use super::times::{Picos, picos};
+
+/// When packages slept, and until when the one with the job is not up to speed.
+#[derive(Debug, Clone)]
+pub(super) struct Wakes {
+    /// How long a package takes; nothing where the platform says nothing.
+    takes: Picos,
+    /// The package of each CPU.
+    package: Vec<usize>,
+    /// When the job last left each package; the beginning for those that it never was on.
+    left: Vec<Picos>,
+    up: Picos,
+}
+
+impl Wakes {
+    /// The clocks of a machine that has been up for a while.
+    ///
+    /// # Errors
+    /// Where the time to wake is in cycles of a clock that is not stated.
+    pub(super) fn new(platform: &Platform, package: &[usize]) -> Result<Self, SpecError> {
+        let waking = platform.clock.waking.as_ref().filter(|_| platform.clock.after_idle.is_some());
+        let first = platform.cpus.value.first().unwrap_or_default();
+        let takes = waking.map(|fact| picos(platform, first, fact.value)).transpose()?;
+        let packages = package.iter().max().map_or(0, |last| last + 1);
+        Ok(Self {
+            takes: takes.unwrap_or(0),
+            package: package.to_vec(),
+            left: vec![0; packages],
+            up: 0,
+        })
+    }
+
+    /// The package of a CPU.
+    pub(super) fn package(&self, cpu: usize) -> usize {
+        self.package[cpu]
+    }
+
+    /// The job leaves `cpu`.
+    pub(super) fn leave(&mut self, cpu: usize, now: Picos) {
+        self.left[self.package[cpu]] = now;
+    }
+
+    /// The job goes on on `cpu`, where nobody else ran in the whole package if it was `alone`.
+    pub(super) fn resume(&mut self, cpu: usize, now: Picos, alone: bool) {
+        if alone && now > self.left[self.package[cpu]] {
+            self.up = now + self.takes;
+        }
+    }
+
+    /// The package of the job is up to speed.
+    pub(super) fn is_up(&mut self) {
+        self.up = 0;
+    }
+
+    /// Whether it is not, yet.
+    #[inline]
+    pub(super) fn still(&self, now: Picos) -> bool {
+        now < self.up
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::{Fact, Hertz, Latency};
+
+    fn wakes() -> Wakes {
+        let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        platform.clock.after_idle = Some(Fact::assumed(Hertz::new(1_330_000_000), ""));
+        platform.clock.waking = Some(Fact::assumed(Latency::Picos(40_000_000), ""));
+        Wakes::new(&platform, &[0, 0, 1, 1]).unwrap()
+    }
+
+    #[test]
+    fn a_package_that_slept_is_slow_for_a_while() {
+        let mut wakes = wakes();
+        wakes.leave(0, 1_000);
+        wakes.resume(0, 5_000, true);
+        assert!(wakes.still(40_004_999) && !wakes.still(40_005_000));
+        wakes.is_up();
+        assert!(!wakes.still(5_000));
+    }
+
+    #[test]
+    fn one_where_somebody_ran_is_not() {
+        let mut wakes = wakes();
+        wakes.leave(0, 1_000);
+        // At once, to another core of the package.
+        wakes.resume(1, 1_000, true);
+        assert!(!wakes.still(1_000));
+        // Later, where others ran meanwhile.
+        wakes.resume(1, 2_000, false);
+        assert!(!wakes.still(2_000));
+        // To a package where nobody is.
+        wakes.resume(2, 2_000, true);
+        assert!(wakes.still(2_000));
+    }
+
+    #[test]
+    fn without_facts_no_clock_is_ever_slow() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let mut wakes = Wakes::new(&platform, &[0, 0]).unwrap();
+        wakes.resume(0, 5_000, true);
+        assert!(!wakes.still(5_000));
+    }
+}
