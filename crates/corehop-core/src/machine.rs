@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::experiment::{GangPlan, GangPlanError, Plan, PlanError};
 use crate::platform::Platform;
-use crate::samples::{GangRecord, JobRecord};
+use crate::samples::{GangRecord, JobRecord, Project, RunContext, Sample};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -53,6 +53,32 @@ pub trait Sink {
 
 /// Why a sink could not take records.
 pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Carries out a plan of the synthetic method; its rows, in memory.
+///
+/// # Errors
+/// As [`Machine::run`].
+pub fn samples_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Sample>, MachineError> {
+    let context = RunContext::new(plan, machine.platform(), 0);
+    let mut rows = Rows { context, plan, taken: Vec::new() };
+    machine.run(plan, &mut rows)?;
+    Ok(rows.taken)
+}
+
+/// Keeps the rows of a run.
+struct Rows<'a> {
+    context: RunContext,
+    plan: &'a Plan,
+    taken: Vec<Sample>,
+}
+
+impl Sink for Rows<'_> {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        let project = |record| Sample::project(&self.context, self.plan, record);
+        self.taken.extend(records.iter().filter_map(project));
+        Ok(())
+    }
+}
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Preset, Synthetic};
-use crate::machine::{Machine, MachineError, Sink, SinkError};
+use crate::experiment::{Experiment, ExperimentError, Group, Length, Preset, Synthetic};
+use crate::machine::{MachineError, samples_of};
 use crate::model::balance::Levels;
 use crate::model::cell::CellKey;
 use crate::model::compare::median_difference;
@@ -15,7 +15,7 @@ use crate::model::cpmd::{Cost, Fit, Model};
 use crate::model::delay::ALPHA;
 use crate::model::estimator::Estimator;
 use crate::platform::Platform;
-use crate::samples::{JobRecord, Project, RunContext, Sample};
+use crate::samples::Sample;
 use crate::sim::{Arrangement, Share, SimMachine, Ways};
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;
@@ -154,10 +154,8 @@ impl Simulated {
         arrangement: Arrangement,
     ) -> Result<Vec<Sample>, SimulationError> {
         let plan = experiment.plan(platform, self.seed)?;
-        let context = RunContext::new(&plan, platform, 0);
-        let mut rows = Rows { context, plan: &plan, taken: Vec::new() };
-        SimMachine::arranged(platform.clone(), arrangement)?.sampled().run(&plan, &mut rows)?;
-        Ok(rows.taken)
+        let mut machine = SimMachine::arranged(platform.clone(), arrangement)?.sampled();
+        Ok(samples_of(&mut machine, &plan)?)
     }
 
     /// What dividing the last level of cache in halves would save of each preemption at the middle length, by
@@ -264,21 +262,6 @@ fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving
         })
     };
     before.iter().filter_map(saving).collect()
-}
-
-/// Keeps the rows of a run.
-struct Rows<'a> {
-    context: RunContext,
-    plan: &'a Plan,
-    taken: Vec<Sample>,
-}
-
-impl Sink for Rows<'_> {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        let project = |record| Sample::project(&self.context, self.plan, record);
-        self.taken.extend(records.iter().filter_map(project));
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ impl Elsewhere {
 
     /// An access beyond the innermost cache, to a line of the node at place `home`.
     #[inline]
-    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: &Outcome) {
+    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: Outcome) {
         if self.watched > 0 {
             return;
         }
@@ -188,7 +188,7 @@ mod tests {
         let mut elsewhere = Elsewhere::new(12);
         elsewhere.begin(0);
         for miss in 0..10 {
-            elsewhere.note(7, 0, &Outcome { written_back: miss % 2, ..MISS });
+            elsewhere.note(7, 0, Outcome { written_back: miss % 2, ..MISS });
         }
         elsewhere.end(1_000_000);
         elsewhere.send([7], 1_000_000);
@@ -206,7 +206,7 @@ mod tests {
         let mut elsewhere = Elsewhere::new(12);
         elsewhere.begin(0);
         for _ in 0..10 {
-            elsewhere.note(7, 0, &MISS);
+            elsewhere.note(7, 0, MISS);
             elsewhere.note_wait(7, 50_000);
         }
         elsewhere.end(1_000_000);

@@ -377,7 +377,7 @@ impl Stage {
         if self.servers.is_empty() {
             return 0;
         }
-        self.elsewhere.note(cpu, node, &outcome);
+        self.elsewhere.note(cpu, node, outcome);
         let mut waited = 0;
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {
             waited += self.servers.pass(Traffic::Snoop, cpu, node, at);

@@ -9,12 +9,11 @@ use std::path::PathBuf;
 use corehop_core::decision::gang_study::GangStudy;
 use corehop_core::decision::points::{Compared, PointStudy};
 use corehop_core::decision::validation::{Errors, Joined, Order, Study};
-use corehop_core::experiment::Plan;
-use corehop_core::machine::{Machine, Sink, SinkError};
+use corehop_core::machine::{Machine, Sink, SinkError, samples_of};
 use corehop_core::platform::Platform;
 use corehop_core::report::validation::{self, Dots};
 use corehop_core::report::validation_svg::drawing;
-use corehop_core::samples::{JobRecord, Project, RunContext, Sample};
+use corehop_core::samples::{JobRecord, Sample};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
 use serde_json::{Value, json};
@@ -166,21 +165,6 @@ fn chosen(args: &Args) -> Result<Chosen, Failure> {
     Ok((narrowed.filter(|study| !study.printed.is_empty()).collect(), values, gangs))
 }
 
-/// Keeps the rows of a run.
-struct Rows<'a> {
-    context: RunContext,
-    plan: &'a Plan,
-    taken: Vec<Sample>,
-}
-
-impl Sink for Rows<'_> {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        let project = |record| Sample::project(&self.context, self.plan, record);
-        self.taken.extend(records.iter().filter_map(project));
-        Ok(())
-    }
-}
-
 /// The machine that a study is simulated on.
 fn machine(platform: Platform, args: &Args) -> Result<SimMachine, Failure> {
     let machine = SimMachine::new(platform)?;
@@ -263,11 +247,8 @@ fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, li
 fn simulate(study: &Study, args: &Args) -> Result<Vec<Sample>, Failure> {
     let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
     let plan = study.plan(&platform, args.seed)?;
-    let mut rows =
-        Rows { context: RunContext::new(&plan, &platform, 0), plan: &plan, taken: vec![] };
     let pause = study.pause(&platform);
-    machine(platform, args)?.pausing(pause).run(&plan, &mut rows)?;
-    Ok(rows.taken)
+    Ok(samples_of(&mut machine(platform, args)?.pausing(pause), &plan)?)
 }
 
 fn json(study: &Study, rows: &[Joined]) -> Value {
