@@ -79,10 +79,12 @@ fn delays(plan: &Plan, records: &[JobRecord]) -> Vec<f64> {
     sums.iter().map(|(sum, count)| sum / count).collect()
 }
 
-/// The X5650 without what looks ahead, and with the addresses of all lines known.
+/// The X5650 without what looks ahead, with the addresses of all lines known, and awake at once.
 fn plain() -> Platform {
     let mut platform = Platform { prefetchers: Vec::new(), tlbs: Vec::new(), ..x5650() };
     platform.core.switch_footprint = None;
+    platform.clock.after_idle = None;
+    platform.clock.waking = None;
     platform
 }
 
