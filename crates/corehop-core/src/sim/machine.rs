@@ -90,7 +90,7 @@ impl SimMachine {
     }
 
     /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
-    /// sets of all caches: one in two, and up to one in [`MOST_APART`] for the largest.
+    /// sets of all caches: one in two, and up to one in 16 for the largest.
     #[must_use]
     pub fn sampled(self) -> Self {
         Self { sampled: true, ..self }

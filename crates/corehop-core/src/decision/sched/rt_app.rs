@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Task sets as workloads of rt-app (https://github.com/scheduler-tools/rt-app), which runs them on Linux.
+//! Task sets as workloads of rt-app (<https://github.com/scheduler-tools/rt-app>), which runs them on Linux.
 //!
 //! A task is a thread that runs for its WCET once in a period. With priorities it runs under SCHED_FIFO, without
 //! under SCHED_DEADLINE, whose parameters are those of a sporadic task.
