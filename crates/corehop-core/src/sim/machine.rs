@@ -90,7 +90,8 @@ impl SimMachine {
     }
 
     /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
-    /// sets of all caches: one in two, and up to one in 16 for the largest.
+    /// sets of all caches: one in two, and up to one in 16 for the largest; beside polluters smaller
+    /// ones too, in one of 16.
     #[must_use]
     pub fn sampled(self) -> Self {
         Self { sampled: true, ..self }
@@ -216,11 +217,6 @@ impl SimMachine {
     /// An empty machine of its own.
     pub(super) fn idle_stage(&self, seed: u64) -> Result<Stage, MachineError> {
         stage(&self.platform, &self.arrangement, 1, seed)
-    }
-
-    /// What is simulated.
-    pub(super) fn platform_of(&self) -> &Platform {
-        &self.platform
     }
 
     /// The colours of the job's pages, where they are restricted.

@@ -218,7 +218,7 @@ impl Policy {
 
     /// [`Policy::fill`] in a block of `N` lanes, up to 16.
     #[inline(always)]
-    pub(super) fn fill_in<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
+    pub(super) fn fill_in<const N: usize>(&self, word: &mut u64, way: u32) {
         match N {
             8 => self.fills.apply(word, way),
             _ => self.fill(word, &mut [], way),
@@ -244,7 +244,7 @@ impl Policy {
         } else {
             self.victim(word, &[], allowed)
         };
-        self.fill_in::<N, LRU>(word, way);
+        self.fill_in::<N>(word, way);
         way
     }
 

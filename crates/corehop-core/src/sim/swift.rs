@@ -139,7 +139,7 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
             let way = empty.trailing_zeros();
             block.taken |= 1 << way;
             *self.filled += 1;
-            self.policy.fill_in::<N, LRU>(&mut block.order, way);
+            self.policy.fill_in::<N>(&mut block.order, way);
             way
         };
         let own = if self.includes { self.own << NAMES } else { 0 };

@@ -135,9 +135,8 @@ impl<O: Observer> Hierarchy<O> {
     #[inline(always)]
     fn is_lonely(&self, x: usize, own: usize) -> bool {
         let cache = &self.caches[x];
-        let uncounted = self.lookup == Lookup::Directory || cache.distance == Distance::Core;
         let mut others = cache.children.iter().filter(|&&child| self.caches[child].place != own);
-        cache.children.len() == 1 || (uncounted && others.all(|&child| self.is_deserted(child)))
+        self.beside_asked(x) == 0 && others.all(|&child| self.is_deserted(child))
     }
 
     /// Whether every root but `own` would answer that nothing inside it has `line`.
@@ -191,14 +190,8 @@ impl<O: Observer> Hierarchy<O> {
             let written = outcome.written_back;
             let mut ongoing = Ongoing { outcome, masks: way.masks };
             self.displaced(path.caches[place], inserted, &mut ongoing);
-            for at in (0..place).rev().skip(usize::from(bug!(SwiftResumesTooLate))) {
-                let bits = Bits { alone, dirty: false, forward: false };
-                let x = path.caches[at];
-                let (set, way) = self.put(x, line, bits, &mut ongoing);
-                if at > 0 && self.caches[x].includes() {
-                    self.caches[x].set_present(set, way, path.places[at - 1], true);
-                }
-            }
+            let end = place.saturating_sub(usize::from(bug!(SwiftResumesTooLate)));
+            self.fill_quietly(path, end, line, (alone, false), &mut ongoing);
             outcome.written_back = ongoing.outcome.written_back.max(written);
             tally.written += u64::from(outcome.written_back);
             beyond(done, outcome);
@@ -290,16 +283,29 @@ impl<O: Observer> Hierarchy<O> {
             ongoing.outcome.supplier = Supplier::Memory;
             path.len
         };
+        self.fill_quietly(path, end, line, (spotted.alone, write), &mut ongoing);
+        Some(ongoing.outcome)
+    }
+
+    /// Fills the caches of the way before place `end`, outermost first, with a line that is held
+    /// `alone` or not, and in the innermost one written or not.
+    #[inline(always)]
+    fn fill_quietly(
+        &mut self,
+        path: &Path,
+        end: usize,
+        line: Line,
+        (alone, write): (bool, bool),
+        ongoing: &mut Ongoing,
+    ) {
         for at in (0..end).rev() {
             let x = path.caches[at];
             let dirty = write && at == 0 && !bug!(SilentWriteStaysClean);
-            let bits = Bits { alone: spotted.alone, dirty, forward: false };
-            let (set, way) = self.put(x, line, bits, &mut ongoing);
+            let (set, way) = self.put(x, line, Bits { alone, dirty, forward: false }, ongoing);
             if at > 0 && self.caches[x].includes() && !bug!(PresenceNotSet) {
                 self.caches[x].set_present(set, way, path.places[at - 1], true);
             }
         }
-        Some(ongoing.outcome)
     }
 
     /// Looks for a line that the innermost cache lacks; nothing where another cache has to do

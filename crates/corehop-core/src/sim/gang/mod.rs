@@ -10,7 +10,7 @@ mod program;
 use std::collections::BTreeMap;
 
 use crate::experiment::{Draw, Gang, GangPlan};
-use crate::machine::{GangMachine, MachineError, Outcome, SinkError};
+use crate::machine::{GangMachine, Machine, MachineError, Outcome, SinkError};
 use crate::platform::{Latency, Platform};
 use crate::samples::{GangRecord, MemberRecord};
 use crate::units::Bytes;
@@ -290,7 +290,7 @@ impl SimMachine {
                 step: 0,
                 rounds: 0,
                 clock: 0,
-                cycle: cycle(self.platform_of(), cpu)?,
+                cycle: cycle(Machine::platform(self), cpu)?,
                 instructions: 0,
                 looking: false,
                 begin: None,
@@ -333,7 +333,7 @@ impl GangMachine for SimMachine {
         plan: &GangPlan,
         take: &mut dyn FnMut(&GangRecord) -> Result<bool, SinkError>,
     ) -> Result<Outcome, MachineError> {
-        plan.check(self.platform_of())?;
+        plan.check(Machine::platform(self))?;
         let runs: Vec<(usize, u32)> = plan
             .gangs
             .iter()
