@@ -139,10 +139,18 @@ impl Compare {
 pub enum Helper {
     /// Address of the value under a key (`r1` map, `r2` address of the key), or 0.
     MapLookup = 1,
+    /// Puts a value under a key (`r1` map, `r2` key's address, `r3` value's, `r4` flags); 0 if done.
+    MapUpdate = 2,
+    /// Removes a key (`r1` map, `r2` address of the key).
+    MapDelete = 3,
     /// CLOCK_MONOTONIC in nanoseconds.
     MonotonicNanos = 5,
     /// The CPU it runs on. Stable: a tracing program is never migrated.
     Cpu = 8,
+    /// Copies `r2` bytes of the kernel's memory from `r3` to `r1`.
+    ProbeRead = 113,
+    /// Appends `r3` bytes from `r2` to the ring `r1`, with flags `r4`; 0 if there was room.
+    RingOutput = 130,
     /// The current thread's `struct task_struct`, typed, so that it can be read directly.
     CurrentTask = 158,
 }
@@ -151,6 +159,10 @@ impl Helper {
     const fn name(self) -> &'static str {
         match self {
             Self::MapLookup => "map_lookup_elem",
+            Self::MapUpdate => "map_update_elem",
+            Self::MapDelete => "map_delete_elem",
+            Self::ProbeRead => "probe_read_kernel",
+            Self::RingOutput => "ringbuf_output",
             Self::MonotonicNanos => "ktime_get_ns",
             Self::Cpu => "get_smp_processor_id",
             Self::CurrentTask => "get_current_task_btf",
@@ -169,6 +181,8 @@ pub enum Insn {
     Store(Width, Reg, i16, Source),
     /// `lock *(u64 *)(r1 + 16) += r2`: base, offset, source. 32 or 64 bits wide.
     AtomicAdd(Width, Reg, i16, Reg),
+    /// `r2 = atomic_fetch_add((u64 *)(r1 + 16), r2)`: the same, and the source gets what was there.
+    AtomicFetchAdd(Width, Reg, i16, Reg),
     /// The address of a map, as [`Helper::MapLookup`] wants it.
     MapAddress(Reg, RawFd),
     /// The address of the value of an array map with one entry, plus an offset: no lookup.
@@ -197,6 +211,10 @@ pub const fn add(to: Reg, from: Source) -> Insn {
 pub const fn shift_left(reg: Reg, bits: u8) -> Insn {
     Insn::Alu(Alu::ShiftLeft, reg, Source::Imm(bits as i32))
 }
+/// `*(u64 *)(base + offset) = from`
+pub const fn store(base: Reg, offset: i16, from: Source) -> Insn {
+    Insn::Store(Width::U64, base, offset, from)
+}
 /// `to = *(u64 *)(base + offset)`
 pub const fn load(to: Reg, base: Reg, offset: i16) -> Insn {
     Insn::Load(Width::U64, to, base, offset)
@@ -214,6 +232,9 @@ impl fmt::Display for Insn {
             }
             Self::AtomicAdd(width, base, offset, from) => {
                 write!(f, "lock *({width} *)({base} {offset:+}) += {from}")
+            }
+            Self::AtomicFetchAdd(width, base, offset, from) => {
+                write!(f, "{from} = atomic_fetch_add(({width} *)({base} {offset:+}), {from})")
             }
             Self::MapAddress(to, fd) => write!(f, "{to} = map[fd {fd}]"),
             Self::MapValue(to, fd, offset) => write!(f, "{to} = map[fd {fd}][0] +{offset}"),
@@ -275,6 +296,8 @@ mod code {
 /// or of one whose value's address is wanted.
 const PSEUDO_MAP: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
+/// What the number of an atomic addition says: the register gets what was there before.
+const FETCH: i32 = 1;
 
 const fn slot(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Slot {
     // Two bit fields of a byte: the order of their bits is that of the machine's bytes.
@@ -339,6 +362,10 @@ fn encode(insn: &Insn, labels: &[(&str, usize)], slots: &mut Vec<Slot>) -> Resul
         }
         Insn::AtomicAdd(width, base, offset, from) => {
             slots.push(slot(code::ATOMIC | width as u8, base as u8, from as u8, offset, 0));
+        }
+        Insn::AtomicFetchAdd(width, base, offset, from) => {
+            let code = code::ATOMIC | width as u8;
+            slots.push(slot(code, base as u8, from as u8, offset, FETCH));
         }
         Insn::MapAddress(to, fd) => slots.extend(load_imm64(to, PSEUDO_MAP, fd, 0)),
         Insn::MapValue(to, fd, offset) => {

@@ -30,10 +30,17 @@ fn disassemble(slots: &[Slot]) -> Vec<String> {
             (1, _) => format!("r{to} = *({width} *)(r{from} {offset:+})"),
             (2, _) => format!("*({width} *)(r{to} {offset:+}) = {immediate}"),
             (3, 6 | 7) => format!("*({width} *)(r{to} {offset:+}) = r{from}"),
+            (3, 12 | 13) if immediate == 1 => {
+                format!("r{from} = atomic_fetch_add(({width} *)(r{to} {offset:+}), r{from})")
+            }
             (3, 12 | 13) => format!("lock *({width} *)(r{to} {offset:+}) += r{from}"),
             (5, 0) => format!("goto {there}"),
             (5, 8) => match immediate {
                 1 => "call map_lookup_elem".into(),
+                2 => "call map_update_elem".into(),
+                3 => "call map_delete_elem".into(),
+                113 => "call probe_read_kernel".into(),
+                130 => "call ringbuf_output".into(),
                 5 => "call ktime_get_ns".into(),
                 8 => "call get_smp_processor_id".into(),
                 158 => "call get_current_task_btf".into(),
@@ -117,7 +124,7 @@ fn any_insn() -> impl Strategy<Value = Insn> {
     use super::Alu::{Add, And, Move, Mul, Or, ShiftLeft, ShiftRight, Sub, Xor};
     let alu = prop::sample::select(vec![Add, Sub, Mul, Or, And, ShiftLeft, ShiftRight, Xor, Move]);
     let width = || prop::sample::select(vec![Width::U8, Width::U16, Width::U32, Width::U64]);
-    let wide = prop::sample::select(vec![Width::U32, Width::U64]);
+    let wide = || prop::sample::select(vec![Width::U32, Width::U64]);
     let compare = prop::sample::select(vec![
         Compare::Equal,
         Compare::Above,
@@ -128,6 +135,10 @@ fn any_insn() -> impl Strategy<Value = Insn> {
     ]);
     let helper = prop::sample::select(vec![
         Helper::MapLookup,
+        Helper::MapUpdate,
+        Helper::MapDelete,
+        Helper::ProbeRead,
+        Helper::RingOutput,
         Helper::MonotonicNanos,
         Helper::Cpu,
         Helper::CurrentTask,
@@ -136,7 +147,9 @@ fn any_insn() -> impl Strategy<Value = Insn> {
         (alu, any_reg(), any_source()).prop_map(|(a, to, from)| Alu(a, to, from)),
         (width(), any_reg(), any_reg(), any::<i16>()).prop_map(|(w, to, b, o)| Load(w, to, b, o)),
         (width(), any_reg(), any::<i16>(), any_source()).prop_map(|(w, b, o, s)| Store(w, b, o, s)),
-        (wide, any_reg(), any::<i16>(), any_reg()).prop_map(|(w, b, o, s)| AtomicAdd(w, b, o, s)),
+        (wide(), any_reg(), any::<i16>(), any_reg()).prop_map(|(w, b, o, s)| AtomicAdd(w, b, o, s)),
+        (wide(), any_reg(), any::<i16>(), any_reg())
+            .prop_map(|(w, b, o, s)| AtomicFetchAdd(w, b, o, s)),
         (any_reg(), 0..99).prop_map(|(to, fd)| MapAddress(to, fd)),
         (any_reg(), 0..99, 0_u32..1 << 30).prop_map(|(to, fd, o)| MapValue(to, fd, o)),
         (compare, any_reg(), any_source()).prop_map(|(c, l, r)| JumpIf(c, l, r, "end")),

@@ -208,6 +208,18 @@ impl Btf {
             .ok_or_else(|| BtfError::NoTracepoint { name: name.to_owned() })
     }
 
+    /// How many arguments the tracepoint hands to a program. They have grown over time.
+    ///
+    /// # Errors
+    /// Where this kernel has no such tracepoint.
+    pub fn arguments(&self, name: &str) -> Result<usize, BtfError> {
+        let Some(pointer) = self.resolve(self.tracepoint(name)?)? else { return Ok(0) };
+        let Some(function) = self.resolve(pointer.size_or_type)? else { return Ok(0) };
+        // The first one is the tracepoint's own and is not handed on.
+        let is_function = function.kind() == kind::FUNC_PROTO;
+        Ok(if is_function { function.len().saturating_sub(1) } else { 0 })
+    }
+
     /// Where `path` lies in `struct structure`: a member, or one nested by value (`se.cfs_rq`).
     /// Members of anonymous structures and unions are found by their own name, as in C.
     ///

@@ -12,7 +12,9 @@
 pub mod btf;
 pub mod asm;
 mod syscall;
+pub mod ring;
 pub mod interrupts;
+pub mod control;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -167,13 +169,25 @@ impl Map {
     /// # Errors
     /// Where that is not inside of the map, or the kernel has no memory for it.
     pub fn show(&self, first: usize, bytes: usize) -> Result<Shown, BpfError> {
+        self.shown(first, bytes, false)
+    }
+
+    /// All of it, to be read and written: programs see what is stored in [`Shown::word`].
+    ///
+    /// # Errors
+    /// Where the kernel has no memory for it.
+    pub fn show_writable(&self) -> Result<Shown, BpfError> {
+        self.shown(0, self.size, true)
+    }
+
+    fn shown(&self, first: usize, bytes: usize, writable: bool) -> Result<Shown, BpfError> {
         let page = page_size();
         let inside = first.checked_add(bytes).is_some_and(|end| end <= self.size);
         if !inside || bytes == 0 || !first.is_multiple_of(page) || !bytes.is_multiple_of(page) {
             let map = self.name.clone();
             return Err(BpfError::OutsideOfMap { map, first, bytes, size: self.size });
         }
-        Shown::map(&self.fd, first, bytes).map_err(|source| {
+        Shown::map(&self.fd, first, bytes, writable).map_err(|source| {
             BpfError::from_call(format!("mmap of the map `{}`", self.name), source)
         })
     }
@@ -184,32 +198,75 @@ impl Map {
     }
 }
 
+/// A table that programs and this process look up and change: 32-bit keys and values.
+#[derive(Debug)]
+pub struct Table {
+    fd: OwnedFd,
+}
+
+impl Table {
+    /// An empty table for at most `entries` keys, whose memory is taken at once.
+    ///
+    /// # Errors
+    /// Where the caller may not, or the kernel has no memory for it.
+    pub fn new(name: &str, entries: u32) -> Result<Self, BpfError> {
+        let what = || format!("a BPF table of {entries} entries");
+        let fd = syscall::create_hash(name, entries);
+        fd.map(|fd| Self { fd }).map_err(|source| BpfError::from_call(what(), source))
+    }
+
+    /// The descriptor, for instructions that name the table.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
+    /// Put `value` under `key`, whether or not something was there.
+    ///
+    /// # Errors
+    /// `E2BIG` where the table is full.
+    pub fn put(&self, key: u32, value: u32) -> io::Result<()> {
+        syscall::update(&self.fd, key, value)
+    }
+
+    /// What is under `key`.
+    pub fn get(&self, key: u32) -> Option<u32> {
+        syscall::lookup(&self.fd, key)
+    }
+
+    /// Remove `key`, which need not be there.
+    pub fn remove(&self, key: u32) {
+        syscall::delete(&self.fd, key);
+    }
+}
+
 fn page_size() -> usize {
     // SAFETY: sysconf has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// Memory of a [`Map`], shown read-only in this process. Unmapped on drop.
+/// Memory of a [`Map`], shown in this process. Unmapped on drop.
 #[derive(Debug)]
 pub struct Shown {
     words: NonNull<AtomicU64>,
     bytes: usize,
+    writable: bool,
 }
 
-// SAFETY: the memory is read only, by atomic loads, and belongs to the mapping, not to a thread.
+// SAFETY: the memory is accessed by atomics alone, and belongs to the mapping, not to a thread.
 unsafe impl Send for Shown {}
 // SAFETY: as above.
 unsafe impl Sync for Shown {}
 
 impl Shown {
-    fn map(fd: &OwnedFd, first: usize, bytes: usize) -> io::Result<Self> {
+    fn map(fd: &OwnedFd, first: usize, bytes: usize, writable: bool) -> io::Result<Self> {
+        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         // SAFETY: a fresh mapping that the kernel places; it touches no memory of ours.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 bytes,
-                libc::PROT_READ,
+                protection,
                 libc::MAP_SHARED | libc::MAP_POPULATE,
                 fd.as_raw_fd(),
                 first as libc::off_t,
@@ -219,7 +276,7 @@ impl Shown {
             return Err(io::Error::last_os_error());
         }
         let words = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { words, bytes })
+        Ok(Self { words, bytes, writable })
     }
 
     /// How many words there are.
@@ -245,6 +302,16 @@ impl Shown {
         // kernel writes concurrently, hence the atomics.
         let words = unsafe { std::slice::from_raw_parts(self.words.add(first).as_ptr(), N) };
         std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
+    }
+
+    /// One word that may be changed.
+    ///
+    /// # Panics
+    /// Beyond the end, and where the memory is shown to be read.
+    pub fn word(&self, index: usize) -> &AtomicU64 {
+        assert!(self.writable && index < self.len(), "word {index} of {}", self.len());
+        // SAFETY: inside of the mapping and aligned; alive as long as self.
+        unsafe { &*self.words.add(index).as_ptr() }
     }
 }
 

@@ -12,13 +12,18 @@ use super::asm::Slot;
 /// Commands (`enum bpf_cmd`).
 mod command {
     pub(super) const MAP_CREATE: i32 = 0;
+    pub(super) const MAP_LOOKUP: i32 = 1;
+    pub(super) const MAP_UPDATE: i32 = 2;
+    pub(super) const MAP_DELETE: i32 = 3;
     pub(super) const PROG_LOAD: i32 = 5;
     pub(super) const OBJ_GET_INFO_BY_FD: i32 = 15;
     pub(super) const RAW_TRACEPOINT_OPEN: i32 = 17;
     pub(super) const ENABLE_STATS: i32 = 32;
 }
 
+const MAP_TYPE_HASH: u32 = 1;
 const MAP_TYPE_ARRAY: u32 = 2;
+const MAP_TYPE_RING: u32 = 27;
 /// The values may be mapped into user memory.
 const MMAPABLE: u32 = 1 << 10;
 const PROG_TYPE_TRACING: u32 = 26;
@@ -40,6 +45,16 @@ struct MapCreate {
     numa_node: u32,
     map_name: [u8; 16],
     unused: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct MapEntry {
+    map_fd: u32,
+    unused: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
 }
 
 #[repr(C)]
@@ -183,6 +198,60 @@ pub(super) fn create_array(name: &str, value_bytes: u32, entries: u32) -> io::Re
     };
     // SAFETY: no pointers in it.
     unsafe { open(command::MAP_CREATE, &mut attr) }
+}
+
+/// A hash table of 32-bit keys and values, its memory taken at once.
+pub(super) fn create_hash(name: &str, entries: u32) -> io::Result<OwnedFd> {
+    let mut attr = MapCreate {
+        map_type: MAP_TYPE_HASH,
+        key_size: 4,
+        value_size: 4,
+        max_entries: entries,
+        map_name: object_name(name),
+        ..MapCreate::default()
+    };
+    // SAFETY: no pointers in it.
+    unsafe { open(command::MAP_CREATE, &mut attr) }
+}
+
+/// A ring of `bytes`, a power of two and a multiple of the page size.
+pub(super) fn create_ring(name: &str, bytes: u32) -> io::Result<OwnedFd> {
+    let mut attr = MapCreate {
+        map_type: MAP_TYPE_RING,
+        max_entries: bytes,
+        map_name: object_name(name),
+        ..MapCreate::default()
+    };
+    // SAFETY: no pointers in it.
+    unsafe { open(command::MAP_CREATE, &mut attr) }
+}
+
+fn entry(map: &OwnedFd, key: &u32, value: Option<&mut u32>) -> MapEntry {
+    MapEntry {
+        map_fd: map.as_raw_fd() as u32,
+        key: std::ptr::from_ref(key) as u64,
+        value: value.map_or(0, |value| std::ptr::from_mut(value) as u64),
+        ..MapEntry::default()
+    }
+}
+
+pub(super) fn update(map: &OwnedFd, key: u32, mut value: u32) -> io::Result<()> {
+    let mut attr = entry(map, &key, Some(&mut value));
+    // SAFETY: key and value outlive the call; the map's have their sizes.
+    unsafe { bpf(command::MAP_UPDATE, &mut attr) }.map(|_| ())
+}
+
+pub(super) fn lookup(map: &OwnedFd, key: u32) -> Option<u32> {
+    let mut value = 0;
+    let mut attr = entry(map, &key, Some(&mut value));
+    // SAFETY: as above.
+    unsafe { bpf(command::MAP_LOOKUP, &mut attr) }.ok().map(|_| value)
+}
+
+pub(super) fn delete(map: &OwnedFd, key: u32) {
+    let mut attr = entry(map, &key, None);
+    // SAFETY: the key outlives the call. A key that is not there may stay away.
+    let _absent = unsafe { bpf(command::MAP_DELETE, &mut attr) };
 }
 
 /// Load a program for the tracepoint whose type has the number `target`; the verifier writes its

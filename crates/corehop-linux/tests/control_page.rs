@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control page against the kernel's own counts. Needs root or CAP_BPF with CAP_PERFMON, and
+//! skips with the reason where it may not.
+#![expect(clippy::print_stderr, reason = "a skip says why")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use corehop_core::units::Cpu;
+use corehop_linux::bpf::control::{Absence, ControlPages, Counts, Mode, Page};
+use corehop_linux::counters::software::ThreadCounts;
+use corehop_linux::thread::{affinity, current_cpu, set_affinity};
+
+/// The pages, or nothing and the reason why this host does not give them.
+fn open(mode: Mode) -> Option<Arc<ControlPages>> {
+    match ControlPages::open(mode) {
+        Ok(pages) => Some(pages),
+        Err(error) if error.is_general() => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The kernel's own count of this thread's migrations, where it shows one.
+fn kernels_migrations() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/thread-self/sched").ok()?;
+    let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
+    line.split_once(':')?.1.trim().parse().ok()
+}
+
+/// The page's counts and the kernel's, with no absence in between.
+fn both(page: &Page) -> (Counts, ThreadCounts) {
+    loop {
+        let (before, kernels, after) = (page.read(), ThreadCounts::read(), page.read());
+        if before == after {
+            return (after, kernels);
+        }
+    }
+}
+
+fn on_a_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
+    thread::spawn(run).join().unwrap()
+}
+
+/// Takes the CPU away from whoever runs on it, some thousand times a second, until told to stop.
+fn preemptor(cpu: Cpu, stop: Arc<AtomicBool>) -> thread::JoinHandle<i32> {
+    thread::spawn(move || {
+        set_affinity([cpu]).unwrap();
+        // SAFETY: both concern the calling thread; a refusal leaves slower preemption.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, 0, -19);
+            libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        }
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(Duration::from_micros(100));
+        }
+        // SAFETY: asks a number of the kernel.
+        unsafe { libc::gettid() }
+    })
+}
+
+#[test]
+fn a_thousand_preemptions_are_counted_as_the_kernel_counts_them() {
+    let Some(pages) = open(Mode::Own) else { return };
+    on_a_thread(move || {
+        let cpu = current_cpu();
+        set_affinity([cpu]).unwrap();
+        let page = pages.register().unwrap();
+        let (first, kernels_first) = both(&page);
+        let stop = Arc::new(AtomicBool::new(false));
+        let other = preemptor(cpu, stop.clone());
+        let begin = Instant::now();
+        while page.read().preemptions - first.preemptions < 1_000 {
+            assert!(begin.elapsed() < Duration::from_secs(120), "{:?}", page.read());
+        }
+        let (last, kernels) = both(&page);
+        let span = begin.elapsed().as_nanos() as u64;
+        stop.store(true, Ordering::Relaxed);
+        let kernels = kernels.minus(&kernels_first);
+        assert_eq!(last.preemptions - first.preemptions, kernels.involuntary_switches);
+        assert_eq!(last.voluntary - first.voluntary, kernels.voluntary_switches);
+        assert_eq!((last.migrations, last.cpu_changes), (first.migrations, first.cpu_changes));
+        assert_eq!((last.out_cpu, last.in_cpu), (u64::from(cpu.0), u64::from(cpu.0)));
+        assert!(last.was_preempted && last.last_ns == last.in_ns - last.out_ns);
+        let away = last.preempted_ns - first.preempted_ns;
+        assert!(0 < away && away < span, "away {away} ns of {span}");
+        assert!(other.join().unwrap() > 0 && last.by > 0);
+    });
+}
+
+#[test]
+fn a_thousand_moves_of_its_own_are_counted_and_told_from_the_schedulers() {
+    let Some(pages) = open(Mode::Own) else { return };
+    on_a_thread(move || {
+        let cpus: Vec<Cpu> = affinity().unwrap().iter().collect();
+        if cpus.len() < 2 {
+            eprintln!("skipped: one CPU only");
+            return;
+        }
+        set_affinity([cpus[0]]).unwrap();
+        let page = pages.register().unwrap();
+        let (first, kernels_first) = (page.read(), kernels_migrations());
+        for round in 1..=1_000 {
+            set_affinity([cpus[round % 2]]).unwrap();
+            let now = page.read();
+            assert_eq!(now.in_cpu, u64::from(cpus[round % 2].0), "round {round}");
+            assert_eq!(now.affinity_moves - first.affinity_moves, round as u64);
+        }
+        let last = page.read();
+        let migrations = last.migrations - first.migrations;
+        assert_eq!((migrations, last.cpu_changes - first.cpu_changes), (1_000, 1_000));
+        match (kernels_first, kernels_migrations()) {
+            (Some(first), Some(last)) => assert_eq!(last - first, migrations),
+            _ => eprintln!("not compared: this kernel shows no se.nr_migrations"),
+        }
+    });
+}
+
+#[test]
+fn a_move_by_the_scheduler_is_no_move_of_its_own() {
+    let Some(pages) = open(Mode::Own) else { return };
+    on_a_thread(move || {
+        if affinity().unwrap().len() < 2 {
+            eprintln!("skipped: one CPU only");
+            return;
+        }
+        let page = pages.register().unwrap();
+        let first = page.read();
+        let begin = Instant::now();
+        // Threads that hog each CPU in turn push it about.
+        while page.read().migrations == first.migrations
+            && begin.elapsed() < Duration::from_secs(20)
+        {
+            let cpu = current_cpu();
+            let stop = Arc::new(AtomicBool::new(false));
+            let stopping = stop.clone();
+            let hog = thread::spawn(move || {
+                set_affinity([cpu]).unwrap();
+                while !stopping.load(Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            for _ in 0..20 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            stop.store(true, Ordering::Relaxed);
+            hog.join().unwrap();
+        }
+        let last = page.read();
+        if last.migrations == first.migrations {
+            eprintln!("not seen: the scheduler left the thread where it was for 20 s");
+        }
+        assert_eq!(last.affinity_moves, first.affinity_moves);
+    });
+}
+
+#[test]
+fn two_users_at_once_count_the_same_and_slots_are_used_again() {
+    let (Some(one), Some(two)) = (open(Mode::Own), open(Mode::Own)) else { return };
+    on_a_thread(move || {
+        let (first, second) = (one.register().unwrap(), two.register().unwrap());
+        let begin = (first.read(), second.read());
+        for _ in 0..100 {
+            thread::sleep(Duration::from_micros(10));
+        }
+        let (a, b) = (first.read(), second.read());
+        assert_eq!(a.voluntary - begin.0.voluntary, b.voluntary - begin.1.voluntary);
+        assert!(a.voluntary - begin.0.voluntary >= 100);
+        drop(first);
+        for _ in 0..3_000 {
+            let page = one.register().unwrap();
+            assert!(page.read().voluntary < 100, "a slot begins with zeros");
+        }
+        drop(one);
+        let before = second.read();
+        thread::sleep(Duration::from_micros(10));
+        assert!(second.read().arrivals > before.arrivals, "the other one goes on");
+    });
+}
+
+#[test]
+fn a_thread_that_is_not_registered_leaves_no_trace() {
+    let Some(pages) = open(Mode::Own) else { return };
+    on_a_thread(move || {
+        let page = pages.register().unwrap();
+        let (mine, counted) = (page.read().tid, pages.all().len());
+        on_a_thread(|| (0..50).for_each(|_| thread::sleep(Duration::from_micros(10))));
+        assert_eq!((pages.all().len(), page.read().tid), (counted, mine));
+        let programs = pages.programs().unwrap();
+        assert_eq!(
+            programs.iter().map(|&(name, _)| name).collect::<Vec<_>>(),
+            ["sched_switch", "sched_migrate_task"]
+        );
+    });
+}
+
+#[test]
+fn children_are_followed_and_their_absences_recorded() {
+    let Some(pages) = open(Mode::Follow) else { return };
+    let cpu = current_cpu().0;
+    let (mut begin, start) = std::os::unix::net::UnixStream::pair().unwrap();
+    let script = "read go; i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done & \
+                  i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; wait; /bin/true";
+    let mut shell = std::process::Command::new("taskset")
+        .args(["-c", &cpu.to_string(), "sh", "-c", script])
+        .stdin(std::os::fd::OwnedFd::from(start))
+        .spawn()
+        .unwrap();
+    pages.watch(shell.id(), shell.id()).unwrap();
+    std::io::Write::write_all(&mut begin, b"\n").unwrap();
+    assert!(shell.wait().unwrap().success());
+    let mut absences: Vec<Absence> = Vec::new();
+    pages.absences(|absence| absences.push(absence));
+    let threads = pages.all();
+    assert!(threads.len() >= 3, "the shell, its loop, /bin/true: {threads:?}");
+    assert!(threads.iter().all(|thread| thread.tid > 0 && !pages.watches(thread.tid)));
+    assert_eq!((pages.lost(), pages.unfollowed()), (0, 0));
+    let preempted = absences.iter().filter(|absence| absence.preempted).count() as u64;
+    assert_eq!(preempted, threads.iter().map(|thread| thread.preemptions).sum::<u64>());
+    assert!(preempted > 0, "two loops share a CPU");
+    let named = absences.iter().find(|absence| absence.by_name.starts_with(b"sh\0"));
+    assert!(named.is_some(), "one loop takes the CPU from the other: {absences:?}");
+    assert!(absences.iter().all(|it| it.in_ns > it.out_ns && it.preempted == (it.by > 0)));
+}
