@@ -4,9 +4,32 @@
 //! glibc registers every thread from version 2.35 on; where it does not, the thread is registered
 //! here. See rseq(2) in the kernel's documentation.
 
-use std::arch::asm;
+use std::arch::{asm, global_asm};
 use std::cell::UnsafeCell;
 use std::io;
+
+use corehop_core::units::Cpu;
+
+// A sequence of one instruction that is never run, and its descriptor.
+global_asm!(
+    ".pushsection .text",
+    ".long 0x53053053",
+    "corehop_nowhere_abort: ud2",
+    "corehop_nowhere: nop",
+    "ud2",
+    ".popsection",
+    ".pushsection .data.rel.ro, \"aw\"",
+    ".balign 32",
+    ".globl corehop_nowhere_cs",
+    "corehop_nowhere_cs:",
+    ".long 0, 0",
+    ".quad corehop_nowhere, 1, corehop_nowhere_abort",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    static corehop_nowhere_cs: [u64; 4];
+}
 
 /// The part of the kernel's `struct rseq` that is used here.
 #[repr(C, align(32))]
@@ -64,6 +87,35 @@ impl Rseq {
         } else {
             Err(io::Error::last_os_error())
         }
+    }
+
+    /// Arms a sequence that no thread is ever in: the kernel disarms it when it gives the CPU back.
+    pub(crate) fn arm_elsewhere(&self) {
+        // SAFETY: the area is this thread's and lives as long as self; the descriptor is static, and
+        // its addresses are code of this program with the signature before the abort address.
+        unsafe {
+            let descriptor = &raw const corehop_nowhere_cs as u64;
+            std::ptr::addr_of_mut!((*self.area).rseq_cs).write_volatile(descriptor);
+        }
+    }
+
+    /// Whether a sequence is armed.
+    #[inline]
+    pub(crate) fn is_armed(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { std::ptr::addr_of!((*self.area).rseq_cs).read_volatile() != 0 }
+    }
+
+    /// Takes back [`Rseq::arm_elsewhere`].
+    pub(crate) fn disarm(&self) {
+        // SAFETY: as above.
+        unsafe { std::ptr::addr_of_mut!((*self.area).rseq_cs).write_volatile(0) };
+    }
+
+    /// The CPU that the thread is on.
+    pub(crate) fn cpu(&self) -> Cpu {
+        // SAFETY: as above; the kernel keeps it up to date.
+        Cpu(unsafe { std::ptr::addr_of!((*self.area).cpu_id).read_volatile() })
     }
 
     /// The address that the walks write their sequence's descriptor to.

@@ -42,6 +42,17 @@ fn both(page: &Page) -> (Counts, ThreadCounts) {
     }
 }
 
+/// The page's counts after an arrival that was seen (not all are, on some kernels).
+fn settled(page: &Page) -> Counts {
+    loop {
+        let counts = page.read();
+        if !counts.is_away {
+            return counts;
+        }
+        thread::sleep(Duration::from_micros(10));
+    }
+}
+
 fn on_a_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T {
     thread::spawn(run).join().unwrap()
 }
@@ -75,7 +86,7 @@ fn a_thousand_preemptions_are_counted_as_the_kernel_counts_them() {
         let other = preemptor(cpu, stop.clone());
         let begin = Instant::now();
         while page.read().preemptions - first.preemptions < 1_000 {
-            assert!(begin.elapsed() < Duration::from_secs(120), "{:?}", page.read());
+            assert!(begin.elapsed() < Duration::from_mins(2), "{:?}", page.read());
         }
         let (last, kernels) = both(&page);
         let span = begin.elapsed().as_nanos() as u64;
@@ -85,7 +96,7 @@ fn a_thousand_preemptions_are_counted_as_the_kernel_counts_them() {
         assert_eq!(last.voluntary - first.voluntary, kernels.voluntary_switches);
         assert_eq!((last.migrations, last.cpu_changes), (first.migrations, first.cpu_changes));
         assert_eq!((last.out_cpu, last.in_cpu), (u64::from(cpu.0), u64::from(cpu.0)));
-        assert!(last.was_preempted && last.last_ns == last.in_ns - last.out_ns);
+        assert!(last.is_away || last.last_ns == last.in_ns - last.out_ns);
         let away = last.preempted_ns - first.preempted_ns;
         assert!(0 < away && away < span, "away {away} ns of {span}");
         assert!(other.join().unwrap() > 0 && last.by > 0);
@@ -103,16 +114,17 @@ fn a_thousand_moves_of_its_own_are_counted_and_told_from_the_schedulers() {
         }
         set_affinity([cpus[0]]).unwrap();
         let page = pages.register().unwrap();
-        let (first, kernels_first) = (page.read(), kernels_migrations());
+        let (first, kernels_first) = (settled(&page), kernels_migrations());
         for round in 1..=1_000 {
             set_affinity([cpus[round % 2]]).unwrap();
             let now = page.read();
-            assert_eq!(now.in_cpu, u64::from(cpus[round % 2].0), "round {round}");
+            assert!(now.is_away || now.in_cpu == u64::from(cpus[round % 2].0), "{round}: {now:?}");
             assert_eq!(now.affinity_moves - first.affinity_moves, round as u64);
         }
-        let last = page.read();
+        let last = settled(&page);
         let migrations = last.migrations - first.migrations;
         assert_eq!((migrations, last.cpu_changes - first.cpu_changes), (1_000, 1_000));
+        assert_eq!(last.departures, last.arrivals + last.unseen);
         match (kernels_first, kernels_migrations()) {
             (Some(first), Some(last)) => assert_eq!(last - first, migrations),
             _ => eprintln!("not compared: this kernel shows no se.nr_migrations"),
@@ -133,7 +145,7 @@ fn a_move_by_the_scheduler_is_no_move_of_its_own() {
         let begin = Instant::now();
         // Threads that hog each CPU in turn push it about.
         while page.read().migrations == first.migrations
-            && begin.elapsed() < Duration::from_secs(20)
+            && begin.elapsed() < Duration::from_secs(3)
         {
             let cpu = current_cpu();
             let stop = Arc::new(AtomicBool::new(false));
@@ -152,7 +164,7 @@ fn a_move_by_the_scheduler_is_no_move_of_its_own() {
         }
         let last = page.read();
         if last.migrations == first.migrations {
-            eprintln!("not seen: the scheduler left the thread where it was for 20 s");
+            eprintln!("not seen: the scheduler left the thread where it was for 3 s");
         }
         assert_eq!(last.affinity_moves, first.affinity_moves);
     });
@@ -165,7 +177,7 @@ fn two_users_at_once_count_the_same_and_slots_are_used_again() {
         let (first, second) = (one.register().unwrap(), two.register().unwrap());
         let begin = (first.read(), second.read());
         for _ in 0..100 {
-            thread::sleep(Duration::from_micros(10));
+            thread::sleep(Duration::from_micros(50));
         }
         let (a, b) = (first.read(), second.read());
         assert_eq!(a.voluntary - begin.0.voluntary, b.voluntary - begin.1.voluntary);
@@ -178,7 +190,7 @@ fn two_users_at_once_count_the_same_and_slots_are_used_again() {
         drop(one);
         let before = second.read();
         thread::sleep(Duration::from_micros(10));
-        assert!(second.read().arrivals > before.arrivals, "the other one goes on");
+        assert!(second.read().departures > before.departures, "the other one goes on");
     });
 }
 
@@ -220,9 +232,12 @@ fn children_are_followed_and_their_absences_recorded() {
     assert!(threads.iter().all(|thread| thread.tid > 0 && !pages.watches(thread.tid)));
     assert_eq!((pages.lost(), pages.unfollowed()), (0, 0));
     let preempted = absences.iter().filter(|absence| absence.preempted).count() as u64;
-    assert_eq!(preempted, threads.iter().map(|thread| thread.preemptions).sum::<u64>());
+    // The last absence of a thread that came back unseen and then ended has no record.
+    let unseen_end = threads.iter().filter(|thread| thread.is_away && thread.was_preempted).count();
+    let counted = threads.iter().map(|thread| thread.preemptions).sum::<u64>();
+    assert_eq!(preempted, counted - unseen_end as u64);
     assert!(preempted > 0, "two loops share a CPU");
     let named = absences.iter().find(|absence| absence.by_name.starts_with(b"sh\0"));
     assert!(named.is_some(), "one loop takes the CPU from the other: {absences:?}");
-    assert!(absences.iter().all(|it| it.in_ns > it.out_ns && it.preempted == (it.by > 0)));
+    assert!(absences.iter().all(|it| it.in_ns > it.out_ns));
 }

@@ -8,7 +8,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{BpfError, page_size, syscall};
 
@@ -25,7 +25,7 @@ pub struct Ring {
     fd: OwnedFd,
     consumer: NonNull<AtomicU64>,
     /// The writers' page, then the data twice.
-    producer: NonNull<u8>,
+    producer: NonNull<AtomicU64>,
     bytes: u64,
 }
 
@@ -48,7 +48,7 @@ impl Ring {
             unsafe { libc::munmap(consumer.as_ptr().cast(), page) };
         });
         let producer = producer.map_err(failed)?;
-        Ok(Self { fd, consumer: consumer.cast(), producer, bytes: u64::from(bytes) })
+        Ok(Self { fd, consumer, producer, bytes: u64::from(bytes) })
     }
 
     /// The descriptor, for instructions that name the ring.
@@ -57,38 +57,25 @@ impl Ring {
     }
 
     /// Takes every record that is complete, as words; how many there were.
-    ///
-    /// # Panics
-    /// Never: records are as long as their writers say, and lie inside of the ring.
     pub fn drain(&mut self, mut take: impl FnMut(&[u64])) -> usize {
-        // SAFETY: both positions lie at the start of a mapped page, and are changed atomically.
-        let (consumer, written) = unsafe {
-            (
-                self.consumer.as_ref(),
-                (*self.producer.as_ptr().cast::<AtomicU64>()).load(Ordering::Acquire),
-            )
-        };
+        // SAFETY: a mapped page begins with it, and it is changed atomically.
+        let consumer = unsafe { self.consumer.as_ref() };
+        let written = self.word(0, Ordering::Acquire);
         let mut at = consumer.load(Ordering::Relaxed);
-        let mut count = 0;
         let mut record = Vec::new();
+        let mut count = 0;
         while at < written {
-            // SAFETY: a header lies inside of the data (mapped twice), aligned to 8.
-            let start =
-                unsafe { self.producer.add(page_size() + (at & (self.bytes - 1)) as usize) };
-            // SAFETY: as above.
-            let header = unsafe { (*start.as_ptr().cast::<AtomicU32>()).load(Ordering::Acquire) };
+            let start = (page_size() + (at & (self.bytes - 1)) as usize) / 8;
+            // The lower half is the length; it is written last.
+            let header = self.word(start, Ordering::Acquire) as u32;
             if header & BUSY != 0 {
                 break;
             }
             let length = u64::from(header & !(BUSY | DISCARDED));
             if header & DISCARDED == 0 {
-                // SAFETY: the record follows its header, and its writer is done with it.
-                let words = unsafe { start.add(HEADER as usize).cast::<u64>() };
+                let words = 1..=length as usize / 8;
                 record.clear();
-                // SAFETY: as above, for each of its whole words.
-                record.extend(
-                    (0..length as usize / 8).map(|n| unsafe { words.add(n).read_volatile() }),
-                );
+                record.extend(words.map(|word| self.word(start + word, Ordering::Relaxed)));
                 take(&record);
                 count += 1;
             }
@@ -96,6 +83,14 @@ impl Ring {
             consumer.store(at, Ordering::Release);
         }
         count
+    }
+
+    /// A word behind the writers' position.
+    fn word(&self, index: usize, ordering: Ordering) -> u64 {
+        debug_assert!(index < (page_size() + 2 * self.bytes as usize) / 8);
+        // SAFETY: inside of the mapping: a record begins in the first half of the data and is
+        // shorter than that; the kernel writes concurrently, hence the atomics.
+        unsafe { (*self.producer.as_ptr().add(index)).load(ordering) }
     }
 }
 
@@ -110,7 +105,12 @@ impl Drop for Ring {
     }
 }
 
-fn map(fd: &OwnedFd, protection: i32, bytes: usize, first: usize) -> io::Result<NonNull<u8>> {
+fn map(
+    fd: &OwnedFd,
+    protection: i32,
+    bytes: usize,
+    first: usize,
+) -> io::Result<NonNull<AtomicU64>> {
     // SAFETY: a fresh mapping that the kernel places.
     let at = unsafe {
         libc::mmap(

@@ -1,0 +1,423 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control page: the kernel tells a thread that it was preempted or migrated, for how long,
+//! where to, and by whom (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.3), without a
+//! patch.
+//!
+//! A program on `sched_switch` and one on `sched_migrate_task` write into the *slot* of a
+//! registered thread, 256 bytes that the thread reads with loads. The counts are the kernel's own:
+//! preemptions are `nivcsw`, voluntary switches `nvcsw`, migrations `se.nr_migrations`, in which are
+//! moves at wake-up, and several in one absence, that a switch alone does not show.
+//!
+//! A thread that is not registered is passed over by one load from a table of 65,536 bytes, at
+//! the lower 16 bits of its number; only where that byte is set, a hash table is asked.
+//!
+//! With [`Mode::Follow`] children of registered threads are registered as they are made, and each
+//! absence that was a preemption or ended on another CPU becomes a record in a ring.
+//!
+//! Some kernels run no programs while process 1 has the CPU, so that coming back from it is not
+//! seen. Leaving is: it happens on the thread's own time. Hence the number that says that the thread
+//! was away counts departures, and an arrival that was not seen is found out, and counted as such,
+//! when the thread leaves the next time.
+//!
+//! A migration is an *affinity move* where the CPU that the thread ran on last is not among those
+//! it may use any more: it moved itself, or somebody narrowed its mask or its cpuset. What the
+//! scheduler's balancing does is counted without them.
+
+mod program;
+
+use std::io;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::asm::Insn;
+use super::btf::{Btf, BtfError};
+use super::ring::Ring;
+use super::{Attached, BpfError, Map, ProgramInfo, Shown, Table, kernel_types};
+use program::{
+    AWAY, FILTER, FILTER_BYTES, LOST, NEXT, NOT_YET, PINNED, PREEMPTED, Parts, SLOT_BYTES, SLOTS,
+    UNFOLLOWED, UNSEEN, Word,
+};
+
+/// As many slots as fit into the 4 MiB that older kernels allow a value.
+const MOST_SLOTS: u32 = 16_000;
+
+const FEW_SLOTS: u32 = 1_000;
+
+/// Short sleeps after registering; one is seen, unless the kernel found no time to sleep.
+const TRIES: u32 = 20;
+
+const RING_BYTES: u32 = 4 << 20;
+
+/// What the pages are for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Threads of this process register themselves and read their slots.
+    Own,
+    /// A program's threads are followed as it starts them, and absences are recorded.
+    Follow,
+}
+
+/// What the kernel has counted for a registered thread since it was registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Times it left its CPU: the number that changes with every absence.
+    pub departures: u64,
+    /// Times it was seen to come back to a CPU.
+    pub arrivals: u64,
+    /// Times it came back and was not seen to; of these absences only the departure is known.
+    pub unseen: u64,
+    /// Times it was taken off its CPU.
+    pub preemptions: u64,
+    /// Times it left because it blocked.
+    pub voluntary: u64,
+    /// Times the scheduler changed its CPU, those of `affinity_moves` included.
+    pub migrations: u64,
+    /// Migrations that its affinity made necessary: self-moves among them.
+    pub affinity_moves: u64,
+    /// Times it came back to another CPU than the one it had left.
+    pub cpu_changes: u64,
+    /// When it left its CPU last, in ns of CLOCK_MONOTONIC; 0 before the first time.
+    pub out_ns: u64,
+    /// The CPU it left last.
+    pub out_cpu: u64,
+    /// When it was seen to come back last.
+    pub in_ns: u64,
+    /// The CPU it was seen to come back to last.
+    pub in_cpu: u64,
+    /// Preemption length: the time between being preempted and being back, summed up.
+    pub preempted_ns: u64,
+    /// The length of its last absence, whatever its kind.
+    pub last_ns: u64,
+    /// The time it was away because it had blocked, waiting for a CPU afterwards included.
+    pub blocked_ns: u64,
+    /// The thread that had the CPU first after the last preemption.
+    pub by: u32,
+    /// Whether the last absence was a preemption.
+    pub was_preempted: bool,
+    /// Whether it has left and was not seen to come back: it is away, or came back unseen.
+    pub is_away: bool,
+}
+
+impl Counts {
+    fn of(words: [u64; Word::COUNT]) -> Self {
+        let word = |word: Word| words[word as usize];
+        Self {
+            tid: word(Word::Thread) as u32,
+            pid: (word(Word::Thread) >> 32) as u32,
+            departures: word(Word::Departures),
+            arrivals: word(Word::Arrivals),
+            unseen: word(Word::Unseen),
+            preemptions: word(Word::Preemptions),
+            voluntary: word(Word::Voluntary),
+            migrations: word(Word::Migrations).saturating_sub(word(Word::FirstMigrations)),
+            affinity_moves: word(Word::AffinityMoves),
+            cpu_changes: word(Word::CpuChanges),
+            out_ns: word(Word::OutTime),
+            out_cpu: word(Word::OutCpu),
+            in_ns: word(Word::InTime),
+            in_cpu: word(Word::InCpu),
+            preempted_ns: word(Word::PreemptedNs),
+            last_ns: word(Word::LastNs),
+            blocked_ns: word(Word::BlockedNs),
+            by: word(Word::By) as u32,
+            was_preempted: word(Word::How) & PREEMPTED as u64 != 0,
+            is_away: word(Word::How) & AWAY as u64 != 0,
+        }
+    }
+}
+
+/// An absence that was a preemption, a migration, or both, as [`Mode::Follow`] records it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Absence {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// When it left, in ns of CLOCK_MONOTONIC.
+    pub out_ns: u64,
+    /// When it was back; where that was not seen, when it left again.
+    pub in_ns: u64,
+    /// Whether it was seen to come back; otherwise `in_ns` is a bound.
+    pub seen: bool,
+    /// The CPU it left.
+    pub out_cpu: u32,
+    /// The CPU it came back to.
+    pub in_cpu: u32,
+    /// Whether it was taken off its CPU; otherwise it had blocked.
+    pub preempted: bool,
+    /// Whether its affinity made it move.
+    pub pinned: bool,
+    /// How long it had run before it left; 0 where that was not seen.
+    pub ran_ns: u64,
+    /// Who had the CPU first, of a preemption.
+    pub by: u32,
+    /// That thread's name, padded with zeros.
+    pub by_name: [u8; 16],
+}
+
+impl Absence {
+    fn of(words: &[u64]) -> Option<Self> {
+        let &[thread, out_ns, in_ns, cpus, how, name, name_end, ran_ns] = words else {
+            return None;
+        };
+        let mut by_name = [0; 16];
+        by_name[..8].copy_from_slice(&name.to_ne_bytes());
+        by_name[8..].copy_from_slice(&name_end.to_ne_bytes());
+        Some(Self {
+            tid: thread as u32,
+            pid: (thread >> 32) as u32,
+            out_ns,
+            in_ns,
+            out_cpu: cpus as u32,
+            in_cpu: (cpus >> 32) as u32,
+            preempted: how & PREEMPTED as u64 != 0,
+            pinned: how & PINNED as u64 != 0,
+            seen: how & UNSEEN as u64 == 0,
+            ran_ns,
+            by: (how >> 32) as u32,
+            by_name,
+        })
+    }
+}
+
+/// The programs and the slots. All of it goes when the last owner does; several may run side by
+/// side.
+#[derive(Debug)]
+pub struct ControlPages {
+    // Declared first, so that the programs run no more when their memory goes.
+    programs: Vec<(&'static str, Attached)>,
+    memory: Shown,
+    threads: Table,
+    ring: Option<Mutex<Ring>>,
+    slots: u32,
+    free: Mutex<Vec<u32>>,
+}
+
+impl ControlPages {
+    /// Loads the programs.
+    ///
+    /// # Errors
+    /// Where the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may
+    /// not.
+    pub fn open(mode: Mode) -> Result<Arc<Self>, BpfError> {
+        Self::open_with(&kernel_types()?, mode)
+    }
+
+    /// The same with type information that has been read already.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open).
+    pub fn open_with(types: &Btf, mode: Mode) -> Result<Arc<Self>, BpfError> {
+        let slots = if mode == Mode::Follow { MOST_SLOTS } else { FEW_SLOTS };
+        let map = Map::array("corehop_page", SLOTS + slots * SLOT_BYTES, 1)?;
+        let threads = Table::new("corehop_threads", slots)?;
+        let ring =
+            (mode == Mode::Follow).then(|| Ring::new("corehop_ring", RING_BYTES)).transpose()?;
+        let parts = Parts::new(types, &map, &threads, ring.as_ref(), slots)?;
+        let mut listings =
+            vec![("sched_switch", parts.switch()), ("sched_migrate_task", parts.migrate())];
+        if mode == Mode::Follow {
+            listings.push(("sched_process_fork", parts.fork()));
+            listings.push(("sched_process_exec", parts.exec()));
+            listings.push(("sched_process_exit", parts.exit()));
+        }
+        let attach = |(tracepoint, listing): (&'static str, Vec<Insn>)| {
+            let name = format!("hop_{tracepoint}");
+            Ok((tracepoint, Attached::new(types, tracepoint, &name, &listing)?))
+        };
+        let programs = listings.into_iter().map(attach).collect::<Result<_, BpfError>>()?;
+        let memory = map.show_writable()?;
+        let (ring, free) = (ring.map(Mutex::new), Mutex::new(Vec::new()));
+        Ok(Arc::new(Self { programs, memory, threads, ring, slots, free }))
+    }
+
+    /// Registers the calling thread, until the page is dropped.
+    ///
+    /// # Errors
+    /// Where all slots are taken, or the kernel counts under another number than the thread knows
+    /// of itself (in a PID namespace).
+    pub fn register(self: &Arc<Self>) -> Result<Page, BpfError> {
+        // SAFETY: both ask a number of the kernel.
+        let (tid, pid) = unsafe { (libc::gettid(), libc::getpid()) };
+        let (tid, pid) = (tid.cast_unsigned(), pid.cast_unsigned());
+        let page = Page { slot: self.watch(tid, pid)?, tid, pages: self.clone() };
+        // Away once: then the slot must have seen it.
+        for _ in 0..TRIES {
+            std::thread::sleep(std::time::Duration::from_micros(50));
+            if page.departures() > 0 {
+                return Ok(page);
+            }
+        }
+        Err(BpfError::Failed {
+            what: format!(
+                "watching thread {tid}: the kernel knows it by another number (is this a PID \
+                 namespace?), which"
+            ),
+            source: io::Error::from_raw_os_error(libc::ESRCH),
+        })
+    }
+
+    /// Registers the thread `tid` of the process `pid`; the number of its slot.
+    ///
+    /// # Errors
+    /// Where all slots are taken.
+    pub fn watch(&self, tid: u32, pid: u32) -> Result<u32, BpfError> {
+        let slot = self.free_slot()?;
+        let first = Self::first_word(slot);
+        self.memory.word(first).store(u64::from(tid) | u64::from(pid) << 32, Ordering::Relaxed);
+        self.memory.word(first + Word::FirstMigrations as usize).store(NOT_YET, Ordering::Relaxed);
+        self.threads.put(tid, slot).map_err(|source| BpfError::Failed {
+            what: format!("registering thread {tid}"),
+            source,
+        })?;
+        let byte = FILTER as usize + (tid as usize & (FILTER_BYTES as usize - 1));
+        let mut bit = [0; 8];
+        bit[byte % 8] = 1;
+        self.memory.word(byte / 8).fetch_or(u64::from_ne_bytes(bit), Ordering::Relaxed);
+        Ok(slot)
+    }
+
+    fn free_slot(&self) -> Result<u32, BpfError> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let slot = free.map_or_else(
+            || self.memory.word(NEXT as usize / 8).fetch_add(1, Ordering::Relaxed),
+            u64::from,
+        );
+        u32::try_from(slot).ok().filter(|&slot| slot < self.slots).ok_or_else(|| BpfError::Failed {
+            what: format!("registering more than {} threads", self.slots),
+            source: io::Error::from_raw_os_error(libc::ENOSPC),
+        })
+    }
+
+    const fn first_word(slot: u32) -> usize {
+        (SLOTS as usize + slot as usize * SLOT_BYTES as usize) / 8
+    }
+
+    /// What was counted in slot `slot`. The words are read one by one: a thread that reads its own
+    /// while it runs reads what cannot change; of another one they may belong to two moments.
+    pub fn counts(&self, slot: u32) -> Counts {
+        Counts::of(self.memory.words(Self::first_word(slot)))
+    }
+
+    /// What was counted of every thread that was registered so far, in the order of registration.
+    pub fn all(&self) -> Vec<Counts> {
+        (0..self.registered()).map(|slot| self.counts(slot)).collect()
+    }
+
+    fn registered(&self) -> u32 {
+        let [next] = self.memory.words(NEXT as usize / 8);
+        next.min(u64::from(self.slots)) as u32
+    }
+
+    /// Whether a registered thread that has not ended yet has the number `tid`.
+    pub fn watches(&self, tid: u32) -> bool {
+        self.threads.get(tid).is_some()
+    }
+
+    /// Takes the absences recorded since the last time.
+    pub fn absences(&self, mut take: impl FnMut(Absence)) {
+        let Some(ring) = &self.ring else { return };
+        let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+        ring.drain(|words| {
+            if let Some(absence) = Absence::of(words) {
+                take(absence);
+            }
+        });
+    }
+
+    /// Absences that found no room in the ring.
+    pub fn lost(&self) -> u64 {
+        let [lost] = self.memory.words(LOST as usize / 8);
+        lost
+    }
+
+    /// Threads that were started when all slots were taken, and are not followed.
+    pub fn unfollowed(&self) -> u64 {
+        let [unfollowed] = self.memory.words(UNFOLLOWED as usize / 8);
+        unfollowed
+    }
+
+    /// What the kernel knows of each program, by tracepoint.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn programs(&self) -> io::Result<Vec<(&'static str, ProgramInfo)>> {
+        self.programs.iter().map(|(name, program)| Ok((*name, program.info()?))).collect()
+    }
+}
+
+/// The calling thread's own slot.
+#[derive(Debug)]
+pub struct Page {
+    pages: Arc<ControlPages>,
+    slot: u32,
+    tid: u32,
+}
+
+impl Page {
+    /// A number that changes whenever the thread was away: one load.
+    #[inline]
+    pub fn departures(&self) -> u64 {
+        let first = ControlPages::first_word(self.slot);
+        let [departures] = self.pages.memory.words(first + Word::Departures as usize);
+        departures
+    }
+
+    /// All of it, at one moment: read again where the thread was away in between.
+    pub fn read(&self) -> Counts {
+        loop {
+            let counts = self.pages.counts(self.slot);
+            if counts.departures == self.departures() {
+                return counts;
+            }
+        }
+    }
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.pages.threads.remove(self.tid);
+        let first = ControlPages::first_word(self.slot);
+        for word in 0..Word::COUNT {
+            self.pages.memory.word(first + word).store(0, Ordering::Relaxed);
+        }
+        self.pages.free.lock().unwrap_or_else(PoisonError::into_inner).push(self.slot);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program::RECORD_BYTES;
+    use super::*;
+    use crate::bpf::btf::tests::tiny;
+
+    #[test]
+    fn a_field_that_the_kernel_lacks_is_named() {
+        let (map, threads) = match (Map::array("corehop_test", 8, 1), Table::new("corehop_test", 1))
+        {
+            (Ok(map), Ok(threads)) => (map, threads),
+            (Err(error), _) | (_, Err(error)) => {
+                assert!(error.is_general(), "{error}");
+                return;
+            }
+        };
+        let error = Parts::new(&tiny(), &map, &threads, None, 8).err().unwrap().to_string();
+        assert!(error.contains("`struct task_struct`") && error.contains("cpus_ptr"), "{error}");
+    }
+
+    #[test]
+    fn a_slot_holds_its_words_and_a_record_its_parts() {
+        assert!(Word::COUNT * 8 <= SLOT_BYTES as usize);
+        let words =
+            [7 | 5 << 32, 10, 30, 1 << 32, 5 | 9 << 32, u64::from_ne_bytes(*b"make\0\0\0\0"), 0, 4];
+        assert_eq!(words.len() * 8, RECORD_BYTES as usize);
+        let absence = Absence::of(&words).unwrap();
+        assert_eq!((absence.tid, absence.pid, absence.by), (7, 5, 9));
+        assert_eq!((absence.out_cpu, absence.in_cpu, absence.ran_ns), (0, 1, 4));
+        assert!(absence.preempted && !absence.pinned && absence.by_name.starts_with(b"make\0"));
+    }
+}

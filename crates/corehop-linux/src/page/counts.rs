@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lowest rung: how often the kernel says that the thread was switched, and how long it waited.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use corehop_core::units::Cpu;
+
+use super::Away;
+use crate::counters::software::ThreadCounts;
+use crate::thread::current_cpu;
+
+/// What was counted when the thread last looked.
+#[derive(Debug)]
+pub struct Counted {
+    counts: ThreadCounts,
+    cpu: Cpu,
+    /// `/proc/thread-self/schedstat` of the thread that opened it, where the kernel has it.
+    schedstat: Option<File>,
+    waited_ns: u64,
+    looked_ns: u64,
+}
+
+impl Counted {
+    /// Of the calling thread, from now on.
+    pub fn of_this_thread() -> Self {
+        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        let waited_ns = schedstat.as_ref().and_then(waited).unwrap_or(0);
+        let counts = ThreadCounts::read();
+        Self { counts, cpu: current_cpu(), schedstat, waited_ns, looked_ns: monotonic_ns() }
+    }
+
+    /// What happened since the last look: a system call.
+    pub fn away(&mut self) -> Option<Away> {
+        let counts = ThreadCounts::read();
+        let added = counts.minus(&self.counts);
+        let (looked, now) = (self.looked_ns, monotonic_ns());
+        self.looked_ns = now;
+        if added.switches() == 0 {
+            return None;
+        }
+        self.counts = counts;
+        let (from, to) = (self.cpu, current_cpu());
+        self.cpu = to;
+        // The time it waited for a CPU is that of its preemptions; of a thread that blocked, only
+        // the time between two looks is known.
+        let waited_ns = self.schedstat.as_ref().and_then(waited);
+        let waited = waited_ns.map(|waited| waited.saturating_sub(self.waited_ns));
+        self.waited_ns = waited_ns.unwrap_or(self.waited_ns);
+        let preempted = added.voluntary_switches == 0;
+        let waited = waited.filter(|&it| preempted && it > 0);
+        Some(Away {
+            times: added.switches(),
+            from,
+            to,
+            length_ns: waited.unwrap_or(now - looked),
+            exact: waited.is_some() && added.switches() == 1,
+            preempted: Some(preempted),
+            by: None,
+        })
+    }
+}
+
+/// The second number: time spent waiting for a CPU, in ns.
+fn waited(schedstat: &File) -> Option<u64> {
+    let mut text = [0; 64];
+    let length = schedstat.read_at(&mut text, 0).ok()?;
+    std::str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// `CLOCK_MONOTONIC` in ns.
+pub(super) fn monotonic_ns() -> u64 {
+    crate::clock::read(libc::CLOCK_MONOTONIC).cast_unsigned()
+}

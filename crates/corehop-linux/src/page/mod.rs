@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Was I away? How a thread learns that it was preempted or migrated, by the best way there is.
+//!
+//! Bastoni's control page ([`crate::bpf::control`]) says all of it at the cost of a load, and needs
+//! `CAP_BPF` with `CAP_PERFMON`. Below it are three rungs for everybody: records of context
+//! switches (perf), restartable sequences, and what the kernel counts anyway. Each knows less than
+//! the one above; [`Notice::best`] says which it is and why none above.
+
+mod records;
+mod counts;
+mod presence;
+mod overhead;
+
+use std::sync::Arc;
+
+use corehop_core::units::Cpu;
+
+use crate::bpf::control::{ControlPages, Page};
+use crate::thread::current_cpu;
+
+pub use counts::Counted;
+pub use overhead::{Overhead, overhead};
+pub use presence::Presence;
+pub use records::Records;
+
+/// A way to learn of absences, the best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rung {
+    /// The control page, written by BPF programs.
+    Bpf,
+    /// Records of context switches by `perf_event_open(2)`.
+    Records,
+    /// The kernel disarms a restartable sequence when it takes the CPU away.
+    Rseq,
+    /// Counts of context switches by `getrusage(2)`, waiting times by schedstat.
+    Counts,
+}
+
+impl Rung {
+    /// All of them, from the top.
+    pub const ALL: [Self; 4] = [Self::Bpf, Self::Records, Self::Rseq, Self::Counts];
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Bpf => "bpf",
+            Self::Records => "perf_records",
+            Self::Rseq => "rseq",
+            Self::Counts => "schedstat",
+        }
+    }
+
+    /// What it cannot tell, for people.
+    pub const fn lacks(self) -> &'static str {
+        match self {
+            Self::Bpf => "nothing",
+            Self::Records => "by whom a thread was preempted",
+            Self::Rseq => {
+                "by whom a thread was preempted, whether it had blocked instead, and lengths but \
+                 between two looks at the clock"
+            }
+            Self::Counts => "by whom a thread was preempted, and when",
+        }
+    }
+}
+
+impl std::fmt::Display for Rung {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What happened since the thread last looked: one absence, or several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Away {
+    /// How often it was away; where that is not known, 1.
+    pub times: u64,
+    /// The CPU that it left (first, where it was away more than once).
+    pub from: Cpu,
+    /// The CPU that it is on.
+    pub to: Cpu,
+    /// The length of the last absence in ns.
+    pub length_ns: u64,
+    /// Whether that is the time between leaving and being back; otherwise it is a bound from above.
+    pub exact: bool,
+    /// Whether it was taken off its CPU, rather than having blocked; none where that is not known.
+    pub preempted: Option<bool>,
+    /// The thread that had the CPU first, where that is known.
+    pub by: Option<u32>,
+}
+
+/// One of the ways, set up for the calling thread.
+#[derive(Debug)]
+pub enum Notice {
+    /// [`Rung::Bpf`]
+    Bpf(Slot),
+    /// [`Rung::Records`]
+    Records(Records),
+    /// [`Rung::Rseq`]
+    Rseq(Presence),
+    /// [`Rung::Counts`]
+    Counts(Counted),
+}
+
+/// The thread's slot of the control pages, and what it said last.
+#[derive(Debug)]
+pub struct Slot {
+    page: Page,
+    departures: u64,
+    cpu: Cpu,
+}
+
+impl Notice {
+    /// The best way for the calling thread, and why none above it. `pages` are the control pages,
+    /// or why there are none.
+    ///
+    /// # Errors
+    /// Never where the kernel has `getrusage(2)`, which all have; the reasons of all rungs then.
+    pub fn best(pages: Result<&Arc<ControlPages>, &str>) -> Result<(Self, Vec<String>), String> {
+        let mut why_not = Vec::new();
+        for rung in Rung::ALL {
+            match Self::at(rung, pages) {
+                Ok(notice) => return Ok((notice, why_not)),
+                Err(reason) => why_not.push(format!("{rung}: {reason}")),
+            }
+        }
+        Err(why_not.join("; "))
+    }
+
+    /// This way and no other.
+    ///
+    /// # Errors
+    /// Why the host does not give it.
+    pub fn at(rung: Rung, pages: Result<&Arc<ControlPages>, &str>) -> Result<Self, String> {
+        match rung {
+            Rung::Bpf => {
+                let page = pages?.register().map_err(|error| error.to_string())?;
+                let departures = page.departures();
+                Ok(Self::Bpf(Slot { page, departures, cpu: current_cpu() }))
+            }
+            Rung::Records => Records::of_this_thread().map(Self::Records),
+            Rung::Rseq => Presence::of_this_thread()
+                .map(Self::Rseq)
+                .map_err(|error| format!("rseq(2): {error}; it needs Linux 4.18")),
+            Rung::Counts => Ok(Self::Counts(Counted::of_this_thread())),
+        }
+    }
+
+    /// Which way it is.
+    pub const fn rung(&self) -> Rung {
+        match self {
+            Self::Bpf(_) => Rung::Bpf,
+            Self::Records(_) => Rung::Records,
+            Self::Rseq(_) => Rung::Rseq,
+            Self::Counts(_) => Rung::Counts,
+        }
+    }
+
+    /// The slot's page, where it is the control page.
+    pub const fn page(&self) -> Option<&Page> {
+        match self {
+            Self::Bpf(slot) => Some(&slot.page),
+            _ => None,
+        }
+    }
+
+    /// What happened since this was last asked, if anything: a load or two where nothing did.
+    #[inline]
+    pub fn away(&mut self) -> Option<Away> {
+        match self {
+            Self::Bpf(slot) => slot.away(),
+            Self::Records(records) => records.away(),
+            Self::Rseq(presence) => presence.away(),
+            Self::Counts(counted) => counted.away(),
+        }
+    }
+}
+
+impl Slot {
+    #[inline]
+    fn away(&mut self) -> Option<Away> {
+        if self.page.departures() == self.departures {
+            return None;
+        }
+        let now = self.page.read();
+        let (times, from) = (now.departures - self.departures, self.cpu);
+        self.departures = now.departures;
+        // This thread is here now: if it is said to be away, it came back unseen.
+        let (to, length_ns) = if now.is_away {
+            (current_cpu(), counts::monotonic_ns().saturating_sub(now.out_ns))
+        } else {
+            (Cpu(now.in_cpu as u32), now.last_ns)
+        };
+        self.cpu = to;
+        Some(Away {
+            times,
+            from,
+            to,
+            length_ns,
+            exact: !now.is_away,
+            preempted: Some(now.was_preempted),
+            by: now.was_preempted.then_some(now.by),
+        })
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What noticing costs: two threads hand a byte to each other through pipes on one CPU, without
+//! the control pages, with them, and registered with them.
+
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::time::Instant;
+
+use corehop_core::units::Cpu;
+
+use crate::bpf::RunTimeStatistics;
+use crate::bpf::control::ControlPages;
+use crate::thread::set_affinity;
+
+/// Hand-overs in one go; a hand-over is two switches.
+const ROUNDS: u32 = 2_000;
+
+/// Nanoseconds a switch, the fastest of several goes that took turns.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Overhead {
+    /// Without any program.
+    pub none_ns: f64,
+    /// With the programs, for threads that are not registered.
+    pub unregistered_ns: f64,
+    /// With the programs, for registered threads.
+    pub registered_ns: f64,
+    /// The programs' own run time a switch of registered threads, by the kernel's account (two clock
+    /// readings are in it); none where it does not say.
+    pub program_ns: Option<f64>,
+    /// Goes of each kind.
+    pub goes: u32,
+}
+
+impl Overhead {
+    /// How much longer a switch takes with the programs: of unregistered and of registered threads.
+    pub fn ratios(&self) -> (f64, f64) {
+        (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
+    }
+}
+
+/// Measures it on `cpu`: `goes` times each, a few milliseconds a time.
+///
+/// # Errors
+/// Where there are no pipes or threads to be had; what the control pages say.
+pub fn overhead(
+    cpu: Cpu,
+    goes: u32,
+    open: impl Fn() -> Result<Arc<ControlPages>, crate::bpf::BpfError>,
+) -> Result<Overhead, Box<dyn std::error::Error + Send + Sync>> {
+    let mut best = [f64::INFINITY; 3];
+    for _ in 0..goes.max(1) {
+        best[0] = best[0].min(ping_pong(cpu, None)?);
+        let pages = open()?;
+        best[1] = best[1].min(ping_pong(cpu, None)?);
+        best[2] = best[2].min(ping_pong(cpu, Some(&pages))?);
+    }
+    let [none_ns, unregistered_ns, registered_ns] = best;
+    let program_ns = program_time(cpu, &open()?).ok();
+    Ok(Overhead { none_ns, unregistered_ns, registered_ns, program_ns, goes })
+}
+
+/// The run time of the program on `sched_switch`, per run, while registered threads switch.
+fn program_time(
+    cpu: Cpu,
+    pages: &Arc<ControlPages>,
+) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+    let _counting = RunTimeStatistics::begin()?;
+    let totals = || -> io::Result<(u64, u64)> {
+        let programs = pages.programs()?;
+        let switch = programs.iter().find(|(name, _)| *name == "sched_switch");
+        Ok(switch.map_or((0, 0), |(_, info)| (info.run_time_ns, info.runs)))
+    };
+    let before = totals()?;
+    ping_pong(cpu, Some(pages))?;
+    let after = totals()?;
+    Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
+}
+
+/// Nanoseconds a switch.
+fn ping_pong(
+    cpu: Cpu,
+    pages: Option<&Arc<ControlPages>>,
+) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+    let (mut from_there, mut to_here) = io::pipe()?;
+    let (mut from_here, mut to_there) = io::pipe()?;
+    let echo = move || -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        set_affinity([cpu])?;
+        let _page = pages.map(ControlPages::register).transpose()?;
+        let mut byte = [0];
+        while from_here.read(&mut byte)? == 1 {
+            to_here.write_all(&byte)?;
+        }
+        Ok(())
+    };
+    let drive = move || -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
+        set_affinity([cpu])?;
+        let _page = pages.map(ControlPages::register).transpose()?;
+        let mut byte = [0];
+        let mut hand_over = |rounds: u32| -> io::Result<()> {
+            for _ in 0..rounds {
+                to_there.write_all(&byte)?;
+                from_there.read_exact(&mut byte)?;
+            }
+            Ok(())
+        };
+        hand_over(100)?;
+        let begin = Instant::now();
+        hand_over(ROUNDS)?;
+        Ok(begin.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS))
+    };
+    std::thread::scope(|scope| {
+        let (echo, drive) = (scope.spawn(echo), scope.spawn(drive));
+        let took = drive.join().map_err(|_| "the thread that hands over died")?;
+        echo.join().map_err(|_| "the thread that answers died")??;
+        took
+    })
+}
