@@ -25,6 +25,18 @@ impl Divisor {
         Self { by, inverse: 1.0 / by as f64 }
     }
 
+    /// The number itself.
+    #[inline]
+    pub(in crate::decision::sched) fn by(self) -> Time {
+        self.by
+    }
+
+    /// One over it, rounded.
+    #[inline]
+    pub(in crate::decision::sched) fn inverse(self) -> f64 {
+        self.inverse
+    }
+
     /// Quotient and remainder of what is below [`MOST`].
     #[inline]
     pub(in crate::decision::sched) fn divide(self, x: Time) -> (Time, Time) {

@@ -189,18 +189,52 @@ pub(crate) fn compare_sum(
 }
 
 /// The least number that is enough, from a guess near to it; what is more than enough is enough.
-pub(crate) fn settle(guess: u64, enough: impl Fn(u64) -> bool) -> u64 {
-    let mut y = guess;
-    if enough(y) {
-        while y > 0 && enough(y - 1) {
-            y -= 1;
+pub(crate) fn settle(guess: u128, enough: impl Fn(u128) -> bool) -> u128 {
+    // Steps double: a guess may be far off. Below `low` all are too few, and `high` is enough.
+    let (mut low, mut high, mut step) = (0, guess, 1);
+    if enough(guess) {
+        while high > 0 {
+            let lower = high.saturating_sub(step);
+            if !enough(lower) {
+                low = lower + 1;
+                break;
+            }
+            (high, step) = (lower, step * 2);
         }
     } else {
-        while !enough(y) {
-            y += 1;
+        (low, high) = (guess + 1, guess + 1);
+        while !enough(high) {
+            (low, high, step) = (high + 1, high + step, step * 2);
         }
     }
-    y
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if enough(middle) { high = middle } else { low = middle + 1 }
+    }
+    high
+}
+
+/// The least whole number that is not below the sum of the fractions.
+pub(crate) fn ceil_of_sum(fractions: impl Iterator<Item = (u64, u64)> + Clone) -> u64 {
+    let quotients = fractions.clone().map(|(numerator, by)| numerator as f64 / by as f64);
+    let (sum, terms) = quotients.fold((0.0, 0), |(sum, terms), term| (sum + term, terms + 1));
+    ceil_near(sum, terms, fractions)
+}
+
+/// The same, where the sum of so many was taken in floating point.
+pub(crate) fn ceil_near(
+    sum: f64,
+    terms: usize,
+    fractions: impl Iterator<Item = (u64, u64)> + Clone,
+) -> u64 {
+    let error = sum * relative_error(terms);
+    let (low, high) = ((sum - error).ceil(), (sum + error).ceil());
+    if low >= high {
+        return high as u64;
+    }
+    // A whole number lies between them, and the sum may be on either side of it.
+    let whole = low as u64;
+    if compare_sum(fractions, whole).is_gt() { whole + 1 } else { whole }
 }
 
 #[cfg(test)]
@@ -244,6 +278,25 @@ mod tests {
             let exact = sign_of_sum(terms.chain([(-i128::from(whole), 1)]));
             assert_eq!(compare_sum(fractions.iter().copied(), whole), exact, "{fractions:?}");
         }
+    }
+
+    #[test]
+    fn the_least_that_is_enough_is_found_from_any_guess() {
+        for least in [0, 1, 2, 7, 100, 1 << 70] {
+            for off in [0, 1, 2, 3, 50, 1 << 20] {
+                for guess in [least + off, least - least.min(off)] {
+                    assert_eq!(settle(guess, |y| y >= least), least, "{guess}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_is_rounded_up_and_a_whole_one_is_not() {
+        let third = [(1, 3); 3];
+        assert_eq!(ceil_of_sum(third.into_iter()), 1);
+        assert_eq!(ceil_of_sum(third.into_iter().chain([(1, 1 << 40)])), 2);
+        assert_eq!(ceil_of_sum([(1, 3), (1, 3), (333_333, 1_000_000)].into_iter()), 1);
     }
 
     #[test]

@@ -140,13 +140,22 @@ pub fn bcl_iterative(system: System<'_>) -> Verdict {
         return Verdict::Unknown;
     }
     let mut due = DueWithin::new(tasks);
+    // With more slack less is carried in than can be shown: where even this does not help, no round does. A
+    // few tasks tell as well as all.
+    let mut tries = 4;
+    let most: Vec<Time> = tasks.iter().map(|task| task.deadline - task.wcet).collect();
     let mut slack: Vec<Time> = vec![0; tasks.len()];
-    let mut first = true;
     loop {
         let (mut all_fit, mut changed) = (true, false);
         for k in 0..tasks.len() {
             match slack_of(tasks, &mut due, &slack, k, m) {
-                None => all_fit = false,
+                None => {
+                    if tries > 0 && slack_of(tasks, &mut due, &most, k, m).is_none() {
+                        return Verdict::Unknown;
+                    }
+                    tries = tries.max(1) - 1;
+                    all_fit = false;
+                }
                 Some(now) if now > slack[k] => {
                     slack[k] = now;
                     changed = true;
@@ -157,18 +166,10 @@ pub fn bcl_iterative(system: System<'_>) -> Verdict {
         if all_fit {
             return Verdict::Schedulable;
         }
-        if !changed || (first && fails_with_most_slack(tasks, &mut due, m)) {
+        if !changed {
             return Verdict::Unknown;
         }
-        first = false;
     }
-}
-
-/// Whether a task fails even with all the slack that there could be, with which less is carried in than
-/// can be shown: then no round helps.
-fn fails_with_most_slack(tasks: &[Task], due: &mut DueWithin<'_>, m: u64) -> bool {
-    let most: Vec<Time> = tasks.iter().map(|task| task.deadline - task.wcet).collect();
-    (0..tasks.len()).any(|k| slack_of(tasks, due, &most, k, m).is_none())
 }
 
 /// `D - C - floor(interference / m)` of task `k`; none where that is negative.
@@ -204,8 +205,6 @@ pub(super) struct DueWithin<'a> {
 pub(super) struct Part {
     whole: Time,
     rest: Time,
-    /// Where the last, incomplete period begins.
-    begin: Time,
 }
 
 /// More tasks than this, and the quotients are taken anew each time: there are as many as the square.
@@ -240,21 +239,10 @@ impl<'a> DueWithin<'a> {
 }
 
 impl Part {
-    /// `less`, and the least `x` such that `floor(x/T) C + min(C, x mod T)` is that.
-    #[inline]
-    pub(super) fn limit(self, task: &Task, slack: Time) -> (Time, Time) {
-        let last = task.wcet.min(self.rest.saturating_sub(slack));
-        let reached = if last > 0 || self.whole == 0 {
-            self.begin + last
-        } else {
-            self.begin - task.period + task.wcet
-        };
-        (self.whole + last, reached)
-    }
     #[inline]
     pub(super) fn of(task: &Task, period: Divisor, window: Time) -> Self {
         let (jobs, rest) = period.divide(window);
-        Self { whole: jobs * task.wcet, rest, begin: window - rest }
+        Self { whole: jobs * task.wcet, rest }
     }
     /// Where the task is known to have this slack.
     #[inline]

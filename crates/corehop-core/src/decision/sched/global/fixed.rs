@@ -3,7 +3,8 @@
 //! limited carry-in (Davis and Burns), and orders of priority.
 
 use super::bar::largest_sum;
-use super::workload::{Fill, Neighbour, Work, least_unfilled_from, periods};
+use super::window::{Among, Grower, Next, Sweep};
+use super::workload::{Neighbour, Work, periods};
 use super::{constrained, each_fits};
 use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::task::{System, Task, Time};
@@ -23,20 +24,13 @@ pub fn bertogna_plain(system: System<'_>) -> Option<Vec<Time>> {
 fn densest(system: System<'_>, slack: fn(&Task, Time) -> Time) -> Option<Vec<Time>> {
     let periods = periods(system.tasks);
     let mut others: Vec<Neighbour> = Vec::with_capacity(periods.len());
+    let mut sweep = Sweep::default();
     response_times(system, |system, above, bounds, k, from| {
-        let own = &system.tasks[k];
-        others.clear();
-        others.extend(above.iter().map(|&i| {
+        others.extend(above[others.len()..].iter().map(|&i| {
             let task = &system.tasks[i];
-            Neighbour::densest(task, periods[i], slack(task, bounds[i]), own.wcet - 1)
+            Neighbour::densest(task, periods[i], slack(task, bounds[i]))
         }));
-        least_unfilled_from(from, system.m(), own.deadline - own.wcet + 1, |y| {
-            let mut fill = Fill::new(y);
-            for other in &others {
-                fill.add(other.work(y));
-            }
-            fill
-        })
+        sweep.least_unfilled(system.m(), &mut others, Among::of(&system.tasks[k], from))
     })
 }
 
@@ -45,20 +39,24 @@ pub fn guan(system: System<'_>) -> Option<Vec<Time>> {
     let periods = periods(system.tasks);
     let mut split = Split::default();
     response_times(system, |system, above, bounds, k, from| {
-        let own = &system.tasks[k];
-        least_unfilled_from(from, system.m(), own.deadline - own.wcet + 1, |y| {
-            let x = y + own.wcet - 1;
-            split.clear();
+        let alone = |i: usize| Neighbour::periodic(&system.tasks[i], periods[i]);
+        split.alone.extend(above[split.alone.len()..].iter().map(|&i| alone(i)));
+        // Before this one all are filled even if none carried work in.
+        let among = Among::of(&system.tasks[k], from);
+        let mut y = split.sweep.least_unfilled(system.m(), &mut split.alone, among)?;
+        let Among { limit, wait, .. } = among;
+        while y <= limit {
+            split.both.clear();
             for &i in above {
-                let (task, period) = (&system.tasks[i], periods[i]);
-                split.add(
-                    Work::periodic(task.wcet, period, x),
-                    carried(task, period, bounds[i], x),
-                    y,
-                );
+                let carried = carried(&system.tasks[i], periods[i], bounds[i], y + wait);
+                split.add(alone(i), carried, y, wait);
             }
-            split.fill(y, system.cpus as usize - 1)
-        })
+            match split.next(system.m(), y, limit) {
+                None => return Some(y),
+                Some(later) => y = later,
+            }
+        }
+        None
     })
 }
 
@@ -74,13 +72,15 @@ fn response_times(
     let mut bounds = vec![0; system.tasks.len()];
     for (at, &k) in order.iter().enumerate() {
         let (above, own) = (&order[..at], &system.tasks[k]);
+        // The first m always find a CPU.
+        if at < system.cpus as usize {
+            bounds[k] = own.wcet;
+            continue;
+        }
         // Below more tasks, and with no less to do, a window is filled that was filled before.
         let before = above.iter().filter(|&&i| system.tasks[i].wcet <= own.wcet);
         let from = before.map(|&i| bounds[i] - system.tasks[i].wcet + 1).max().unwrap_or(1);
-        // The first m always find a CPU.
-        let free = at < system.cpus as usize;
-        let y = if free { 1 } else { least(system, above, &bounds, k, from)? };
-        bounds[k] = own.wcet + y - 1;
+        bounds[k] = own.wcet + least(system, above, &bounds, k, from)? - 1;
     }
     Some(bounds)
 }
@@ -104,30 +104,38 @@ fn carried(task: &Task, period: Divisor, response: Time, x: Time) -> Work {
 /// Workloads without and with what is carried in, of which only some tasks have the latter.
 #[derive(Debug, Default)]
 struct Split {
-    both: Vec<(Time, Work, Work)>,
+    alone: Vec<Neighbour>,
+    /// What a task gains by carrying in, and both of its workloads.
+    both: Vec<(Time, Grower, Grower, f64)>,
+    sweep: Sweep,
 }
 
 impl Split {
-    fn clear(&mut self) {
-        self.both.clear();
+    fn add(&mut self, without: Neighbour, carried: Work, y: Time, wait: Time) {
+        let per_unit = without.per_unit();
+        let without = without.at(y + wait);
+        let gain = carried.value.min(y).saturating_sub(without.value.min(y));
+        // What it carries in is only followed until it first stops to grow.
+        let Work { value, run } = carried;
+        let with = Grower { value, run, next: Time::MAX, most: value + run, ..without };
+        self.both.push((gain, without, with, per_unit));
     }
 
-    fn add(&mut self, without: Work, with: Work, y: Time) {
-        let gain = with.value.min(y).saturating_sub(without.value.min(y));
-        self.both.push((gain, without, with));
-    }
-
-    /// The `carriers` that gain most by it carry in.
-    fn fill(&mut self, y: Time, carriers: usize) -> Fill {
-        let carriers = carriers.min(self.both.len());
+    /// The `m - 1` that gain most carry in. A later window where they might not fill the CPUs; none if this
+    /// is one.
+    fn next(&mut self, m: u64, y: Time, limit: Time) -> Option<Time> {
+        let carriers = (m as usize - 1).min(self.both.len());
         if carriers > 0 && carriers < self.both.len() {
             self.both.select_nth_unstable_by(carriers - 1, |a, b| b.0.cmp(&a.0));
         }
-        let mut fill = Fill::new(y);
-        for (at, &(gain, without, with)) in self.both.iter().enumerate() {
-            fill.add(if at < carriers && gain > 0 { with } else { without });
+        self.sweep.begin(m, y, 0);
+        for (at, &(gain, without, with, per_unit)) in self.both.iter().enumerate() {
+            self.sweep.add(if at < carriers && gain > 0 { with } else { without }, per_unit);
         }
-        fill
+        let excess = self.sweep.excess()?;
+        match self.sweep.next(excess, limit) {
+            Next::Unfilled(later) | Next::From(later) => Some(later),
+        }
     }
 }
 

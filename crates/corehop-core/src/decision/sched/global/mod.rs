@@ -9,6 +9,7 @@ pub mod load;
 pub mod nonpreemptive;
 pub mod rta;
 mod workload;
+mod window;
 
 pub use edf::{bak, bcl, bcl_iterative, gfb, necessary};
 

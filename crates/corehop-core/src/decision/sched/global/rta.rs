@@ -4,11 +4,11 @@
 //! `R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m)`, in rounds: the slack `D - R` that a round
 //! finds for a task lessens what it carries into the windows of the others.
 
-use super::edf::{DueWithin, Part};
-use super::workload::{Fill, Neighbour, Work, least_unfilled_from};
+use super::edf::DueWithin;
+use super::window::{Among, Sweep};
+use super::workload::Neighbour;
 use super::{constrained, each_fits};
-use crate::decision::sched::divisor::Divisor;
-use crate::decision::sched::task::{System, Task, Time};
+use crate::decision::sched::task::{System, Time};
 use crate::decision::sched::verdict::Verdict;
 
 /// The most rounds.
@@ -44,6 +44,7 @@ fn iterate(system: System<'_>, stop: Stop) -> Option<Vec<Time>> {
         slack: tasks.iter().map(|task| task.deadline - task.wcet).collect(),
         least: vec![1; tasks.len()],
         others: Vec::with_capacity(tasks.len()),
+        sweep: Sweep::default(),
         changes: 1,
         seen: vec![(0, false); tasks.len()],
     };
@@ -67,7 +68,8 @@ struct Analysis<'a> {
     slack: Vec<Time>,
     /// No window shorter than this is unfilled, whatever slacks are found.
     least: Vec<Time>,
-    others: Vec<Other>,
+    others: Vec<Neighbour>,
+    sweep: Sweep,
     /// How often a slack has grown, from 1.
     changes: u64,
     /// Of each task, when its window was last looked for, in changes, and whether it makes it.
@@ -121,49 +123,13 @@ impl Analysis<'_> {
         self.others.clear();
         for (i, ((task, &part), &period)) in tasks.iter().zip(row).zip(periods).enumerate() {
             if i != k {
-                self.others.push(Other::new(task, period, part, self.slack[i], own));
+                let slack = self.slack[i];
+                let other = Neighbour::densest(task, period, slack);
+                self.others.push(other.at_most(part.less(task, slack)));
             }
         }
-        let others = &mut self.others;
-        let mut done = 0;
-        least_unfilled_from(self.least[k], self.system.m(), own.deadline - own.wcet + 1, |y| {
-            let mut fill = Fill::new(y);
-            // What cannot grow and is below the window stays so: windows only get longer.
-            others.retain(|other| {
-                let full = y >= other.full_from;
-                if full && other.most < y {
-                    done += other.most;
-                    return false;
-                }
-                fill.add(if full { Work { value: other.most, run: 0 } } else { other.work(y) });
-                true
-            });
-            fill.and_below(done)
-        })
-    }
-}
-
-/// What another task brings into the windows of task `k`.
-#[derive(Debug, Clone, Copy)]
-struct Other {
-    neighbour: Neighbour,
-    /// `I_i(D_k)`, and the window from which on it is reached.
-    most: Time,
-    full_from: Time,
-}
-
-impl Other {
-    #[inline]
-    fn new(task: &Task, period: Divisor, part: Part, slack: Time, own: &Task) -> Self {
-        let neighbour = Neighbour::densest(task, period, slack, own.wcet - 1);
-        let (most, reached) = part.limit(task, slack);
-        let full_from = reached.saturating_sub(neighbour.lead());
-        Self { neighbour, most, full_from }
-    }
-
-    #[inline]
-    fn work(&self, y: Time) -> Work {
-        self.neighbour.work(y).at_most(self.most)
+        let among = Among::of(own, self.least[k]);
+        self.sweep.least_unfilled(self.system.m(), &mut self.others, among)
     }
 }
 

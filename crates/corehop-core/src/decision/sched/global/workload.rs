@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What other tasks can execute in a window, and the least window that they cannot fill on all CPUs.
 
+use super::window::Grower;
 use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::task::{Task, Time};
 
@@ -43,30 +44,46 @@ impl Work {
     }
 }
 
-/// A task as others feel it: what it does in a window longer by `lead`.
+/// A task as others feel it: what it does in a window longer by `lead`, up to a limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Neighbour {
     wcet: Time,
     period: Divisor,
     lead: Time,
+    most: Time,
 }
 
 impl Neighbour {
-    /// One that runs as densest as its slack lets it, in windows that begin with `wait` units.
+    /// One whose jobs come back to back with the window's beginning.
     #[inline]
-    pub(super) fn densest(task: &Task, period: Divisor, slack: Time, wait: Time) -> Self {
-        let lead = task.deadline - task.wcet - slack + wait;
-        Self { wcet: task.wcet, period, lead }
+    pub(super) fn periodic(task: &Task, period: Divisor) -> Self {
+        Self { wcet: task.wcet, period, lead: 0, most: Time::MAX }
     }
-    /// How much longer its window is.
+    /// One that runs as densest as its slack lets it.
     #[inline]
-    pub(super) fn lead(&self) -> Time {
-        self.lead
+    pub(super) fn densest(task: &Task, period: Divisor, slack: Time) -> Self {
+        let lead = task.deadline - task.wcet - slack;
+        Self { lead, ..Self::periodic(task, period) }
     }
-    /// What it does beside a window of `y`.
+    /// The same, that does no more than `most`.
     #[inline]
-    pub(super) fn work(&self, y: Time) -> Work {
-        Work::periodic(self.wcet, self.period, y + self.lead)
+    pub(super) fn at_most(self, most: Time) -> Self {
+        Self { most, ..self }
+    }
+    /// How many of its jobs begin in a unit, rounded.
+    #[inline]
+    pub(super) fn per_unit(&self) -> f64 {
+        self.period.inverse()
+    }
+    /// What it does in a window of `x`, and goes on to do.
+    #[inline]
+    pub(super) fn at(&self, x: Time) -> Grower {
+        let Self { wcet, period, lead, most } = *self;
+        let (whole, rest) = period.divide(x + lead);
+        let grown = rest.min(wcet);
+        let value = (whole * wcet + grown).min(most);
+        let run = (wcet - grown).min(most - value);
+        Grower { value, run, next: period.by() - rest, wcet, period: period.by(), most }
     }
 }
 
@@ -114,13 +131,6 @@ impl Fill {
         }
     }
 
-    /// With what stays below every longer window.
-    #[inline]
-    pub(super) fn and_below(mut self, more: Time) -> Self {
-        self.below += more;
-        self
-    }
-
     /// Nothing where the tasks cannot fill the window on `m` CPUs; otherwise a longer window such that they
     /// fill all between.
     #[inline]
@@ -147,19 +157,12 @@ impl Fill {
 
 /// The least `y` from 1 to `limit` such that `fill(y)` is less than `m y`; none where there is none.
 #[inline]
-pub(super) fn least_unfilled(m: u64, limit: Time, fill: impl FnMut(Time) -> Fill) -> Option<Time> {
-    least_unfilled_from(1, m, limit, fill)
-}
-
-/// The same where nothing below `from` is one.
-#[inline]
-pub(super) fn least_unfilled_from(
-    from: Time,
+pub(super) fn least_unfilled(
     m: u64,
     limit: Time,
     mut fill: impl FnMut(Time) -> Fill,
 ) -> Option<Time> {
-    let mut y = from;
+    let mut y = 1;
     while y <= limit {
         match fill(y).next(m) {
             None => return Some(y),

@@ -79,7 +79,7 @@ fn one_job(set: &TaskSet, costs: &Overheads, task: &Task, delay: Time) -> Option
     if rate >= 1.0 || guess > LONGEST as f64 {
         return None;
     }
-    let wcet = settle(guess.ceil() as Time, enough) + after;
+    let wcet = settle(guess.ceil() as u128, |g| enough(g as Time)) as Time + after;
     Some(Task { wcet, period, deadline, ..*task })
 }
 

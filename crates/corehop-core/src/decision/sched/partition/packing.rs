@@ -107,24 +107,55 @@ impl Packing {
 
     fn choose(self, tasks: &[Task], bins: &[Bin], at: usize, last: usize) -> Option<usize> {
         let admits = |bin: &usize| self.admits(tasks, &bins[*bin], at);
-        // The first of the greatest (or least): later ones have to be strictly more.
-        let extreme = |wanted: Ordering, but: Option<usize>| {
-            let others = (0..bins.len()).filter(|&bin| Some(bin) != but).filter(admits);
-            others.reduce(|a, b| if fuller(tasks, &bins[b], &bins[a]) == wanted { b } else { a })
-        };
         match self.fit {
             Fit::Next => (last..bins.len()).find(admits),
             Fit::First => (0..bins.len()).find(admits),
-            Fit::Best => extreme(Ordering::Greater, None),
-            Fit::Worst => extreme(Ordering::Less, None),
+            Fit::Best | Fit::Worst => self.best_after(tasks, bins, at, None),
             Fit::AlmostWorst => {
-                let worst = extreme(Ordering::Less, None)?;
-                extreme(Ordering::Less, Some(worst)).or(Some(worst))
+                let worst = self.best_after(tasks, bins, at, None)?;
+                self.best_after(tasks, bins, at, Some(worst)).or(Some(worst))
             }
         }
     }
 
+    /// The bin that this fit likes best of those that admit the task, and less than the one `after`. Demand is
+    /// only asked for where the bin would be the one.
+    fn best_after(
+        self,
+        tasks: &[Task],
+        bins: &[Bin],
+        at: usize,
+        mut after: Option<usize>,
+    ) -> Option<usize> {
+        let wanted = if self.fit == Fit::Best { Ordering::Greater } else { Ordering::Less };
+        // Of equal ones the first.
+        let before = |a: usize, b: usize| match fuller(tasks, &bins[a], &bins[b]) {
+            Ordering::Equal => a < b,
+            unequal => unequal == wanted,
+        };
+        loop {
+            let left = (0..bins.len()).filter(|&bin| after.is_none_or(|after| before(after, bin)));
+            let next = if self.fit == Fit::Best {
+                let open = left.filter(|&bin| self.has_room(tasks, &bins[bin], at));
+                open.reduce(|a, b| if before(b, a) { b } else { a })?
+            } else {
+                // Where the emptiest has no room, none has.
+                let next = left.reduce(|a, b| if before(b, a) { b } else { a })?;
+                self.has_room(tasks, &bins[next], at).then_some(next)?
+            };
+            if self.meets_demand(tasks, &bins[next], at) {
+                return Some(next);
+            }
+            after = Some(next);
+        }
+    }
+
     fn admits(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
+        self.has_room(tasks, bin, at) && self.meets_demand(tasks, bin, at)
+    }
+
+    /// Whether the utilisations fit.
+    fn has_room(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
         let own = &tasks[at];
         if own.wcet > own.period {
             return false;
@@ -133,20 +164,25 @@ impl Packing {
         let mut filter = Filter::default();
         let sum = bin.sum + own.wcet as f64 / own.period as f64 - f64::from(self.cluster);
         filter.add_many(sum, f64::from(self.cluster) + bin.sum + 1.0, bin.tasks.len() + 2);
-        let with = || bin.tasks.iter().map(|&other| &tasks[other]).chain([own]);
-        let over = filter.sign().unwrap_or_else(|| {
-            compare_sum(
-                with().map(Task::u).collect::<Vec<_>>().into_iter(),
-                u64::from(self.cluster),
-            )
-        });
-        match self.admission {
-            Admission::Utilisation => over.is_le(),
-            Admission::Demand => {
-                let all: Vec<Task> = with().copied().collect();
-                over.is_le() && edf::qpa(&all) == Verdict::Schedulable
-            }
+        let all = || bin.with(tasks, at).map(Task::u).collect::<Vec<_>>().into_iter();
+        filter.sign().unwrap_or_else(|| compare_sum(all(), u64::from(self.cluster))).is_le()
+    }
+
+    /// Whether a bin with room for the task meets all deadlines with it, where that is asked.
+    fn meets_demand(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
+        let late = |task: &Task| task.deadline >= task.period;
+        if self.admission == Admission::Utilisation || bin.with(tasks, at).all(late) {
+            return true;
         }
+        let all: Vec<Task> = bin.with(tasks, at).copied().collect();
+        edf::qpa(&all) == Verdict::Schedulable
+    }
+}
+
+impl Bin {
+    /// Its tasks and one more.
+    fn with<'a>(&'a self, tasks: &'a [Task], at: usize) -> impl Iterator<Item = &'a Task> {
+        self.tasks.iter().map(|&other| &tasks[other]).chain([&tasks[at]])
     }
 }
 

@@ -14,7 +14,7 @@
 use std::cmp::Ordering;
 
 use super::{bounded, utilisation_ceil};
-use crate::decision::sched::exact::{self, Filter, settle};
+use crate::decision::sched::exact::{self, settle};
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::verdict::Verdict;
 
@@ -33,8 +33,8 @@ pub fn responses(system: System<'_>, points: Points) -> Option<Vec<Time>> {
         return None;
     }
     let analysis = Analysis::new(system, points);
-    let guess = analysis.newton();
-    let bound = |(task, &point): (&Task, &i128)| analysis.response(task, point, guess);
+    let least = analysis.least();
+    let bound = |(task, &point): (&Task, &i128)| analysis.response(task, point, least);
     Some(system.tasks.iter().zip(&analysis.points).map(bound).collect())
 }
 
@@ -77,19 +77,15 @@ impl<'a> Analysis<'a> {
     /// The least `s` in floating point: Newton on a convex, piecewise linear function, from below.
     fn newton(&self) -> f64 {
         let m = self.system.m() as f64;
-        let supply: f64 = self
-            .each()
-            .map(|(task, point)| Self::supply(task, point) as f64 / task.period as f64)
-            .sum();
+        let lines: Vec<Line> = self.each().map(|(task, point)| Line::of(task, point, m)).collect();
+        let supply: f64 = lines.iter().map(|line| line.supply).sum();
         let mut s = 0.0_f64;
-        let mut terms = Vec::with_capacity(self.points.len());
+        let mut terms = Vec::with_capacity(lines.len());
         loop {
             terms.clear();
-            terms.extend(self.each().map(|(task, point)| {
-                let (c, u) = (task.wcet as f64, task.wcet as f64 / task.period as f64);
-                let rest = c - Self::supply(task, point) as f64 / task.period as f64;
-                let value = u * (s - c / m) + rest;
-                if value > 0.0 { (value, u, rest - u * c / m) } else { (0.0, 0.0, 0.0) }
+            terms.extend(lines.iter().map(|line| {
+                let value = line.slope * s + line.fixed;
+                if value > 0.0 { (value, line.slope, line.fixed) } else { (0.0, 0.0, 0.0) }
             }));
             let carriers = self.carriers.min(terms.len());
             if carriers < terms.len() && carriers > 0 {
@@ -106,40 +102,79 @@ impl<'a> Analysis<'a> {
         }
     }
 
+    /// The least whole `a` such that `s = a / m` is enough, exact.
+    fn least(&self) -> i128 {
+        let near = (self.newton() * self.system.m() as f64).ceil();
+        settle(near as u128, |a| self.enough(a as i128)) as i128
+    }
+
     fn each(&self) -> impl Iterator<Item = (&'a Task, i128)> + Clone + '_ {
         self.system.tasks.iter().zip(self.points.iter().copied())
     }
 
-    /// The least whole `r` such that `s = r - Y - C + C/m` is enough: then `r` bounds the response.
-    fn response(&self, task: &Task, point: i128, guess: f64) -> Time {
+    /// The least whole `r` such that `s = r - Y - C + C/m` is enough, `least / m` being the least of those
+    /// quotients that is: then `r` bounds the response.
+    fn response(&self, task: &Task, point: i128, least: i128) -> Time {
         let (c, m) = (i128::from(task.wcet), i128::from(self.system.cpus));
-        let near = point as f64 + guess - c as f64 / m as f64 + c as f64;
         // s = (m (r - Y - C) + C) / m
-        let enough = |r: Time| self.enough(m * (i128::from(r) - point - c) + c);
-        settle(near.ceil().max(0.0) as Time, enough)
+        let beyond = least - c;
+        let waits = beyond.div_euclid(m) + i128::from(beyond.rem_euclid(m) > 0);
+        (point + c + waits).max(0) as Time
     }
 
-    /// Whether the condition holds at `s = a / m`; below 0 it does not.
+    /// Whether the condition holds at `s = a / m`.
     fn enough(&self, a: i128) -> bool {
-        if a < 0 {
-            return false;
-        }
         let m = i128::from(self.system.cpus);
-        let mut gains: Vec<(i128, u64)> =
-            self.each().map(|(task, point)| (self.gain(task, point, a), task.period)).collect();
+        let mut gains: Vec<Gain> =
+            self.each().map(|(task, point)| Gain::of(self.gain(task, point, a), task)).collect();
         let carriers = self.carriers.min(gains.len());
         if carriers < gains.len() && carriers > 0 {
-            gains.select_nth_unstable_by(carriers - 1, larger_first);
+            gains.select_nth_unstable_by(carriers - 1, Gain::larger_first);
         }
         // Everything times m: gains and m S, against m a.
         let supplies =
             self.each().map(|(task, point)| (m * Self::supply(task, point), task.period));
-        let terms = gains[..carriers].iter().copied().chain(supplies);
-        let mut filter = Filter::default();
-        filter.add(-((m * a) as f64));
-        terms.clone().for_each(|(numerator, period)| filter.add(numerator as f64 / period as f64));
-        let sign = filter.sign().unwrap_or_else(|| exact::sign_of_sum(terms.chain([(-m * a, 1)])));
-        sign != Ordering::Greater
+        let gains = gains[..carriers].iter().map(|gain| (gain.numerator, gain.period));
+        let terms = gains.chain(supplies).chain([(-m * a, 1)]);
+        exact::sign(terms) != Ordering::Greater
+    }
+}
+
+/// A task in floating point: `S`, and what it adds as a carrier, `slope s + fixed`.
+#[derive(Debug, Clone, Copy)]
+struct Line {
+    supply: f64,
+    slope: f64,
+    fixed: f64,
+}
+
+impl Line {
+    fn of(task: &Task, point: i128, m: f64) -> Self {
+        let (c, u) = (task.wcet as f64, task.wcet as f64 / task.period as f64);
+        let supply = Analysis::supply(task, point) as f64 / task.period as f64;
+        Self { supply, slope: u, fixed: c - supply - u * c / m }
+    }
+}
+
+/// What a carrier adds, exact as a fraction, and rounded.
+#[derive(Debug, Clone, Copy)]
+struct Gain {
+    numerator: i128,
+    period: Time,
+    near: f64,
+}
+
+impl Gain {
+    fn of(numerator: i128, task: &Task) -> Self {
+        Self { numerator, period: task.period, near: numerator as f64 / task.period as f64 }
+    }
+
+    /// Falling order; rounded values decide where they are further apart than rounding.
+    fn larger_first(a: &Self, b: &Self) -> Ordering {
+        if (a.near - b.near).abs() > 1e-14 * (a.near + b.near) {
+            return b.near.total_cmp(&a.near);
+        }
+        larger_first(&(a.numerator, a.period), &(b.numerator, b.period))
     }
 }
 

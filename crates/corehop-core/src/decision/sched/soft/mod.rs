@@ -4,7 +4,7 @@
 pub mod compliant;
 pub mod tardiness;
 
-use super::exact::compare_sum;
+use super::exact::{ceil_of_sum, compare_sum};
 use super::task::{System, Task};
 use super::verdict::Verdict;
 
@@ -15,9 +15,7 @@ pub fn bounded(system: System<'_>) -> Verdict {
     Verdict::exact(each && compare_sum(system.tasks.iter().map(Task::u), system.m()).is_le())
 }
 
-/// The least whole number that is not below the utilisation.
+/// The least whole number that is not below the utilisation, and at least 1.
 fn utilisation_ceil(tasks: &[Task]) -> u64 {
-    let rounded: f64 = tasks.iter().map(|task| task.wcet as f64 / task.period as f64).sum();
-    let near = rounded.round() as u64;
-    if compare_sum(tasks.iter().map(Task::u), near).is_gt() { near + 1 } else { near.max(1) }
+    ceil_of_sum(tasks.iter().map(Task::u)).max(1)
 }

@@ -7,46 +7,103 @@
 
 use std::cmp::Ordering;
 
-use super::{bounded, utilisation_ceil};
-use crate::decision::sched::exact;
+use crate::decision::sched::exact::{self, ceil_near};
 use crate::decision::sched::partition::packing::by_utilisation;
 use crate::decision::sched::task::{System, Task, Time};
-use crate::decision::sched::verdict::Verdict;
 
-/// Response-time bounds `T + C + ceil(x)`; nothing where tardiness is not bounded.
+/// Response-time bounds `T + C + ceil(x)`; nothing where tardiness is not bounded, or a deadline is no period.
 pub fn devi_anderson(system: System<'_>) -> Option<Vec<Time>> {
-    if bounded(system) != Verdict::Schedulable {
+    let tasks = system.tasks;
+    if tasks.iter().any(|task| task.deadline != task.period || task.wcet > task.period) {
         return None;
     }
-    let x = ceil_x(system);
-    Some(system.tasks.iter().map(|task| task.period + task.wcet + x).collect())
+    let mut each: Vec<f64> = tasks.iter().map(rounded_utilisation).collect();
+    let ceiling = ceil_near(each.iter().sum(), tasks.len(), tasks.iter().map(Task::u)).max(1);
+    if ceiling > system.m() {
+        return None;
+    }
+    let last = ceiling as usize - 1;
+    let x = ceil_x(system, last, &mut each).unwrap_or_else(|| ceil_x_exact(system, last));
+    Some(tasks.iter().map(|task| task.period + task.wcet + x).collect())
 }
 
-fn ceil_x(system: System<'_>) -> Time {
-    let tasks = system.tasks;
-    let last = (utilisation_ceil(tasks) - 1) as usize;
-    let mut wcets: Vec<Time> = tasks.iter().map(|task| task.wcet).collect();
+/// Signed numbers take one instruction to convert.
+#[inline]
+fn rounded_utilisation(task: &Task) -> f64 {
+    task.wcet.cast_signed() as f64 / task.period.cast_signed() as f64
+}
+
+/// `x` rounded up, with `last` tasks that carry work, where floating point tells. `each` has the utilisations,
+/// and is used up.
+fn ceil_x(system: System<'_>, last: usize, each: &mut Vec<f64>) -> Option<Time> {
+    let used = sum_of_largest(each, last.saturating_sub(1));
+    // Whole numbers of this size are exact.
+    each.clear();
+    each.extend(system.tasks.iter().map(|task| task.wcet.cast_signed() as f64));
+    let shortest = each.iter().fold(f64::INFINITY, |a, &b| if b < a { b } else { a });
+    let longest = sum_of_largest(each, last);
+    let m = system.m() as f64;
+    let near = (longest - shortest).max(0.0) / (m - used);
+    // No u is beyond 1, so at least 1 is spare: what is rounded in the sum is small beside it.
+    let error = near * 2.0 * m * exact::relative_error(last);
+    let (low, high) = ((near - error).ceil(), (near + error).ceil());
+    (low >= high).then_some(high as Time)
+}
+
+/// The same in whole numbers.
+fn ceil_x_exact(system: System<'_>, last: usize) -> Time {
+    let mut wcets: Vec<Time> = system.tasks.iter().map(|task| task.wcet).collect();
     wcets.sort_unstable_by(|a, b| b.cmp(a));
     let largest: Time = wcets.iter().take(last).sum();
     let numerator = largest.saturating_sub(wcets.last().copied().unwrap_or(0));
-    let mut heavy: Vec<&Task> = tasks.iter().collect();
+    let mut heavy: Vec<&Task> = system.tasks.iter().collect();
     heavy.sort_by(|a, b| by_utilisation(b, a));
     heavy.truncate(last.saturating_sub(1));
-    let spare: f64 =
-        system.m() as f64 - heavy.iter().map(|t| t.wcet as f64 / t.period as f64).sum::<f64>();
-    // The estimate is off by at most a few units; x <= y is numerator <= y (m - sum of u), exact.
-    let enough = |y: Time| {
-        let least = i128::from(y) * i128::from(system.cpus) - i128::from(numerator);
-        let used = heavy.iter().map(|task| (-i128::from(task.wcet) * i128::from(y), task.period));
+    // x <= y is numerator <= y (m - sum of u).
+    let enough = |y: u128| {
+        let least = y as i128 * i128::from(system.cpus) - i128::from(numerator);
+        let used = heavy.iter().map(|task| (-i128::from(task.wcet) * y as i128, task.period));
         exact::sign(used.chain([(least, 1)])) != Ordering::Less
     };
-    exact::settle((numerator as f64 / spare).ceil() as Time, enough)
+    // At least 1 CPU is spare.
+    exact::settle(u128::from(numerator / system.m()), enough) as Time
+}
+
+/// The sum of the `count` largest; what is left of `values` is of no use.
+fn sum_of_largest(values: &mut Vec<f64>, count: usize) -> f64 {
+    const GROUPS: usize = 16;
+    if count == 0 {
+        return 0.0;
+    }
+    if count < GROUPS && values.len() > 4 * count {
+        // As many as are wanted are no less than this one among the greatest of each group: few others are.
+        let mut greatest = [0.0_f64; GROUPS];
+        for some in values.chunks(GROUPS) {
+            for (most, &value) in greatest.iter_mut().zip(some) {
+                *most = if value > *most { value } else { *most };
+            }
+        }
+        greatest.sort_unstable_by(f64::total_cmp);
+        let least = greatest[GROUPS - count];
+        let mut kept = 0;
+        for at in 0..values.len() {
+            values[kept] = values[at];
+            kept += usize::from(values[kept] >= least);
+        }
+        values.truncate(kept);
+    }
+    if count < values.len() {
+        values.select_nth_unstable_by(count - 1, |a, b| b.total_cmp(a));
+    }
+    values.iter().take(count).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::sched::soft::bounded;
     use crate::decision::sched::task::testing::implicit;
+    use crate::decision::sched::verdict::Verdict;
 
     #[test]
     fn a_bound_by_hand() {
@@ -57,6 +114,33 @@ mod tests {
         let full = implicit(3, &[(5, 7), (7, 8), (15, 18), (4, 12), (41, 168)]);
         let bounds = devi_anderson(full.system()).unwrap();
         assert_eq!(bounds[0], 7 + 5 + 25);
+    }
+
+    #[test]
+    fn floating_point_and_whole_numbers_agree_on_x() {
+        let mut state = 9_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % below
+        };
+        let mut told = 0;
+        for _ in 0..5_000 {
+            let span = [8, 100, 1 << 30][draw(3) as usize];
+            let tasks: Vec<_> = (0..=draw(120))
+                .map(|_| {
+                    let period = draw(span) + 1;
+                    (draw(period) + 1, period)
+                })
+                .collect();
+            let set = implicit(draw(40) as u32 + 1, &tasks);
+            let last = draw(u64::from(set.cpus())) as usize;
+            let mut each = set.tasks().iter().map(rounded_utilisation).collect();
+            if let Some(x) = ceil_x(set.system(), last, &mut each) {
+                assert_eq!(x, ceil_x_exact(set.system(), last), "{tasks:?}");
+                told += 1;
+            }
+        }
+        assert!(told > 3_000, "{told}");
     }
 
     #[test]
