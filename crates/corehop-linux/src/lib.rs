@@ -7,6 +7,7 @@ pub mod counters;
 pub mod discover;
 pub mod live;
 pub mod memory;
+pub mod observe;
 pub mod page;
 pub mod preflight;
 pub mod probe;

@@ -4,6 +4,7 @@
 pub mod sampling;
 pub mod forecast;
 pub mod costs;
+pub mod run_cost;
 pub mod sched;
 pub mod simulated;
 pub mod advice;

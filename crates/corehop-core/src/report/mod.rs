@@ -11,6 +11,7 @@ pub mod figure;
 pub mod data;
 pub mod costs;
 pub mod decided;
+pub mod observed;
 pub mod sections;
 pub mod html;
 pub mod advice_page;

@@ -6,6 +6,7 @@
 
 mod column;
 mod gang;
+mod observed;
 mod project;
 mod provenance;
 mod record;
@@ -14,6 +15,7 @@ pub(crate) mod store;
 
 pub use column::{Column, Row, SchemaError, Text};
 pub use gang::{GangRecord, MemberRecord};
+pub use observed::{Absence, ObservedThread, Recording, Took};
 pub use project::{Observation, Project, RunContext};
 pub use provenance::Provenance;
 pub use record::{Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};

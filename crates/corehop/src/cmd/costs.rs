@@ -70,7 +70,7 @@ impl CostArgs {
 }
 
 /// The costs in a file: a table where its name ends in `.csv`.
-fn source(path: &Path) -> Result<Source, Failure> {
+pub(super) fn source(path: &Path) -> Result<Source, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return model(path).map(Source::Model);
     }

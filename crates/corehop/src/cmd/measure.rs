@@ -15,6 +15,7 @@ use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transf
 use corehop_linux::live::Options;
 
 use super::arrange::Arrange;
+use super::observe::{self, Observe};
 use super::on;
 use super::shared_data::{self, Gangs};
 use crate::answer::print;
@@ -34,6 +35,8 @@ enum ExperimentName {
     PolluterSweep,
     /// Threads with common data, below a common cache and without one (simulated)
     SharedData,
+    /// A program as it runs: its preemptions and migrations, and what they cost it
+    ScheduleSensitive,
 }
 
 /// What to measure, on what, and where to write it.
@@ -150,6 +153,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     gangs: Gangs,
     #[command(flatten)]
+    observe: Observe,
+    #[command(flatten)]
     arrange: Arrange,
 }
 
@@ -160,6 +165,10 @@ const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let platform = on::platform(&args.on)?;
     args.refuse_empty_goals()?;
+    if args.experiment == Some(ExperimentName::ScheduleSensitive) {
+        return args.schedule_sensitive(&platform);
+    }
+    refuse("that is an option of schedule-sensitive", &args.observe.given())?;
     if let Some(path) = &args.plan {
         args.refuse_beside_a_plan()?;
         return run_plan(args, platform, path);
@@ -186,7 +195,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             overrides.polluter_sweep(&mut experiment, &platform);
             carry_out::<Sample>(args, platform, &experiment)
         }
-        Some(ExperimentName::Synthetic) | None => {
+        Some(ExperimentName::Synthetic | ExperimentName::ScheduleSensitive) | None => {
             let realistic = overrides.realistic.as_ref();
             let mut experiment = args.preset.synthetic(&platform, load.as_ref(), realistic);
             overrides.synthetic(&mut experiment);
@@ -370,7 +379,7 @@ impl Args {
                 )?;
                 refuse(why, &self.of_working_sets())?;
             }
-            Some(ExperimentName::Synthetic) | None => {}
+            Some(ExperimentName::Synthetic | ExperimentName::ScheduleSensitive) | None => {}
         }
         let load = self.load.as_deref();
         let unless =
@@ -394,6 +403,42 @@ impl Args {
         let to = shared_data::Where { on, arrange, dry_run: self.dry_run, json: self.json };
         let run = || self.to_run(Goal::Count);
         shared_data::carry_out(&to, platform, &experiment, self.seed, run)
+    }
+
+    /// Records a program.
+    fn schedule_sensitive(&self, platform: &Platform) -> Result<Exit, Failure> {
+        let why = "schedule-sensitive records a program as it runs";
+        let [wss, others @ ..] = self.of_working_sets();
+        refuse(why, &others)?;
+        refuse(
+            why,
+            &[
+                ("--samples", self.samples.is_some()),
+                ("--precision", self.precision.is_some()),
+                ("--event", !self.events.is_empty()),
+                ("--preemptor", self.preemptor.is_some()),
+                ("--mover", self.mover.is_some()),
+                ("--command (name the program after `--`)", self.command.is_some()),
+                ("--stream", self.stream),
+                ("all but one size of --wss", wss.1 && self.wss.len() > 1),
+                ("--length LOW..HIGH", matches!(self.length, Some(Length::Uniform(..)))),
+            ],
+        )?;
+        let length = match self.length {
+            Some(Length::Fixed(length)) => Some(length),
+            _ => None,
+        };
+        let run = observe::Asked {
+            live: self.on == on::LIVE,
+            platform,
+            load: self.load.clone(),
+            length,
+            wss: self.wss.first().copied(),
+            budget: self.budget.map(duration),
+            output: self.output.as_deref(),
+            json: self.json,
+        };
+        observe::carry_out(&self.observe, &run)
     }
 
     fn options(&self) -> Options {

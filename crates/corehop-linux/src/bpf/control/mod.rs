@@ -96,6 +96,9 @@ pub struct Counts {
     pub blocked_ns: u64,
     /// The thread that had the CPU first after the last preemption.
     pub by: u32,
+    /// Its name when it ended, padded with zeros; nothing but zeros before that, and where threads are
+    /// not followed.
+    pub name: [u8; 16],
     /// Whether the last absence was a preemption.
     pub was_preempted: bool,
     /// Whether it has left and was not seen to come back: it is away, or came back unseen.
@@ -124,6 +127,7 @@ impl Counts {
             last_ns: word(Word::LastNs),
             blocked_ns: word(Word::BlockedNs),
             by: word(Word::By) as u32,
+            name: name(word(Word::OwnName), word(Word::OwnNameEnd)),
             was_preempted: word(Word::How) & PREEMPTED as u64 != 0,
             is_away: word(Word::How) & AWAY as u64 != 0,
         }
@@ -161,12 +165,9 @@ pub struct Absence {
 
 impl Absence {
     fn of(words: &[u64]) -> Option<Self> {
-        let &[thread, out_ns, in_ns, cpus, how, name, name_end, ran_ns] = words else {
+        let &[thread, out_ns, in_ns, cpus, how, by_name, by_name_end, ran_ns] = words else {
             return None;
         };
-        let mut by_name = [0; 16];
-        by_name[..8].copy_from_slice(&name.to_ne_bytes());
-        by_name[8..].copy_from_slice(&name_end.to_ne_bytes());
         Some(Self {
             tid: thread as u32,
             pid: (thread >> 32) as u32,
@@ -179,9 +180,14 @@ impl Absence {
             seen: how & UNSEEN as u64 == 0,
             ran_ns,
             by: (how >> 32) as u32,
-            by_name,
+            by_name: name(by_name, by_name_end),
         })
     }
+}
+
+/// The two halves of a thread's name.
+const fn name(begin: u64, end: u64) -> [u8; 16] {
+    (begin as u128 | (end as u128) << 64).to_le_bytes()
 }
 
 /// The programs and the slots. All of it goes when the last owner does; several may run side by

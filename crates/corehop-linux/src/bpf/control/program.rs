@@ -41,10 +41,13 @@ pub(super) enum Word {
     /// How it left last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
     How,
     RanNs,
+    /// Its own name when it ended.
+    OwnName,
+    OwnNameEnd,
 }
 
 impl Word {
-    pub(super) const COUNT: usize = Self::RanNs as usize + 1;
+    pub(super) const COUNT: usize = Self::OwnNameEnd as usize + 1;
     const fn at(self) -> i16 {
         self as i16 * 8
     }
@@ -223,14 +226,21 @@ impl Parts {
             load(R7, R6, 16),
             Insn::Load(Width::U32, R1, R7, self.pid),
             put(Word::By, R1),
+        ]);
+        program.extend(self.copy_name(Word::Name));
+        program
+    }
+
+    /// The name of the thread `R7` into the slot `R9`.
+    fn copy_name(&self, to: Word) -> [Insn; 6] {
+        [
             set(R1, Source::Reg(R9)),
-            add(R1, Imm(i32::from(Word::Name.at()))),
+            add(R1, Imm(i32::from(to.at()))),
             set(R2, Imm(16)),
             set(R3, Source::Reg(R7)),
             add(R3, Imm(i32::from(self.comm))),
             Insn::Call(Helper::ProbeRead),
-        ]);
-        program
+        ]
     }
 
     /// The kernel's count of the migrations of thread `R7` into its slot `R9`.
@@ -431,6 +441,7 @@ impl Parts {
     pub(super) fn exit(&self) -> Vec<Insn> {
         let mut program = vec![load(R7, R1, 0)];
         program.extend(self.find("out"));
+        program.extend(self.copy_name(Word::OwnName));
         program.extend([
             Insn::MapAddress(R1, self.threads),
             set(R2, Source::Reg(R10)),

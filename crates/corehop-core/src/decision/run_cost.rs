@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What cache affinity cost a run that was recorded: its preemptions and migrations times a model.
+//!
+//! The working set of a program that nobody knows is a range, and so is the answer. Blocking and
+//! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
+//! the scheduler's doing.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::costs::{SelectError, Selected, Selection, Source};
+use crate::platform::Platform;
+use crate::samples::{Absence, Recording};
+use crate::units::{Bytes, Nanos};
+use crate::workload::Event;
+
+/// The working-set sizes that the program may have had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct WssRange {
+    /// The smallest.
+    pub low: Bytes,
+    /// The largest.
+    pub high: Bytes,
+}
+
+impl WssRange {
+    /// Of a program of which only its resident set is known: from nothing to that, or to the last-level
+    /// cache where that is smaller (what does not fit into it is lost without a preemption too).
+    pub fn unknown(rss: Option<u64>, platform: &Platform) -> Self {
+        let cache = platform.llc_size().map_or(u64::MAX, Bytes::get);
+        Self { low: Bytes::new(0), high: Bytes::new(rss.unwrap_or(u64::MAX).min(cache)) }
+    }
+
+    /// Just this size.
+    pub const fn known(wss: Bytes) -> Self {
+        Self { low: wss, high: wss }
+    }
+}
+
+/// An amount that lies between two bounds, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Between {
+    /// The lower bound.
+    pub low_us: f64,
+    /// The upper bound.
+    pub high_us: f64,
+}
+
+impl Between {
+    fn add(&mut self, other: Self) {
+        self.low_us += other.low_us;
+        self.high_us += other.high_us;
+    }
+}
+
+/// The absences of one class.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassCost {
+    /// What resuming was.
+    pub event: Event,
+    /// How many.
+    pub count: u64,
+    /// Of these, those that began with a preemption; the others had blocked.
+    pub preempted: u64,
+    /// Of these, moves that the thread's affinity made necessary.
+    pub pinned: u64,
+    /// The median of their lengths, in microseconds.
+    pub median_length_us: f64,
+    /// The longest, in microseconds.
+    pub longest_us: f64,
+    /// What they cost; none where costs were not given, or are not known.
+    pub cost: Option<Between>,
+    /// Why it is not known, where that is so.
+    pub why_not: Option<String>,
+}
+
+/// What one thread paid.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ThreadCost {
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+    /// Times it was preempted.
+    pub preemptions: u64,
+    /// Times it came back to another CPU.
+    pub cpu_changes: u64,
+    /// What that cost, as far as it is known.
+    pub cost: Option<Between>,
+}
+
+/// Who preempted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Preemptor {
+    /// Its name.
+    pub name: String,
+    /// How often it had the CPU first.
+    pub count: u64,
+    /// The lengths of these absences summed up, in microseconds.
+    pub length_us: f64,
+}
+
+/// What cache affinity cost a run.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunCost {
+    /// The sizes that were supposed.
+    pub wss: WssRange,
+    /// The largest size with a cost, where that is smaller than the largest supposed.
+    pub clipped_to: Option<Bytes>,
+    /// By class, nearest first.
+    pub classes: Vec<ClassCost>,
+    /// By thread, the dearest first.
+    pub threads: Vec<ThreadCost>,
+    /// By whom, the most frequent first.
+    pub preemptors: Vec<Preemptor>,
+    /// All of it; none without costs.
+    pub total: Option<Between>,
+    /// The same as shares of the time the run took.
+    pub share: Option<(f64, f64)>,
+}
+
+/// Costs, as a user names them.
+#[derive(Debug)]
+pub struct Prices<'a> {
+    /// Where they come from.
+    pub source: &'a Source,
+    /// Which of them.
+    pub selection: Selection,
+}
+
+/// What resuming after `absence` was.
+pub fn event(platform: &Platform, absence: &Absence) -> Event {
+    let word = platform.affinity(absence.from, absence.to).event();
+    // Every class has an event of its name.
+    Event::RESUMING.into_iter().find(|event| event.word() == word).unwrap_or(Event::Preemption)
+}
+
+/// What the absences of a run cost.
+///
+/// # Errors
+/// Where the costs that are meant are not in their source.
+pub fn run_cost(
+    recording: &Recording,
+    platform: &Platform,
+    prices: Option<&Prices<'_>>,
+    wss: WssRange,
+) -> Result<RunCost, SelectError> {
+    let mut pricing = prices.map(|prices| Pricing::new(prices, wss)).transpose()?;
+    let mut priced = Vec::with_capacity(recording.absences.len());
+    for absence in &recording.absences {
+        let event = event(platform, absence);
+        let cost = match &mut pricing {
+            Some(pricing) => Some(pricing.cost(event, absence.length_ns())?),
+            None => None,
+        };
+        priced.push((absence, event, cost));
+    }
+    let classes: Vec<ClassCost> =
+        Event::RESUMING.into_iter().filter_map(|event| class(event, &priced)).collect();
+    let total = prices.map(|_| sum(priced.iter()));
+    let span_us = recording.span_ns.max(1) as f64 / 1e3;
+    Ok(RunCost {
+        wss,
+        clipped_to: pricing.and_then(|pricing| pricing.clipped),
+        classes,
+        threads: threads(recording, &priced),
+        preemptors: preemptors(recording),
+        share: total.map(|total| (total.low_us / span_us, total.high_us / span_us)),
+        total,
+    })
+}
+
+/// An absence, its class, and its cost or why that is not known, where costs were asked for.
+type Priced<'a> = (&'a Absence, Event, Option<Result<Between, String>>);
+
+fn sum<'a>(priced: impl Iterator<Item = &'a Priced<'a>>) -> Between {
+    let mut total = Between::default();
+    for (.., cost) in priced {
+        if let Some(Ok(cost)) = cost {
+            total.add(*cost);
+        }
+    }
+    total
+}
+
+fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
+    let of: Vec<&Priced<'_>> = priced.iter().filter(|it| it.1 == event).collect();
+    let mut lengths: Vec<u64> = of.iter().map(|it| it.0.length_ns()).collect();
+    lengths.sort_unstable();
+    let (&median, &longest) = (lengths.get(lengths.len() / 2)?, lengths.last()?);
+    let why_not = of.iter().find_map(|it| it.2.as_ref().and_then(|cost| cost.as_ref().err()));
+    let known = of.iter().any(|it| matches!(it.2, Some(Ok(_))));
+    let count = |is: fn(&Absence) -> bool| of.iter().filter(|it| is(it.0)).count() as u64;
+    Some(ClassCost {
+        event,
+        count: of.len() as u64,
+        preempted: count(|absence| absence.preempted),
+        pinned: count(|absence| absence.pinned),
+        median_length_us: median as f64 / 1e3,
+        longest_us: longest as f64 / 1e3,
+        cost: known.then(|| sum(of.iter().copied())),
+        why_not: why_not.cloned(),
+    })
+}
+
+fn threads(recording: &Recording, priced: &[Priced<'_>]) -> Vec<ThreadCost> {
+    let mut by_thread: BTreeMap<u32, Vec<&Priced<'_>>> = BTreeMap::new();
+    for it in priced {
+        by_thread.entry(it.0.tid).or_default().push(it);
+    }
+    let paid = |tid: u32| {
+        let of = by_thread.get(&tid)?;
+        of.iter().any(|it| matches!(it.2, Some(Ok(_)))).then(|| sum(of.iter().copied()))
+    };
+    let row = |thread: &crate::samples::ObservedThread| ThreadCost {
+        tid: thread.tid,
+        name: thread.name.clone(),
+        preemptions: thread.preemptions,
+        cpu_changes: thread.cpu_changes,
+        cost: paid(thread.tid),
+    };
+    let mut rows: Vec<ThreadCost> = recording.threads.iter().map(row).collect();
+    let dear = |row: &ThreadCost| row.cost.map_or(0.0, |cost| cost.high_us);
+    rows.sort_by(|a, b| {
+        let events = |row: &ThreadCost| row.preemptions + row.cpu_changes;
+        dear(b).total_cmp(&dear(a)).then(events(b).cmp(&events(a)))
+    });
+    rows
+}
+
+fn preemptors(recording: &Recording) -> Vec<Preemptor> {
+    let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for absence in &recording.absences {
+        if let Some((_, name)) = &absence.by {
+            let entry = by_name.entry(name).or_default();
+            *entry = (entry.0 + 1, entry.1 + absence.length_ns());
+        }
+    }
+    let of = |(name, (count, ns)): (&str, (u64, u64))| Preemptor {
+        name: name.to_owned(),
+        count,
+        length_us: ns as f64 / 1e3,
+    };
+    let mut rows: Vec<Preemptor> = by_name.into_iter().map(of).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
+    rows
+}
+
+/// Costs by class and length, found once for each octave of lengths.
+struct Pricing<'a> {
+    prices: &'a Prices<'a>,
+    wss: WssRange,
+    clipped: Option<Bytes>,
+    known: BTreeMap<(Event, u32), Result<Between, String>>,
+}
+
+impl<'a> Pricing<'a> {
+    fn new(prices: &'a Prices<'a>, wss: WssRange) -> Result<Self, SelectError> {
+        let pricing = Self { prices, wss, clipped: None, known: BTreeMap::new() };
+        // What is not there is said before anything is computed.
+        pricing.selected(0).map(|_| ())?;
+        Ok(pricing)
+    }
+
+    /// A table knows no lengths; a model is asked with the middle of the octave, unless a length was
+    /// asked for.
+    fn selected(&self, octave: u32) -> Result<Selected<'a>, SelectError> {
+        let mut wanted = self.prices.selection.clone();
+        if wanted.length.is_none() && matches!(self.prices.source, Source::Model(_)) {
+            wanted.length = Some(Nanos::new(3 << octave >> 1));
+        }
+        self.prices.source.selected(&wanted)
+    }
+
+    fn cost(
+        &mut self,
+        event: Event,
+        length_ns: u64,
+    ) -> Result<Result<Between, String>, SelectError> {
+        let octave = length_ns.max(1).ilog2();
+        if let Some(known) = self.known.get(&(event, octave)) {
+            return Ok(known.clone());
+        }
+        let selected = self.selected(octave)?;
+        let found = self.over_range(&selected, event);
+        self.known.insert((event, octave), found.clone());
+        Ok(found)
+    }
+
+    /// The cheapest and the dearest of the sizes in the range: its ends, and those measured between.
+    fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<Between, String> {
+        let measured = selected.costs.measured(event);
+        let largest = measured.iter().copied().fold(0.0, f64::max);
+        let kib = |size: Bytes| size.get() as f64 / 1024.0;
+        let (low, mut high) = (kib(self.wss.low), kib(self.wss.high));
+        if high > largest && low < largest {
+            self.clipped = Some(Bytes::new((largest * 1024.0) as u64));
+            high = largest;
+        }
+        let between = measured.into_iter().filter(|&size| low < size && size < high);
+        let mut found: Option<Between> = None;
+        for size in between.chain([low, high]).filter(|&size| size > 0.0) {
+            let cost = selected.costs.cost(event, size).map_err(|why| why.to_string())?;
+            let one = Between { low_us: cost.low_us, high_us: cost.high_us };
+            let wider = |all: Between| Between {
+                low_us: all.low_us.min(one.low_us),
+                high_us: all.high_us.max(one.high_us),
+            };
+            found = Some(found.map_or(one, wider));
+        }
+        let mut found = found.unwrap_or_default();
+        if low == 0.0 {
+            // Nothing to lose costs nothing.
+            found = Between { low_us: found.low_us.min(0.0), high_us: found.high_us.max(0.0) };
+        }
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+#[path = "run_cost_tests.rs"]
+mod tests;

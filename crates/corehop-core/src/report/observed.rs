@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a recorded run was like and what cache affinity cost it: as text, and as a trace.
+
+use serde_json::{Value, json};
+
+use super::figure::Table;
+use super::label::size;
+use super::table::{micros, plain};
+use crate::decision::run_cost::{Between, ClassCost, RunCost, ThreadCost, event};
+use crate::platform::Platform;
+use crate::samples::{Absence, Recording};
+
+/// Threads and preemptors shown in the text; the others are in the JSON answer.
+const SHOWN: usize = 10;
+
+/// The run, as text.
+pub fn text(recording: &Recording, cost: &RunCost) -> String {
+    let mut text = format!("{}\n\n", head(recording));
+    text += &plain(&classes(cost));
+    if !cost.threads.is_empty() {
+        text += &plain(&threads(cost));
+    }
+    if !cost.preemptors.is_empty() {
+        text += &plain(&preemptors(cost));
+    }
+    for line in notes(recording, cost) {
+        text += &format!("{line}\n");
+    }
+    text
+}
+
+fn head(recording: &Recording) -> String {
+    let (threads, span) = (recording.threads.len(), recording.span_ns as f64 / 1e9);
+    let ended = recording.status.map_or_else(String::new, |code| format!(", exit status {code}"));
+    format!(
+        "{}: {span:.3} s, {threads} threads{ended}; recorded by {}",
+        recording.what, recording.rung
+    )
+}
+
+fn classes(cost: &RunCost) -> Table {
+    let columns =
+        ["what", "times", "preempted", "by affinity", "median µs", "longest µs", "cost µs"];
+    let mut table = Table::new("Preemptions and migrations, by class", &columns);
+    let row = |class: &ClassCost| {
+        vec![
+            class.event.to_string(),
+            class.count.to_string(),
+            class.preempted.to_string(),
+            class.pinned.to_string(),
+            micros(class.median_length_us),
+            micros(class.longest_us),
+            range(class.cost),
+        ]
+    };
+    table.rows = cost.classes.iter().map(row).collect();
+    if let Some(total) = cost.total {
+        let blank = String::new;
+        table.rows.push(vec![
+            "all".to_owned(),
+            blank(),
+            blank(),
+            blank(),
+            blank(),
+            blank(),
+            range(Some(total)),
+        ]);
+    }
+    table
+}
+
+fn threads(cost: &RunCost) -> Table {
+    let mut table =
+        Table::new("Which threads paid", &["thread", "preemptions", "CPU changes", "cost µs"]);
+    let row = |thread: &ThreadCost| {
+        vec![
+            format!("{} ({})", thread.name, thread.tid),
+            thread.preemptions.to_string(),
+            thread.cpu_changes.to_string(),
+            range(thread.cost),
+        ]
+    };
+    table.rows = cost.threads.iter().take(SHOWN).map(row).collect();
+    more(&mut table, cost.threads.len());
+    table
+}
+
+fn preemptors(cost: &RunCost) -> Table {
+    let mut table = Table::new("Who had the CPU first instead", &["name", "times", "µs away"]);
+    let row = |by: &crate::decision::run_cost::Preemptor| {
+        vec![by.name.clone(), by.count.to_string(), micros(by.length_us)]
+    };
+    table.rows = cost.preemptors.iter().take(SHOWN).map(row).collect();
+    more(&mut table, cost.preemptors.len());
+    table
+}
+
+fn more(table: &mut Table, all: usize) {
+    if all > SHOWN {
+        table.rows.push(vec![format!("… {} more", all - SHOWN)]);
+    }
+}
+
+fn range(cost: Option<Between>) -> String {
+    match cost {
+        None => "–".to_owned(),
+        Some(it) if it.low_us == it.high_us => micros(it.low_us),
+        Some(it) => format!("[{}, {}]", micros(it.low_us), micros(it.high_us)),
+    }
+}
+
+/// What is supposed, what is not known, what recording took.
+fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some((low, high)) = cost.share {
+        let (low, high) = (low * 100.0, high * 100.0);
+        notes.push(format!(
+            "cache affinity cost {low:.4} % to {high:.4} % of the time the run took"
+        ));
+        notes.push(if cost.wss.low == cost.wss.high {
+            format!("supposed: a working set of {}", size(cost.wss.high))
+        } else {
+            format!(
+                "supposed: a working set between {} and {} (the resident set, or the last-level cache \
+                 where that is smaller); --wss SIZE narrows it",
+                size(cost.wss.low),
+                size(cost.wss.high)
+            )
+        });
+    }
+    if let Some(largest) = cost.clipped_to {
+        notes.push(format!(
+            "costs are known up to {}: larger working sets are charged as that",
+            size(largest)
+        ));
+    }
+    for class in cost.classes.iter().filter(|class| class.why_not.is_some()) {
+        let why = class.why_not.as_deref().unwrap_or_default();
+        notes.push(format!("not charged: some of {} × {} ({why})", class.count, class.event));
+    }
+    notes.extend(losses(recording));
+    let took = &recording.took;
+    let programs = took.programs_ns.map_or_else(
+        || "the run time of its programs is not known".to_owned(),
+        |ns| format!("{:.3} ms in its programs ({} runs)", ns as f64 / 1e6, took.runs.unwrap_or(0)),
+    );
+    let share = took.share(recording.span_ns) * 100.0;
+    notes.push(format!(
+        "recording took {:.3} ms of CPU time and {programs}: {share:.3} % of one CPU",
+        took.own_ns as f64 / 1e6
+    ));
+    notes
+}
+
+/// What was not recorded.
+fn losses(recording: &Recording) -> Vec<String> {
+    let unseen: u64 = recording.threads.iter().map(|thread| thread.unseen).sum();
+    let said = [
+        (recording.lost, "absences were lost: there was no room for them"),
+        (recording.unfollowed, "threads were not followed: there was no room for them"),
+        (
+            recording.not_kept,
+            "absences were counted in their threads and not kept: there were too many",
+        ),
+        (unseen, "times a thread was not seen to come back: those absences are bounds from above"),
+    ];
+    let lines = said.into_iter().filter(|(count, _)| *count > 0);
+    let lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
+    if lines.is_empty() { vec!["nothing was lost".to_owned()] } else { lines }
+}
+
+/// The one machine-readable answer.
+pub fn json(recording: &Recording, cost: &RunCost) -> Value {
+    json!({
+        "what": recording.what,
+        "status": recording.status,
+        "rung": recording.rung,
+        "span_ns": recording.span_ns,
+        "rss_bytes": recording.rss_bytes,
+        "absences": recording.absences.len(),
+        "lost": recording.lost,
+        "unfollowed": recording.unfollowed,
+        "not_kept": recording.not_kept,
+        "took": recording.took,
+        "took_share_of_a_cpu": recording.took.share(recording.span_ns),
+        "threads": recording.threads,
+        "cost": cost,
+    })
+}
+
+/// The run in the trace-event format, which Perfetto and Chrome show: a row for each thread, a bar for
+/// each absence.
+pub fn trace(recording: &Recording, platform: &Platform) -> Value {
+    let name = |thread: &crate::samples::ObservedThread| {
+        json!({
+            "ph": "M", "name": "thread_name", "pid": thread.pid, "tid": thread.tid,
+            "args": { "name": thread.name },
+        })
+    };
+    let process = |tid: u32| {
+        let thread = recording.threads.iter().find(|thread| thread.tid == tid);
+        thread.map_or(tid, |thread| thread.pid)
+    };
+    let bar = |absence: &Absence| {
+        let us = |ns: u64| ns as f64 / 1e3;
+        json!({
+            "ph": "X",
+            "name": title(absence),
+            "cat": event(platform, absence).word(),
+            "pid": process(absence.tid),
+            "tid": absence.tid,
+            "ts": us(absence.out_ns.saturating_sub(recording.began_ns)),
+            "dur": us(absence.length_ns()),
+            "args": {
+                "from_cpu": absence.from, "to_cpu": absence.to, "by": absence.by,
+                "ran_us": us(absence.ran_ns), "by_affinity": absence.pinned, "seen": absence.seen,
+            },
+        })
+    };
+    let names = recording.threads.iter().map(name);
+    let events: Vec<Value> = names.chain(recording.absences.iter().map(bar)).collect();
+    json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "what": recording.what } })
+}
+
+fn title(absence: &Absence) -> String {
+    let moved = if absence.from == absence.to {
+        String::new()
+    } else {
+        format!(" {}→{}", absence.from.0, absence.to.0)
+    };
+    match &absence.by {
+        Some((_, name)) => format!("preempted by {name}{moved}"),
+        None => format!("blocked{moved}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::run_cost::{WssRange, run_cost};
+    use crate::samples::{ObservedThread, Took};
+    use crate::units::Cpu;
+
+    fn recording() -> Recording {
+        let absence = Absence {
+            tid: 7,
+            out_ns: 2_000,
+            in_ns: 5_000,
+            seen: true,
+            from: Cpu(0),
+            to: Cpu(1),
+            preempted: true,
+            pinned: false,
+            ran_ns: 1_000,
+            by: Some((9, "make".to_owned())),
+        };
+        let thread = ObservedThread {
+            tid: 7,
+            pid: 6,
+            name: "sh".to_owned(),
+            unseen: 2,
+            ..Default::default()
+        };
+        Recording {
+            what: "sh -c true".to_owned(),
+            status: Some(0),
+            rung: "bpf".to_owned(),
+            began_ns: 1_000,
+            span_ns: 1_000_000_000,
+            rss_bytes: None,
+            threads: vec![thread],
+            absences: vec![absence],
+            lost: 3,
+            unfollowed: 0,
+            not_kept: 0,
+            took: Took { own_ns: 1_000_000, programs_ns: Some(500_000), runs: Some(10_000) },
+        }
+    }
+
+    #[test]
+    fn losses_and_what_recording_took_are_said() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let recording = recording();
+        let cost =
+            run_cost(&recording, &platform, None, WssRange::unknown(None, &platform)).unwrap();
+        let text = text(&recording, &cost);
+        for part in [
+            "sh -c true: 1.000 s, 1 threads, exit status 0; recorded by bpf",
+            "3 absences were lost",
+            "2 times a thread was not seen to come back",
+            "recording took 1.000 ms of CPU time and 0.500 ms in its programs (10000 runs): 0.150 %",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        assert!(!text.contains("cache affinity cost"), "nothing is charged without costs:\n{text}");
+    }
+
+    #[test]
+    fn a_trace_has_a_row_for_each_thread_and_a_bar_for_each_absence() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let trace = trace(&recording(), &platform);
+        let events = trace["traceEvents"].as_array().unwrap();
+        assert_eq!(events[0]["args"]["name"], "sh");
+        let bar = &events[1];
+        assert_eq!((&bar["ts"], &bar["dur"], &bar["pid"]), (&json!(1.0), &json!(3.0), &json!(6)));
+        assert_eq!(bar["name"], "preempted by make 0→1");
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is recorded: a command, a process, or a cgroup.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+
+use super::ObserveError;
+use crate::bpf::control::ControlPages;
+
+/// What is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A command with its arguments, from its start to its end.
+    Command {
+        /// The program and its arguments.
+        words: Vec<OsString>,
+        /// Whether its output goes to stderr, because stdout is for an answer.
+        to_stderr: bool,
+    },
+    /// A process and what it starts, until it ends.
+    Process(u32),
+    /// The processes of a cgroup and what they start.
+    Cgroup(PathBuf),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Command { words, .. } => {
+                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+                f.write_str(&words.join(" "))
+            }
+            Self::Process(pid) => write!(f, "process {pid}"),
+            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
+        }
+    }
+}
+
+/// A target whose threads are followed.
+#[derive(Debug)]
+pub(super) enum Followed {
+    Command { child: Child, rss_bytes: Option<u64> },
+    Process { pid: u32, rss_bytes: Option<u64> },
+    Cgroup { path: PathBuf, rss_bytes: Option<u64> },
+}
+
+impl Followed {
+    pub(super) fn begin(target: &Target, pages: &Arc<ControlPages>) -> Result<Self, ObserveError> {
+        let no_target = |source| ObserveError::NoTarget { what: target.to_string(), source };
+        match target {
+            Target::Command { words, to_stderr } => {
+                let child = spawn(words, *to_stderr, pages)?.map_err(no_target)?;
+                Ok(Self::Command { child, rss_bytes: None })
+            }
+            Target::Process(pid) => {
+                follow_tasks(*pid, pages).map_err(no_target)?;
+                Ok(Self::Process { pid: *pid, rss_bytes: None })
+            }
+            Target::Cgroup(path) => {
+                let path = cgroup(path).map_err(no_target)?;
+                follow_cgroup(&path, pages).map_err(no_target)?;
+                Ok(Self::Cgroup { path, rss_bytes: None })
+            }
+        }
+    }
+
+    /// Its exit status, if it has ended; none in it where it is not ours to know.
+    pub(super) fn ended(
+        &mut self,
+        pages: &ControlPages,
+    ) -> Result<Option<Option<i32>>, ObserveError> {
+        let failed = |what| move |source| ObserveError::Failed { what, source };
+        match self {
+            Self::Command { child, rss_bytes } => {
+                larger(rss_bytes, peak_rss(child.id()));
+                let status = child.try_wait().map_err(failed("waiting for the program"))?;
+                if status.is_some() {
+                    larger(rss_bytes, largest_child());
+                }
+                Ok(status.map(|status| Some(code(status))))
+            }
+            Self::Process { pid, rss_bytes } => {
+                larger(rss_bytes, peak_rss(*pid));
+                let gone = !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid);
+                Ok(gone.then_some(None))
+            }
+            Self::Cgroup { path, rss_bytes } => {
+                // Processes that are moved into it are not children of those in it.
+                let members = follow_cgroup(path, pages).unwrap_or_default();
+                members.iter().for_each(|&pid| larger(rss_bytes, peak_rss(pid)));
+                Ok((!path.exists()).then_some(None))
+            }
+        }
+    }
+
+    pub(super) const fn rss_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Command { rss_bytes, .. }
+            | Self::Process { rss_bytes, .. }
+            | Self::Cgroup { rss_bytes, .. } => *rss_bytes,
+        }
+    }
+}
+
+/// Starts the command from a thread that is registered, so that it is followed from its first
+/// instruction.
+fn spawn(
+    words: &[OsString],
+    to_stderr: bool,
+    pages: &Arc<ControlPages>,
+) -> Result<io::Result<Child>, ObserveError> {
+    let Some((program, arguments)) = words.split_first() else {
+        return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments);
+    if to_stderr {
+        command.stdout(io::stderr());
+    }
+    std::thread::scope(|scope| {
+        let starting = scope.spawn(|| -> Result<io::Result<Child>, ObserveError> {
+            let _registered = pages.register()?;
+            Ok(command.spawn())
+        });
+        starting
+            .join()
+            .unwrap_or_else(|_| Ok(Err(io::Error::other("the thread that starts it died"))))
+    })
+}
+
+/// The exit code, or 128 plus the signal, as shells say it.
+fn code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
+}
+
+/// Registers every thread that a process has, until there is no new one.
+fn follow_tasks(pid: u32, pages: &ControlPages) -> io::Result<()> {
+    loop {
+        let mut found = false;
+        for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
+            let name = entry?.file_name();
+            let tid: Option<u32> = name.to_str().and_then(|name| name.parse().ok());
+            let Some(tid) = tid.filter(|&tid| !pages.watches(tid)) else { continue };
+            pages.watch(tid, pid).map_err(io::Error::other)?;
+            found = true;
+        }
+        if !found {
+            return Ok(());
+        }
+    }
+}
+
+/// The cgroup's directory: as it is named, or below the usual place.
+fn cgroup(path: &Path) -> io::Result<PathBuf> {
+    let below = Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path));
+    let there = |path: &Path| path.join("cgroup.procs").exists();
+    let found = [path, &below].into_iter().find(|path| there(path));
+    found.map(Path::to_path_buf).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::NotFound,
+            "there is no cgroup.procs in it, nor below /sys/fs/cgroup: name a cgroup's directory",
+        )
+    })
+}
+
+/// Registers what the cgroup holds and is not followed yet; its processes.
+fn follow_cgroup(path: &Path, pages: &ControlPages) -> io::Result<Vec<u32>> {
+    let text = std::fs::read_to_string(path.join("cgroup.procs"))?;
+    let pids: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    for &pid in &pids {
+        // One that has ended meanwhile is no loss.
+        let _gone = follow_tasks(pid, pages);
+    }
+    Ok(pids)
+}
+
+fn larger(known: &mut Option<u64>, other: Option<u64>) {
+    *known = (*known).max(other);
+}
+
+/// The largest resident set that a process has had.
+fn peak_rss(pid: u32) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+fn is_zombie(pid: u32) -> bool {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    text.lines().any(|line| line.starts_with("State:") && line.contains('Z'))
+}
+
+/// The largest resident set among children that have ended, and theirs.
+fn largest_child() -> Option<u64> {
+    // SAFETY: all-zero is a valid rusage; the kernel fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_maxrss).ok().filter(|&kib| kib > 0).map(|kib| kib << 10)
+}

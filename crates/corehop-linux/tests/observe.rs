@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recording programs that nobody has prepared. Needs root or CAP_BPF with CAP_PERFMON, and skips with
+//! the reason where it may not.
+#![expect(clippy::print_stderr, reason = "a skip says why")]
+
+use std::ffi::OsString;
+use std::process::Command;
+use std::time::Duration;
+
+use corehop_core::samples::Recording;
+use corehop_linux::observe::{ObserveError, Target, record};
+use corehop_linux::thread::current_cpu;
+
+fn recorded(target: &Target, most: Option<Duration>) -> Option<Recording> {
+    match record(target, most) {
+        Ok(recording) => Some(recording),
+        Err(ObserveError::Bpf(error)) if error.is_general() => {
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn command(words: &[&str]) -> Target {
+    Target::Command { words: words.iter().map(OsString::from).collect(), to_stderr: true }
+}
+
+/// Two loops on one CPU, which have to take turns.
+const TURNS: &str = "i=0; while [ $i -lt 80000 ]; do i=$((i+1)); done & \
+                     i=0; while [ $i -lt 80000 ]; do i=$((i+1)); done; wait; exit 3";
+
+#[test]
+fn a_command_is_followed_from_its_first_instruction_to_its_last() {
+    let cpu = current_cpu().0.to_string();
+    let target = command(&["taskset", "-c", &cpu, "sh", "-c", TURNS]);
+    let Some(run) = recorded(&target, None) else { return };
+    assert_eq!((run.status, run.lost, run.unfollowed, run.not_kept), (Some(3), 0, 0, 0));
+    let shells: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
+    assert_eq!(shells.len(), 2, "{:?}", run.threads);
+    let preempted = run.absences.iter().filter(|absence| absence.preempted).count() as u64;
+    assert!(preempted > 0 && preempted <= run.threads.iter().map(|it| it.preemptions).sum());
+    let named = |it: &corehop_core::samples::Absence| {
+        it.by.as_ref().is_none_or(|(_, name)| !name.is_empty())
+    };
+    assert!(run.absences.iter().all(named), "{:?}", run.absences);
+    assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < run.span_ns));
+    assert!(run.rss_bytes.is_some_and(|bytes| bytes > 100_000), "{:?}", run.rss_bytes);
+    assert!(run.took.own_ns > 0 && run.took.programs_ns.is_none_or(|ns| ns > 0));
+}
+
+#[test]
+fn a_process_that_runs_already_is_followed_with_what_it_starts() {
+    let mut shell =
+        Command::new("sh").args(["-c", "sleep 0.3; /bin/true; sleep 0.2"]).spawn().unwrap();
+    let run = recorded(&Target::Process(shell.id()), None);
+    shell.wait().unwrap();
+    let Some(run) = run else { return };
+    assert_eq!((run.status, run.threads[0].tid), (None, shell.id()));
+    assert!(run.threads.len() >= 3 && run.threads[0].voluntary >= 2, "{:?}", run.threads);
+}
+
+#[test]
+fn a_recording_ends_when_its_time_is_over() {
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let run = recorded(&Target::Process(sleeper.id()), Some(Duration::from_millis(100)));
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    assert!(run.is_none_or(|run| run.status.is_none() && run.span_ns < 30_000_000_000));
+}
+
+#[test]
+fn what_is_not_there_is_named() {
+    for (target, words) in [
+        (command(&["/no/such/program"]), ["/no/such/program", "No such file"]),
+        (Target::Process(4_000_000), ["process 4000000", "No such file"]),
+        (Target::Cgroup("/no/such/cgroup".into()), ["/no/such/cgroup", "cgroup.procs"]),
+    ] {
+        match record(&target, None) {
+            Err(ObserveError::Bpf(error)) if error.is_general() => eprintln!("skipped: {error}"),
+            Err(error) => assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}"),
+            Ok(run) => panic!("{run:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_processes_of_a_cgroup_are_followed() {
+    // The cgroup that this test runs in: whatever it is, the test is in it.
+    let own = std::fs::read_to_string("/proc/self/cgroup").unwrap();
+    let line = own.lines().find(|line| line.starts_with("0::"));
+    let Some(path) = line.and_then(|line| line.strip_prefix("0::/")) else {
+        return eprintln!("skipped: no cgroup v2 here");
+    };
+    if !std::path::Path::new("/sys/fs/cgroup").join(path).join("cgroup.procs").exists() {
+        return eprintln!("skipped: the cgroup {path} is not to be seen");
+    }
+    let target = Target::Cgroup(path.into());
+    let Some(run) = recorded(&target, Some(Duration::from_millis(200))) else { return };
+    let here = std::process::id();
+    assert!(run.threads.iter().any(|thread| thread.pid == here), "{:?}", run.threads.len());
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure schedule-sensitive` as a user types it.
+#![expect(clippy::print_stderr, reason = "a skip says why")]
+
+use std::process::{Command, Output};
+
+const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
+    idle,preemption,avg,64,10\nidle,preemption,avg,256,30\nidle,l2_migration,avg,64,5\n\
+    idle,l2_migration,avg,256,20\nidle,l3_migration,avg,64,7\nidle,l3_migration,avg,256,40\n\
+    idle,smt_migration,avg,64,1\nidle,smt_migration,avg,256,2\nidle,memory_migration,avg,64,9\n\
+    idle,memory_migration,avg,256,50\n";
+const TURNS: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done & \
+                     i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; wait; echo said";
+
+fn corehop(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.args(["measure", "schedule-sensitive"]).args(words).output().unwrap()
+}
+
+/// What it answered, or nothing and the reason where this host does not let programs be recorded.
+fn answered(words: &[&str]) -> Option<Output> {
+    let output = corehop(words);
+    if output.status.code() == Some(3) {
+        let why = String::from_utf8_lossy(&output.stderr);
+        assert!(why.contains("BPF") && why.contains("setcap"), "{why}");
+        eprintln!("skipped: {why}");
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(output)
+}
+
+#[test]
+fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (table, trace, kept) = (path("costs.csv"), path("trace.json"), path("run.json"));
+    std::fs::write(&table, TABLE).unwrap();
+    let words = ["--json", "--costs", &table, "--wss", "64KiB", "--trace", &trace, "-o", &kept];
+    let words = [&words[..], &["--", "sh", "-c", TURNS]].concat();
+    let Some(output) = answered(&words) else { return };
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(String::from_utf8_lossy(&output.stderr).contains("said"), "the program's own output");
+    assert_eq!((&answer["rung"], &answer["status"]), (&"bpf".into(), &0.into()));
+    let total = &answer["cost"]["total"];
+    assert_eq!(total["low_us"], total["high_us"], "one size has one cost in a table");
+    let classes = answer["cost"]["classes"].as_array().unwrap();
+    let sum: f64 = classes.iter().filter_map(|class| class["cost"]["low_us"].as_f64()).sum();
+    assert!((sum - total["low_us"].as_f64().unwrap()).abs() < 1e-6, "{answer}");
+    let trace: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    let bars = trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X").count();
+    assert_eq!(bars as u64, answer["absences"].as_u64().unwrap());
+    let kept = std::fs::read_to_string(&kept).unwrap();
+    let kept: corehop_core::samples::Recording = serde_json::from_str(&kept).unwrap();
+    assert_eq!(kept.absences.len(), bars);
+}
+
+#[test]
+fn without_a_size_the_answer_is_a_range_that_begins_with_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("costs.csv");
+    std::fs::write(&table, TABLE).unwrap();
+    let table = table.to_string_lossy().into_owned();
+    let Some(output) = answered(&["--costs", &table, "--", "sh", "-c", TURNS]) else { return };
+    let text = String::from_utf8(output.stdout).unwrap();
+    for part in ["said\n", "recorded by bpf", "a working set between 0", "recording took"] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_its_reason() {
+    for (words, code, part) in [
+        (&[][..], 2, "--pid PID"),
+        (&["--pid", "1", "--", "true"], 2, "one of them"),
+        (&["--samples", "5", "--", "true"], 2, "--samples"),
+        (&["--wss", "64KiB,1MiB", "--", "true"], 2, "--wss"),
+        (&["--on", "xeon_l7455", "--", "true"], 3, "--on"),
+        (&["--costs", "/no/such.csv", "--", "true"], 2, "no/such.csv"),
+    ] {
+        let output = corehop(words);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+        assert!(said.contains(part), "{words:?}: {said}");
+    }
+    let missing = corehop(&["--", "/no/such/program"]);
+    assert!(matches!(missing.status.code(), Some(2 | 3)), "{missing:?}");
+}
+
+#[test]
+fn options_of_it_are_refused_elsewhere() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let output =
+        command.args(["measure", "synthetic", "--dry-run", "--pid", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--pid"));
+}
