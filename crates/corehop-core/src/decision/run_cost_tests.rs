@@ -60,22 +60,24 @@ fn cost(wss: WssRange, recording: &Recording) -> RunCost {
     run_cost(recording, &platform(), Some(&prices), wss).unwrap()
 }
 
-fn between(low_us: f64, high_us: f64) -> Option<Between> {
-    Some(Between { low_us, high_us })
+const fn between(low_us: f64, high_us: f64) -> Between {
+    Between { low_us, high_us }
 }
 
 #[test]
 fn at_a_known_size_a_run_costs_what_its_absences_cost() {
     let platform = platform();
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording(&platform));
-    assert_eq!(answer.total, between(25.0, 25.0));
+    assert_eq!(answer.total, Some(between(25.0, 25.0)));
     assert_eq!(answer.share, Some((0.025, 0.025)));
     let classes: Vec<_> = answer.classes.iter().map(|it| (it.event, it.count, it.cost)).collect();
-    let expected =
-        [(Event::Preemption, 2, between(20.0, 20.0)), (Event::L2Migration, 1, between(5.0, 5.0))];
+    let expected = [
+        (Event::Preemption, 2, Some(between(20.0, 20.0))),
+        (Event::L2Migration, 1, Some(between(5.0, 5.0))),
+    ];
     assert_eq!(classes, expected);
     let threads: Vec<_> = answer.threads.iter().map(|it| (it.tid, it.cost)).collect();
-    assert_eq!(threads, [(2, between(15.0, 15.0)), (1, between(10.0, 10.0))]);
+    assert_eq!(threads, [(2, Some(between(15.0, 15.0))), (1, Some(between(10.0, 10.0)))]);
     assert_eq!((answer.preemptors[0].name.as_str(), answer.preemptors[0].count), ("make", 3));
     assert_eq!((answer.classes[0].median_length_us, answer.classes[0].longest_us), (4.0, 4.0));
 }
@@ -87,14 +89,14 @@ fn of_an_unknown_program_the_answer_is_a_range_from_nothing() {
     let wss = WssRange::unknown(recording.rss_bytes, &platform);
     assert_eq!((wss.low, wss.high), (Bytes::new(0), Bytes::new(256 << 10)));
     let answer = cost(wss, &recording);
-    assert_eq!((answer.total, answer.clipped_to), (between(0.0, 80.0), None));
+    assert_eq!((answer.total, answer.clipped_to), (Some(between(0.0, 80.0)), None));
     // A resident set above the last-level cache cannot have been in it.
     let most = WssRange::unknown(Some(1 << 40), &platform).high;
     assert_eq!(Some(most), platform.llc_size());
     let answer = cost(WssRange::unknown(Some(1 << 40), &platform), &recording);
     assert_eq!(
         (answer.total, answer.clipped_to),
-        (between(0.0, 80.0), Some(Bytes::new(256 << 10)))
+        (Some(between(0.0, 80.0)), Some(Bytes::new(256 << 10)))
     );
 }
 
@@ -105,7 +107,7 @@ fn a_class_without_costs_is_named_and_the_others_are_added_up() {
     let far = neighbour(&platform, Event::MemoryMigration);
     recording.absences.push(absence(1, 0, far, 1));
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
-    assert_eq!(answer.total, between(25.0, 25.0));
+    assert_eq!(answer.total, Some(between(25.0, 25.0)));
     let last = answer.classes.last().unwrap();
     assert_eq!((last.event, last.cost), (Event::MemoryMigration, None));
     assert!(last.why_not.as_ref().unwrap().contains("memory_migration"), "{last:?}");

@@ -23,10 +23,7 @@ pub fn text(recording: &Recording, cost: &RunCost) -> String {
     if !cost.preemptors.is_empty() {
         text += &plain(&preemptors(cost));
     }
-    for line in notes(recording, cost) {
-        text += &format!("{line}\n");
-    }
-    text
+    text + &notes(recording, cost).join("\n") + "\n"
 }
 
 fn head(recording: &Recording) -> String {
@@ -104,7 +101,7 @@ fn more(table: &mut Table, all: usize) {
 fn range(cost: Option<Between>) -> String {
     match cost {
         None => "–".to_owned(),
-        Some(it) if it.low_us == it.high_us => micros(it.low_us),
+        Some(it) if it.low_us.to_bits() == it.high_us.to_bits() => micros(it.low_us),
         Some(it) => format!("[{}, {}]", micros(it.low_us), micros(it.high_us)),
     }
 }

@@ -68,8 +68,8 @@ pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, Obse
     let over = |begin: Instant| most.is_some_and(|most| begin.elapsed() >= most);
     let status = loop {
         kept.take(&pages);
-        if let Some(status) = followed.ended(&pages)? {
-            break status;
+        if let Some(end) = followed.ended(&pages)? {
+            break end.status;
         }
         if over(begin) || interrupt::requested() {
             break None;

@@ -41,6 +41,13 @@ impl fmt::Display for Target {
     }
 }
 
+/// How a target ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct End {
+    /// Its exit code, where that is ours to know.
+    pub(super) status: Option<i32>,
+}
+
 /// A target whose threads are followed.
 #[derive(Debug)]
 pub(super) enum Followed {
@@ -69,11 +76,8 @@ impl Followed {
         }
     }
 
-    /// Its exit status, if it has ended; none in it where it is not ours to know.
-    pub(super) fn ended(
-        &mut self,
-        pages: &ControlPages,
-    ) -> Result<Option<Option<i32>>, ObserveError> {
+    /// How it ended, if it has.
+    pub(super) fn ended(&mut self, pages: &ControlPages) -> Result<Option<End>, ObserveError> {
         let failed = |what| move |source| ObserveError::Failed { what, source };
         match self {
             Self::Command { child, rss_bytes } => {
@@ -82,18 +86,20 @@ impl Followed {
                 if status.is_some() {
                     larger(rss_bytes, largest_child());
                 }
-                Ok(status.map(|status| Some(code(status))))
+                Ok(status.map(|status| End { status: Some(code(status)) }))
             }
             Self::Process { pid, rss_bytes } => {
                 larger(rss_bytes, peak_rss(*pid));
                 let gone = !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid);
-                Ok(gone.then_some(None))
+                Ok(gone.then_some(End { status: None }))
             }
             Self::Cgroup { path, rss_bytes } => {
                 // Processes that are moved into it are not children of those in it.
                 let members = follow_cgroup(path, pages).unwrap_or_default();
-                members.iter().for_each(|&pid| larger(rss_bytes, peak_rss(pid)));
-                Ok((!path.exists()).then_some(None))
+                for pid in members {
+                    larger(rss_bytes, peak_rss(pid));
+                }
+                Ok((!path.exists()).then_some(End { status: None }))
             }
         }
     }

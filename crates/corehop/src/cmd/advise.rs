@@ -36,7 +36,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIME")]
     length: Option<Nanos>,
     /// What makes no difference, as a share of the smallest cost; never less than 1 us.
-    #[arg(long, value_name = "PERCENT%", default_value = "10%", value_parser = super::measure::percent)]
+    #[arg(long, value_name = "PERCENT%", default_value = "10%", value_parser = super::quantities::percent)]
     margin: f64,
     /// Which of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]

@@ -26,13 +26,13 @@ pub(crate) struct Args {
     #[arg(value_name = "B.parquet")]
     b: PathBuf,
     /// What makes no difference, as a share of A's median.
-    #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::measure::percent)]
+    #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::percent)]
     margin: f64,
     /// What makes no difference, however small A's median is.
     #[arg(long, value_name = "TIME", default_value = "1us")]
     least: Nanos,
     /// The confidence with which all intervals hold together.
-    #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::measure::percent)]
+    #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::percent)]
     confidence: f64,
     /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]

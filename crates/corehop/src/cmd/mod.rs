@@ -15,6 +15,7 @@ mod observe;
 mod on;
 pub(crate) mod platform;
 pub(crate) mod predict;
+mod quantities;
 pub(crate) mod report;
 pub(crate) mod shared_data;
 pub(crate) mod show;

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Quantities as they are typed: shares, lengths, polluters.
+
+use corehop_core::experiment::Length;
+use corehop_core::units::{Bytes, Nanos};
+use corehop_core::workload::{Pattern, Polluter};
+
+/// `5%` as 0.05.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+    match number {
+        Some(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
+        _ => Err("write for instance `5%`".to_owned()),
+    }
+}
+
+/// `0.25` or `1/4`.
+pub(super) fn ratio(text: &str) -> Result<f64, String> {
+    let number = |text: &str| {
+        text.trim().parse::<f64>().map_err(|_| "write for instance `0.25` or `1/4`".to_owned())
+    };
+    let value = match text.split_once('/') {
+        Some((above, below)) => number(above)? / number(below)?,
+        None => number(text)?,
+    };
+    if (0.0..=1.0).contains(&value) {
+        Ok(value)
+    } else {
+        Err("a share lies between 0 and 1".to_owned())
+    }
+}
+
+/// `4ms`, or `0..50ms`.
+pub(super) fn length(text: &str) -> Result<Length, String> {
+    let time = |text: &str| text.parse::<Nanos>().map_err(|error| error.to_string());
+    match text.split_once("..") {
+        None => time(text).map(Length::Fixed),
+        Some((low, high)) => {
+            let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+            let low = if low.ends_with(|c: char| c.is_ascii_digit()) {
+                format!("{low}{unit}")
+            } else {
+                low.to_owned()
+            };
+            let (low, high) = (time(&low)?, time(high)?);
+            if low <= high {
+                Ok(Length::Uniform(low, high))
+            } else {
+                Err("the first length is the longer one: turn them round".to_owned())
+            }
+        }
+    }
+}
+
+/// `4MiB`, `4MiB,scan`, `4MiB,shuffled,0.5`.
+pub(super) fn polluter(text: &str) -> Result<Polluter, String> {
+    let mut parts = text.split(',');
+    let wss =
+        parts.next().unwrap_or_default().parse::<Bytes>().map_err(|error| error.to_string())?;
+    let pattern = parts
+        .next()
+        .map_or(Ok(Pattern::Shuffled), str::parse)
+        .map_err(|error| error.to_string())?;
+    let write_ratio = parts.next().map_or(Ok(0.5), ratio)?;
+    if let Some(more) = parts.next() {
+        return Err(format!("`{more}` is one too many: write SIZE,PATTERN,WRITE_RATIO"));
+    }
+    Ok(Polluter { wss, pattern, write_ratio })
+}
