@@ -39,7 +39,8 @@ fn a_command_is_followed_from_its_first_instruction_to_its_last() {
     let shells: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
     assert_eq!(shells.len(), 2, "{:?}", run.threads);
     let preempted = run.absences.iter().filter(|absence| absence.preempted).count() as u64;
-    assert!(preempted > 0 && preempted <= run.threads.iter().map(|it| it.preemptions).sum());
+    let counted: u64 = run.threads.iter().map(|it| it.preemptions).sum();
+    assert!(preempted > 0 && preempted <= counted, "{preempted} of {counted}: {:?}", run.threads);
     let named = |it: &corehop_core::samples::Absence| {
         it.by.as_ref().is_none_or(|(_, name)| !name.is_empty())
     };

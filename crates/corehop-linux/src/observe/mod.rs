@@ -7,7 +7,7 @@
 
 mod target;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -78,6 +78,10 @@ pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, Obse
     };
     let span_ns = monotonic_ns().saturating_sub(began_ns);
     kept.take(&pages);
+    let threads = threads(&pages);
+    // The thread that started the program was away now and then, too.
+    let its_own: HashSet<u32> = threads.iter().map(|thread| thread.tid).collect();
+    kept.absences.retain(|absence| its_own.contains(&absence.tid));
     let took = took(&pages, statistics.is_some(), own_ns);
     Ok(Recording {
         what: target.to_string(),
@@ -86,7 +90,7 @@ pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, Obse
         began_ns,
         span_ns,
         rss_bytes: followed.rss_bytes(),
-        threads: threads(&pages),
+        threads,
         absences: kept.absences,
         lost: pages.lost(),
         unfollowed: pages.unfollowed(),
