@@ -8,6 +8,7 @@ pub mod discover;
 pub mod live;
 pub mod memory;
 pub mod observe;
+pub mod overheads;
 pub mod page;
 pub mod preflight;
 pub mod probe;

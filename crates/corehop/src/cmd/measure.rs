@@ -17,6 +17,7 @@ use corehop_linux::live::Options;
 use super::arrange::Arrange;
 use super::observe::{self, Observe};
 use super::on;
+use super::overheads;
 use super::quantities::{length, percent, polluter, ratio};
 use super::shared_data::{self, Gangs};
 use crate::answer::print;
@@ -38,6 +39,8 @@ enum ExperimentName {
     SharedData,
     /// A program as it runs: its preemptions and migrations, and what they cost it
     ScheduleSensitive,
+    /// What the kernel takes for scheduling, as a table that `check --overheads` reads
+    Overheads,
 }
 
 /// What to measure, on what, and where to write it.
@@ -170,6 +173,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return args.schedule_sensitive(&platform);
     }
     refuse("that is an option of schedule-sensitive", &args.observe.given())?;
+    if args.experiment == Some(ExperimentName::Overheads) {
+        return args.overheads(&platform);
+    }
     if let Some(path) = &args.plan {
         args.refuse_beside_a_plan()?;
         return run_plan(args, platform, path);
@@ -196,7 +202,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             overrides.polluter_sweep(&mut experiment, &platform);
             carry_out::<Sample>(args, platform, &experiment)
         }
-        Some(ExperimentName::Synthetic | ExperimentName::ScheduleSensitive) | None => {
+        // Those that run no plan were carried out above.
+        Some(_) | None => {
             let realistic = overrides.realistic.as_ref();
             let mut experiment = args.preset.synthetic(&platform, load.as_ref(), realistic);
             overrides.synthetic(&mut experiment);
@@ -380,7 +387,7 @@ impl Args {
                 )?;
                 refuse(why, &self.of_working_sets())?;
             }
-            Some(ExperimentName::Synthetic | ExperimentName::ScheduleSensitive) | None => {}
+            Some(_) | None => {}
         }
         let load = self.load.as_deref();
         let unless =
@@ -440,6 +447,29 @@ impl Args {
             json: self.json,
         };
         observe::carry_out(&self.observe, &run)
+    }
+
+    /// Measures what the kernel takes.
+    fn overheads(&self, platform: &Platform) -> Result<Exit, Failure> {
+        let why = "overheads runs threads of its own";
+        refuse(why, &self.of_working_sets())?;
+        refuse(
+            why,
+            &[
+                ("--samples", self.samples.is_some()),
+                ("--precision", self.precision.is_some()),
+                ("--budget", self.budget.is_some()),
+                ("--load", self.load.is_some()),
+                ("--command", self.command.is_some()),
+                ("--event", !self.events.is_empty()),
+                ("--length", self.length.is_some()),
+                ("--stream", self.stream),
+                ("--dry-run", self.dry_run),
+                ("--on (it measures this host)", self.on != on::LIVE),
+            ],
+        )?;
+        let output = self.output.as_deref();
+        overheads::carry_out(platform, self.cpus.as_ref(), output, self.json)
     }
 
     fn options(&self) -> Options {

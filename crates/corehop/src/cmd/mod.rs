@@ -13,6 +13,7 @@ pub(crate) mod fit;
 pub(crate) mod measure;
 mod observe;
 mod on;
+mod overheads;
 pub(crate) mod platform;
 pub(crate) mod predict;
 mod quantities;
