@@ -50,7 +50,7 @@ pub fn text(overheads: &[Overhead], notes: &[String]) -> String {
         [vec![it.what.clone(), it.column.to_owned(), it.n.to_string()], times.to_vec()].concat()
     };
     table.rows = overheads.iter().map(row).collect();
-    plain(&table) + &notes.iter().map(|note| format!("{note}\n")).collect::<String>()
+    plain(&table) + &notes.join("\n") + "\n"
 }
 
 /// The table by the number of tasks, with the 99th percentile of each, the largest of several of one
