@@ -60,7 +60,15 @@ impl Failure {
     /// Prints the error with its causes on one line, and gives its code.
     #[expect(clippy::print_stderr, reason = "the one place where errors are printed")]
     pub(crate) fn report(&self) -> ExitCode {
-        eprintln!("corehop: {:#}", self.error);
+        let mut line = String::new();
+        for cause in self.error.chain().map(ToString::to_string) {
+            // Some errors already say what caused them.
+            if !line.ends_with(&cause) {
+                line.push_str(if line.is_empty() { "" } else { ": " });
+                line.push_str(&cause);
+            }
+        }
+        eprintln!("corehop: {line}");
         self.exit.into()
     }
 }

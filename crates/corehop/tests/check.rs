@@ -98,6 +98,12 @@ fn what_cannot_be_checked_is_an_error_and_never_a_verdict() {
         (task(r#""wcet_us": 5, "period_us": 4"#), ["`x`", "wcet_us"]),
         (r#"{"cpus": 0, "tasks": [{"wcet_us": 1, "period_us": 4}]}"#.into(), ["cpus", "0"]),
         (r#"{"cpus": 2, "tasks": []}"#.into(), ["tasks", "0"]),
+        (
+            r#"{"cpus": 1, "tasks": [{"name": "x", "wcet_us": 1, "period_us": 9}, {"name": "x", "wcet_us": 1,
+            "period_us": 9}]}"#
+                .into(),
+            ["task 1", "name is `x`"],
+        ),
         ("{\"cpus\": 2".into(), ["JSON", "set.json"]),
     ] {
         for options in [&["--json"][..], &["--test", "gfb"]] {
@@ -105,6 +111,7 @@ fn what_cannot_be_checked_is_an_error_and_never_a_verdict() {
             assert_eq!(output.status.code(), Some(4), "{set}");
             let error = error(&output);
             assert!(words.iter().all(|word| error.contains(word)), "{set}: {error}");
+            assert!(error.matches("EOF").count() <= 1, "said twice: {error}");
         }
     }
 }

@@ -3,8 +3,8 @@
 //! avoid, where it makes no difference (Wächtler 2012, section 6.4, for the machine at hand).
 //!
 //! A choice is preferred where its interval ends below that of every other; two differ by nothing that
-//! matters where no value of their intervals is further apart than the margin. All else is "not enough
-//! evidence": measure more, or at that size.
+//! matters where no value of their intervals is further apart than the margin, whatever a third one costs
+//! that is dearer than both. All else is "not enough evidence": measure more, or at that size.
 
 use serde::Serialize;
 
@@ -103,7 +103,7 @@ pub struct Choice {
 pub enum Preference {
     /// This one surely costs least.
     Prefer(Event),
-    /// No two differ by more than the margin.
+    /// No two of those that may cost least differ by more than the margin.
     NoDifference,
     /// It cannot be told.
     NotEnoughEvidence,
@@ -371,17 +371,19 @@ fn surely_less(a: &Cost, b: &Cost) -> bool {
     a.high_us.zip(b.low_us).is_some_and(|(high, low)| high < low)
 }
 
-/// `choices` ascend by their estimates.
+/// `choices` ascend by their estimates. What is surely dearer than the first by more than the margin has no say
+/// in whether the others differ.
 fn preference(choices: &[Choice], margin_us: f64) -> Preference {
-    let (first, others) = (&choices[0], &choices[1..]);
+    let first = &choices[0];
     let span = |it: &Choice| it.cost.low_us.zip(it.cost.high_us);
     let spans: Option<Vec<(f64, f64)>> = choices.iter().map(span).collect();
     let Some(spans) = spans else { return Preference::NotEnoughEvidence };
-    let least = spans.iter().map(|span| span.0).fold(f64::MAX, f64::min);
-    let most = spans.iter().map(|span| span.1).fold(f64::MIN, f64::max);
-    if most - least <= margin_us {
+    let near = |span: &&(f64, f64)| span.0 - spans[0].1 <= margin_us;
+    let least = spans.iter().filter(near).map(|span| span.0).fold(f64::MAX, f64::min);
+    let most = spans.iter().filter(near).map(|span| span.1).fold(f64::MIN, f64::max);
+    if spans.iter().filter(near).count() > 1 && most - least <= margin_us {
         Preference::NoDifference
-    } else if others.iter().all(|other| surely_less(&first.cost, &other.cost)) {
+    } else if choices[1..].iter().all(|other| surely_less(&first.cost, &other.cost)) {
         Preference::Prefer(first.event)
     } else {
         Preference::NotEnoughEvidence

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use super::decided::{partitioning, rules};
-use super::figure::Section;
+use super::decided::{choice, constants_of, partitioning, rules};
+use super::figure::{Section, Table};
 use super::html::{self, escape};
 use super::label::size;
 use super::table::{interval, micros};
-use crate::decision::advice::{Advice, Place, Preference};
+use crate::decision::advice::{Advice, Place, Preference, Rule};
 use crate::model::cpmd::Cost;
 use crate::units::{Bytes, three_digits};
 use crate::workload::Event;
@@ -41,12 +41,20 @@ fn sections(advice: &Advice) -> Vec<Section> {
             let section = Section::new(&format!("map-{load}"), &format!("Under load {load}")).says(
                 "What to do with a job whose CPU is wanted, by the size of its working set and by how long it would \
                  be off its CPU: let it be preempted, or move it by the cheapest migration that was measured. A \
-                 field says one of the two where its whole interval is below the other's. Point at a field to \
-                 see the numbers.",
+                 field says one of the two where its whole interval is below the other's, and either where nothing in \
+                 the two intervals differs by more than a margin. Point at a field to see the numbers.",
             );
-            Section { drawing: Some(map(places)), tables: vec![rules(&of_load).shown()], ..section }
+            Section { drawing: Some(map(places)), tables: vec![unbroken(&of_load).shown()], ..section }
         })
         .collect();
+    if !advice.constants.is_empty() {
+        let section = Section::new("constants", "What schedulers ask for").says(
+            "What a migration costs beyond resuming in place, which Linux calls sched_migration_cost_ns; and the warm \
+             budget of a sched_ext scheduler, the time off the CPU after which half of the cost is there (a dash \
+             where too few preemption lengths were measured).",
+        );
+        all.push(Section { tables: vec![constants_of(&advice.constants).shown()], ..section });
+    }
     if !advice.partitioning.is_empty() {
         let section = Section::new("partitioning", "What dividing the cache would save").says(
             "The same simulation with the last level of cache divided in halves, one for the job and one for \
@@ -55,6 +63,18 @@ fn sections(advice: &Advice) -> Vec<Section> {
         all.push(Section { tables: vec![partitioning(&advice.partitioning).shown()], ..section });
     }
     all
+}
+
+/// The rules of a load, whose sizes and costs are each kept on one line.
+fn unbroken(of_load: &[Rule]) -> Table {
+    let mut table = rules(of_load);
+    for (row, rule) in table.rows.iter_mut().zip(of_load) {
+        let costs = rule.choices.iter().map(|it| choice(it).replace(' ', "\u{a0}"));
+        row[0] = row[0].replace(' ', "\u{a0}");
+        row[1] = row[1].replace(' ', "\u{a0}");
+        row[3] = costs.collect::<Vec<_>>().join(", ");
+    }
+    table
 }
 
 /// One load's map, as SVG.

@@ -89,7 +89,8 @@ fn preference(rule: &Rule) -> String {
     }
 }
 
-fn choice(choice: &Choice) -> String {
+/// What can be done, and what it costs.
+pub(super) fn choice(choice: &Choice) -> String {
     format!("{} {}", choice.event, cost(&choice.cost))
 }
 
@@ -110,6 +111,31 @@ fn flip(flip: &Flip) -> String {
         (None, Some(by)) => format!("{} from {}", flip.to, time(by)),
         (None, None) => String::new(),
     }
+}
+
+/// The constants that schedulers ask for, of each load.
+pub(super) fn constants_of(all: &[Constants]) -> Table {
+    let mut table = Table::new(
+        "Constants that schedulers ask for, at the largest size measured that a core's own caches hold".to_owned(),
+        &["load", "WSS", "sched_migration_cost_ns", "of a", "warm budget, µs"],
+    );
+    let row = |it: &Constants| {
+        let nanos = |us: f64| format!("{:.0}", 1e3 * us);
+        let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
+        let extra = it.migration.as_ref().map(|(_, extra)| {
+            format!("{} [{}, {}]", nanos(extra.estimate_us), end(extra.low_us), end(extra.high_us))
+        });
+        let event = it.migration.as_ref().map(|(event, _)| event.word().to_owned());
+        vec![
+            it.load.clone(),
+            size(Bytes::new(it.wss_bytes)),
+            or_dash(extra.unwrap_or_default()),
+            or_dash(event.unwrap_or_default()),
+            or_dash(it.warm_budget_us.map(|us| format!("{us:.0}")).unwrap_or_default()),
+        ]
+    };
+    table.rows = all.iter().map(row).collect();
+    table
 }
 
 fn constants(it: &Constants) -> String {

@@ -4,6 +4,7 @@
 //! Time is a count of some unit, microseconds wherever a file is read, and no analysis asks which.
 //! Limits keep every product inside 128 bits, so that nothing overflows and nothing is rounded.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use super::blocks::{CacheUse, Footprint, Reload};
@@ -140,7 +141,7 @@ impl TaskSet {
     ///
     /// # Errors
     /// [`TaskError`] for a parameter that is zero or beyond the limits, for a WCET beyond its period,
-    /// for priorities that only some tasks have, for no task, or no CPU.
+    /// for priorities that only some tasks have, for a name that two have, for no task, or no CPU.
     pub fn new(cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
         let of_set = |field, value: usize, expected: String| TaskError {
             task: None,
@@ -155,6 +156,19 @@ impl TaskSet {
         if given.is_empty() || given.len() > MOST_TASKS {
             let expected = format!("1 to {MOST_TASKS} tasks");
             return Err(of_set("the length of tasks", given.len(), expected));
+        }
+        let mut known = HashSet::new();
+        let named = given.iter().enumerate().filter_map(|(at, task)| Some((at, task.name.as_ref()?)));
+        for (at, name) in named {
+            if !known.insert(name) {
+                return Err(TaskError {
+                    task: Some(at),
+                    name: None,
+                    field: "name",
+                    value: format!("`{name}`"),
+                    expected: "a name that no task before it has".to_owned(),
+                });
+            }
         }
         let ranked = given.iter().filter(|task| task.priority.is_some()).count();
         let complete = ranked == 0 || ranked == given.len();

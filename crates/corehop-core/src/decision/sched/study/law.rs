@@ -21,7 +21,10 @@ pub(super) struct Tasks {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "expected a law such as { uniform = [LOW, HIGH] }, or the name of one as a string"
+)]
 enum NamedOr<T> {
     Named(String),
     Law(T),

@@ -89,7 +89,7 @@ struct SchedulerText {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number of CPUs, or a level of cache such as \"l2\"")]
 enum Size {
     Cpus(u32),
     Cache(String),
@@ -103,15 +103,17 @@ impl Study {
     pub fn parse(text: &str) -> Result<Self, StudyError> {
         let form = |error: toml::de::Error| StudyError::Form(error.to_string());
         let mut table: Table = text.parse().map_err(form)?;
-        let head: Head = table.clone().try_into().map_err(form)?;
-        for field in ["id", "title", "seed", "sets", "choices", "held"] {
-            table.remove(field);
+        // Of a field it says what is wrong on one line and where on the next.
+        let field = |error: toml::de::Error| {
+            StudyError::Form(error.to_string().trim_end().replace('\n', " "))
+        };
+        let head: Head = table.clone().try_into().map_err(field)?;
+        for known in ["id", "title", "seed", "sets", "choices", "held"] {
+            table.remove(known);
         }
         let read = |(name, table): (String, Table)| {
             let inside = format!(", reading {name}");
-            let body: Body = table
-                .try_into()
-                .map_err(|error: toml::de::Error| StudyError::Form(error.message().to_owned()))?;
+            let body: Body = table.try_into().map_err(field)?;
             reading(name, body).map_err(|what| StudyError::Sense { reading: inside, what })
         };
         let readings: Vec<Reading> =
@@ -278,6 +280,9 @@ fn delays(given: Vec<Time>) -> Result<Vec<Time>, String> {
 }
 
 fn compared(reading: &Reading, crossover: &Crossover) -> Result<(), String> {
+    if crossover.of == crossover.against {
+        return Err(format!("of and against are both `{}`: expected two schedulers", crossover.of));
+    }
     for name in [&crossover.of, &crossover.against] {
         if !reading.schedulers.iter().any(|scheduler| scheduler.name == *name) {
             return Err(format!("there is no scheduler `{name}`"));
