@@ -72,6 +72,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.length.is_some_and(|length| length.get() == 0) {
+        return Err(Failure::says(Exit::Usage, "--length is 0: a preemption takes some time"));
+    }
     let wanted = Wanted {
         wss: args.wss.clone(),
         length: args.length,

@@ -158,7 +158,8 @@ impl TaskSet {
             return Err(of_set("the length of tasks", given.len(), expected));
         }
         let mut known = HashSet::new();
-        let named = given.iter().enumerate().filter_map(|(at, task)| Some((at, task.name.as_ref()?)));
+        let named =
+            given.iter().enumerate().filter_map(|(at, task)| Some((at, task.name.as_ref()?)));
         for (at, name) in named {
             if !known.insert(name) {
                 return Err(TaskError {

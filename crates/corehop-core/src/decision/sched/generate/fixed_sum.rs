@@ -325,4 +325,22 @@ mod tests {
         // Where two can, sum and bounds hold all the same.
         assert!((0.0..1.0).contains(&share(method, 8, 4.0)));
     }
+
+    #[test]
+    fn dirichlet_rescale_is_not_uniform_as_its_warning_says() {
+        // Half of n is the sum of what is left of each task, too: of a uniform point the least utilisation and what
+        // the greatest leaves have one law, so their means differ by chance alone (here by some 0.0005).
+        let lean = |method: Method| {
+            let n = 40_000;
+            let draws = (0..n).map(|at| method.draw(8, 4.0, &mut Stream::new(6, at)).unwrap());
+            let differences = draws.map(|set| {
+                let least = set.iter().copied().fold(1.0, f64::min);
+                let most = set.iter().copied().fold(0.0, f64::max);
+                least - (1.0 - most)
+            });
+            differences.sum::<f64>() / n as f64
+        };
+        assert!(lean(Method::RandFixedSum).abs() < 0.0015, "{}", lean(Method::RandFixedSum));
+        assert!(lean(Method::DirichletRescale) > 0.002, "{}", lean(Method::DirichletRescale));
+    }
 }
