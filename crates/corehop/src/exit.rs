@@ -73,6 +73,14 @@ impl Failure {
     }
 }
 
+/// Refuses those of `options` that were given.
+pub(crate) fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
+    match options.iter().find(|(_, given)| *given) {
+        Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),
+        None => Ok(()),
+    }
+}
+
 impl From<FileError> for Failure {
     fn from(error: FileError) -> Self {
         let exit = if matches!(error, FileError::Io(_)) { Exit::Failed } else { Exit::Damaged };

@@ -21,7 +21,7 @@ use super::overheads;
 use super::quantities::{length, percent, polluter, ratio};
 use super::shared_data::{self, Gangs};
 use crate::answer::print;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 use crate::run::{Destination, Run, Target};
 
 /// The experiments.
@@ -590,14 +590,6 @@ impl Args {
                 ));
             }
         }))
-    }
-}
-
-/// Refuses those of `options` that were given.
-fn refuse(why: &str, options: &[(&str, bool)]) -> Result<(), Failure> {
-    match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Failure::says(Exit::Usage, format!("{why}: leave {option} out"))),
-        None => Ok(()),
     }
 }
 
