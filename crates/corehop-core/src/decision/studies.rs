@@ -17,7 +17,7 @@ macro_rules! studies {
 
 /// Each study's name, description and table.
 const FILES: &[(&str, &str, &str)] =
-    studies!["bastoni-table3", "bastoni-table4", "waechtler-a4", "waechtler-a5"];
+    studies!["bastoni-table3", "bastoni-table4", "waechtler-a4", "waechtler-a5", "waechtler-a6"];
 
 /// Of single values each study's name and description.
 const POINTS: &[(&str, &str)] = &[

@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthe
 use crate::platform::{Fact, Hertz, Latency, Platform};
 use crate::samples::Sample;
 use crate::units::{Bytes, CpuList};
-use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::{Absence, Changing, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
 /// The smallest printed cost that an error is relative to, in microseconds.
 const LEAST_US: f64 = 1.0;
@@ -39,6 +39,9 @@ pub struct Study {
     /// What runs beside the job on every CPU; nothing if it is not stated.
     #[serde(default)]
     pub polluter: Option<Polluter>,
+    /// The program with a changing working set that runs on every CPU, in place of a polluter.
+    #[serde(default)]
+    pub changing: Option<Changing>,
     /// What a polluter needs for a line besides accessing it; nothing if it is not stated.
     #[serde(default)]
     pub polluter_pause: Option<Fact<Latency>>,
@@ -122,9 +125,12 @@ impl Study {
 
     /// The load it ran under.
     pub fn load(&self) -> Load {
-        self.polluter
-            .clone()
-            .map_or(Load::Idle, |polluter| Load::Constructed { polluter, cpus: CpuList::default() })
+        let cpus = CpuList::default();
+        match (&self.polluter, &self.changing) {
+            (Some(polluter), _) => Load::Constructed { polluter: polluter.clone(), cpus },
+            (None, Some(program)) => Load::Changing { program: program.clone(), cpus },
+            (None, None) => Load::Idle,
+        }
     }
 
     /// What a polluter needs for a line besides accessing it, in picoseconds.
@@ -163,7 +169,8 @@ impl Study {
     /// The experiment behind the table: every combination of its sizes, events and lengths.
     pub fn experiment(&self) -> Synthetic {
         let sets: Vec<WorkingSet> = self.sizes().into_iter().map(|wss| self.set(wss)).collect();
-        let absence = if self.polluter.is_some() { Absence::Load } else { Absence::Nothing };
+        let idle = self.load() == Load::Idle;
+        let absence = if idle { Absence::Nothing } else { Absence::Load };
         let group = |(label, events): (&str, Vec<Event>)| Group {
             load: self.load(),
             sets: sets.clone(),

@@ -22,6 +22,11 @@ impl Draw {
         self.0.random_range(0..bound)
     }
 
+    /// A whole number, any.
+    pub fn bits(&mut self) -> u64 {
+        self.0.random()
+    }
+
     /// One of `items`, which is not empty.
     pub fn from<'a, T>(&mut self, items: &'a [T]) -> &'a T {
         &items[self.below(items.len() as u64) as usize]

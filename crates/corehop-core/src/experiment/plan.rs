@@ -10,7 +10,7 @@ use super::cell::Cell;
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, Nanos, UnitError};
 use crate::workload::{
-    Absence, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
+    Absence, ChangingError, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
 };
 
 /// The version of the plan's JSON form.
@@ -242,6 +242,14 @@ pub enum PlanError {
         /// What is wrong with it.
         error: WorkloadError,
     },
+    /// A load whose programs cannot do what is described.
+    #[error("phase {phase}: {error}")]
+    Changing {
+        /// The phase, counted from 0.
+        phase: usize,
+        /// What is wrong with it.
+        error: ChangingError,
+    },
     /// No jobs, or one that does nothing.
     #[error("{0}: such a plan measures nothing")]
     Nothing(String),
@@ -326,6 +334,9 @@ impl Plan {
             working_set.check().map_err(|error| PlanError::Workload { set, error })?;
         }
         for (phase, jobs) in self.phases.iter().enumerate() {
+            if let Load::Changing { program, .. } = &jobs.load {
+                program.check().map_err(|error| PlanError::Changing { phase, error })?;
+            }
             for (job, it) in jobs.jobs.iter().enumerate() {
                 self.check_job(platform, phase, job, it)?;
                 self.check_event(platform, phase, job, it)?;

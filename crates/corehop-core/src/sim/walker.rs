@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::experiment::Draw;
-use crate::workload::{LINE, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet};
 
 use super::tags::Line;
 
@@ -50,10 +50,48 @@ pub struct Walker {
     pages: Arc<[u32]>,
     manner: Manner,
     at: usize,
-    pattern: Pattern,
-    /// The share of words (scan) or lines (list) that are written, as a fraction of 2^64.
+    course: Course,
+    /// The share of words (scan) or lines (others) that are written, as a fraction of 2^64.
     share: u64,
     accumulator: u64,
+}
+
+/// What a visit consists of, and which line is next.
+#[derive(Debug, Clone)]
+enum Course {
+    /// One after the other, each read and some written too.
+    List,
+    /// One after the other, word by word.
+    Scan,
+    /// One after the other, executed.
+    Code,
+    /// At random among those visited lately, each read or written.
+    Changing(Roam),
+}
+
+/// A working set that moves on.
+#[derive(Debug, Clone)]
+struct Roam {
+    /// The place of the line that was new last.
+    newest: usize,
+    /// How many lines it consists of.
+    window: usize,
+    /// The share of visits that go to a new line, as a fraction of 2^64.
+    fresh: u64,
+    draw: Draw,
+}
+
+impl Roam {
+    /// The place of the next line, of so many.
+    #[inline]
+    fn next(&mut self, lines: usize) -> usize {
+        if self.draw.bits() < self.fresh {
+            self.newest = if self.newest + 1 == lines { 0 } else { self.newest + 1 };
+            return self.newest;
+        }
+        let back = self.draw.below(self.window as u64) as usize;
+        if back <= self.newest { self.newest - back } else { lines + self.newest - back }
+    }
 }
 
 impl Walker {
@@ -82,6 +120,27 @@ impl Walker {
         Self::of_set(&set, lines, of_page, draw)
     }
 
+    /// A walk through `lines` in such pages, so many in each, by a working set that moves on through them.
+    pub fn of_changing(
+        changing: &Changing,
+        lines: Vec<Line>,
+        pages: (Page, u32),
+        draw: &mut Draw,
+    ) -> Self {
+        let window = (changing.window.get() * lines.len() as u64 / changing.memory().get()).max(1);
+        let share = changing.write_ratio;
+        let mut walker = Self::new(Pattern::Shuffled, share, lines, pages, draw);
+        walker.manner.parallelism = Some(1_000);
+        walker.manner.pause = changing.pause.get() * 1_000;
+        walker.course = Course::Changing(Roam {
+            newest: 0,
+            window: window as usize,
+            fresh: fraction(changing.fresh),
+            draw: Draw::new(draw.bits(), 0),
+        });
+        walker
+    }
+
     fn new(
         pattern: Pattern,
         share: f64,
@@ -99,8 +158,7 @@ impl Walker {
         if pattern != Pattern::Scan {
             draw.shuffle(&mut visits);
         }
-        let (share, accumulator) =
-            if share >= 1.0 { (u64::MAX, u64::MAX) } else { ((share * 2_f64.powi(64)) as u64, 0) };
+        let share = fraction(share);
         Self {
             order: visits.iter().map(|&(line, _)| line).collect(),
             pages: visits.iter().map(|&(_, page)| page).collect(),
@@ -111,9 +169,13 @@ impl Walker {
                 pause: 0,
             },
             at: 0,
-            pattern,
+            course: match pattern {
+                Pattern::Shuffled => Course::List,
+                Pattern::Scan => Course::Scan,
+                Pattern::Code => Course::Code,
+            },
             share,
-            accumulator,
+            accumulator: beginning(share),
         }
     }
 
@@ -143,7 +205,7 @@ impl Walker {
     /// Begins again, so that every pass writes the same lines.
     pub fn restart(&mut self) {
         self.at = 0;
-        self.accumulator = if self.share == u64::MAX { u64::MAX } else { 0 };
+        self.accumulator = beginning(self.share);
     }
 
     /// Goes on from a place drawn at random: polluters do not start in step.
@@ -165,14 +227,19 @@ impl Walker {
         if self.at == self.order.len() {
             self.at = 0;
         }
-        match self.pattern {
-            Pattern::Shuffled => {
+        match &mut self.course {
+            Course::Changing(roam) => {
+                self.at = roam.next(self.order.len());
+                let writes = self.share > 0 && self.carry();
+                Visit { line, reads: !writes, writes, fetches: false, words: 1, page }
+            }
+            Course::List => {
                 let writes = self.share > 0 && self.carry();
                 let words = 1 + u32::from(writes);
                 Visit { line, reads: true, writes, fetches: false, words, page }
             }
-            Pattern::Scan => self.scan(line, page),
-            Pattern::Code => {
+            Course::Scan => self.scan(line, page),
+            Course::Code => {
                 Visit { line, reads: false, writes: false, fetches: true, words: 1, page }
             }
         }
@@ -197,6 +264,16 @@ impl Walker {
         self.accumulator = sum;
         carry
     }
+}
+
+/// A share as a fraction of 2^64.
+fn fraction(share: f64) -> u64 {
+    if share >= 1.0 { u64::MAX } else { (share * 2_f64.powi(64)) as u64 }
+}
+
+/// Where the accumulator begins: everything is written from the first on where all is.
+const fn beginning(share: u64) -> u64 {
+    if share == u64::MAX { u64::MAX } else { 0 }
 }
 
 #[cfg(test)]

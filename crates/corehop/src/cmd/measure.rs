@@ -11,14 +11,14 @@ use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{AccessTime, PreemptionLength, Sample};
 use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter, Transfer};
+use corehop_core::workload::{Changing, Event, Load, Mover, Page, Pattern, Polluter, Transfer};
 use corehop_linux::live::Options;
 
 use super::arrange::Arrange;
 use super::observe::{self, Observe};
 use super::on;
 use super::overheads;
-use super::quantities::{length, percent, polluter, ratio};
+use super::quantities::{changing, length, percent, polluter, ratio};
 use super::shared_data::{self, Gangs};
 use crate::answer::print;
 use crate::exit::{Exit, Failure, refuse};
@@ -134,7 +134,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", help_heading = "In place of the preset's values")]
     cpus: Option<CpuList>,
 
-    /// idle, constructed, realistic, dma or buslock
+    /// idle, constructed, changing, realistic, dma or buslock
     #[arg(long, help_heading = "Background load")]
     load: Option<String>,
     /// The command that the load `realistic` runs: of --load realistic, or, without --load, beside the
@@ -147,6 +147,10 @@ pub(crate) struct Args {
     /// What the polluters of --load constructed walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "Background load")]
     polluter: Option<Polluter>,
+    /// What the programs of --load changing have in use at a time, the share of new lines in what they
+    /// touch, and their time between two lines: WINDOW, or WINDOW,FRESH, or WINDOW,FRESH,PAUSE
+    #[arg(long, value_parser = changing, value_name = "PROGRAM", help_heading = "Background load")]
+    changing: Option<Changing>,
     /// What --load dma does: direct (the usual) or loopback
     #[arg(long, help_heading = "Background load")]
     transfer: Option<Transfer>,
@@ -392,12 +396,13 @@ impl Args {
         let load = self.load.as_deref();
         let unless =
             |given: bool, loads: &[&str]| given && !load.is_some_and(|load| loads.contains(&load));
-        let runs = ["constructed", "realistic", "dma", "buslock"];
+        let runs = ["constructed", "changing", "realistic", "dma", "buslock"];
         let load_cpus = self.load_cpus.is_some() && self.command.is_none();
         refuse(
             "that is an option of another background load",
             &[
                 ("--polluter", unless(self.polluter.is_some(), &["constructed"])),
+                ("--changing", unless(self.changing.is_some(), &["changing"])),
                 ("--transfer", unless(self.transfer.is_some(), &["dma"])),
                 ("--split-locks", unless(self.split_locks, &["buslock"])),
                 ("--load-cpus", unless(load_cpus, &runs)),
@@ -574,6 +579,10 @@ impl Args {
             None => return Ok(None),
             Some("idle") => Load::Idle,
             Some("constructed") => Load::Constructed { polluter: polluter(), cpus },
+            Some("changing") => {
+                let program = self.changing.clone().unwrap_or(Changing::COMPILER);
+                Load::Changing { program, cpus }
+            }
             Some("realistic") => self.realistic().ok_or_else(|| {
                 let what =
                     format!("--load realistic needs a command, for instance {EXAMPLE_COMMAND}");
@@ -585,7 +594,8 @@ impl Args {
                 return Err(Failure::says(
                     Exit::Usage,
                     format!(
-                        "`{other}` is not a load; known are: idle, constructed, realistic, dma, buslock"
+                        "`{other}` is not a load; known are: idle, constructed, changing, realistic, dma, \
+                         buslock"
                     ),
                 ));
             }

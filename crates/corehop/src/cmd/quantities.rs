@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities as they are typed: shares, lengths, polluters.
+//! Quantities as they are typed: shares, lengths, what loads run.
 
 use corehop_core::experiment::Length;
 use corehop_core::units::{Bytes, Nanos};
-use corehop_core::workload::{Pattern, Polluter};
+use corehop_core::workload::{Changing, Pattern, Polluter};
 
 /// `5%` as 0.05.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
@@ -66,4 +66,23 @@ pub(super) fn polluter(text: &str) -> Result<Polluter, String> {
         return Err(format!("`{more}` is one too many: write SIZE,PATTERN,WRITE_RATIO"));
     }
     Ok(Polluter { wss, pattern, write_ratio })
+}
+
+/// `2MiB`, `2MiB,0.1`, `2MiB,0.1,60ns`; the rest as a compiler's.
+pub(super) fn changing(text: &str) -> Result<Changing, String> {
+    let mut parts = text.split(',');
+    let mut program = Changing::COMPILER;
+    program.window =
+        parts.next().unwrap_or_default().parse::<Bytes>().map_err(|error| error.to_string())?;
+    if let Some(fresh) = parts.next() {
+        program.fresh = ratio(fresh)?;
+    }
+    if let Some(pause) = parts.next() {
+        program.pause = pause.parse::<Nanos>().map_err(|error| error.to_string())?;
+    }
+    if let Some(more) = parts.next() {
+        return Err(format!("`{more}` is one too many: write WINDOW,FRESH,PAUSE"));
+    }
+    program.check().map_err(|error| error.to_string())?;
+    Ok(program)
 }

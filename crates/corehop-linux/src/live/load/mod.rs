@@ -5,6 +5,7 @@
 //! ends this process.
 
 mod buslock;
+mod changing;
 mod classify;
 mod command;
 mod dma;
@@ -24,6 +25,7 @@ use crate::clock::Clock;
 use crate::supervisor::{Guard, SupervisorError};
 
 use buslock::{Locks, SplitLocks};
+use changing::Program;
 pub(super) use classify::{Classification, Probe};
 use command::Commands;
 use dma::{Direct, Loopback};
@@ -71,6 +73,11 @@ impl RunningLoad {
             Load::Idle => Kind::Idle,
             Load::Constructed { polluter, cpus: list } => {
                 Kind::Threads(polluters(polluter, &cpus(list), seed)?)
+            }
+            Load::Changing { program, cpus: list } => {
+                let programs = Program::on(program, &cpus(list), host.clock, seed);
+                let programs = programs.map_err(|error| super::not_possible(&error))?;
+                Kind::Threads(threads("changing", programs)?)
             }
             Load::Realistic { command, cpus: list } => {
                 Kind::Commands(commands(command, &cpus(list), host.guard)?)
