@@ -30,7 +30,9 @@ const AT_A_TIME: usize = 64;
 /// Of what is sampled so much is left at least.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
 /// Sampled sets are at most so far apart.
-const MOST_APART: u32 = 16;
+const MOST_APART: u32 = 64;
+/// Beside polluters they are at least so far apart.
+const APART_UNDER_LOAD: u32 = 16;
 /// The snapshots of a loaded phase, with other frames each.
 const SNAPSHOTS: usize = 4;
 /// How often polluters go through their memory before a snapshot of a loaded phase is taken, or
@@ -90,7 +92,7 @@ impl SimMachine {
     }
 
     /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
-    /// sets of all caches: one in two, and up to one in 16 for the largest; beside polluters smaller
+    /// sets of all caches: one in two, and up to one in 64 for the largest; beside polluters smaller
     /// ones too, in one of 16.
     #[must_use]
     pub fn sampled(self) -> Self {
@@ -110,11 +112,10 @@ impl SimMachine {
         if !self.sampled || (ahead && set.pattern == Pattern::Scan) {
             return 1;
         }
-        if *load != Load::Idle && (!ahead || set.wss >= LEAST_SAMPLE) {
-            return MOST_APART;
-        }
-        let whole = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
-        1 << whole.ilog2()
+        let parts = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
+        let every = 1 << parts.ilog2();
+        let few = *load != Load::Idle && (!ahead || set.wss >= LEAST_SAMPLE);
+        if few { APART_UNDER_LOAD.max(every) } else { every }
     }
 
     /// The place of a CPU among all of the platform's.
@@ -162,7 +163,7 @@ impl SimMachine {
         }
         let memory = match load {
             Load::Constructed { polluter, .. } => polluter.wss,
-            Load::Changing { program, .. } => program.memory(),
+            Load::Changing { program, .. } => program.window,
             _ => Bytes::new(0),
         };
         let lines = memory.get() / self.platform.line_size().get();
@@ -352,6 +353,9 @@ impl Machine for SimMachine {
             ("kind".to_owned(), json!("simulated")),
             ("jobs".to_owned(), json!(self.sum.jobs)),
         ]);
+        if self.sampled {
+            map.insert("sampled_sets".to_owned(), json!(true));
+        }
         if !self.arrangement.is_usual() {
             map.insert("arrangement".to_owned(), json!(self.arrangement));
         }

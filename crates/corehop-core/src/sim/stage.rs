@@ -67,18 +67,18 @@ pub struct Pass {
 }
 
 impl Stage {
-    /// An empty machine; `seed` decides frames and random replacement. Of its sets one in `every` is
-    /// simulated (1: all) where the platform's can be sampled so; the time of a line is then that of
-    /// so many. Prefetchers, which need whole pages, are off in it.
+    /// An empty machine; `seed` decides frames and random replacement. Of its sets one in `every`, a power of
+    /// two, is simulated (1: all), or as few as the platform's can be sampled to; the time of a line is then
+    /// that of so many. Prefetchers, which need whole pages, are off in it.
     ///
     /// # Errors
     /// Names the fact that the platform lacks or that cannot be simulated.
     pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let spec = Spec::from_platform(platform)?;
-        let (spec, every) = match spec.sampled(every) {
-            Some(sampled) => (sampled, every),
-            None => (spec, 1),
-        };
+        let sparser = (0..=every.ilog2()).rev().map(|power| 1 << power);
+        let sampled = sparser.map(|every| (spec.sampled(every), every));
+        let sampled = sampled.filter_map(|(spec, every)| Some((spec?, every))).next();
+        let (spec, every) = sampled.unwrap_or((spec, 1));
         let weight = Picos::from(every);
         let whole = every == 1;
         let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };

@@ -5,6 +5,8 @@ use corehop_core::sim::{Arrangement, Placement, Share, Ways};
 
 use crate::exit::{Exit, Failure};
 
+/// Where these options are listed.
+const HEADING: &str = "Simulated machine (--on NAME or FILE)";
 /// The numbers of ways at most.
 const MOST: u32 = 32;
 
@@ -12,23 +14,27 @@ const MOST: u32 = 32;
 #[derive(Debug, clap::Args)]
 pub(super) struct Arrange {
     /// Page frames of a working set: random or contiguous
-    #[arg(long, help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(long, help_heading = HEADING)]
     placement: Option<Placement>,
     /// Page colours there are, in place of those of the last level of cache
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
     colours: Option<u32>,
     /// Page colours of the job's memory, for instance `0-31`
-    #[arg(long, value_name = "LIST", value_parser = colours, help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
     job_colours: Option<List>,
     /// Page colours of everyone else's: polluters, preemptors, the operating system
-    #[arg(long, value_name = "LIST", value_parser = colours, help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
     other_colours: Option<List>,
     /// Ways that the job may fill, for instance `3:0-3`; again for another level
-    #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     job_ways: Vec<Ways>,
     /// Ways that everyone else may fill
-    #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = "Simulated machine (--on NAME or FILE)")]
+    #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     other_ways: Vec<Ways>,
+    /// Simulate large working sets, and polluters, in some of the sets of all caches (one in 2 to 64): many
+    /// times faster, averages alike, maxima and spreads of small costs less so
+    #[arg(long, help_heading = HEADING)]
+    sampled: bool,
 }
 
 /// Numbers, as typed in a list.
@@ -45,6 +51,7 @@ impl Arrange {
             ("--other-colours", self.other_colours.is_some()),
             ("--job-ways", !self.job_ways.is_empty()),
             ("--other-ways", !self.other_ways.is_empty()),
+            ("--sampled", self.sampled),
         ];
         options.into_iter().find(|&(_, given)| given).map(|(name, _)| name)
     }
@@ -57,6 +64,11 @@ impl Arrange {
              divided by its kernel: see resctrl)"
         );
         Err(Failure::says(Exit::Usage, what))
+    }
+
+    /// Whether some of the sets are enough.
+    pub(super) fn sampled(&self) -> bool {
+        self.sampled
     }
 
     /// What was asked for.

@@ -44,6 +44,7 @@ pub(super) fn machine(
     Ok(if on == LIVE {
         Box::new(LiveMachine::new(platform, options))
     } else {
-        Box::new(SimMachine::arranged(platform, arrangement)?)
+        let machine = SimMachine::arranged(platform, arrangement)?;
+        Box::new(if arrange.sampled() { machine.sampled() } else { machine })
     })
 }

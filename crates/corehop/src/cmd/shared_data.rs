@@ -14,34 +14,37 @@ use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::run::Run;
 
+/// Where these options are listed.
+const HEADING: &str = "Threads with common data";
+
 /// What `shared-data` runs.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Gangs {
     /// swap, bucket-sort, linear-regression, exchange; all of them if left out
-    #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = "Threads with common data")]
+    #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
     /// Items, points, or lines that are handed over, for instance `100,4k,1M` (thousands, millions)
-    #[arg(long, value_delimiter = ',', value_parser = count, help_heading = "Threads with common data")]
+    #[arg(long, value_delimiter = ',', value_parser = count, help_heading = HEADING)]
     items: Vec<u64>,
     /// Buckets of bucket-sort
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "8",
-        help_heading = "Threads with common data"
+        help_heading = HEADING
     )]
     buckets: Vec<u32>,
     /// Swap with random numbers of which the first thread's low bits never change
-    #[arg(long, help_heading = "Threads with common data")]
+    #[arg(long, help_heading = HEADING)]
     fixed_low_bits: bool,
     /// write, read, none: how threads share their data
-    #[arg(long = "sharing", value_delimiter = ',', help_heading = "Threads with common data")]
+    #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
     /// shared, separate: below a common cache, or without one
-    #[arg(long = "placing", value_delimiter = ',', help_heading = "Threads with common data")]
+    #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
     /// How often each thread does what it does
-    #[arg(long, default_value_t = 100_000, help_heading = "Threads with common data")]
+    #[arg(long, default_value_t = 100_000, help_heading = HEADING)]
     rounds: u64,
 }
 
@@ -127,6 +130,11 @@ pub(super) fn carry_out(
     let plan = experiment.plan(&platform, seed).map_err(|it| Failure::new(Exit::Usage, it))?;
     plan.check(&platform).map_err(|error| Failure::new(Exit::Usage, error))?;
     let arrangement = on::arrangement(to.on, &platform, to.arrange)?;
+    if to.arrange.sampled() {
+        let what =
+            "--sampled is for jobs with a working set: threads that share data are simulated whole";
+        return Err(Failure::says(Exit::Usage, format!("{what}; leave it out")));
+    }
     if to.dry_run {
         let text = if to.json { plan.to_json() + "\n" } else { outline(&plan, &platform) };
         print(&text)?;

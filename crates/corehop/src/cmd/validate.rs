@@ -26,7 +26,7 @@ use crate::exit::{Exit, Failure};
 ///
 /// Every printed row is joined with what the simulation gives for it. Rows that parameters of the
 /// platform were fitted on are marked, and judged apart. Working sets of a mebibyte and more are
-/// simulated in some of the sets of all caches (one in 2 to 16).
+/// simulated in some of the sets of all caches (one in 2 to 64).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A platform or a table, such as `xeon_x5650` or `waechtler-a4`; all of them if left out.
