@@ -8,6 +8,7 @@ pub mod run_cost;
 pub mod sched;
 pub mod simulated;
 pub mod advice;
+pub mod claims;
 pub mod comparison;
 mod at_home;
 pub mod validation;

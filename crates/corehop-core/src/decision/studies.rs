@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The studies of cost tables that come with the program: the folders of `studies/` that have one.
 
+use super::claims::ClaimStudy;
 use super::gang_study::GangStudy;
 use super::points::PointStudy;
 use super::validation::{Study, StudyError};
@@ -28,6 +29,24 @@ const POINTS: &[(&str, &str)] = &[
 /// Of gangs each study's name, description and table.
 const GANGS: &[(&str, &str, &str)] =
     studies!["kamali-4-5", "kamali-4-6", "kamali-4-8", "kamali-5-1"];
+
+/// Of claims in words each study's name and description.
+const CLAIMS: &[(&str, &str)] = &[
+    ("bastoni-fig3", include_str!("../../../../studies/bastoni-fig3/study.toml")),
+    ("bastoni-claims", include_str!("../../../../studies/bastoni-claims/study.toml")),
+    ("waechtler-claims", include_str!("../../../../studies/waechtler-claims/study.toml")),
+    ("waechtler-exclusive", include_str!("../../../../studies/waechtler-exclusive/study.toml")),
+];
+
+impl ClaimStudy {
+    /// Those that come with the program.
+    ///
+    /// # Errors
+    /// Where a file is wrong; a test reads them all.
+    pub fn all() -> Result<Vec<Self>, StudyError> {
+        CLAIMS.iter().map(|(_, description)| Self::new(description)).collect()
+    }
+}
 
 impl GangStudy {
     /// Those that come with the program.
@@ -78,6 +97,20 @@ mod tests {
             let plans = study.plans(&platform, 1).unwrap();
             assert_eq!(plans.len(), study.points.len());
             assert!(study.points.iter().any(|point| point.fitted.is_empty()), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_study_of_claims_can_be_read_and_names_tables_of_its_platform() {
+        for (study, (id, _)) in ClaimStudy::all().unwrap().iter().zip(CLAIMS) {
+            assert_eq!(study.id, *id);
+            let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plans = study.plans(&platform, 1).unwrap().len();
+            assert!(plans + study.tables.len() > 0, "{id}");
+            for table in &study.tables {
+                assert_eq!(Study::named(table).unwrap().unwrap().platform, study.platform);
+            }
+            assert!(!study.observations.is_empty(), "{id}");
         }
     }
 

@@ -21,12 +21,12 @@ use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::sharing::{SharingSummary, Sharings};
 use crate::model::summary::{CellSummary, Summaries};
-use crate::model::verdict::{MachineView, Verdict};
+use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
 use crate::samples::{
     AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample, SharedData,
 };
-use crate::workload::{Event, LineState, Load};
+use crate::workload::{LineState, Load};
 
 /// What a report shows.
 #[derive(Debug, Clone)]
@@ -275,22 +275,8 @@ impl Gather {
     }
 
     fn verdicts(&self, machine: &str, platform: Option<&Platform>) -> Vec<Verdict> {
-        let caches: Vec<u64> = platform.map_or_else(Vec::new, |platform| {
-            let cpu = platform.usable().first().unwrap_or_default();
-            platform.data_caches(cpu).filter_map(|it| Some(it.capacity()?.get())).collect()
-        });
-        let missing = platform.map_or_else(Vec::new, Platform::missing_classes);
-        let lacks: Vec<Event> =
-            missing.iter().filter_map(|class| class.affinity.event().parse().ok()).collect();
-        let view = MachineView {
-            cache_bytes: &caches,
-            memory_architecture: platform.map_or(
-                crate::platform::MemoryArchitecture::SingleSocket,
-                Platform::memory_architecture,
-            ),
-            exclusive_caches: None,
-            lacks: &lacks,
-        };
+        let facts = platform.map(MachineFacts::of);
+        let view = facts.as_ref().map_or(MachineView::UNKNOWN, MachineFacts::view);
         // Cells hold nothing but numbers, each column as long as the others: `Summaries` sees to it.
         self.summaries.verdicts(machine, &view).unwrap_or_default()
     }

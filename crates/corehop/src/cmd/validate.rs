@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop validate`
 
+mod claims;
 mod gangs;
 
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use corehop_core::decision::claims::{ClaimStudy, Tested};
 use corehop_core::decision::gang_study::GangStudy;
 use corehop_core::decision::points::{Compared, PointStudy};
 use corehop_core::decision::validation::{Errors, Joined, Order, Study};
@@ -18,6 +20,7 @@ use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
 use serde_json::{Value, json};
 
+use self::claims::Simulated;
 use super::platform::described;
 use crate::answer::print;
 use crate::exit::{Exit, Failure};
@@ -58,12 +61,13 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let (tables, values, gangs) = chosen(args)?;
+    let Chosen { tables, values, gangs, claims } = chosen(args)?;
+    let mut simulated = Simulated::default();
     let mut answers = Vec::new();
     let mut drawings = Vec::new();
     let mut missed = false;
     for study in tables {
-        let rows = study.join(&simulate(&study, args)?);
+        let rows = study.join(simulated.of(&study, args)?);
         drawings.push(Dots::of_table(&study, &rows));
         missed |= misses(Errors::of(&rows, false), study.limit);
         if args.json {
@@ -90,6 +94,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             answers.push(gangs::json(&study, &rows));
         } else {
             print(&gangs::text(&study, &rows))?;
+        }
+    }
+    for study in claims {
+        let tested = claims::test(&study, args, &mut simulated)?;
+        missed |= tested.iter().any(Tested::is_missed);
+        if args.json {
+            answers.push(claims::json(&study, &tested));
+        } else {
+            print(&claims::text(&study, &tested))?;
         }
     }
     draw(args, &drawings)?;
@@ -121,48 +134,84 @@ fn misses(judged: Option<Errors>, limit: f64) -> bool {
     judged.is_some_and(|errors| errors.median > limit)
 }
 
-/// Studies of tables of costs, of single values, and of gangs.
-type Chosen = (Vec<Study>, Vec<PointStudy>, Vec<GangStudy>);
+/// The studies that are asked for.
+struct Chosen {
+    tables: Vec<Study>,
+    values: Vec<PointStudy>,
+    gangs: Vec<GangStudy>,
+    claims: Vec<ClaimStudy>,
+}
+
+impl Chosen {
+    /// All there are.
+    fn all() -> Result<Self, Failure> {
+        let damaged = |error| Failure::new(Exit::Damaged, error);
+        let tables: Result<Vec<Study>, _> = Study::names().filter_map(Study::named).collect();
+        Ok(Self {
+            tables: tables.map_err(damaged)?,
+            values: PointStudy::all().map_err(damaged)?,
+            gangs: GangStudy::all().map_err(damaged)?,
+            claims: ClaimStudy::all().map_err(damaged)?,
+        })
+    }
+
+    fn ids(&self) -> Vec<&str> {
+        let tables = self.tables.iter().map(|it| it.id.as_str());
+        let values = self.values.iter().map(|it| it.id.as_str());
+        let gangs = self.gangs.iter().map(|it| it.id.as_str());
+        let claims = self.claims.iter().map(|it| it.id.as_str());
+        tables.chain(values).chain(gangs).chain(claims).collect()
+    }
+
+    /// Those that `wants` by their id and their platform.
+    fn retain(&mut self, wants: impl Fn(&str, &str) -> bool) {
+        self.tables.retain(|it| wants(&it.id, &it.platform));
+        self.values.retain(|it| wants(&it.id, &it.platform));
+        self.gangs.retain(|it| wants(&it.id, &it.platform));
+        self.claims.retain(|it| wants(&it.id, &it.platform));
+    }
+
+    /// Only what is told of these sizes: single cells; a claim is about many.
+    fn narrow(&mut self, sizes: &[u64]) {
+        self.tables =
+            std::mem::take(&mut self.tables).into_iter().map(|it| it.only(sizes)).collect();
+        self.tables.retain(|study| !study.printed.is_empty());
+        for study in &mut self.values {
+            study.points.retain(|point| sizes.contains(&point.wss_kib));
+        }
+        self.values.retain(|study| !study.points.is_empty());
+        self.gangs.clear();
+        self.claims.clear();
+    }
+
+    fn set_samples(&mut self, samples: u32) {
+        self.tables.iter_mut().for_each(|study| study.samples = samples);
+        self.values.iter_mut().for_each(|study| study.samples = samples);
+        self.gangs.iter_mut().for_each(|study| study.samples = study.samples.min(samples));
+        self.claims.iter_mut().for_each(|study| study.set_samples(samples));
+    }
+}
 
 /// The studies that are asked for, with the samples and sizes that are.
 fn chosen(args: &Args) -> Result<Chosen, Failure> {
-    let all: Result<Vec<Study>, _> = Study::names().filter_map(Study::named).collect();
-    let mut tables = all.map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let mut values = PointStudy::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let mut gangs = GangStudy::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
-    let ids = tables.iter().map(|it| &it.id).chain(values.iter().map(|it| &it.id));
-    let known: Vec<String> = ids.chain(gangs.iter().map(|it| &it.id)).cloned().collect();
+    let mut all = Chosen::all()?;
+    let known = all.ids().join(", ");
     if let Some(what) = &args.what {
-        tables.retain(|study| study.id == *what || study.platform == *what);
-        values.retain(|study| study.id == *what || study.platform == *what);
-        gangs.retain(|study| study.id == *what || study.platform == *what);
+        all.retain(|id, platform| id == what || platform == what);
+        if all.ids().is_empty() {
+            let what =
+                format!("`{what}` is neither a study nor the platform of one; studies are {known}");
+            return Err(Failure::says(Exit::Usage, what));
+        }
     }
-    if tables.is_empty() && values.is_empty() && gangs.is_empty() {
-        let what = args.what.as_deref().unwrap_or_default();
-        return Err(Failure::says(
-            Exit::Usage,
-            format!(
-                "`{what}` is neither a study nor the platform of one; studies are {}",
-                known.join(", ")
-            ),
-        ));
+    if !args.wss.is_empty() {
+        let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
+        all.narrow(&sizes);
     }
-    let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
-    let narrowed = tables.into_iter().map(|study| {
-        let samples = args.samples.unwrap_or(study.samples);
-        let study = if sizes.is_empty() { study } else { study.only(&sizes) };
-        Study { samples, ..study }
-    });
-    for study in &mut values {
-        study.samples = args.samples.unwrap_or(study.samples);
-        study.points.retain(|point| sizes.is_empty() || sizes.contains(&point.wss_kib));
+    if let Some(samples) = args.samples {
+        all.set_samples(samples);
     }
-    values.retain(|study| !study.points.is_empty());
-    gangs.retain(|_| sizes.is_empty());
-    for study in &mut gangs {
-        study.samples = args.samples.map_or(study.samples, |most| most.min(study.samples));
-    }
-    Ok((narrowed.filter(|study| !study.printed.is_empty()).collect(), values, gangs))
+    Ok(all)
 }
 
 /// The machine that a study is simulated on.

@@ -15,14 +15,14 @@
 mod bastoni;
 mod waechtler;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub use self::bastoni::{bastoni_1, bastoni_2, bastoni_3a, bastoni_3b, bastoni_4, bastoni_5};
 pub use self::waechtler::{waechtler_1, waechtler_2};
 use super::compare::quantile_difference;
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::median;
-use crate::platform::MemoryArchitecture;
+use crate::platform::{Inclusion, MemoryArchitecture, Platform};
 use crate::units::three_digits;
 use crate::workload::{Absence, Event};
 
@@ -74,7 +74,54 @@ pub struct MachineView<'a> {
     pub lacks: &'a [Event],
 }
 
+/// What the observations need to know of a machine, as its platform says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MachineFacts {
+    cache_bytes: Vec<u64>,
+    memory_architecture: MemoryArchitecture,
+    exclusive_caches: Option<bool>,
+    lacks: Vec<Event>,
+}
+
+impl MachineFacts {
+    /// The facts of `platform`.
+    pub fn of(platform: &Platform) -> Self {
+        let cpu = platform.usable().first().unwrap_or_default();
+        let caches: Vec<_> = platform.data_caches(cpu).collect();
+        let inclusion = |cache: &&crate::platform::Cache| {
+            Some(cache.mechanism.inclusion.as_ref()?.value == Inclusion::Exclusive)
+        };
+        let outer: Option<Vec<bool>> =
+            caches.iter().filter(|cache| cache.level > 1).map(inclusion).collect();
+        let missing = platform.missing_classes();
+        Self {
+            cache_bytes: caches.iter().filter_map(|it| Some(it.capacity()?.get())).collect(),
+            memory_architecture: platform.memory_architecture(),
+            exclusive_caches: outer.map(|exclusive| exclusive.contains(&true)),
+            lacks: missing.iter().filter_map(|it| it.affinity.event().parse().ok()).collect(),
+        }
+    }
+
+    /// A view of them.
+    pub fn view(&self) -> MachineView<'_> {
+        MachineView {
+            cache_bytes: &self.cache_bytes,
+            memory_architecture: self.memory_architecture,
+            exclusive_caches: self.exclusive_caches,
+            lacks: &self.lacks,
+        }
+    }
+}
+
 impl MachineView<'_> {
+    /// A machine of which nothing is known.
+    pub const UNKNOWN: Self = Self {
+        cache_bytes: &[],
+        memory_architecture: MemoryArchitecture::SingleSocket,
+        exclusive_caches: None,
+        lacks: &[],
+    };
+
     /// The size of the second-level cache, or of the only one.
     fn second_level(&self) -> Option<u64> {
         self.cache_bytes.get(1).or(self.cache_bytes.first()).copied()
@@ -82,7 +129,7 @@ impl MachineView<'_> {
 }
 
 /// The outcome of a test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// The observation holds on this machine.

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the studies say of their machines in words, tested on the simulated ones: the observations, the course
+//! of their figures, and the lengths from which on a delay grows no more.
+//!
+//! A claim that was found true there is expected to hold here, one that was found false not to.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::validation::StudyError;
+use crate::experiment::{Experiment, ExperimentError, Plan, PolluterSweep, Synthetic};
+use crate::model::compare::order;
+use crate::model::delay::ALPHA;
+use crate::model::estimator::Estimator;
+use crate::model::ordered::{BadInput, Interval};
+use crate::model::saturation::{Reached, Target, saturations};
+use crate::model::summary::{Summaries, summarize};
+use crate::model::verdict::{MachineFacts, Outcome, Says, Verdict};
+use crate::platform::Platform;
+use crate::samples::Sample;
+use crate::units::Nanos;
+use crate::words::words;
+use crate::workload::Event;
+
+/// The claims of a study about one machine.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimStudy {
+    /// What it is called.
+    pub id: String,
+    /// Who says what.
+    pub title: String,
+    /// The platform it was measured on, by id.
+    pub platform: String,
+    /// The studies of tables whose samples the observations are tested on.
+    #[serde(default)]
+    pub tables: Vec<String>,
+    /// Further samples for the observations.
+    #[serde(default)]
+    pub runs: Vec<Synthetic>,
+    /// The observations, by the stable names of their verdicts, and what was found there.
+    #[serde(default)]
+    pub observations: BTreeMap<String, Outcome>,
+    /// Figures whose course is described.
+    #[serde(default, rename = "figure")]
+    pub figures: Vec<Figure>,
+    /// Delays that stop growing.
+    #[serde(default, rename = "saturation")]
+    pub saturations: Vec<Saturates>,
+}
+
+/// A figure of delays against preemption lengths.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figure {
+    /// Where it is printed.
+    pub source: String,
+    /// The experiment behind it.
+    pub experiment: Synthetic,
+    /// What is said of it.
+    pub course: Vec<Course>,
+}
+
+/// What is said of a part of a figure.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Course {
+    /// Of this event.
+    pub event: Event,
+    /// Of the working sets with this write ratio.
+    pub write_ratio: f64,
+    /// From this preemption length on.
+    pub from: Nanos,
+    /// Up to this one.
+    pub to: Nanos,
+    /// How the delay goes with the length.
+    pub trend: Trend,
+}
+
+words! {
+    /// How a delay goes with the preemption length.
+    Trend, "a trend" {
+        /// Longer preemptions cost more.
+        Rising = "rising",
+        /// Longer ones cost less.
+        Falling = "falling",
+        /// Neither.
+        Level = "level",
+    }
+}
+
+/// A preemption length from which on a delay grows no more.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Saturates {
+    /// Where it is printed.
+    pub source: String,
+    /// That length.
+    pub printed: Nanos,
+    /// The experiment behind it.
+    pub experiment: PolluterSweep,
+}
+
+/// A claim and what the simulated machine makes of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tested {
+    /// The claim.
+    pub claim: String,
+    /// What was found by those who printed it; nothing where a length is only compared.
+    pub expected: Option<Outcome>,
+    /// What is found here.
+    pub found: Outcome,
+    /// The numbers behind it.
+    pub evidence: String,
+}
+
+impl Tested {
+    /// Whether it came out otherwise than printed, or could not be told.
+    pub fn is_missed(&self) -> bool {
+        self.expected.is_some_and(|expected| expected != self.found)
+    }
+}
+
+impl ClaimStudy {
+    /// A study from its description.
+    ///
+    /// # Errors
+    /// [`StudyError::Form`] says what is wrong.
+    pub fn new(description: &str) -> Result<Self, StudyError> {
+        toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))
+    }
+
+    /// The same with so many samples of everything.
+    pub fn set_samples(&mut self, samples: u32) {
+        let figures = self.figures.iter_mut().map(|figure| &mut figure.experiment);
+        for experiment in self.runs.iter_mut().chain(figures) {
+            experiment.groups.iter_mut().for_each(|group| group.samples = samples);
+        }
+        self.saturations.iter_mut().for_each(|it| it.experiment.samples = samples);
+    }
+
+    /// The plans of the samples that no table has, in the order in which [`ClaimStudy::test`] wants them: the
+    /// further runs, the figures, the saturations.
+    ///
+    /// # Errors
+    /// As the experiments'.
+    pub fn plans(&self, platform: &Platform, seed: u64) -> Result<Vec<Plan>, ExperimentError> {
+        let figures = self.figures.iter().map(|it| &it.experiment as &dyn Experiment);
+        let runs = self.runs.iter().map(|it| it as &dyn Experiment);
+        let sweeps = self.saturations.iter().map(|it| &it.experiment as &dyn Experiment);
+        runs.chain(figures).chain(sweeps).map(|it| it.plan(platform, seed)).collect()
+    }
+
+    /// Tests every claim on the samples of its tables and of its plans.
+    ///
+    /// # Errors
+    /// [`BadInput`] for samples that hold no numbers.
+    pub fn test(
+        &self,
+        platform: &Platform,
+        tables: &[&[Sample]],
+        plans: &[Vec<Sample>],
+    ) -> Result<Vec<Tested>, BadInput> {
+        let (runs, rest) = plans.split_at(self.runs.len());
+        let (figures, sweeps) = rest.split_at(self.figures.len());
+        let mut summaries = Summaries::new(Estimator::Difference);
+        tables.iter().for_each(|samples| summaries.take(samples));
+        runs.iter().for_each(|samples| summaries.take(samples));
+        let facts = MachineFacts::of(platform);
+        let verdicts = summaries.verdicts(&platform.id, &facts.view())?;
+        let observed = verdicts.iter().filter_map(|verdict| {
+            let expected = *self.observations.get(verdict.id)?;
+            Some(observed(verdict, expected))
+        });
+        let mut tested: Vec<Tested> = observed.collect();
+        for (figure, samples) in self.figures.iter().zip(figures) {
+            for course in &figure.course {
+                tested.push(course.test(&figure.source, samples)?);
+            }
+        }
+        let targets = Target::of(platform);
+        let saturated = self.saturations.iter().zip(sweeps);
+        tested.extend(saturated.map(|(it, samples)| it.test(&targets, samples)));
+        Ok(tested)
+    }
+}
+
+fn observed(verdict: &Verdict, expected: Outcome) -> Tested {
+    let against: Vec<&str> = verdict
+        .comparisons
+        .iter()
+        .filter(|it| it.says == Says::Contradicts)
+        .map(|it| it.what.as_str())
+        .collect();
+    let also =
+        if against.len() > 1 { format!("; {} in all", against.len()) } else { String::new() };
+    Tested {
+        claim: format!("{}: {}", verdict.id, verdict.claim),
+        expected: Some(expected),
+        found: verdict.outcome,
+        evidence: format!("{}{also}", verdict.evidence),
+    }
+}
+
+impl Course {
+    /// The delays after the shorter and after the longer half of this part of the lengths.
+    fn halves(&self, samples: &[Sample]) -> [Vec<f64>; 2] {
+        let mut halves = [Vec::new(), Vec::new()];
+        let middle = u64::midpoint(self.from.get(), self.to.get()) as f64;
+        let part = self.from.get() as f64..self.to.get() as f64;
+        for (sample, delay) in Estimator::Difference.delays_us(samples) {
+            let of_it = sample.event == self.event
+                && (sample.write_ratio - self.write_ratio).abs() < 1e-9
+                && part.contains(&sample.length_ns);
+            if of_it {
+                halves[usize::from(sample.length_ns >= middle)].push(delay);
+            }
+        }
+        halves
+    }
+
+    /// A level part may have a trend too weak to be called one: see [`MEDIUM`].
+    fn test(&self, source: &str, samples: &[Sample]) -> Result<Tested, BadInput> {
+        let [short, long] = self.halves(samples);
+        let order = order(&short, &long, ALPHA)?;
+        let Interval { low, high, .. } = order.interval;
+        let found = match self.trend {
+            Trend::Rising => of(low > 0.5, high < MEDIUM),
+            Trend::Falling => of(high < 0.5, low > 1.0 - MEDIUM),
+            Trend::Level => of(low > 1.0 - MEDIUM && high < MEDIUM, low > 0.5 || high < 0.5),
+        };
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+        Ok(Tested {
+            claim: format!(
+                "{source}: {} at write ratio {} is {} from {} to {}",
+                self.event, self.write_ratio, self.trend, self.from, self.to
+            ),
+            expected: Some(Outcome::Holds),
+            found,
+            evidence: format!(
+                "{:.1} us after the shorter half ({} samples), {:.1} us after the longer ({}); \
+                 the longer cost more with probability {:.2} [{low:.2}, {high:.2}]",
+                mean(&short),
+                short.len(),
+                mean(&long),
+                long.len(),
+                order.theta,
+            ),
+        })
+    }
+}
+
+/// The later of two values is the greater with at most this probability where there is no more than a medium
+/// relation (as in observation 4).
+const MEDIUM: f64 = 0.64;
+
+fn of(holds: bool, contradicts: bool) -> Outcome {
+    match (holds, contradicts) {
+        (true, _) => Outcome::Holds,
+        (false, true) => Outcome::DoesNot,
+        (false, false) => Outcome::CannotTell,
+    }
+}
+
+impl Saturates {
+    fn test(&self, targets: &[Target], samples: &[Sample]) -> Tested {
+        let reached = saturations(&summarize(samples, Estimator::Difference), targets, &[]);
+        let printed_ms = self.printed.get() as f64 / 1e6;
+        let (found, evidence) = match reached.first().map(|it| (it, it.reached)) {
+            Some((it, Reached::At { length_us, earliest_us, latest_us })) => {
+                let ms = |us: Option<f64>| {
+                    us.map_or_else(|| "?".to_owned(), |us| format!("{:.1}", us / 1e3))
+                };
+                let near = earliest_us.is_none_or(|us| us / 1e3 <= printed_ms)
+                    && latest_us.is_none_or(|us| us / 1e3 >= printed_ms);
+                let evidence = format!(
+                    "{:.1} ms [{}, {}], {:.0} us there",
+                    length_us / 1e3,
+                    ms(earliest_us),
+                    ms(latest_us),
+                    it.final_us
+                );
+                (of(near, !near), evidence)
+            }
+            Some((_, Reached::NotBy { longest_us })) => {
+                (Outcome::DoesNot, format!("it still grows at {:.1} ms", longest_us / 1e3))
+            }
+            Some((_, Reached::NoDelay)) => (Outcome::DoesNot, "there is no delay".to_owned()),
+            None => (Outcome::CannotTell, "fewer than two lengths have samples".to_owned()),
+        };
+        Tested {
+            claim: format!("{}: no more is lost after {printed_ms} ms", self.source),
+            expected: None,
+            found,
+            evidence,
+        }
+    }
+}
