@@ -399,6 +399,18 @@ impl Load {
         }
     }
 
+    /// The CPUs that it runs on, none named for all of them; nothing where it runs nothing.
+    pub const fn cpus(&self) -> Option<&CpuList> {
+        match self {
+            Self::Idle => None,
+            Self::Constructed { cpus, .. }
+            | Self::Changing { cpus, .. }
+            | Self::Realistic { cpus, .. }
+            | Self::Dma { cpus, .. }
+            | Self::Buslock { cpus, .. } => Some(cpus),
+        }
+    }
+
     /// What it runs, and on which CPUs where that is not everywhere: what tells two loads of one word
     /// apart, as in the column `polluter`.
     pub fn runs(&self) -> Option<String> {

@@ -277,6 +277,9 @@ pub struct Core {
     /// What the operating system touches on a CPU that a job has left for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_footprint: Option<Fact<Bytes>>,
+    /// How long a locked access that straddles two lines keeps every CPU from what is beyond its innermost cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split_lock: Option<Fact<Latency>>,
     /// What the core itself needs per access, the cache's latency aside.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,

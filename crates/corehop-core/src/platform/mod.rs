@@ -255,6 +255,9 @@ pub struct Memory {
     /// Latency of another node's memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<Fact<Latency>>,
+    /// The time between two lines that devices read from memory or write to it, all of them together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Fact<Latency>>,
 }
 
 impl Memory {

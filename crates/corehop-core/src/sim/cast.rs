@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whose turn it is: the threads that walk for ever beside the job, each with a clock of its own.
 
+use super::background::{Device, SplitLocks, Transfer};
 use super::tags::Line;
 use super::times::Picos;
 use super::walker::{Manner, Visit, Walker};
@@ -8,13 +9,33 @@ use super::walker::{Manner, Visit, Walker};
 /// The clock of a thread that waits.
 const NEVER: Picos = Picos::MAX;
 
-/// A thread that walks for ever.
+/// What somebody does over and over.
+#[derive(Debug, Clone)]
+pub enum Part {
+    /// Walks.
+    Walks(Walker),
+    /// Moves data past the caches, whoever has the CPU that asked for it.
+    Moves(Device),
+    /// Splits locks.
+    Locks(SplitLocks),
+}
+
+/// What somebody does next.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Turn {
+    Visit(Visit, Manner),
+    Transfer(Transfer),
+    /// Stops everybody for the first time, and goes on after the second.
+    Lock(Picos, Picos),
+}
+
+/// Somebody who goes on for ever.
 #[derive(Debug, Clone)]
 struct Actor {
     cpu: usize,
     /// The outermost cache of its CPU.
     root: usize,
-    walker: Walker,
+    part: Part,
     /// When it makes its next visit, once it no longer waits.
     at: Picos,
     visits: u64,
@@ -33,9 +54,9 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// Lets a thread walk on `cpu` from `now` on, whenever the job does not have that CPU.
-    pub(super) fn add(&mut self, cpu: usize, root: usize, walker: Walker, now: Picos) {
-        self.actors.push(Actor { cpu, root, walker, at: now, visits: 0 });
+    /// Lets somebody act on `cpu` from `now` on, whenever the job does not have that CPU.
+    pub(super) fn add(&mut self, cpu: usize, root: usize, part: Part, now: Picos) {
+        self.actors.push(Actor { cpu, root, part, at: now, visits: 0 });
         self.clocks.push(NEVER);
         self.set(self.held, self.awake, now);
     }
@@ -43,10 +64,11 @@ impl Cast {
     /// Ends what walks on `cpu`, the last one that was added; it is handed back with the lines that
     /// it has visited.
     pub(super) fn remove(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let place = self.actors.iter().rposition(|actor| actor.cpu == cpu)?;
+        let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.part, Part::Walks(_));
+        let place = self.actors.iter().rposition(walks)?;
         self.clocks.remove(place);
-        let actor = self.actors.remove(place);
-        Some((actor.walker, actor.visits))
+        let Actor { part, visits, .. } = self.actors.remove(place);
+        if let Part::Walks(walker) = part { Some((walker, visits)) } else { None }
     }
 
     /// Whether somebody walks on such a CPU.
@@ -72,8 +94,14 @@ impl Cast {
         for (actor, clock) in self.actors.iter_mut().zip(&mut self.clocks) {
             let waited = *clock == NEVER;
             actor.at = if waited { actor.at.max(now) } else { *clock };
-            let goes =
-                Some(actor.cpu) != held && awake.is_none_or(|roots| roots.contains(&actor.root));
+            let goes = match actor.part {
+                Part::Walks(_) => {
+                    Some(actor.cpu) != held && awake.is_none_or(|roots| roots.contains(&actor.root))
+                }
+                // What it does reaches everybody, wherever they are.
+                Part::Locks(_) => Some(actor.cpu) != held,
+                Part::Moves(_) => true,
+            };
             *clock = if goes { actor.at } else { NEVER };
         }
     }
@@ -105,20 +133,32 @@ impl Cast {
         (next.1 < NEVER).then_some(next)
     }
 
-    /// The next visit of one of them.
+    /// What one of them does next, and on which CPU.
     #[inline]
-    pub(super) fn visit(&mut self, place: usize) -> (usize, Visit, Manner) {
+    pub(super) fn turn(&mut self, place: usize) -> (usize, Turn) {
         let actor = &mut self.actors[place];
         actor.visits += 1;
-        (actor.cpu, actor.walker.visit(), actor.walker.manner())
+        let turn = match &mut actor.part {
+            Part::Walks(walker) => Turn::Visit(walker.visit(), walker.manner()),
+            Part::Moves(device) => Turn::Transfer(device.next()),
+            Part::Locks(locks) => {
+                let (stops, until) = locks.next();
+                Turn::Lock(stops, until)
+            }
+        };
+        (actor.cpu, turn)
     }
 
-    /// It makes its next visit at this time; which line that is to, and from which CPU.
+    /// It acts again at this time; to which line it then walks, if it walks, and from which CPU.
     #[inline]
-    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> (usize, Line) {
+    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<(usize, Line)> {
         self.clocks[place] = at;
         let actor = &self.actors[place];
-        (actor.cpu, actor.walker.coming())
+        if let Part::Walks(walker) = &actor.part {
+            Some((actor.cpu, walker.coming()))
+        } else {
+            None
+        }
     }
 }
 
@@ -136,7 +176,7 @@ mod tests {
         for cpu in 0..3 {
             let walker =
                 Walker::of_polluter(&polluter, (0..16).collect(), 64, &mut Draw::new(1, 1));
-            cast.add(cpu, cpu / 2, walker, 10 * cpu as Picos);
+            cast.add(cpu, cpu / 2, Part::Walks(walker), 10 * cpu as Picos);
         }
         cast
     }

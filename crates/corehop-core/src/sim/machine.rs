@@ -13,7 +13,7 @@ use crate::experiment::{Draw, Plan};
 use crate::machine::{Machine, MachineError, Outcome, Sink};
 use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, CpuList};
-use crate::workload::{Changing, Load, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::arrangement::{Arrangement, ArrangementError, Placement, Share};
 use super::chunk::{ChunkRun, Done, Sum, no_frames};
@@ -48,10 +48,10 @@ const LEARNED_IN: Picos = 1_000_000_000;
 /// A machine in software, as its platform file describes it.
 #[derive(Debug)]
 pub struct SimMachine {
-    platform: Platform,
+    pub(super) platform: Platform,
     arrangement: Arrangement,
     /// The colours of the job's pages and of others', where they are restricted.
-    colours: [Option<Colours>; 2],
+    pub(super) colours: [Option<Colours>; 2],
     /// Whether large working sets are simulated in some of the sets only.
     sampled: bool,
     /// What polluters and preemptors need for a line besides accessing it.
@@ -131,41 +131,16 @@ impl SimMachine {
         seed: u64,
         snapshot: usize,
     ) -> Result<Stage, MachineError> {
-        let cpus = match load {
-            Load::Idle => return stage(&self.platform, &self.arrangement, every, 0),
-            Load::Constructed { cpus, .. } | Load::Changing { cpus, .. } => cpus,
-            other => {
-                return Err(MachineError::NotPossible {
-                    what: format!("the load `{}`", other.word()),
-                    why: "a simulated machine runs no programs of the host's".to_owned(),
-                    remedy: "take `--load constructed`, or measure live".to_owned(),
-                });
-            }
+        let Some(cpus) = load.cpus() else {
+            return stage(&self.platform, &self.arrangement, every, 0);
         };
         let stream = 1_000 + snapshot as u64;
         let mut stage = stage(&self.platform, &self.arrangement, every, seed ^ stream)?;
         let mut draw = Draw::new(seed, stream);
         let everywhere = self.platform.usable();
         let cpus: &CpuList = if cpus.is_empty() { &everywhere } else { cpus };
-        for cpu in cpus.iter() {
-            let cpu = self.place(cpu);
-            let mut walker = match load {
-                Load::Changing { program, .. } => {
-                    self.changing_on(&mut stage, cpu, program, &mut draw)?
-                }
-                Load::Constructed { polluter, .. } => {
-                    self.polluter_on(&mut stage, cpu, polluter, &mut draw)?
-                }
-                _ => continue,
-            };
-            walker.start_anywhere(&mut draw);
-            stage.add_actor(cpu, walker);
-        }
-        let memory = match load {
-            Load::Constructed { polluter, .. } => polluter.wss,
-            Load::Changing { program, .. } => program.window,
-            _ => Bytes::new(0),
-        };
+        let places: Vec<usize> = cpus.iter().map(|cpu| self.place(cpu)).collect();
+        let memory = self.start(load, &places, &mut stage, &mut draw)?;
         let lines = memory.get() / self.platform.line_size().get();
         let held = stage.caches().lines() * u64::from(every);
         warm_up(&mut stage, (lines * LAPS * cpus.len() as u64).min(held * FILLS));
@@ -236,23 +211,6 @@ impl SimMachine {
     /// The colours of the job's pages, where they are restricted.
     pub(super) fn colours_of_job(&self) -> Option<&Colours> {
         self.colours[0].as_ref()
-    }
-
-    /// The walk of a program with a changing working set. Its memory is in huge pages: in base pages that
-    /// lie anywhere it would leave no huge frame whole.
-    fn changing_on(
-        &self,
-        stage: &mut Stage,
-        cpu: usize,
-        program: &Changing,
-        draw: &mut Draw,
-    ) -> Result<Walker, MachineError> {
-        let (node, page) = (stage.node_of(cpu), Page::Transparent);
-        let page = if self.colours[1].is_some() { Page::Base } else { page };
-        let memory = stage.frames.place(program.memory(), page, node, self.colours[1].as_ref());
-        let lines = memory.map_err(|error| no_frames(&error))?;
-        let of_page = stage.frames.lines_of(page);
-        Ok(Walker::of_changing(program, lines, (page, of_page), draw))
     }
 
     /// The walk of somebody who is not the job.

@@ -77,9 +77,11 @@ mod elsewhere;
 pub mod arrangement;
 pub mod frames;
 pub mod walker;
+mod background;
 mod cast;
 pub mod stage;
 mod chunk;
+mod loads;
 mod machine;
 mod gang;
 #[cfg(test)]

@@ -8,7 +8,8 @@ use crate::machine::Rest;
 use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 
 use super::arrangement::Ways;
-use super::cast::Cast;
+use super::background::Transfer;
+use super::cast::{Cast, Part, Turn};
 use super::elsewhere::Elsewhere;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
@@ -51,6 +52,8 @@ pub struct Stage {
     now: Picos,
     wakes: Wakes,
     elsewhere: Elsewhere,
+    /// Until when a locked access keeps everybody from what is beyond his innermost cache.
+    locked: Picos,
 }
 
 /// What a pass over a working set took and met.
@@ -98,6 +101,7 @@ impl Stage {
             now: 0,
             wakes: Wakes::new(platform, &spec.packages)?,
             elsewhere: Elsewhere::new(platform.cpus.value.len()),
+            locked: 0,
         })
     }
 
@@ -126,7 +130,12 @@ impl Stage {
 
     /// Lets a thread walk on `cpu` from now on, whenever the job does not have that CPU.
     pub fn add_actor(&mut self, cpu: usize, walker: Walker) {
-        self.cast.add(cpu, self.caches.root_of(cpu), walker, self.now);
+        self.add(cpu, Part::Walks(walker));
+    }
+
+    /// Lets somebody act on `cpu` from now on.
+    pub fn add(&mut self, cpu: usize, part: Part) {
+        self.cast.add(cpu, self.caches.root_of(cpu), part, self.now);
     }
 
     /// Ends what walks on `cpu`, and hands it back with the lines that it has visited.
@@ -268,6 +277,7 @@ impl Stage {
         self.cast.skip(time);
         self.elsewhere.skip(time);
         self.servers.skip(time);
+        self.locked += time;
     }
 
     /// Lets others act until `until`.
@@ -284,12 +294,29 @@ impl Stage {
             if !self.servers.is_empty() {
                 self.elsewhere.run(at, &mut self.servers);
             }
-            let (cpu, visit, manner) = self.cast.visit(place);
-            let took = self.visit(cpu, visit, manner, at, false);
-            let (cpu, line) = self.cast.resumes(place, at + took.max(1));
-            self.caches.expect(cpu, line);
+            let (cpu, turn) = self.cast.turn(place);
+            let took = match turn {
+                Turn::Visit(visit, manner) => self.visit(cpu, visit, manner, at, false),
+                Turn::Transfer(transfer) => self.transfer(cpu, transfer, at),
+                Turn::Lock(stops, until) => {
+                    self.locked = self.locked.max(at) + stops;
+                    until
+                }
+            };
+            if let Some((cpu, line)) = self.cast.resumes(place, at + took.max(1)) {
+                self.caches.expect(cpu, line);
+            }
         }
         self.cast.next().map(|(_, at)| at).filter(|&at| at < until)
+    }
+
+    /// A device moves a line: what it writes is in no cache any more, what it reads is in memory again.
+    fn transfer(&mut self, cpu: usize, transfer: Transfer, at: Picos) -> Picos {
+        let node = self.frames.home(transfer.line);
+        self.caches.flush(transfer.line);
+        let traffic = if transfer.writes { Traffic::WriteBack } else { Traffic::MemoryRead };
+        self.servers.pass(traffic, cpu, node, at);
+        transfer.takes * self.weight
     }
 
     /// One visit at time `at`, by a core whose clock may not be up yet: how long it keeps the thread.
@@ -338,7 +365,8 @@ impl Stage {
         }
         let node = self.frames.home(line);
         let home = if node == self.nodes[cpu] { Home::Local } else { Home::Remote };
-        let waited = self.queue(cpu, node, outcome, at);
+        let stopped = self.locked.saturating_sub(at);
+        let waited = stopped + self.queue(cpu, node, outcome, at + stopped);
         if access != Access::Fetch {
             self.prefetch(cpu, line, outcome, at + waited);
         }

@@ -65,6 +65,8 @@ enum Course {
     Scan,
     /// One after the other, executed.
     Code,
+    /// One after the other, written by instructions that wait for it.
+    Locks,
     /// At random among those visited lately, each read or written.
     Changing(Roam),
 }
@@ -138,6 +140,15 @@ impl Walker {
             fresh: fraction(changing.fresh),
             draw: Draw::new(draw.bits(), 0),
         });
+        walker
+    }
+
+    /// A walk over `lines` by locked instructions.
+    pub fn of_locks(lines: Vec<Line>, of_page: u32) -> Self {
+        let unused = &mut Draw::new(0, 0);
+        let mut walker = Self::new(Pattern::Scan, 1.0, lines, (Page::Base, of_page), unused);
+        walker.manner.parallelism = Some(1_000);
+        walker.course = Course::Locks;
         walker
     }
 
@@ -239,6 +250,9 @@ impl Walker {
                 Visit { line, reads: true, writes, fetches: false, words, page }
             }
             Course::Scan => self.scan(line, page),
+            Course::Locks => {
+                Visit { line, reads: false, writes: true, fetches: false, words: 1, page }
+            }
             Course::Code => {
                 Visit { line, reads: false, writes: false, fetches: true, words: 1, page }
             }

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The background loads of a phase, on the simulated machine.
+
+use crate::experiment::Draw;
+use crate::machine::MachineError;
+use crate::platform::{Fact, Latency};
+use crate::units::Bytes;
+use crate::workload::{Changing, Load, Page, Pattern, Polluter, Transfer};
+
+use super::background::{Device, SplitLocks};
+use super::cast::Part;
+use super::chunk::no_frames;
+use super::machine::SimMachine;
+use super::stage::Stage;
+use super::times::{Picos, picos};
+use super::walker::Walker;
+
+/// What a device moves at once, as the live load has it.
+const BLOCK: Bytes = Bytes::from_kib(256);
+/// A datagram and its copy, as the live load has them.
+const MESSAGES: Bytes = Bytes::from_kib(64);
+/// The lines that locked instructions go to, as the live load has them.
+const LOCKED: Bytes = Bytes::from_kib(4);
+
+impl SimMachine {
+    /// Starts `load` on the CPUs at `places`; what each of its threads goes through before it begins again.
+    ///
+    /// # Errors
+    /// [`MachineError::NotPossible`] where it cannot be simulated, with the remedy.
+    pub(super) fn start(
+        &self,
+        load: &Load,
+        places: &[usize],
+        stage: &mut Stage,
+        draw: &mut Draw,
+    ) -> Result<Bytes, MachineError> {
+        match load {
+            Load::Idle => Ok(Bytes::new(0)),
+            Load::Constructed { polluter, .. } => {
+                for &cpu in places {
+                    let mut walker = self.polluter_on(stage, cpu, polluter, draw)?;
+                    walker.start_anywhere(draw);
+                    stage.add_actor(cpu, walker);
+                }
+                Ok(polluter.wss)
+            }
+            Load::Changing { program, .. } => {
+                for &cpu in places {
+                    let walker = self.changing_on(stage, cpu, program, draw)?;
+                    stage.add_actor(cpu, walker);
+                }
+                Ok(program.window)
+            }
+            Load::Dma { transfer: Transfer::Direct, .. } => self.start_devices(places, stage),
+            Load::Dma { transfer: Transfer::Loopback, .. } => {
+                let copying = Polluter { wss: MESSAGES, pattern: Pattern::Scan, write_ratio: 0.5 };
+                let cpus = places.iter();
+                for &cpu in cpus {
+                    let walker = self.polluter_on(stage, cpu, &copying, draw)?;
+                    stage.add_actor(cpu, walker);
+                }
+                Ok(MESSAGES)
+            }
+            Load::Buslock { split: false, .. } => self.start_locks(places, stage),
+            Load::Buslock { split: true, .. } => {
+                let what = "the load `buslock` with split locks";
+                let takes =
+                    self.stated(what, "core.split_lock", self.platform.core.split_lock.as_ref())?;
+                for &cpu in places {
+                    let locks = SplitLocks::new(takes, places.len() as u64);
+                    stage.add(cpu, Part::Locks(locks));
+                }
+                Ok(Bytes::new(0))
+            }
+            Load::Realistic { .. } => Err(MachineError::NotPossible {
+                what: "the load `realistic`".to_owned(),
+                why: "a simulated machine runs no programs of the host's".to_owned(),
+                remedy:
+                    "take `--load changing`, a program with a changing working set, or measure live"
+                        .to_owned(),
+            }),
+        }
+    }
+
+    /// A time that a load needs the platform to state.
+    fn stated(
+        &self,
+        what: &str,
+        key: &str,
+        fact: Option<&Fact<Latency>>,
+    ) -> Result<Picos, MachineError> {
+        let refused = |why: String| MachineError::NotPossible {
+            what: format!("{what} on {}", self.platform.name),
+            why,
+            remedy: format!(
+                "state `{key}` in a platform file of your own (`corehop platform {} --help`)",
+                self.platform.id
+            ),
+        };
+        let fact = fact.ok_or_else(|| refused(format!("`{key}` is not stated")))?;
+        let cpu = self.platform.cpus.value.first().unwrap_or_default();
+        picos(&self.platform, cpu, fact.value).map_err(|error| refused(error.to_string()))
+    }
+
+    /// One device serves the threads on all these CPUs, each with a buffer of its own.
+    fn start_devices(&self, places: &[usize], stage: &mut Stage) -> Result<Bytes, MachineError> {
+        let line =
+            self.stated("the load `dma`", "memory.device", self.platform.memory.device.as_ref())?;
+        for &cpu in places {
+            let node = stage.node_of(cpu);
+            let lines = stage.frames.place(BLOCK, Page::Base, node, self.colours[1].as_ref());
+            let lines = lines.map_err(|error| no_frames(&error))?;
+            stage.add(cpu, Part::Moves(Device::new(lines, line * places.len() as u64)));
+        }
+        Ok(BLOCK)
+    }
+
+    /// Threads that all write the same lines.
+    fn start_locks(&self, places: &[usize], stage: &mut Stage) -> Result<Bytes, MachineError> {
+        let Some(&first) = places.first() else { return Ok(LOCKED) };
+        let node = stage.node_of(first);
+        let lines = stage.frames.place(LOCKED, Page::Base, node, self.colours[1].as_ref());
+        let lines = lines.map_err(|error| no_frames(&error))?;
+        let of_page = stage.frames.lines_of(Page::Base);
+        for &cpu in places {
+            stage.add_actor(cpu, Walker::of_locks(lines.clone(), of_page));
+        }
+        Ok(LOCKED)
+    }
+
+    /// The walk of a program with a changing working set. Its memory is in huge pages: in base pages that
+    /// lie anywhere it would leave no huge frame whole.
+    fn changing_on(
+        &self,
+        stage: &mut Stage,
+        cpu: usize,
+        program: &Changing,
+        draw: &mut Draw,
+    ) -> Result<Walker, MachineError> {
+        let node = stage.node_of(cpu);
+        let page = if self.colours[1].is_some() { Page::Base } else { Page::Transparent };
+        let memory = stage.frames.place(program.memory(), page, node, self.colours[1].as_ref());
+        let lines = memory.map_err(|error| no_frames(&error))?;
+        let of_page = stage.frames.lines_of(page);
+        Ok(Walker::of_changing(program, lines, (page, of_page), draw))
+    }
+}
