@@ -4,6 +4,23 @@
 set -eu
 binary=$1
 make --no-print-directory dist
+# What is simulated is the same to the bit, whatever the program was built for and how.
+simulated() {
+    rm -f "$2" "$2.part"
+    "$1" measure synthetic --on xeon_x5650 --load constructed --wss 4KiB,256KiB --length 1ms --samples 4 \
+        --seed 3 --quiet -o "$2"
+    "$1" report --table csv "$2"
+}
+runs=$(mktemp -d)
+simulated "$binary" "$runs/static.parquet" >"$runs/static.csv"
+if [ -x target/debug/corehop ]; then
+    simulated target/debug/corehop "$runs/debug.parquet" >"$runs/debug.csv"
+    cmp "$runs/static.csv" "$runs/debug.csv"
+    echo "the static binary and the unoptimised one simulate the same, $(wc -l <"$runs/debug.csv") lines of results"
+else
+    echo "skipped: the comparison with an unoptimised build (there is none: cargo build)"
+fi
+rm -rf "$runs"
 if [ "$(id -u)" != 0 ]; then
     echo "skipped: the empty chroot (chroot needs root); the static binary alone:"
     "$binary" --version

@@ -98,6 +98,9 @@ pub struct Saturates {
     pub source: String,
     /// That length.
     pub printed: Nanos,
+    /// Whether what is printed is the latest that it can be.
+    #[serde(default)]
+    pub at_the_latest: bool,
     /// The experiment behind it.
     pub experiment: PolluterSweep,
 }
@@ -272,8 +275,9 @@ impl Saturates {
                 let ms = |us: Option<f64>| {
                     us.map_or_else(|| "?".to_owned(), |us| format!("{:.1}", us / 1e3))
                 };
-                let near = earliest_us.is_none_or(|us| us / 1e3 <= printed_ms)
-                    && latest_us.is_none_or(|us| us / 1e3 >= printed_ms);
+                let late = earliest_us.is_some_and(|us| us / 1e3 > printed_ms);
+                let early = latest_us.is_some_and(|us| us / 1e3 < printed_ms);
+                let near = !late && (self.at_the_latest || !early);
                 let evidence = format!(
                     "{:.1} ms [{}, {}], {:.0} us there",
                     length_us / 1e3,
@@ -290,10 +294,90 @@ impl Saturates {
             None => (Outcome::CannotTell, "fewer than two lengths have samples".to_owned()),
         };
         Tested {
-            claim: format!("{}: no more is lost after {printed_ms} ms", self.source),
+            claim: format!(
+                "{}: no more is lost after {printed_ms} ms{}",
+                self.source,
+                if self.at_the_latest { " at the latest" } else { "" }
+            ),
             expected: None,
             found,
             evidence,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::example::sample;
+
+    /// Preemptions of 0 to 10 ms whose delay in nanoseconds is `delay` of their length in milliseconds.
+    fn samples(delay: impl Fn(f64) -> f64) -> Vec<Sample> {
+        let one = |at: u32| {
+            let ms = f64::from(at) / 10.0;
+            // A little that has nothing to do with the length.
+            let noise = f64::from(at * 37 % 11);
+            Sample {
+                event: Event::Preemption,
+                write_ratio: 0.25,
+                length_ns: ms * 1e6,
+                warm_ns: 1_000.0,
+                resumed_ns: 1_000.0 + delay(ms) + noise,
+                ..sample()
+            }
+        };
+        (0..100).map(one).collect()
+    }
+
+    fn course(trend: Trend) -> Course {
+        let ms = Nanos::from_millis;
+        Course { event: Event::Preemption, write_ratio: 0.25, from: ms(0), to: ms(10), trend }
+    }
+
+    #[test]
+    fn a_course_is_told_by_whether_longer_preemptions_cost_more() {
+        let rising = samples(|ms| 100.0 * ms);
+        let falling = samples(|ms| 1_000.0 - 100.0 * ms);
+        let level = samples(|_| 500.0);
+        for (trend, holds, others) in [
+            (Trend::Rising, &rising, [&falling, &level]),
+            (Trend::Falling, &falling, [&rising, &level]),
+            (Trend::Level, &level, [&rising, &falling]),
+        ] {
+            let found = |samples| course(trend).test("a figure", samples).unwrap();
+            let tested = found(holds);
+            assert_eq!(tested.found, Outcome::Holds, "{trend}");
+            assert!(!tested.is_missed() && tested.claim.contains("a figure"));
+            for samples in others {
+                assert_eq!(found(samples).found, Outcome::DoesNot, "{trend}");
+                assert!(found(samples).is_missed());
+            }
+        }
+    }
+
+    #[test]
+    fn other_events_ratios_and_lengths_are_not_of_the_course() {
+        let mut samples = samples(|ms| 100.0 * ms);
+        samples[1].event = Event::L3Migration;
+        samples[2].write_ratio = 0.0;
+        samples[3].length_ns = 10e6;
+        let [short, long] = course(Trend::Rising).halves(&samples);
+        assert_eq!((short.len(), long.len()), (47, 50));
+    }
+
+    #[test]
+    fn a_trend_too_weak_to_be_told_is_neither() {
+        let few: Vec<Sample> = samples(|ms| 3.0 * ms).into_iter().step_by(12).collect();
+        let tested = course(Trend::Rising).test("a figure", &few).unwrap();
+        assert_eq!(tested.found, Outcome::CannotTell);
+        assert!(tested.is_missed());
+    }
+
+    #[test]
+    fn observations_are_expected_as_they_were_found() {
+        let verdict = crate::model::verdict::bastoni_5();
+        assert_eq!(verdict.outcome, Outcome::CannotTell);
+        assert!(observed(&verdict, Outcome::Holds).is_missed());
+        assert!(!observed(&verdict, Outcome::CannotTell).is_missed());
     }
 }
