@@ -168,8 +168,9 @@ impl ClaimStudy {
         let (runs, rest) = plans.split_at(self.runs.len());
         let (figures, sweeps) = rest.split_at(self.figures.len());
         let mut summaries = Summaries::new(Estimator::Difference);
-        tables.iter().for_each(|samples| summaries.take(samples));
-        runs.iter().for_each(|samples| summaries.take(samples));
+        for samples in tables.iter().copied().chain(runs.iter().map(Vec::as_slice)) {
+            summaries.take(samples);
+        }
         let facts = MachineFacts::of(platform);
         let verdicts = summaries.verdicts(&platform.id, &facts.view())?;
         let observed = verdicts.iter().filter_map(|verdict| {

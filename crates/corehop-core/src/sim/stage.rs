@@ -80,8 +80,8 @@ impl Stage {
         let spec = Spec::from_platform(platform)?;
         let sparser = (0..=every.ilog2()).rev().map(|power| 1 << power);
         let sampled = sparser.map(|every| (spec.sampled(every), every));
-        let sampled = sampled.filter_map(|(spec, every)| Some((spec?, every))).next();
-        let (spec, every) = sampled.unwrap_or((spec, 1));
+        let mut sampled = sampled.filter_map(|(spec, every)| Some((spec?, every)));
+        let (spec, every) = sampled.next().unwrap_or((spec, 1));
         let weight = Picos::from(every);
         let whole = every == 1;
         let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
