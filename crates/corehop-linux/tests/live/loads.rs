@@ -6,7 +6,7 @@ use std::fs;
 use corehop_core::experiment::{Plan, Step};
 use corehop_core::machine::{Machine, MachineError};
 use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::{Absence, Load, Pattern, Polluter, Transfer};
+use corehop_core::workload::{Absence, Changing, Load, Pattern, Polluter, Transfer};
 use corehop_linux::live::LiveMachine;
 use serde_json::Value;
 
@@ -112,6 +112,10 @@ pub(crate) fn polluters_run_and_are_gone_afterwards() {
     // Once before, so that what a process keeps from its first run is there.
     check_threads(&constructed());
     check_threads(&constructed());
+}
+
+pub(crate) fn changing_programs_run_and_are_gone_afterwards() {
+    check_threads(&Load::Changing { program: Changing::COMPILER, cpus: everywhere() });
 }
 
 pub(crate) fn direct_transfers_run_and_are_gone_afterwards() {

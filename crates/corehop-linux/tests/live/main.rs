@@ -24,6 +24,7 @@ const TESTS: &[Test] = tests![
     touches::a_job_of_the_users_own_that_cannot_be_loaded_is_refused_by_name,
     touches::the_duty_budget_is_kept,
     loads::polluters_run_and_are_gone_afterwards,
+    loads::changing_programs_run_and_are_gone_afterwards,
     loads::direct_transfers_run_and_are_gone_afterwards,
     loads::datagrams_run_and_are_gone_afterwards,
     loads::locked_instructions_run_and_are_gone_afterwards,

@@ -35,6 +35,33 @@ fn shares_that_there_are_not_are_refused_by_name() {
 }
 
 #[test]
+fn a_program_with_a_changing_working_set_is_refused_where_there_can_be_none() {
+    for (options, words) in [
+        (&["--load", "changing", "--changing", "0KiB"][..], "a window of 0 B"),
+        (&["--load", "changing", "--changing", "2MiB,1.5"], "between 0 and 1"),
+        (&["--load", "changing", "--changing", "2MiB,0.1,55"], "55"),
+        (&["--load", "changing", "--changing", "2MiB,0.1,55ns,4"], "one too many"),
+        (&["--load", "idle", "--changing", "2MiB"], "another background load"),
+        (&["--load", "busy"], "changing"),
+    ] {
+        let run = [&["measure", "synthetic", "--dry-run"][..], &ON, options].concat();
+        refused(corehop(&run), 2, &[words]);
+    }
+}
+
+#[test]
+fn some_of_the_sets_are_enough_where_that_is_asked_for_and_the_file_says_so() {
+    let (_directory, file) = scratch();
+    let sampled = ["--sampled", "--event", "preemption", "--length", "100us"];
+    assert!(small(&file, &[&ON[..], &sampled].concat()).output().unwrap().status.success());
+    let machine = serde_json::to_value(rows(&file).1).unwrap().to_string();
+    assert!(machine.contains("\"sampled_sets\":true"), "{machine}");
+    let gangs = ["measure", "shared-data", "--on", "xeon_e5520", "--sampled", "--dry-run"];
+    refused(corehop(&gangs), 2, &["--sampled", "simulated whole"]);
+    refused(corehop(&["measure", "synthetic", "--dry-run", "--sampled"]), 2, &["--on NAME"]);
+}
+
+#[test]
 fn this_host_is_not_divided() {
     for options in [["--job-ways", "3:0"], ["--placement", "contiguous"], ["--other-colours", "0"]]
     {
