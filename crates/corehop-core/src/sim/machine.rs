@@ -25,8 +25,9 @@ use super::walker::Walker;
 
 /// The jobs that run one after the other from one snapshot.
 const CHUNK: usize = 16;
-/// The chunks that are handed over together: enough for the cores of a large host.
-const AT_A_TIME: usize = 64;
+/// The chunks of each thread that are handed over together: few enough that who interrupts a run does not wait long,
+/// enough that threads seldom wait for each other.
+const AT_A_TIME: usize = 2;
 /// Of what is sampled so much is left at least.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
 /// Sampled sets are at most so far apart.
@@ -189,8 +190,9 @@ impl SimMachine {
             ChunkRun::new(self, plan, number, at, base).run(&chunks[at].jobs)
         };
         let mut sum = Sum::default();
-        for first in (0..chunks.len()).step_by(AT_A_TIME) {
-            let some = first..(first + AT_A_TIME).min(chunks.len());
+        let together = AT_A_TIME * threads();
+        for first in (0..chunks.len()).step_by(together) {
+            let some = first..(first + together).min(chunks.len());
             for done in side_by_side(some, run) {
                 let Done { records, sum: part } = done?;
                 sum.add(part);
@@ -257,6 +259,18 @@ pub(super) fn side_by_side<T: Send>(
 ) -> Vec<T> {
     use rayon::prelude::*;
     numbers.into_par_iter().map(run).collect()
+}
+
+/// How many of them are computed at a time.
+#[cfg(feature = "parallel")]
+fn threads() -> usize {
+    rayon::current_num_threads()
+}
+
+/// How many of them are computed at a time.
+#[cfg(not(feature = "parallel"))]
+const fn threads() -> usize {
+    1
 }
 
 /// The results of `run` for each number, in order.
