@@ -82,6 +82,8 @@ const NO_WAKE_UP: i32 = 1;
 /// The record on the program's stack, and where its parts are.
 pub(super) const RECORD_BYTES: i16 = 64;
 const RECORD: i16 = -80;
+/// Where on its stack the program keeps the time, so that it asks for it once.
+const NOW: i16 = -16;
 
 /// A label for each word of a mask.
 const HERE: [&str; MASK_WORDS as usize] =
@@ -177,7 +179,7 @@ impl Parts {
 
     /// What happens when the scheduler goes from one thread to another.
     pub(super) fn switch(&self) -> Vec<Insn> {
-        let mut program = vec![set(R6, Source::Reg(R1)), load(R7, R6, 8)];
+        let mut program = vec![set(R6, Source::Reg(R1)), store(R10, NOW, Imm(0)), load(R7, R6, 8)];
         program.extend(self.find("next"));
         program.extend(self.leave());
         program.extend([Insn::Label("next"), load(R7, R6, 16)]);
@@ -191,7 +193,11 @@ impl Parts {
 
     /// The thread of slot `R9`, `R7` leaves its CPU.
     fn leave(&self) -> Vec<Insn> {
-        let mut program = vec![Insn::Call(Helper::MonotonicNanos), set(R8, Source::Reg(R0))];
+        let mut program = vec![
+            Insn::Call(Helper::MonotonicNanos),
+            set(R8, Source::Reg(R0)),
+            store(R10, NOW, Source::Reg(R0)),
+        ];
         program.extend(self.copy_migrations("counted_out"));
         program.extend(self.catch_up());
         program.extend(count(Word::Departures));
@@ -455,7 +461,13 @@ impl Parts {
 
 /// The thread of slot `R9` is back on a CPU.
 fn arrive() -> Vec<Insn> {
-    let mut program = vec![Insn::Call(Helper::MonotonicNanos), put(Word::InTime, R0)];
+    let mut program = vec![
+        load(R0, R10, NOW),
+        Insn::JumpIf(Compare::NotEqual, R0, Imm(0), "timed"),
+        Insn::Call(Helper::MonotonicNanos),
+        Insn::Label("timed"),
+        put(Word::InTime, R0),
+    ];
     program.extend([set(R7, Source::Reg(R0)), Insn::Call(Helper::Cpu), put(Word::InCpu, R0)]);
     program.extend(count(Word::Arrivals));
     program.extend([
