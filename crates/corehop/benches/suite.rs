@@ -17,8 +17,11 @@ use corehop_core::platform::Platform;
 use corehop_core::samples::{self, JobRecord, Project, Reader, RunContext, Sample};
 use corehop_core::units::Bytes;
 use corehop_core::workload::{Event, LineState, WorkingSet};
+use corehop_linux::bpf::control::{ControlPages, Mode};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::page::overhead;
+
 use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -48,6 +51,8 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     figures.extend(access_times(scratch)?);
     figures.push(first_sample(scratch)?);
     figures.push(memory(scratch)?);
+    figures.extend(control_page());
+    figures.push(validate()?);
     for figure in &figures {
         eprintln!("{figure}");
     }
@@ -86,6 +91,41 @@ fn read(file: &Path) -> Fallible<(Vec<Sample>, samples::Provenance)> {
     let mut reader = Reader::open(std::fs::File::open(file)?)?;
     let provenance = reader.kind().provenance.clone();
     Ok((reader.all()?, provenance))
+}
+
+/// Goes of each kind in the comparison of switches with and without the control page.
+const GOES: u32 = 5;
+
+/// What the control page adds to a switch, of threads that have one and of those that have none.
+fn control_page() -> Vec<Value> {
+    let measured = discover(&SysRoot::live())
+        .map_err(|error| error.to_string())
+        .and_then(|platform| platform.usable().first().ok_or_else(|| "no usable CPU".to_owned()))
+        .and_then(|cpu| {
+            let open = || ControlPages::open(Mode::Own);
+            overhead(cpu, GOES, open).map_err(|error| error.to_string())
+        });
+    match measured {
+        Ok(it) => vec![
+            figure("observe/switch-overhead-ns", it.registered_ns - it.none_ns, "ns"),
+            figure("observe/unregistered-overhead-ns", it.unregistered_ns - it.none_ns, "ns"),
+        ],
+        Err(why) => {
+            eprintln!("skipped: observe/*: {why}");
+            Vec::new()
+        }
+    }
+}
+
+/// How long all published experiments take on the simulated machine.
+fn validate() -> Fallible<Value> {
+    let begun = Instant::now();
+    let output = Command::new(BINARY).args(["validate", "--json"]).output()?;
+    // 1: a table has missed its aim.
+    if !matches!(output.status.code(), Some(0 | 1)) {
+        return Err(String::from_utf8_lossy(&output.stderr).into());
+    }
+    Ok(figure("sim/validate-seconds", begun.elapsed().as_secs_f64(), "s"))
 }
 
 /// Controls, order and wall time: five runs of one synthetic experiment.
