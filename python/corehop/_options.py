@@ -39,10 +39,11 @@ class Options(TypedDict, total=False):
     mover: Literal["affinity", "handover"] | None
     cpus: Cpus | None
     # Background load.
-    load: Literal["idle", "constructed", "realistic", "dma", "buslock"] | None
+    load: Literal["idle", "constructed", "changing", "realistic", "dma", "buslock"] | None
     command: str | Sequence[str] | None
     load_cpus: Cpus | None
     polluter: str | None
+    changing: str | None
     transfer: Literal["direct", "loopback"] | None
     split_locks: bool
     # Threads with common data.
@@ -60,6 +61,7 @@ class Options(TypedDict, total=False):
     other_colours: str | None
     job_ways: str | None
     other_ways: str | None
+    sampled: bool
     # The run.
     no_real_time: bool
     quiet: bool
