@@ -147,6 +147,11 @@ const fn one() -> u8 {
     1
 }
 
+/// A share, 0 to 1, as a fraction of 2^64: added up again and again it overflows in that share of cases.
+pub fn fraction(share: f64) -> u64 {
+    if share >= 1.0 { u64::MAX } else { (share * 2_f64.powi(64)) as u64 }
+}
+
 /// The line that every cache of interest transfers, in bytes.
 pub const LINE: u64 = 64;
 

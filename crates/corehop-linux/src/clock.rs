@@ -86,6 +86,11 @@ pub(crate) fn read(clock: libc::clockid_t) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
+/// `CLOCK_MONOTONIC` in nanoseconds, as BPF programs and records of the kernel have it.
+pub(crate) fn monotonic_ns() -> u64 {
+    read(libc::CLOCK_MONOTONIC).cast_unsigned()
+}
+
 /// Sleeps until `CLOCK_MONOTONIC` shows `deadline` nanoseconds; signals do not shorten it.
 pub(crate) fn sleep_until(deadline: i64) {
     let time =

@@ -12,7 +12,7 @@ use std::time::Duration;
 use corehop_core::units::{Cpu, CpuList};
 
 use crate::bpf::interrupts::{Counter, InterruptCounters};
-use crate::clock::{Clock, now};
+use crate::clock::{Clock, now, sleep_until};
 use crate::thread::{punctual, set_affinity, usage};
 
 /// Times in nanoseconds, as they were measured.
@@ -137,16 +137,7 @@ fn releases() -> Vec<f64> {
     punctual();
     let late = |_| {
         let at = crate::clock::read(libc::CLOCK_MONOTONIC) + 200_000;
-        let until = libc::timespec { tv_sec: at / 1_000_000_000, tv_nsec: at % 1_000_000_000 };
-        // SAFETY: reads the time; an interrupted sleep ends early and is seen below.
-        unsafe {
-            libc::clock_nanosleep(
-                libc::CLOCK_MONOTONIC,
-                libc::TIMER_ABSTIME,
-                &raw const until,
-                std::ptr::null_mut(),
-            )
-        };
+        sleep_until(at);
         (crate::clock::read(libc::CLOCK_MONOTONIC) - at) as f64
     };
     (0..SLEEPS).map(late).filter(|&late| late >= 0.0).collect()

@@ -13,6 +13,7 @@ mod plan;
 mod polluter_sweep;
 mod preemption_length;
 mod preset;
+mod roam;
 mod shared_data;
 mod synthetic;
 
@@ -26,6 +27,7 @@ pub use plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub use preset::{Preset, UnknownPreset};
+pub use roam::Roam;
 pub use shared_data::SharedData;
 pub use synthetic::{Group, Synthetic};
 

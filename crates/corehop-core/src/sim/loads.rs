@@ -12,6 +12,7 @@ use super::cast::Part;
 use super::chunk::no_frames;
 use super::machine::SimMachine;
 use super::stage::Stage;
+use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::Walker;
 
@@ -54,8 +55,7 @@ impl SimMachine {
             Load::Dma { transfer: Transfer::Direct, .. } => self.start_devices(places, stage),
             Load::Dma { transfer: Transfer::Loopback, .. } => {
                 let copying = Polluter { wss: MESSAGES, pattern: Pattern::Scan, write_ratio: 0.5 };
-                let cpus = places.iter();
-                for &cpu in cpus {
+                for &cpu in places {
                     let walker = self.polluter_on(stage, cpu, &copying, draw)?;
                     stage.add_actor(cpu, walker);
                 }
@@ -107,9 +107,7 @@ impl SimMachine {
         let line =
             self.stated("the load `dma`", "memory.device", self.platform.memory.device.as_ref())?;
         for &cpu in places {
-            let node = stage.node_of(cpu);
-            let lines = stage.frames.place(BLOCK, Page::Base, node, self.colours[1].as_ref());
-            let lines = lines.map_err(|error| no_frames(&error))?;
+            let (lines, _) = self.memory_of_others(stage, cpu, BLOCK, Page::Base)?;
             stage.add(cpu, Part::Moves(Device::new(lines, line * places.len() as u64)));
         }
         Ok(BLOCK)
@@ -118,10 +116,7 @@ impl SimMachine {
     /// Threads that all write the same lines.
     fn start_locks(&self, places: &[usize], stage: &mut Stage) -> Result<Bytes, MachineError> {
         let Some(&first) = places.first() else { return Ok(LOCKED) };
-        let node = stage.node_of(first);
-        let lines = stage.frames.place(LOCKED, Page::Base, node, self.colours[1].as_ref());
-        let lines = lines.map_err(|error| no_frames(&error))?;
-        let of_page = stage.frames.lines_of(Page::Base);
+        let (lines, of_page) = self.memory_of_others(stage, first, LOCKED, Page::Base)?;
         for &cpu in places {
             stage.add_actor(cpu, Walker::of_locks(lines.clone(), of_page));
         }
@@ -137,11 +132,21 @@ impl SimMachine {
         program: &Changing,
         draw: &mut Draw,
     ) -> Result<Walker, MachineError> {
-        let node = stage.node_of(cpu);
         let page = if self.colours[1].is_some() { Page::Base } else { Page::Transparent };
-        let memory = stage.frames.place(program.memory(), page, node, self.colours[1].as_ref());
-        let lines = memory.map_err(|error| no_frames(&error))?;
-        let of_page = stage.frames.lines_of(page);
+        let (lines, of_page) = self.memory_of_others(stage, cpu, program.memory(), page)?;
         Ok(Walker::of_changing(program, lines, (page, of_page), draw))
+    }
+
+    /// The lines of memory of somebody who is not the job, on the node of `cpu`, and how many are in a page.
+    pub(super) fn memory_of_others(
+        &self,
+        stage: &mut Stage,
+        cpu: usize,
+        size: Bytes,
+        page: Page,
+    ) -> Result<(Vec<Line>, u32), MachineError> {
+        let node = stage.node_of(cpu);
+        let lines = stage.frames.place(size, page, node, self.colours[1].as_ref());
+        Ok((lines.map_err(|error| no_frames(&error))?, stage.frames.lines_of(page)))
     }
 }

@@ -16,7 +16,7 @@ use crate::units::{Bytes, Cpu, CpuList};
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::arrangement::{Arrangement, ArrangementError, Placement, Share};
-use super::chunk::{ChunkRun, Done, Sum, no_frames};
+use super::chunk::{ChunkRun, Done, Sum};
 use super::frames::Colours;
 use super::spec::SpecError;
 use super::stage::Stage;
@@ -223,10 +223,7 @@ impl SimMachine {
         polluter: &Polluter,
         draw: &mut Draw,
     ) -> Result<Walker, MachineError> {
-        let node = stage.node_of(cpu);
-        let lines = stage.frames.place(polluter.wss, Page::Base, node, self.colours[1].as_ref());
-        let lines = lines.map_err(|error| no_frames(&error))?;
-        let of_page = stage.frames.lines_of(Page::Base);
+        let (lines, of_page) = self.memory_of_others(stage, cpu, polluter.wss, Page::Base)?;
         Ok(Walker::of_polluter(polluter, lines, of_page, draw).pausing(self.pause))
     }
 }

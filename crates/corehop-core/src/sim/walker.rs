@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::experiment::Draw;
-use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet};
+use crate::experiment::{Draw, Roam};
+use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::tags::Line;
 
@@ -71,31 +71,6 @@ enum Course {
     Changing(Roam),
 }
 
-/// A working set that moves on.
-#[derive(Debug, Clone)]
-struct Roam {
-    /// The place of the line that was new last.
-    newest: usize,
-    /// How many lines it consists of.
-    window: usize,
-    /// The share of visits that go to a new line, as a fraction of 2^64.
-    fresh: u64,
-    draw: Draw,
-}
-
-impl Roam {
-    /// The place of the next line, of so many.
-    #[inline]
-    fn next(&mut self, lines: usize) -> usize {
-        if self.draw.bits() < self.fresh {
-            self.newest = if self.newest + 1 == lines { 0 } else { self.newest + 1 };
-            return self.newest;
-        }
-        let back = self.draw.below(self.window as u64) as usize;
-        if back <= self.newest { self.newest - back } else { lines + self.newest - back }
-    }
-}
-
 impl Walker {
     /// A walk over `lines`, so many in a page, as a job with this working set makes it.
     pub fn of_set(set: &WorkingSet, lines: Vec<Line>, of_page: u32, draw: &mut Draw) -> Self {
@@ -129,17 +104,12 @@ impl Walker {
         pages: (Page, u32),
         draw: &mut Draw,
     ) -> Self {
-        let window = (changing.window.get() * lines.len() as u64 / changing.memory().get()).max(1);
         let share = changing.write_ratio;
         let mut walker = Self::new(Pattern::Shuffled, share, lines, pages, draw);
         walker.manner.parallelism = Some(1_000);
         walker.manner.pause = changing.pause.get() * 1_000;
-        walker.course = Course::Changing(Roam {
-            newest: 0,
-            window: window as usize,
-            fresh: fraction(changing.fresh),
-            draw: Draw::new(draw.bits(), 0),
-        });
+        let draw = Draw::new(draw.bits(), 0);
+        walker.course = Course::Changing(Roam::new(changing, walker.lines() as u64, draw));
         walker
     }
 
@@ -240,7 +210,7 @@ impl Walker {
         }
         match &mut self.course {
             Course::Changing(roam) => {
-                self.at = roam.next(self.order.len());
+                self.at = roam.next_line() as usize;
                 let writes = self.share > 0 && self.carry();
                 Visit { line, reads: !writes, writes, fetches: false, words: 1, page }
             }
@@ -278,11 +248,6 @@ impl Walker {
         self.accumulator = sum;
         carry
     }
-}
-
-/// A share as a fraction of 2^64.
-fn fraction(share: f64) -> u64 {
-    if share >= 1.0 { u64::MAX } else { (share * 2_f64.powi(64)) as u64 }
 }
 
 /// Where the accumulator begins: everything is written from the first on where all is.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use corehop_core::experiment::Draw;
 use corehop_core::units::Cpu;
-use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet};
+use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::load::Work;
 use crate::clock::{Ticks, roughly_now};
@@ -41,7 +41,7 @@ impl Cursor {
         let memory = SetMemory::new(&set, draw)?;
         let share =
             if set.pattern == Pattern::Scan { set.write_ratio } else { set.written_lines() };
-        let step = (share.min(1.0) * 2_f64.powi(64)) as u64;
+        let step = fraction(share);
         Ok(Self { at: memory.linked().start, memory, pattern: set.pattern, step, accumulator: 0 })
     }
 

@@ -17,6 +17,7 @@ use corehop_core::units::Cpu;
 
 use crate::bpf::control::{self, ControlPages, Counts, Mode};
 use crate::bpf::{BpfError, RunTimeStatistics};
+use crate::clock::monotonic_ns;
 use crate::page::Rung;
 use crate::supervisor::interrupt;
 
@@ -184,8 +185,4 @@ fn took(pages: &Arc<ControlPages>, counted: bool, own_before_ns: u64) -> Took {
 
 fn process_cpu_ns() -> u64 {
     crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).cast_unsigned()
-}
-
-fn monotonic_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_MONOTONIC).cast_unsigned()
 }

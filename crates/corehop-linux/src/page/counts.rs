@@ -7,6 +7,7 @@ use std::os::unix::fs::FileExt;
 use corehop_core::units::Cpu;
 
 use super::Away;
+use crate::clock::monotonic_ns;
 use crate::counters::software::ThreadCounts;
 use crate::thread::current_cpu;
 
@@ -66,9 +67,4 @@ fn waited(schedstat: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;
     std::str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// `CLOCK_MONOTONIC` in ns.
-pub(super) fn monotonic_ns() -> u64 {
-    crate::clock::read(libc::CLOCK_MONOTONIC).cast_unsigned()
 }

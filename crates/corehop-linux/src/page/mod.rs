@@ -16,6 +16,7 @@ use std::sync::Arc;
 use corehop_core::units::Cpu;
 
 use crate::bpf::control::{ControlPages, Page};
+use crate::clock::monotonic_ns;
 use crate::thread::current_cpu;
 
 pub use counts::Counted;
@@ -187,7 +188,7 @@ impl Slot {
         self.departures = now.departures;
         // This thread is here now: if it is said to be away, it came back unseen.
         let (to, length_ns) = if now.is_away {
-            (current_cpu(), counts::monotonic_ns().saturating_sub(now.out_ns))
+            (current_cpu(), monotonic_ns().saturating_sub(now.out_ns))
         } else {
             (Cpu(now.in_cpu as u32), now.last_ns)
         };

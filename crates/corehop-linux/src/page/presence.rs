@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use corehop_core::units::Cpu;
 
 use super::Away;
-use super::counts::monotonic_ns;
+use crate::clock::monotonic_ns;
 use crate::rseq::Rseq;
 
 /// The calling thread's sequence. It stays on its thread.

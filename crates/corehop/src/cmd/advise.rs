@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use super::fit::model;
 use super::platform::described;
 use super::predict::pair;
-use crate::answer::print;
+use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
 
 /// What a scheduler should do on a machine: let a job be preempted or move it, where to, from which
@@ -93,9 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {
         let of = args.on.clone().or_else(|| Some(args.file.as_ref()?.display().to_string()));
         let title = format!("Advice from {}", of.unwrap_or_default());
-        std::fs::write(path, advice_page::page(&advice, &title)).map_err(|error| {
-            Failure::new(Exit::Failed, error).context(path.display().to_string())
-        })?;
+        answer::write(path, advice_page::page(&advice, &title))?;
     }
     print(&if args.json {
         format!("{:#}\n", serde_json::json!(advice))

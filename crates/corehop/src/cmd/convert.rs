@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop convert`
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use corehop_core::decision::costs::CostTable;
 use corehop_core::decision::sched::overhead::table::OverheadTable;
 use corehop_core::decision::sched::{rt_app, set_file};
 
-use crate::answer::print;
+use crate::answer::{print, write};
 use crate::exit::{Exit, Failure};
 
 /// Rewrite task sets and tables of costs for other programs, and theirs for this one.
@@ -66,11 +66,6 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         None => print(&rewritten)?,
     }
     Ok(Exit::Done)
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
 }
 
 fn tasks(text: &str, args: &Args) -> Result<String, Failure> {

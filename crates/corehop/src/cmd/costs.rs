@@ -10,19 +10,22 @@ use super::fit::model;
 use super::predict::pair;
 use crate::exit::{Exit, Failure};
 
+/// Where these options are listed.
+const HEADING: &str = "What preemptions and migrations cost";
+
 /// Where costs come from, and which of them are meant.
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
     /// What preemptions and migrations cost a working set: a table (`corehop report --table csv` writes such), a
     /// model that `corehop fit` wrote (`*.json`), or samples to fit one to
-    #[arg(long, value_name = "FILE", help_heading = "What preemptions and migrations cost")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(super) costs: Option<PathBuf>,
     /// Under which load
     #[arg(
         long,
         value_name = "LOAD",
         requires = "costs",
-        help_heading = "What preemptions and migrations cost"
+        help_heading = HEADING
     )]
     load: Option<String>,
     /// By which statistic, in place of the largest cost (for a study: of all that there are)
@@ -30,7 +33,7 @@ pub(super) struct CostArgs {
         long,
         value_name = "NAME",
         requires = "costs",
-        help_heading = "What preemptions and migrations cost"
+        help_heading = HEADING
     )]
     statistic: Option<String>,
     /// After which preemption length, by a model or samples; the longest measured where it is not given
@@ -38,7 +41,7 @@ pub(super) struct CostArgs {
         long,
         value_name = "TIME",
         requires = "costs",
-        help_heading = "What preemptions and migrations cost"
+        help_heading = HEADING
     )]
     length: Option<Nanos>,
     /// Which of several series of a model or samples: `page=thp`, `write_ratio=0.5`
@@ -47,7 +50,7 @@ pub(super) struct CostArgs {
         value_name = "NAME=VALUE",
         value_parser = pair,
         requires = "costs",
-        help_heading = "What preemptions and migrations cost"
+        help_heading = HEADING
     )]
     only: Vec<(String, String)>,
 }

@@ -16,29 +16,32 @@ use corehop_linux::supervisor::interrupt;
 
 use super::costs::source;
 use super::predict::pair;
-use crate::answer::print;
+use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+
+/// Where these options are listed.
+const HEADING: &str = "A program as it runs";
 
 /// What is recorded, and by which costs.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Observe {
     /// Record this process, and what it starts, until it ends or --budget is over
-    #[arg(long, value_name = "PID", help_heading = "A program as it runs")]
+    #[arg(long, value_name = "PID", help_heading = HEADING)]
     pid: Option<u32>,
     /// Record the processes of this cgroup
     #[arg(
         long,
         value_name = "DIRECTORY",
         conflicts_with = "pid",
-        help_heading = "A program as it runs"
+        help_heading = HEADING
     )]
     cgroup: Option<PathBuf>,
     /// What preemptions and migrations cost a working set: a table (`*.csv`), a model that `corehop fit` wrote
     /// (`*.json`), or samples to fit one to; --load and --length say which of them
-    #[arg(long, value_name = "FILE", help_heading = "A program as it runs")]
+    #[arg(long, value_name = "FILE", help_heading = HEADING)]
     costs: Option<PathBuf>,
     /// By which statistic, in place of the mean
-    #[arg(long, value_name = "NAME", requires = "costs", help_heading = "A program as it runs")]
+    #[arg(long, value_name = "NAME", requires = "costs", help_heading = HEADING)]
     statistic: Option<String>,
     /// Which of several series of a model or samples: `page=thp`, `write_ratio=0.5`
     #[arg(
@@ -46,11 +49,11 @@ pub(crate) struct Observe {
         value_name = "NAME=VALUE",
         value_parser = pair,
         requires = "costs",
-        help_heading = "A program as it runs"
+        help_heading = HEADING
     )]
     only: Vec<(String, String)>,
     /// Write what happened in the trace-event format, which Perfetto shows
-    #[arg(long, value_name = "FILE.json", help_heading = "A program as it runs")]
+    #[arg(long, value_name = "FILE.json", help_heading = HEADING)]
     trace: Option<PathBuf>,
     /// The program to start and record, with its arguments: after `--`
     #[arg(last = true, value_name = "PROGRAM")]
@@ -153,15 +156,11 @@ fn prices<'a>(
 
 /// Writes the recording and the trace, where they were asked for.
 fn keep(observe: &Observe, asked: &Asked<'_>, recording: &Recording) -> Result<(), Failure> {
-    let write = |path: &Path, text: String| {
-        std::fs::write(path, text)
-            .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
-    };
     if let Some(path) = asked.output {
-        write(path, serde_json::json!(recording).to_string())?;
+        answer::write(path, serde_json::json!(recording).to_string())?;
     }
     if let Some(path) = &observe.trace {
-        write(path, observed::trace(recording, asked.platform).to_string())?;
+        answer::write(path, observed::trace(recording, asked.platform).to_string())?;
     }
     Ok(())
 }

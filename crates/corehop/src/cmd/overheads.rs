@@ -11,7 +11,7 @@ use corehop_linux::overheads::{Overheads, overheads};
 use corehop_linux::page::overhead;
 use serde_json::json;
 
-use crate::answer::print;
+use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
 
 /// The number of tasks up to which the table is to be used: as many as 001 runs.
@@ -40,9 +40,7 @@ pub(super) fn carry_out(
         None => Err("no CPU".to_owned()),
     };
     if let Some(path) = output {
-        std::fs::write(path, csv(&rows, TASKS)).map_err(|error| {
-            Failure::new(Exit::Failed, error).context(path.display().to_string())
-        })?;
+        answer::write(path, csv(&rows, TASKS))?;
     }
     if as_json {
         let watching = watching.as_ref().ok();

@@ -88,9 +88,7 @@ fn counts(args: &Args, form: Option<Form>, outcome: &Outcome) -> Result<Exit, Fa
         return Err(Failure::says(Exit::Usage, what));
     }
     if let Some(path) = &args.output {
-        std::fs::write(path, page(outcome)).map_err(|error| {
-            Failure::new(Exit::Failed, error).context(path.display().to_string())
-        })?;
+        answer::write(path, page(outcome))?;
     }
     match form {
         Some(Form::Json) => answer::print(&format!("{:#}\n", outcome.json()))?,
@@ -139,8 +137,7 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 
 /// Writes the page of `data` to `path`.
 pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> {
-    std::fs::write(path, html::page(data))
-        .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
+    answer::write(path, html::page(data))
 }
 
 /// The table of the cells; with what else is in the files, unless cells were picked.

@@ -15,7 +15,7 @@ use corehop_core::report::study::{page, picture};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
-use crate::answer::{Page, Paint, print};
+use crate::answer::{self, Page, Paint, print};
 use crate::exit::{Exit, Failure};
 
 /// Draw random task sets, and count how many of them each scheduler carries as delays grow.
@@ -71,9 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let page = args.page.as_ref().map(|path| (path, page(&outcome)));
     let drawn = args.picture.as_ref().zip(picture(&outcome));
     for (path, text) in page.into_iter().chain(drawn) {
-        std::fs::write(path, text).map_err(|error| {
-            Failure::new(Exit::Failed, error).context(path.display().to_string())
-        })?;
+        answer::write(path, text)?;
     }
     let source = args.costs.source()?;
     let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));

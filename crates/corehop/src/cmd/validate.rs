@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use self::claims::Simulated;
 use super::platform::described;
-use crate::answer::print;
+use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
 
 /// Rerun published experiments on the simulated machine, and say how far off it is.
@@ -114,17 +114,15 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// Writes the drawings where they are asked for.
 fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
-    let failed = |path: &std::path::Path, error: std::io::Error| {
-        Failure::new(Exit::Failed, error).context(path.display().to_string())
-    };
     if let Some(path) = &args.output {
-        std::fs::write(path, validation::page(args.seed, all)).map_err(|it| failed(path, it))?;
+        answer::write(path, validation::page(args.seed, all))?;
     }
     let Some(folder) = &args.svg else { return Ok(()) };
-    std::fs::create_dir_all(folder).map_err(|error| failed(folder, error))?;
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::new(Exit::Failed, error).context(folder.display().to_string()))?;
     for dots in all {
         let path = folder.join(format!("{}.svg", dots.id));
-        std::fs::write(&path, drawing(dots)).map_err(|error| failed(&path, error))?;
+        answer::write(&path, drawing(dots))?;
     }
     Ok(())
 }

@@ -4,9 +4,9 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corehop_core::experiment::Draw;
+use corehop_core::experiment::{Draw, Roam};
 use corehop_core::units::Cpu;
-use corehop_core::workload::{Changing, LINE, Page};
+use corehop_core::workload::{Changing, LINE, Page, fraction};
 
 use super::Work;
 use crate::clock::{Clock, Ticks, roughly_now};
@@ -19,14 +19,11 @@ const STRIDE: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Program {
     memory: Mapping,
-    lines: u64,
-    newest: u64,
-    window: u64,
-    /// Shares of lines that are new and that are written, as fractions of 2^64.
-    fresh: u64,
+    roam: Roam,
+    /// The share of lines that are written, as a fraction of 2^64, and what it has come to.
     written: u64,
+    accumulator: u64,
     pause: Ticks,
-    draw: Draw,
 }
 
 impl Program {
@@ -47,33 +44,22 @@ impl Program {
     }
 
     fn new(changing: &Changing, clock: Clock, draw: Draw) -> Result<Self, MemoryError> {
-        let fraction = |share: f64| (share * 2_f64.powi(64)) as u64;
         Ok(Self {
             memory: Mapping::new(changing.memory(), Page::Transparent, None)?,
-            lines: changing.memory().get() / LINE,
-            newest: 0,
-            window: changing.window.get() / LINE,
-            fresh: fraction(changing.fresh),
+            roam: Roam::new(changing, changing.memory().get() / LINE, draw),
             written: fraction(changing.write_ratio),
+            accumulator: 0,
             pause: clock.ticks(changing.pause.get() as f64),
-            draw,
         })
-    }
-
-    /// The line it touches next.
-    fn next(&mut self) -> u64 {
-        if self.draw.bits() < self.fresh {
-            self.newest = (self.newest + 1) % self.lines;
-            return self.newest;
-        }
-        (self.newest + self.lines - self.draw.below(self.window)) % self.lines
     }
 
     fn touch(&mut self, line: u64) {
         let word = (self.memory.address() + line * LINE) as *const AtomicU64;
         // SAFETY: an aligned word of `memory`, which lives as long as this and is not used otherwise.
         let word = unsafe { &*word };
-        if self.draw.bits() < self.written {
+        let (sum, writes) = self.accumulator.overflowing_add(self.written);
+        self.accumulator = sum;
+        if writes {
             word.store(line, Ordering::Relaxed);
         } else {
             std::hint::black_box(word.load(Ordering::Relaxed));
@@ -84,7 +70,7 @@ impl Program {
 impl Work for Program {
     fn step(&mut self) -> Result<u64, String> {
         for _ in 0..STRIDE {
-            let line = self.next();
+            let line = self.roam.next_line();
             self.touch(line);
             let until = roughly_now() + self.pause;
             while roughly_now() < until {
@@ -101,23 +87,26 @@ mod tests {
     use corehop_core::units::{Bytes, Nanos};
 
     #[test]
-    fn it_stays_in_its_window_and_moves_on_by_its_share_of_new_lines() {
+    fn a_step_touches_lines_of_its_memory_and_writes_the_share_that_is_asked() {
         let changing = Changing {
             window: Bytes::from_kib(64),
-            fresh: 0.25,
+            fresh: 1.0,
             write_ratio: 0.5,
             pause: Nanos::new(0),
         };
         let mut program = Program::new(&changing, Clock::of_rate(1.0), Draw::new(1, 1)).unwrap();
-        let (mut fresh, mut seen) = (0, program.newest);
-        for _ in 0..10_000 {
-            let line = program.next();
-            let back = (program.newest + program.lines - line) % program.lines;
-            assert!(back < 1_024, "{back}");
-            fresh += u64::from(program.newest != seen);
-            seen = program.newest;
-            program.touch(line);
+        for _ in 0..16 {
+            assert_eq!(program.step(), Ok(STRIDE * LINE));
         }
-        assert!((2_300..2_700).contains(&fresh), "{fresh}");
+        // Each of the lines 1 to 1,024 was touched once, in this order; a written one holds its number.
+        let word = |line: usize| {
+            let at = line * LINE as usize;
+            let bytes = &program.memory.bytes_mut()[at..at + 8];
+            u64::from_ne_bytes(bytes.try_into().unwrap())
+        };
+        let words: Vec<u64> = (1..=1_024).map(word).collect();
+        let written = words.iter().zip(1..).filter(|&(&word, line)| word == line).count();
+        assert_eq!(written, 512);
+        assert_eq!(words.iter().filter(|&&word| word == 0).count(), 512);
     }
 }

@@ -66,29 +66,25 @@ impl RunningLoad {
     /// # Errors
     /// [`MachineError::NotPossible`] where this host does not allow it, with the remedy.
     pub(super) fn start(load: &Load, host: Host<'_>, seed: u64) -> Result<Self, MachineError> {
-        let cpus = |cpus: &CpuList| -> Vec<Cpu> {
-            if cpus.is_empty() { host.platform.usable() } else { cpus.clone() }.iter().collect()
-        };
+        let on =
+            |list: &CpuList| if list.is_empty() { host.platform.usable() } else { list.clone() };
+        let cpus: Vec<Cpu> = load.cpus().map_or_else(Vec::new, |list| on(list).iter().collect());
         let kind = match load {
             Load::Idle => Kind::Idle,
-            Load::Constructed { polluter, cpus: list } => {
-                Kind::Threads(polluters(polluter, &cpus(list), seed)?)
-            }
-            Load::Changing { program, cpus: list } => {
-                let programs = Program::on(program, &cpus(list), host.clock, seed);
+            Load::Constructed { polluter, .. } => Kind::Threads(polluters(polluter, &cpus, seed)?),
+            Load::Changing { program, .. } => {
+                let programs = Program::on(program, &cpus, host.clock, seed);
                 let programs = programs.map_err(|error| super::not_possible(&error))?;
                 Kind::Threads(threads("changing", programs)?)
             }
-            Load::Realistic { command, cpus: list } => {
-                Kind::Commands(commands(command, &cpus(list), host.guard)?)
+            Load::Realistic { command, .. } => {
+                Kind::Commands(commands(command, &cpus, host.guard)?)
             }
-            Load::Dma { transfer, cpus: list } => Kind::Threads(dma(*transfer, &cpus(list))?),
-            Load::Buslock { split: false, cpus: list } => {
-                Kind::Threads(threads("buslock", Locks::on(&cpus(list)))?)
+            Load::Dma { transfer, .. } => Kind::Threads(dma(*transfer, &cpus)?),
+            Load::Buslock { split: false, .. } => {
+                Kind::Threads(threads("buslock", Locks::on(&cpus))?)
             }
-            Load::Buslock { split: true, cpus: list } => {
-                Kind::Threads(split_locks(&cpus(list), host)?)
-            }
+            Load::Buslock { split: true, .. } => Kind::Threads(split_locks(&cpus, host)?),
         };
         Ok(Self { word: load.word(), kind, begun: Instant::now() })
     }

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The order in which a program with a changing working set touches its memory, live and simulated.
+
+use super::Draw;
+use crate::workload::{Changing, fraction};
+
+/// Such a program's way through its lines: each is new, or lies anywhere in what was new lately.
+#[derive(Debug, Clone)]
+pub struct Roam {
+    lines: u64,
+    /// The line that was new last.
+    newest: u64,
+    /// How many lines it has in use.
+    window: u64,
+    /// The share of visits that go to a new line, as a fraction of 2^64.
+    fresh: u64,
+    draw: Draw,
+}
+
+impl Roam {
+    /// Through so many lines, which stand for all of its memory.
+    pub fn new(program: &Changing, lines: u64, draw: Draw) -> Self {
+        let window = u128::from(program.window.get()) * u128::from(lines);
+        let window = (window / u128::from(program.memory().get())) as u64;
+        Self { lines, newest: 0, window: window.max(1), fresh: fraction(program.fresh), draw }
+    }
+
+    /// The next line, counted from 0.
+    #[inline]
+    pub fn next_line(&mut self) -> u64 {
+        if self.draw.bits() < self.fresh {
+            self.newest = if self.newest + 1 == self.lines { 0 } else { self.newest + 1 };
+            return self.newest;
+        }
+        let back = self.draw.below(self.window);
+        if back <= self.newest { self.newest - back } else { self.lines + self.newest - back }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    #[test]
+    fn it_stays_in_its_window_and_moves_on_by_its_share_of_new_lines() {
+        let program = Changing { window: Bytes::from_kib(64), fresh: 0.25, ..Changing::COMPILER };
+        let mut roam = Roam::new(&program, program.memory().get() / 64, Draw::new(1, 1));
+        let (mut fresh, mut seen) = (0, roam.newest);
+        for _ in 0..10_000 {
+            let line = roam.next_line();
+            let back = (roam.newest + roam.lines - line) % roam.lines;
+            assert!(back < 1_024, "{back}");
+            fresh += u64::from(roam.newest != seen);
+            seen = roam.newest;
+        }
+        assert!((2_300..2_700).contains(&fresh), "{fresh}");
+    }
+}
