@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::experiment::{GangPlan, GangPlanError, Plan, PlanError};
+use crate::experiment::{GangPlan, GangPlanError, Plan, PlanError, TaskPlan, TaskPlanError};
 use crate::platform::Platform;
-use crate::samples::{GangRecord, JobRecord, Project, RunContext, Sample};
+use crate::samples::{GangRecord, JobRecord, Project, RunContext, Sample, TaskJobRecord};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -36,6 +36,23 @@ pub trait GangMachine {
         take: &mut dyn FnMut(&GangRecord) -> Result<bool, SinkError>,
     ) -> Result<Outcome, MachineError>;
 }
+
+/// A machine on which task sets run under a scheduler.
+pub trait TaskMachine {
+    /// Runs every task set of `plan`, handing the records of its jobs to `take` some at a time, in no
+    /// particular order within a run, until that asks for the end by answering false.
+    ///
+    /// # Errors
+    /// [`MachineError`]; the records handed over before it remain good.
+    fn run_tasks(
+        &mut self,
+        plan: &TaskPlan,
+        take: &mut TakeJobs<'_>,
+    ) -> Result<Outcome, MachineError>;
+}
+
+/// Takes some jobs of task sets, and says whether it wants more.
+pub type TakeJobs<'a> = dyn FnMut(&[TaskJobRecord]) -> Result<bool, SinkError> + 'a;
 
 /// What takes records, and may ask for an end.
 pub trait Sink {
@@ -98,6 +115,9 @@ pub enum MachineError {
     /// The plan of gangs does not fit the machine.
     #[error(transparent)]
     Gangs(#[from] GangPlanError),
+    /// The plan of task sets does not fit the machine.
+    #[error(transparent)]
+    Tasks(#[from] TaskPlanError),
     /// The host lacks a privilege or a feature; `remedy` is what to type or to change.
     #[error("{what} is not possible here: {why}; {remedy}")]
     NotPossible {

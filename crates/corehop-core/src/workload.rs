@@ -8,6 +8,7 @@ use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;
 
 pub mod gang;
+pub mod scheduler;
 
 words! {
     /// The order in which a touch visits its working set.
@@ -110,7 +111,8 @@ words! {
     Absence, "a kind of absence" {
         /// Nobody that the experiment put there.
         Nothing = "nothing",
-        /// A preemptor with a working set of its own, for exactly the preemption length.
+        /// A preemptor with a working set of its own: for exactly the preemption length, or, where a
+        /// task set ran, another of its tasks.
         Preemptor = "preemptor",
         /// Whatever the background load runs there.
         Load = "load",

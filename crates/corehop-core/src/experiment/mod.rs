@@ -16,6 +16,8 @@ mod preset;
 mod roam;
 mod shared_data;
 mod synthetic;
+mod task_plan;
+mod task_sets;
 
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
@@ -30,6 +32,8 @@ pub use preset::{Preset, UnknownPreset};
 pub use roam::Roam;
 pub use shared_data::SharedData;
 pub use synthetic::{Group, Synthetic};
+pub use task_plan::{MOST_TASKS, PlannedTask, TASK_SCHEMA, TaskPlan, TaskPlanError, TaskRun};
+pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
 
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};

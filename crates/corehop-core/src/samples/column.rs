@@ -180,6 +180,7 @@ word_columns! {
     crate::workload::LineState, crate::workload::Mover, crate::workload::Absence,
     crate::platform::MemoryArchitecture, super::Certificate,
     crate::workload::gang::Sharing, crate::workload::gang::Placing,
+    crate::workload::scheduler::Scheduler, super::Course,
 }
 
 impl Column for Vec<super::Cause> {

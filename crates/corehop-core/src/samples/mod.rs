@@ -12,6 +12,7 @@ mod provenance;
 mod record;
 mod row;
 pub(crate) mod store;
+mod task_job;
 
 pub use column::{Column, Row, SchemaError, Text};
 pub use gang::{GangRecord, MemberRecord};
@@ -19,5 +20,6 @@ pub use observed::{Absence, ObservedThread, Recording, Took};
 pub use project::{Observation, Project, RunContext};
 pub use provenance::Provenance;
 pub use record::{Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
-pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData};
+pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData, TaskJob};
 pub use store::{FileError, FileKind, Part, Reader, write_parquet};
+pub use task_job::{AS_SCHEDULED, Away, Course, TaskJobRecord, TaskRows};

@@ -3,8 +3,10 @@
 
 use super::column::{Text, row};
 use super::record::{Cause, Certificate};
+use super::task_job::Course;
 use crate::platform::MemoryArchitecture;
 use crate::workload::gang::{Placing, Sharing};
+use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// The version of the row types; a file says which one it was written with.
@@ -251,5 +253,63 @@ row! {
         invalidations: u64,
         /// Lines written to memory because of its accesses.
         write_backs: u64,
+    }
+}
+
+row! {
+    /// One job of a task set of `schedule-sensitive`.
+    TaskJob, "task_jobs" {
+        /// The platform it ran on, by id.
+        machine: Text,
+        /// Who scheduled it.
+        scheduler: Scheduler,
+        /// The seed of the plan.
+        seed: u64,
+        /// The run of the plan, counted from 0: a task set under a load.
+        run: u64,
+        /// The number of the task set among those drawn alike.
+        set: u64,
+        /// The background load.
+        load: Text,
+        /// The task, counted from 0.
+        task: u64,
+        /// The number of tasks of the set.
+        task_count: u64,
+        /// The working-set size in bytes.
+        wss_bytes: u64,
+        /// The share of word accesses that write.
+        write_ratio: f64,
+        /// Its number in the task, counted from 0.
+        job: u64,
+        /// The task's period in nanoseconds.
+        period_ns: u64,
+        /// The task's relative deadline in nanoseconds.
+        deadline_ns: u64,
+        /// How long the job was to execute, in nanoseconds, scaled.
+        wcet_ns: u64,
+        /// When it was released, in nanoseconds since the run started.
+        release_ns: u64,
+        /// The time from its release to its first instruction, in nanoseconds.
+        latency_ns: f64,
+        /// The time from its release to its end, in nanoseconds.
+        response_ns: f64,
+        /// Its end against its deadline, in nanoseconds: above 0 it missed it, and that is its tardiness.
+        lateness_ns: f64,
+        /// How long it had a CPU, in nanoseconds.
+        executed_ns: u64,
+        /// How it went, seen from Fig. 1.
+        course: Course,
+        /// How often it lost its CPU and had the same one afterwards.
+        preemptions: u64,
+        /// How often it lost its CPU and had another one afterwards.
+        migrations: u64,
+        /// What its first absence was; `none` where it had none.
+        event: Event,
+        /// The length of its first absence, in nanoseconds.
+        length_ns: Option<f64>,
+        /// The task that had its CPU first in that absence, where it was one of its set.
+        by: Option<u64>,
+        /// The factor by which execution times were scaled so that the set fits.
+        scale: f64,
     }
 }

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The experiment `schedule-sensitive` with task sets: drawn ones (Bastoni et al., section 4.1), or
+//! given ones, placed on clusters of CPUs and scaled to a share of them.
+
+use serde::{Deserialize, Serialize};
+
+use super::draw::Draw;
+use super::task_plan::{MOST_TASKS, PlannedTask, TASK_SCHEMA, TaskPlan, TaskPlanError, TaskRun};
+use crate::platform::Platform;
+use crate::units::{Bytes, CpuList, Nanos};
+use crate::workload::scheduler::{Reach, Scheduler};
+use crate::workload::{Load, WorkingSet};
+
+/// Which task sets run, for how long, and how they are scheduled.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TaskSets {
+    /// Who schedules them.
+    pub scheduler: Scheduler,
+    /// The scheduler loaded with sched_ext that is meant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sched_ext: Option<String>,
+    /// The tasks.
+    pub source: Source,
+    /// For how long each set runs.
+    pub duration: Nanos,
+    /// The loads under which each runs.
+    pub loads: Vec<Load>,
+    /// The most that the tasks may use of each CPU, 0 to 1: execution times are scaled down to it.
+    pub share: f64,
+    /// The CPUs to use; all usable ones if none are named.
+    #[serde(default)]
+    pub cpus: CpuList,
+    /// The cache level whose sharing makes clusters; the outermost that makes more than one if left
+    /// out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_level: Option<u32>,
+}
+
+/// Where tasks come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// Drawn at random.
+    Drawn(Drawn),
+    /// As they are.
+    Given(Vec<GivenTask>),
+}
+
+/// Random task sets: for each number of tasks and each working set, so many.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drawn {
+    /// Numbers of tasks.
+    pub task_counts: Vec<u32>,
+    /// Sets of each kind.
+    pub sets: u32,
+    /// Utilisations are drawn uniformly from the first to the second.
+    pub utilisation: (f64, f64),
+    /// Periods are drawn uniformly from the first to the second, in whole microseconds.
+    pub period: (Nanos, Nanos),
+    /// The longest delay of a release as a share of the period: 0 makes periodic tasks.
+    pub sporadic: f64,
+    /// The working sets; all tasks of a set have the same.
+    pub working_sets: Vec<WorkingSet>,
+}
+
+impl Drawn {
+    /// 25 to 250 tasks, utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB, write ratios
+    /// 1/2 and 1/4, ten sets of each (Bastoni et al., section 4.1).
+    pub fn bastoni() -> Self {
+        let sizes = [4, 32, 64, 128, 256, 512, 1024, 2048];
+        let ratios = [0.5, 0.25];
+        let set = |kib, ratio| WorkingSet::list(Bytes::from_kib(kib), ratio);
+        let of_size = |kib| ratios.iter().map(move |&ratio| set(kib, ratio));
+        Self {
+            task_counts: vec![25, 50, 75, 100, 125, 150, 175, 200, 225, 250],
+            sets: 10,
+            utilisation: (0.001, 0.1),
+            period: (Nanos::from_millis(10), Nanos::from_millis(100)),
+            sporadic: 0.0,
+            working_sets: sizes.into_iter().flat_map(of_size).collect(),
+        }
+    }
+}
+
+/// A task as a file of tasks gives it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GivenTask {
+    /// Its name.
+    pub name: Option<String>,
+    /// Its execution time.
+    pub wcet: Nanos,
+    /// Its period.
+    pub period: Nanos,
+    /// Its relative deadline.
+    pub deadline: Nanos,
+    /// Its rank for fixed priorities; the smaller is served first. By deadline if left out.
+    pub priority: Option<u32>,
+    /// What its jobs touch.
+    pub set: WorkingSet,
+}
+
+impl TaskSets {
+    /// The plan.
+    ///
+    /// # Errors
+    /// [`TaskPlanError`] for clusters that the platform does not have, and parameters that make no
+    /// sense.
+    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<TaskPlan, TaskPlanError> {
+        let wrong = |what: String| TaskPlanError::Run { run: 0, what };
+        if !(self.share > 0.0 && self.share <= 1.0) {
+            return Err(wrong(format!("a share of {} is outside 0 to 1", self.share)));
+        }
+        let clusters = self.clusters(platform).map_err(wrong)?;
+        let mut runs = Vec::new();
+        for (index, tasks) in self.tasks(seed).map_err(wrong)? {
+            let (tasks, scale) = placed(tasks, &clusters, self.share);
+            for load in &self.loads {
+                let (load, clusters, tasks) = (load.clone(), clusters.clone(), tasks.clone());
+                runs.push(TaskRun { index, load, duration: self.duration, scale, clusters, tasks });
+            }
+        }
+        let plan = TaskPlan {
+            schema: TASK_SCHEMA,
+            experiment: "schedule-sensitive".to_owned(),
+            seed,
+            scheduler: self.scheduler,
+            sched_ext: self.sched_ext.clone(),
+            runs,
+        };
+        plan.check(platform)?;
+        Ok(plan)
+    }
+
+    /// The groups of CPUs among which tasks migrate.
+    fn clusters(&self, platform: &Platform) -> Result<Vec<CpuList>, String> {
+        let usable = platform.usable();
+        let cpus = if self.cpus.is_empty() { usable } else { self.cpus.clone() };
+        Ok(match self.scheduler.reach() {
+            Reach::Global => vec![cpus],
+            Reach::Partitioned => cpus.iter().map(|cpu| CpuList::new([cpu])).collect(),
+            Reach::Clustered => by_cache(platform, &cpus, self.cluster_level)?,
+        })
+    }
+
+    /// The tasks of every set with its number, not placed yet. Neither scheduler, load nor working set
+    /// change what is drawn, so that all of them see the same tasks.
+    fn tasks(&self, seed: u64) -> Result<Vec<(u32, Vec<PlannedTask>)>, String> {
+        let drawn = match &self.source {
+            Source::Given(tasks) => return given(tasks).map(|tasks| vec![(0, tasks)]),
+            Source::Drawn(drawn) => drawn,
+        };
+        drawn.check()?;
+        let mut all = Vec::new();
+        for set in &drawn.working_sets {
+            for &count in &drawn.task_counts {
+                all.extend(
+                    (0..drawn.sets).map(|index| (index, drawn.set(seed, count, index, set))),
+                );
+            }
+        }
+        Ok(all)
+    }
+}
+
+impl Drawn {
+    fn check(&self) -> Result<(), String> {
+        let (low, high) = self.utilisation;
+        if !(0.0 < low && low <= high && high <= 1.0) {
+            return Err(format!("utilisations from {low} to {high}: they lie in 0 to 1, in order"));
+        }
+        let (low, high) = self.period;
+        if low.get() < 1_000 || low > high {
+            return Err(format!("periods from {low} to {high}: at least 1 us, in order"));
+        }
+        if !(0.0..=1.0).contains(&self.sporadic) {
+            return Err(format!("a sporadic share of {} is outside 0 to 1", self.sporadic));
+        }
+        let wrong = self.task_counts.iter().find(|&&it| it == 0 || it as usize > MOST_TASKS);
+        match wrong {
+            Some(count) => Err(format!("{count} tasks: 1 to {MOST_TASKS} can run")),
+            None => Ok(()),
+        }
+    }
+
+    /// Set `index` of those with `count` tasks.
+    fn set(&self, seed: u64, count: u32, index: u32, set: &WorkingSet) -> Vec<PlannedTask> {
+        let mut draw = Draw::new(seed, u64::from(count) << 32 | u64::from(index));
+        let (low, high) = self.utilisation;
+        let (shortest, longest) = (self.period.0.get() / 1_000, self.period.1.get() / 1_000);
+        let mut task = || {
+            // 53 bits, as many as a number of this kind holds.
+            let unit = draw.below(1 << 53) as f64 / (1_u64 << 53) as f64;
+            let period = Nanos::from_micros(shortest + draw.below(longest - shortest + 1));
+            let wcet = Nanos::new(((low + (high - low) * unit) * period.get() as f64) as u64);
+            let offset = Nanos::from_micros(draw.below(period.get() / 1_000));
+            let longest_delay = Nanos::new((self.sporadic * period.get() as f64) as u64);
+            PlannedTask {
+                name: None,
+                wcet,
+                period,
+                deadline: period,
+                rank: 0,
+                cluster: 0,
+                offset,
+                longest_delay,
+                set: set.clone(),
+            }
+        };
+        ranked((0..count).map(|_| task()).collect(), |_| None)
+    }
+}
+
+/// Given tasks, all released together at the start. What makes no sense is refused before scaling
+/// could make it look sensible.
+fn given(tasks: &[GivenTask]) -> Result<Vec<PlannedTask>, String> {
+    let wrong =
+        tasks.iter().position(|it| it.wcet.get() == 0 || it.wcet > it.period.min(it.deadline));
+    if let Some(at) = wrong {
+        let GivenTask { wcet, period, deadline, .. } = &tasks[at];
+        let what = format!("task {at}: an execution time of {wcet} must be positive and at most");
+        return Err(format!("{what} the period {period} and the deadline {deadline}"));
+    }
+    let planned = tasks.iter().map(|task| PlannedTask {
+        name: task.name.clone(),
+        wcet: task.wcet,
+        period: task.period,
+        deadline: task.deadline,
+        rank: 0,
+        cluster: 0,
+        offset: Nanos::new(0),
+        longest_delay: Nanos::new(0),
+        set: task.set.clone(),
+    });
+    Ok(ranked(planned.collect(), |at| tasks[at].priority))
+}
+
+/// Ranks by the priorities given, otherwise by deadline; ties by place.
+fn ranked(
+    mut tasks: Vec<PlannedTask>,
+    priority: impl Fn(usize) -> Option<u32>,
+) -> Vec<PlannedTask> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&at| (priority(at).unwrap_or(0), tasks[at].deadline, at));
+    for (rank, at) in order.into_iter().enumerate() {
+        tasks[at].rank = rank as u32;
+    }
+    tasks
+}
+
+/// The tasks with a cluster each, the largest first to where most is free, and all execution times
+/// scaled by one factor so that no cluster, and no task, uses more than `share` of its CPUs.
+fn placed(
+    mut tasks: Vec<PlannedTask>,
+    clusters: &[CpuList],
+    share: f64,
+) -> (Vec<PlannedTask>, f64) {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    let falling =
+        |&a: &usize, &b: &usize| tasks[b].utilisation().total_cmp(&tasks[a].utilisation());
+    order.sort_by(falling);
+    let mut used = vec![0.0; clusters.len()];
+    for at in order {
+        let per_cpu = |cluster: usize| used[cluster] / clusters[cluster].len() as f64;
+        let freest = (0..clusters.len()).min_by(|&a, &b| per_cpu(a).total_cmp(&per_cpu(b)));
+        tasks[at].cluster = freest.unwrap_or(0);
+        used[tasks[at].cluster] += tasks[at].utilisation();
+    }
+    let fullest = (0..clusters.len()).map(|it| used[it] / clusters[it].len().max(1) as f64);
+    let largest = tasks.iter().map(PlannedTask::utilisation);
+    let most = fullest.chain(largest).fold(0.0, f64::max);
+    let scale = if most > share { share / most } else { 1.0 };
+    for task in &mut tasks {
+        task.wcet = Nanos::new(((task.wcet.get() as f64 * scale) as u64).max(1));
+    }
+    (tasks, scale)
+}
+
+/// The clusters that a cache makes of these CPUs.
+fn by_cache(
+    platform: &Platform,
+    cpus: &CpuList,
+    level: Option<u32>,
+) -> Result<Vec<CpuList>, String> {
+    let of_level = |level: u32| -> Vec<CpuList> {
+        let caches = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
+        let groups = caches.flat_map(|it| it.instances.value.iter());
+        groups.map(|group| group.intersection(cpus)).filter(|group| !group.is_empty()).collect()
+    };
+    let whole = |groups: &[CpuList]| groups.iter().map(CpuList::len).sum::<usize>() == cpus.len();
+    if let Some(level) = level {
+        let groups = of_level(level);
+        let none = format!("{} has no level-{level} cache for all of the CPUs {cpus}", platform.id);
+        return if whole(&groups) { Ok(groups) } else { Err(none) };
+    }
+    let mut levels: Vec<u32> = platform.caches.iter().map(|cache| cache.level).collect();
+    levels.sort_unstable_by(|a, b| b.cmp(a));
+    let several = |groups: &Vec<CpuList>| whole(groups) && groups.len() > 1;
+    let clusters = levels.into_iter().map(of_level).find(several);
+    clusters.ok_or_else(|| {
+        let all = format!("the CPUs {cpus} of {} share all caches", platform.id);
+        format!("{all}, so there is one cluster: use g-edf, or name more CPUs")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::scheduler::Scheduler;
+
+    fn sets(scheduler: Scheduler, count: u32) -> TaskSets {
+        let drawn = Drawn {
+            task_counts: vec![count],
+            sets: 2,
+            working_sets: vec![WorkingSet::list(Bytes::from_kib(64), 0.5)],
+            ..Drawn::bastoni()
+        };
+        TaskSets {
+            scheduler,
+            sched_ext: None,
+            source: Source::Drawn(drawn),
+            duration: Nanos::from_secs(1),
+            loads: vec![Load::Idle],
+            share: 1.0,
+            cpus: CpuList::default(),
+            cluster_level: None,
+        }
+    }
+
+    fn l7455() -> Platform {
+        Platform::named("xeon_l7455").unwrap().unwrap()
+    }
+
+    #[test]
+    fn every_scheduler_gets_the_same_tasks_on_its_own_clusters() {
+        let of = |scheduler| sets(scheduler, 75).plan(&l7455(), 1).unwrap();
+        let (global, clustered, partitioned) =
+            (of(Scheduler::GEdf), of(Scheduler::CEdf), of(Scheduler::PEdf));
+        let clusters = |plan: &TaskPlan| plan.runs[0].clusters.len();
+        assert_eq!((clusters(&global), clusters(&clustered), clusters(&partitioned)), (1, 4, 24));
+        let same = |plan: &TaskPlan| -> Vec<_> {
+            plan.runs[1].tasks.iter().map(|it| (it.period, it.rank, it.offset)).collect()
+        };
+        assert_eq!(same(&global), same(&partitioned));
+        let pairs = TaskSets { cluster_level: Some(2), ..sets(Scheduler::CEdf, 25) };
+        assert_eq!(clusters(&pairs.plan(&l7455(), 1).unwrap()), 12);
+        let error = TaskSets { cpus: "0-3".parse().unwrap(), ..sets(Scheduler::CEdf, 25) };
+        let error = TaskSets { cluster_level: Some(4), ..error };
+        assert!(error.plan(&l7455(), 1).unwrap_err().to_string().contains("level-4"));
+    }
+
+    #[test]
+    fn a_set_that_does_not_fit_its_share_is_scaled_by_one_factor() {
+        let whole = sets(Scheduler::GEdf, 250).plan(&l7455(), 1).unwrap();
+        assert!((whole.runs[0].scale - 1.0).abs() < 1e-12);
+        let half = TaskSets { share: 0.25, ..sets(Scheduler::PEdf, 250) };
+        let half = half.plan(&l7455(), 1).unwrap();
+        let run = &half.runs[0];
+        assert!(run.scale < 1.0);
+        for (cluster, cpus) in run.clusters.iter().enumerate() {
+            let own = run.tasks.iter().filter(|task| task.cluster == cluster);
+            let used: f64 = own.map(PlannedTask::utilisation).sum();
+            assert!(used <= 0.25 * cpus.len() as f64 + 1e-6, "{cpus}: {used}");
+        }
+        for (task, was) in run.tasks.iter().zip(&whole.runs[0].tasks) {
+            let factor = task.wcet.get() as f64 / was.wcet.get() as f64;
+            assert!((factor - run.scale).abs() < 1e-3);
+        }
+    }
+
+    #[test]
+    fn releases_are_periodic_or_late_by_a_drawn_time_and_the_same_each_time() {
+        let plan = sets(Scheduler::GEdf, 25).plan(&l7455(), 1).unwrap();
+        let task = &plan.runs[0].tasks[3];
+        let all: Vec<u64> = plan.releases(0, 3).collect();
+        assert_eq!(all[0], task.offset.get());
+        assert!(all.windows(2).all(|pair| pair[1] - pair[0] == task.period.get()));
+        assert!(all.last().unwrap() + task.period.get() >= 1_000_000_000);
+        let Source::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
+        let source = Source::Drawn(Drawn { sporadic: 0.5, ..drawn });
+        let late = TaskSets { source, ..sets(Scheduler::GEdf, 25) }.plan(&l7455(), 1).unwrap();
+        let all: Vec<u64> = late.releases(0, 3).collect();
+        let gaps: Vec<u64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let (least, most) = (task.period.get(), task.period.get() * 3 / 2);
+        assert!(gaps.iter().all(|gap| (least..=most).contains(gap)), "{gaps:?}");
+        assert!(gaps.iter().any(|&gap| gap > least));
+        assert_eq!(all, late.releases(0, 3).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn parameters_that_make_no_sense_are_named() {
+        let refused = |sets: TaskSets, part: &str| {
+            let error = sets.plan(&l7455(), 1).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        };
+        refused(TaskSets { share: 0.0, ..sets(Scheduler::GEdf, 25) }, "share of 0");
+        refused(sets(Scheduler::GEdf, 0), "0 tasks");
+        refused(TaskSets { duration: Nanos::new(0), ..sets(Scheduler::GEdf, 25) }, "duration");
+        refused(TaskSets { cpus: "99".parse().unwrap(), ..sets(Scheduler::GEdf, 25) }, "99");
+        let task = GivenTask {
+            name: None,
+            wcet: Nanos::from_millis(5),
+            period: Nanos::from_millis(4),
+            deadline: Nanos::from_millis(4),
+            priority: None,
+            set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+        };
+        let source = Source::Given(vec![task]);
+        refused(TaskSets { source, ..sets(Scheduler::GEdf, 25) }, "at most the period");
+    }
+
+    #[test]
+    fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
+        let task = |deadline: u64, priority| GivenTask {
+            name: Some(format!("due {deadline}")),
+            wcet: Nanos::from_millis(1),
+            period: Nanos::from_millis(100),
+            deadline: Nanos::from_millis(deadline),
+            priority,
+            set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+        };
+        let ranks = |tasks: &[GivenTask]| -> Vec<u32> {
+            given(tasks).unwrap().iter().map(|task| task.rank).collect()
+        };
+        assert_eq!(ranks(&[task(30, None), task(10, None), task(20, None)]), [2, 0, 1]);
+        assert_eq!(ranks(&[task(30, Some(1)), task(10, Some(3)), task(20, Some(2))]), [0, 2, 1]);
+    }
+}

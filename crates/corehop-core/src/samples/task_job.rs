@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a machine reports of a job of a task set, and the rows it becomes.
+
+use super::project::{Project, RunContext};
+use super::record::{Cause, JobRecord};
+use super::row::{Sample, TaskJob};
+use crate::experiment::{Plan, TaskPlan};
+use crate::platform::Platform;
+use crate::units::Cpu;
+use crate::words::words;
+use crate::workload::{Absence, Event};
+
+words! {
+    /// How a job of a task set went, seen from Fig. 1 of Bastoni et al.
+    Course, "a course" {
+        /// As in Fig. 1: cold and warm, away once while it waited, and touched again.
+        Sample = "sample",
+        /// It was never away: it waited until its execution time was over.
+        NotAway = "not_away",
+        /// It was away during its cold touch.
+        AwayInCold = "away_in_cold",
+        /// It was away during its warm touch.
+        AwayInWarm = "away_in_warm",
+        /// It was away a second time, before it had touched its working set again.
+        AwayAgain = "away_again",
+        /// Its execution time was over before its working set was warm.
+        TooShort = "too_short",
+        /// It gave its CPU up itself: a page fault, or the kernel made it wait.
+        Blocked = "blocked",
+    }
+}
+
+/// One job of a task set, as it went. Times are in nanoseconds since the run started.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskJobRecord {
+    /// The run of the plan, counted from 0.
+    pub run: usize,
+    /// The task of the set, counted from 0.
+    pub task: usize,
+    /// Its number in the task, counted from 0.
+    pub job: u64,
+    /// When it was released.
+    pub release_ns: u64,
+    /// When it first had a CPU.
+    pub began_ns: u64,
+    /// When it ended.
+    pub ended_ns: u64,
+    /// How long it had a CPU.
+    pub executed_ns: u64,
+    /// How it went.
+    pub course: Course,
+    /// How often it lost its CPU and had the same one afterwards.
+    pub preemptions: u32,
+    /// How often it lost its CPU and had another one afterwards.
+    pub migrations: u32,
+    /// Its first absence, where it had one.
+    pub away: Option<Away>,
+    /// Cold, warm and resumed touch, and the absence between them: where it came to a resumed touch.
+    pub touched: Option<JobRecord>,
+}
+
+/// An absence of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Away {
+    /// The CPU it lost.
+    pub from: Cpu,
+    /// The CPU it had afterwards.
+    pub to: Cpu,
+    /// For how long, in nanoseconds.
+    pub length_ns: f64,
+    /// The task of its set that had its CPU first; none where that was something else.
+    pub by: Option<usize>,
+}
+
+/// What makes rows of the records of a plan on a platform.
+#[derive(Debug, Clone)]
+pub struct TaskRows<'a> {
+    plan: &'a TaskPlan,
+    platform: &'a Platform,
+    scripted: Plan,
+    context: RunContext,
+}
+
+impl<'a> TaskRows<'a> {
+    /// For the records of `plan` on `platform`.
+    pub fn new(plan: &'a TaskPlan, platform: &'a Platform) -> Self {
+        let scripted = plan.as_scripted();
+        let context = RunContext::new(&scripted, platform, 0);
+        Self { plan, platform, scripted, context }
+    }
+
+    /// The event that an absence was.
+    fn event(&self, away: Away) -> Event {
+        let word = self.platform.affinity(away.from, away.to).event();
+        word.parse().unwrap_or(Event::Preemption)
+    }
+
+    /// The sample that a job gave, where it came to a resumed touch; `number` is the job's in the run.
+    ///
+    /// It is valid where the job went as in Fig. 1 and nothing disturbed its touches.
+    pub fn sample(&self, record: &TaskJobRecord, number: u64) -> Option<Sample> {
+        let (touched, away) = (record.touched.as_ref()?, record.away?);
+        let run = &self.plan.runs[record.run];
+        let event = self.event(away);
+        let cell = self.plan.cell(record.run, record.task, event);
+        let touched = JobRecord { phase: 0, job: cell, ..touched.clone() };
+        let mut sample = Sample::project(&self.context, &self.scripted, &touched)?;
+        if record.course != Course::Sample && !sample.disturbed_by.contains(&Cause::Preempted) {
+            sample.disturbed_by.insert(0, Cause::Preempted);
+            sample.valid = false;
+        }
+        Some(Sample {
+            job: number,
+            task: Some(record.task as u64),
+            task_count: Some(run.tasks.len() as u64),
+            preemption_length: AS_SCHEDULED.into(),
+            preempted_by: if away.by.is_some() { Absence::Preemptor } else { Absence::Nothing },
+            ..sample
+        })
+    }
+
+    /// The row of a job.
+    pub fn job(&self, record: &TaskJobRecord) -> TaskJob {
+        let run = &self.plan.runs[record.run];
+        let task = &run.tasks[record.task];
+        let due_ns = record.release_ns + task.deadline.get();
+        TaskJob {
+            machine: self.platform.id.as_str().into(),
+            scheduler: self.plan.scheduler,
+            seed: self.plan.seed,
+            run: record.run as u64,
+            set: u64::from(run.index),
+            load: run.load.word().into(),
+            task: record.task as u64,
+            task_count: run.tasks.len() as u64,
+            wss_bytes: task.set.wss.get(),
+            write_ratio: task.set.write_ratio,
+            job: record.job,
+            period_ns: task.period.get(),
+            deadline_ns: task.deadline.get(),
+            wcet_ns: task.wcet.get(),
+            release_ns: record.release_ns,
+            latency_ns: record.began_ns as f64 - record.release_ns as f64,
+            response_ns: record.ended_ns as f64 - record.release_ns as f64,
+            lateness_ns: record.ended_ns as f64 - due_ns as f64,
+            executed_ns: record.executed_ns,
+            course: record.course,
+            preemptions: u64::from(record.preemptions),
+            migrations: u64::from(record.migrations),
+            event: record.away.map_or(Event::None, |away| self.event(away)),
+            length_ns: record.away.map(|away| away.length_ns),
+            by: record.away.and_then(|away| away.by).map(|task| task as u64),
+            scale: run.scale,
+        }
+    }
+}
+
+/// The label of preemption lengths that a scheduler brought about.
+pub const AS_SCHEDULED: &str = "as_scheduled";

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The schedulers under which task sets run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::words::words;
+
+words! {
+    /// Who decides which task has which CPU.
+    Scheduler, "a scheduler" {
+        /// Global earliest deadline first: any CPU serves the ready job that is due first.
+        GEdf = "g-edf",
+        /// Clustered: as g-edf among CPUs that share a cache, and no migrations between clusters.
+        CEdf = "c-edf",
+        /// Partitioned: each task has one CPU, which serves the job that is due first.
+        PEdf = "p-edf",
+        /// Global fixed priorities: any CPU serves the ready task of the smallest rank.
+        GFp = "g-fp",
+        /// Partitioned fixed priorities.
+        PFp = "p-fp",
+        /// The kernel's fair scheduler, as best effort (live only).
+        Eevdf = "eevdf",
+        /// A scheduler loaded into the kernel with sched_ext (live only).
+        SchedExt = "sched_ext",
+    }
+}
+
+/// By what a scheduler prefers one job to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// The job that is due first.
+    Deadline,
+    /// The task of the smallest rank.
+    Rank,
+    /// By rules of the kernel's own.
+    Fair,
+}
+
+/// How far tasks migrate under a scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Reach {
+    /// To every CPU.
+    Global,
+    /// To the CPUs of a cluster.
+    Clustered,
+    /// Nowhere.
+    Partitioned,
+}
+
+impl Scheduler {
+    /// By what it prefers one job to another.
+    pub const fn order(self) -> Order {
+        match self {
+            Self::GEdf | Self::CEdf | Self::PEdf => Order::Deadline,
+            Self::GFp | Self::PFp => Order::Rank,
+            Self::Eevdf | Self::SchedExt => Order::Fair,
+        }
+    }
+
+    /// How far tasks migrate.
+    pub const fn reach(self) -> Reach {
+        match self {
+            Self::GEdf | Self::GFp | Self::Eevdf | Self::SchedExt => Reach::Global,
+            Self::CEdf => Reach::Clustered,
+            Self::PEdf | Self::PFp => Reach::Partitioned,
+        }
+    }
+
+    /// Whether its rules are known well enough to be simulated.
+    pub const fn is_simulated(self) -> bool {
+        !matches!(self.order(), Order::Fair)
+    }
+}
