@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test bench dist lint clean
+.PHONY: run test bench dist lab lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -23,10 +23,12 @@ run: build
 build:
 	cargo build --release --locked -p corehop
 
-## Everything: Rust, the static binary in an empty chroot, the Python package, the report in a headless browser.
+## Everything: Rust, the static binary in an empty chroot, a current kernel with eight CPUs in an emulator, the
+## Python package, the report in a headless browser.
 test: build
 	cargo test --locked
 	tests/dist.sh $(STATIC)
+	tests/lab.sh $(STATIC)
 	tests/python.sh $(VENV)
 	tests/browser.sh $(VENV)
 
@@ -42,6 +44,10 @@ dist:
 	RUSTFLAGS='-C target-feature=+crt-static --cfg getrandom_backend="linux_getrandom"' cargo build --release --locked \
 	    --target x86_64-unknown-linux-gnu -p corehop
 	mkdir -p dist && cp $(STATIC) dist/corehop
+
+## A current Debian kernel with eight CPUs, two packages and two NUMA nodes in an emulator, and the program in it.
+lab: dist
+	tests/lab.sh $(STATIC)
 
 lint:
 	cargo fmt --check
