@@ -21,16 +21,24 @@ skip() {
 
 mkdir -p $lab
 tests/lab/fetch.sh $lab >$lab/fetch.log 2>&1 || skip "$(tail -n 1 $lab/fetch.log)"
-. $lab/found
+kernel=$(find $lab/root/usr/lib/modules -name vmlinuz)
+
+# QEMU with the loader and the libraries that it was built with.
+emulator() {
+    system=$lab/root/usr
+    QEMU_MODULE_DIR=$system/lib/x86_64-linux-gnu/qemu timeout "$seconds" nice $system/lib64/ld-linux-x86-64.so.2 \
+        --library-path $system/lib/x86_64-linux-gnu $system/bin/qemu-system-x86_64 \
+        -L $system/share/qemu -L $system/share/seabios "$@"
+}
 
 # What the guest has: a shell, the program, the checks.
 root=$lab/guest
 rm -rf $root
 mkdir -p $root/bin $root/proc $root/sys $root/dev $root/tmp
-cp "$busybox" $root/bin/busybox
+cp $lab/root/usr/bin/busybox $root/bin/busybox
 cp "$binary" $root/bin/corehop
 cp tests/lab/init tests/lab/checks.sh $root/
-(cd $root && find . | ../root/bin/busybox cpio -o -H newc 2>/dev/null) >$lab/initramfs
+(cd $root && find . | ../root/usr/bin/busybox cpio -o -H newc 2>/dev/null) >$lab/initramfs
 
 wanted=${*:-$(sh tests/lab/checks.sh)}
 # The kernel hands what it does not know to init: the names of the checks, behind `--`. Watchdogs and
@@ -45,8 +53,7 @@ console=$lab/console
 began=$(date +%s)
 # shellcheck disable=SC2046,SC2086 # both are lists of words
 {
-    LD_LIBRARY_PATH=$libraries timeout "$seconds" nice "$qemu" $firmware \
-        -accel tcg,thread=multi -cpu max -smp 8,sockets=2,cores=4,threads=1 -m 1G \
+    emulator -accel tcg,thread=multi -cpu max -smp 8,sockets=2,cores=4,threads=1 -m 1G \
         $(half 0 0-3) $(half 1 4-7) -numa dist,src=0,dst=1,val=21 \
         -nic none -display none -monitor none -serial stdio -no-reboot \
         -kernel "$kernel" -initrd $lab/initramfs -append "$command $wanted" </dev/null 2>&1 || true

@@ -1,15 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# Gets what the kernel lab runs on into the folder given: a kernel, busybox, and QEMU where there is none.
+# Gets what the kernel lab runs on into the folder given: QEMU, a kernel, and busybox for the guest.
 #
 # Debian packages from the mirror that this machine uses already, checked by apt against Debian's
 # signatures, unpacked into that folder and never installed: neither root nor a change of the
-# machine is needed. apt works with lists and a cache of its own. The last line says what went wrong;
-# a second run finds everything there. Writes FOLDER/found, which says where things are.
+# machine is needed. apt works with lists and a cache of its own, and believes that nothing is installed,
+# so that QEMU comes with all of its libraries and its loader, whatever release this machine has. (An
+# older QEMU would not do: up to 8.0, threads translate code that another one is just changing, and
+# Linux changes its own.) The last line says what went wrong; a second run finds everything there.
 set -eu
 mkdir -p "$1/apt/lists/partial" "$1/apt/cache/archives/partial" "$1/debs"
 lab=$(cd "$1" && pwd)
-suite=${LAB_SUITE:-trixie-backports}
+release=trixie
+suite=${LAB_SUITE:-$release-backports}
 
 give_up() {
     echo "$*"
@@ -27,11 +30,12 @@ configure_apt() {
     cat >"$lab/apt/lab.sources" <<END
 Types: deb
 URIs: $1
-Suites: $VERSION_CODENAME $suite
+Suites: $release $suite
 Components: main
 $([ ! -r $keys ] || echo "Signed-By: $keys")
 END
     cat >"$lab/apt/apt.conf" <<END
+Dir::State::status "/dev/null";
 Dir::State::lists "$lab/apt/lists";
 Dir::Cache "$lab/apt/cache";
 Dir::Etc::sourcelist "$lab/apt/lab.sources";
@@ -53,7 +57,7 @@ kernel_package() {
         cut -d ' ' -f 1 | sort -V | tail -n 1
 }
 
-# QEMU and those of its libraries that this machine lacks, each with its version.
+# QEMU and all that it needs, each with its version.
 qemu_packages() {
     apt-get -c "$lab/apt/apt.conf" -s -y --no-install-recommends install qemu-system-x86 |
         sed -n 's/^Inst \([^ ]*\) (\([^ ]*\) .*/\1=\2/p'
@@ -70,10 +74,10 @@ download() {
         give_up "apt has no source of Debian's main section here ($ID ${VERSION_CODENAME:-})"
     configure_apt "$from"
     timeout 120 apt-get -c "$lab/apt/apt.conf" -q update ||
-        give_up "\`apt-get update\` of Debian $VERSION_CODENAME and $suite failed ($1/fetch.log says why)"
-    packages="busybox-static $(kernel_package)"
-    [ "$packages" != "busybox-static " ] || give_up "$suite has no linux-binary package of a cloud kernel"
-    command -v qemu-system-x86_64 >/dev/null || packages="$packages $(qemu_packages)"
+        give_up "\`apt-get update\` of Debian $release and $suite failed ($1/fetch.log says why)"
+    kernel=$(kernel_package)
+    [ -n "$kernel" ] || give_up "$suite has no linux-binary package of a cloud kernel"
+    packages="busybox-static $kernel $(qemu_packages)"
     # shellcheck disable=SC2086 # a list
     (cd "$lab/debs" && timeout 300 apt-get -c "$lab/apt/apt.conf" -q download $packages) ||
         give_up "downloading Debian packages failed ($1/fetch.log says why)"
@@ -84,25 +88,4 @@ download() {
     rm -rf "$lab/debs" "$lab/apt"
 }
 
-kernel() {
-    find "$lab/root/usr/lib/modules" -name vmlinuz 2>/dev/null | head -n 1
-}
-
-qemu=$(command -v qemu-system-x86_64 || echo "$lab/root/usr/bin/qemu-system-x86_64")
-[ -x "$qemu" ] && [ -n "$(kernel)" ] || download "$1"
-[ -x "$qemu" ] && [ -n "$(kernel)" ] || give_up "the packages hold no kernel, or no qemu-system-x86_64"
-firmware=
-libraries=
-case $qemu in
-"$lab"/*)
-    firmware="-L $lab/root/usr/share/qemu -L $lab/root/usr/share/seabios"
-    libraries=$lab/root/usr/lib/x86_64-linux-gnu:$lab/root/lib/x86_64-linux-gnu
-    ;;
-esac
-cat >"$lab/found" <<END
-kernel='$(kernel)'
-qemu='$qemu'
-busybox='$lab/root/bin/busybox'
-firmware='$firmware'
-libraries='$libraries'
-END
+[ -e "$lab/root/usr/bin/qemu-system-x86_64" ] || download "$1"
