@@ -208,6 +208,17 @@ impl Btf {
             .ok_or_else(|| BtfError::NoTracepoint { name: name.to_owned() })
     }
 
+    /// Number and size in bytes of the first structure with this name.
+    ///
+    /// # Errors
+    /// Where this kernel has no such structure.
+    pub fn structure(&self, name: &str) -> Result<(u32, u32), BtfError> {
+        let found = self.find(name, |record| record.kind() == kind::STRUCT)?;
+        let missing = || BtfError::NoType { name: name.to_owned() };
+        let id = *found.first().ok_or_else(missing)?;
+        Ok((id, self.size_of(id)?))
+    }
+
     /// How many arguments the tracepoint hands to a program. They have grown over time.
     ///
     /// # Errors

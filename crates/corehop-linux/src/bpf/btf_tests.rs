@@ -89,6 +89,24 @@ pub(in crate::bpf) fn tiny() -> Btf {
     Btf::parse(tiny_kernel().bytes()).unwrap()
 }
 
+/// The same with a table of functions for a scheduler: 16 bytes of the kernel's own, then one
+/// function and 24 characters.
+pub(in crate::bpf) fn kernel_with_sched_ext() -> Btf {
+    let mut blob = tiny_kernel();
+    blob.record("", kind::ARRAY << 24, 0, &[1, 1, 6]); // 13: as large as 24 characters
+    let ops = [("select_cpu", 4, 0), ("name", 13, 64)];
+    blob.compound(kind::STRUCT, "sched_ext_ops", 32, &ops); // 14
+    let members = [("common", 2, 0), ("data", 14, 128)];
+    blob.compound(kind::STRUCT, "bpf_struct_ops_sched_ext_ops", 48, &members); // 15
+    Btf::parse(blob.bytes()).unwrap()
+}
+
+#[test]
+fn a_structure_is_found_with_its_size() {
+    assert_eq!(tiny().structure("task_struct"), Ok((12, 256)));
+    assert!(matches!(tiny().structure("pid_t"), Err(BtfError::NoType { .. })), "a typedef");
+}
+
 #[test]
 fn a_tracepoint_is_found_by_the_number_of_its_type() {
     assert_eq!(tiny().tracepoint("sched_switch"), Ok(11));

@@ -18,17 +18,23 @@ mod command {
     pub(super) const PROG_LOAD: i32 = 5;
     pub(super) const OBJ_GET_INFO_BY_FD: i32 = 15;
     pub(super) const RAW_TRACEPOINT_OPEN: i32 = 17;
+    pub(super) const BTF_LOAD: i32 = 18;
+    pub(super) const LINK_CREATE: i32 = 28;
     pub(super) const ENABLE_STATS: i32 = 32;
 }
 
 const MAP_TYPE_HASH: u32 = 1;
 const MAP_TYPE_ARRAY: u32 = 2;
+const MAP_TYPE_STRUCT_OPS: u32 = 26;
 const MAP_TYPE_RING: u32 = 27;
 /// The values may be mapped into user memory.
 const MMAPABLE: u32 = 1 << 10;
+/// What is registered by a link, so that it goes with the link's descriptor.
+const BY_LINK: u32 = 1 << 13;
 const PROG_TYPE_TRACING: u32 = 26;
 /// A tracepoint, its arguments typed by BTF (`tp_btf` elsewhere).
 const TRACE_RAW_TP: u32 = 23;
+const STRUCT_OPS: u32 = 44;
 /// The kernel lends its GPL-only functions to programs that are also under the GPL.
 const LICENCE: &std::ffi::CStr = c"Dual MIT/GPL";
 const STATS_RUN_TIME: u32 = 0;
@@ -44,7 +50,11 @@ struct MapCreate {
     inner_map_fd: u32,
     numa_node: u32,
     map_name: [u8; 16],
-    unused: u32,
+    map_ifindex: u32,
+    btf_fd: u32,
+    btf_key_type_id: u32,
+    btf_value_type_id: u32,
+    btf_vmlinux_value_type_id: u32,
 }
 
 #[repr(C)]
@@ -89,6 +99,26 @@ struct RawTracepointOpen {
     name: u64,
     prog_fd: u32,
     unused: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct BtfLoad {
+    btf: u64,
+    log_buffer: u64,
+    btf_size: u32,
+    log_size: u32,
+    log_level: u32,
+    unused: u32,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct LinkCreate {
+    map_fd: u32,
+    target_fd: u32,
+    attach_type: u32,
+    flags: u32,
 }
 
 #[repr(C)]
@@ -288,6 +318,53 @@ pub(super) fn attach_tracing(program: &OwnedFd) -> io::Result<OwnedFd> {
     unsafe { open(command::RAW_TRACEPOINT_OPEN, &mut attr) }
 }
 
+/// Hand the kernel type information of our own.
+pub(super) fn load_btf(blob: &[u8]) -> io::Result<OwnedFd> {
+    let mut attr =
+        BtfLoad { btf: blob.as_ptr() as u64, btf_size: blob.len() as u32, ..BtfLoad::default() };
+    // SAFETY: the blob outlives the call and has the size given.
+    unsafe { open(command::BTF_LOAD, &mut attr) }
+}
+
+/// A table of functions for the kernel: one value, of the kernel's type with the number `type_id`.
+/// `btf` has to be some type information of ours, of which nothing is used.
+pub(super) fn create_struct_ops(
+    name: &str,
+    value: &[u8],
+    type_id: u32,
+    btf: &OwnedFd,
+) -> io::Result<OwnedFd> {
+    let mut attr = MapCreate {
+        map_type: MAP_TYPE_STRUCT_OPS,
+        key_size: 4,
+        value_size: value.len() as u32,
+        max_entries: 1,
+        map_flags: BY_LINK,
+        map_name: object_name(name),
+        btf_fd: btf.as_raw_fd() as u32,
+        btf_vmlinux_value_type_id: type_id,
+        ..MapCreate::default()
+    };
+    // SAFETY: no pointers in it.
+    let map = unsafe { open(command::MAP_CREATE, &mut attr) }?;
+    let key = 0_u32;
+    let mut attr = MapEntry { value: value.as_ptr() as u64, ..entry(&map, &key, None) };
+    // SAFETY: key and value outlive the call, and the map's values have the value's size.
+    unsafe { bpf(command::MAP_UPDATE, &mut attr) }?;
+    Ok(map)
+}
+
+/// Register such a table; closing the descriptor takes it back.
+pub(super) fn register_struct_ops(map: &OwnedFd) -> io::Result<OwnedFd> {
+    let mut attr = LinkCreate {
+        map_fd: map.as_raw_fd() as u32,
+        attach_type: STRUCT_OPS,
+        ..LinkCreate::default()
+    };
+    // SAFETY: no pointers in it.
+    unsafe { open(command::LINK_CREATE, &mut attr) }
+}
+
 pub(super) fn program_info(program: &OwnedFd) -> io::Result<ProgramInfo> {
     let mut info = RawProgramInfo::default();
     let mut attr = InfoByFd {
@@ -321,6 +398,10 @@ mod tests {
     #[test]
     fn fields_lie_where_the_kernels_header_puts_them() {
         assert_eq!(offset_of!(MapCreate, map_name), 28);
+        assert_eq!(offset_of!(MapCreate, btf_fd), 48);
+        assert_eq!(offset_of!(MapCreate, btf_vmlinux_value_type_id), 60);
+        assert_eq!(offset_of!(BtfLoad, btf_size), 16);
+        assert_eq!(offset_of!(LinkCreate, attach_type), 8);
         assert_eq!(offset_of!(ProgLoad, prog_name), 48);
         assert_eq!(offset_of!(ProgLoad, expected_attach_type), 68);
         assert_eq!(offset_of!(ProgLoad, attach_btf_id), 108);
