@@ -37,7 +37,8 @@ rm -rf $root
 mkdir -p $root/bin $root/proc $root/sys $root/dev $root/tmp
 cp $lab/root/usr/bin/busybox $root/bin/busybox
 cp "$binary" $root/bin/corehop
-cp tests/lab/init tests/lab/checks.sh $root/
+cp tests/lab/init tests/lab/checks.sh tests/lab/simulate.sh $root/
+tests/lab/simulate.sh "$binary" >$root/simulated.csv
 [ -z "${LAB_ALSO-}" ] || cp "$LAB_ALSO" $root/bin/also
 (cd $root && find . | ../root/usr/bin/busybox cpio -o -H newc 2>/dev/null) >$lab/initramfs
 
