@@ -276,7 +276,8 @@ fn own(platform: &Platform, wss: Bytes, walks: u32, seed: u64) -> Fallible<f64> 
     };
     let plan = experiment.plan(platform, seed)?;
     // Under the same policy as the peer.
-    let options = Options { no_real_time: Some("its peer is not".to_owned()) };
+    let options =
+        Options { no_real_time: Some("its peer is not".to_owned()), ..Options::default() };
     let mut machine = LiveMachine::new(platform.clone(), options);
     let context = RunContext::new(&plan, platform, 0);
     let mut times = Times { plan: &plan, context, rows: Vec::new() };

@@ -195,6 +195,19 @@ impl TaskPlan {
         Ok(())
     }
 
+    /// The plan of one of its runs alone, which is run 0 of it.
+    #[must_use]
+    pub fn of_run(&self, run: usize) -> Self {
+        Self {
+            schema: self.schema,
+            experiment: self.experiment.clone(),
+            seed: self.seed,
+            scheduler: self.scheduler,
+            sched_ext: self.sched_ext.clone(),
+            runs: vec![self.runs[run].clone()],
+        }
+    }
+
     /// When the jobs of `task` of `run` are released, in nanoseconds after the start of the run, as
     /// long as the run lasts. The same for every scheduler and on every machine.
     pub fn releases(&self, run: usize, task: usize) -> impl Iterator<Item = u64> + use<> {

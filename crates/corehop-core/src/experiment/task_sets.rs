@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Preset;
 use super::draw::Draw;
 use super::task_plan::{MOST_TASKS, PlannedTask, TASK_SCHEMA, TaskPlan, TaskPlanError, TaskRun};
 use crate::platform::Platform;
@@ -64,6 +65,21 @@ pub struct Drawn {
 }
 
 impl Drawn {
+    /// The parameters of a preset.
+    pub fn preset(preset: Preset) -> Self {
+        match preset {
+            Preset::Bastoni => Self::bastoni(),
+            Preset::Quick | Preset::Waechtler => Self::quick(),
+        }
+    }
+
+    /// 10 and 20 tasks of 64 and 256 KiB.
+    fn quick() -> Self {
+        let set = |kib| WorkingSet::list(Bytes::from_kib(kib), 0.5);
+        let working_sets = vec![set(64), set(256)];
+        Self { task_counts: vec![10, 20], sets: 2, working_sets, ..Self::bastoni() }
+    }
+
     /// 25 to 250 tasks, utilisations U[0.001, 0.1], periods U[10, 100] ms, 4 to 2048 KiB, write ratios
     /// 1/2 and 1/4, ten sets of each (Bastoni et al., section 4.1).
     pub fn bastoni() -> Self {
@@ -100,6 +116,14 @@ pub struct GivenTask {
 }
 
 impl TaskSets {
+    /// For how long a preset runs each set.
+    pub const fn duration(preset: Preset) -> Nanos {
+        match preset {
+            Preset::Bastoni => Nanos::from_secs(60),
+            Preset::Quick | Preset::Waechtler => Nanos::from_secs(5),
+        }
+    }
+
     /// The plan.
     ///
     /// # Errors

@@ -16,6 +16,8 @@ mod offsets;
 mod polluter;
 mod runner;
 mod set;
+mod tasks;
+mod touched;
 mod unseen;
 mod watch;
 
@@ -55,6 +57,8 @@ const BATCH: Duration = Duration::from_millis(250);
 pub struct Options {
     /// Why the measured thread must not be real-time, where it must not.
     pub no_real_time: Option<String>,
+    /// Whether settings may be changed for seconds that concern the whole machine.
+    pub allow_system: bool,
 }
 
 /// This host.
@@ -74,6 +78,8 @@ pub struct LiveMachine {
     loads: Vec<Known>,
     /// Takes back what a load changes on the system; it starts nothing before that.
     guard: Guard,
+    /// Where threads of task sets notice that they were away; not asked for yet.
+    pages: Option<tasks::Pages>,
     facts: Map<String, Value>,
     tally: Tally,
 }
@@ -95,6 +101,7 @@ impl LiveMachine {
             calibrations: Vec::new(),
             loads: Vec::new(),
             guard: Guard::new(),
+            pages: None,
             facts: Map::from_iter([
                 ("findings".to_owned(), json!(findings)),
                 ("host".to_owned(), host::describe()),

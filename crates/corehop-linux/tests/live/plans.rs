@@ -22,7 +22,8 @@ pub(crate) fn cpus() -> Vec<Cpu> {
 
 /// This host as a machine whose measured thread is an ordinary one.
 pub(crate) fn machine() -> LiveMachine {
-    let ordinary = Options { no_real_time: Some("this is a test".to_owned()) };
+    let ordinary =
+        Options { no_real_time: Some("this is a test".to_owned()), ..Options::default() };
     LiveMachine::new(platform(), ordinary)
 }
 

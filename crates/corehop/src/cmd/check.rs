@@ -141,7 +141,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// The task set in a file; errors name it.
-fn read(path: &Path) -> Result<TaskSet, Failure> {
+pub(super) fn read(path: &Path) -> Result<TaskSet, Failure> {
     let named = || path.display().to_string();
     let mut text = String::new();
     let from_stdin = path == Path::new("-");

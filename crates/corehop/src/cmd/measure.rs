@@ -2,6 +2,7 @@
 //! `corehop measure`: an experiment, on a machine, into a file.
 
 mod loads;
+mod scheduled;
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -17,11 +18,12 @@ use corehop_core::workload::{Changing, Event, Load, Mover, Page, Pattern, Pollut
 use corehop_linux::live::Options;
 
 use super::arrange::Arrange;
-use super::observe::{self, Observe};
+use super::observe::Observe;
 use super::on;
 use super::overheads;
 use super::quantities::{changing, length, percent, polluter, ratio};
 use super::shared_data::{self, Gangs};
+use super::task_sets::Tasks;
 use crate::answer::print;
 use crate::exit::{Exit, Failure, refuse};
 use crate::run::{Destination, Run, Target};
@@ -39,7 +41,8 @@ enum ExperimentName {
     PolluterSweep,
     /// Threads with common data, below a common cache and without one (simulated)
     SharedData,
-    /// A program as it runs: its preemptions and migrations, and what they cost it
+    /// Task sets under a scheduler, or, after `--`, a program as it runs: preemptions and migrations as they
+    /// happen, and what they cost
     ScheduleSensitive,
     /// What the kernel takes for scheduling, as a table that `check --overheads` reads
     Overheads,
@@ -163,6 +166,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     gangs: Gangs,
     #[command(flatten)]
+    tasks: Tasks,
+    #[command(flatten)]
     observe: Observe,
     #[command(flatten)]
     arrange: Arrange,
@@ -176,9 +181,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let platform = on::platform(&args.on)?;
     args.refuse_empty_goals()?;
     if args.experiment == Some(ExperimentName::ScheduleSensitive) {
-        return args.schedule_sensitive(&platform);
+        return args.schedule_sensitive(platform);
     }
     refuse("that is an option of schedule-sensitive", &args.observe.given())?;
+    refuse("that is an option of schedule-sensitive", &args.tasks.given())?;
     if args.experiment == Some(ExperimentName::Overheads) {
         return args.overheads(&platform);
     }
@@ -420,42 +426,6 @@ impl Args {
         shared_data::carry_out(&to, platform, &experiment, self.seed, run)
     }
 
-    /// Records a program.
-    fn schedule_sensitive(&self, platform: &Platform) -> Result<Exit, Failure> {
-        let why = "schedule-sensitive records a program as it runs";
-        let [wss, others @ ..] = self.of_working_sets();
-        refuse(why, &others)?;
-        refuse(
-            why,
-            &[
-                ("--samples", self.samples.is_some()),
-                ("--precision", self.precision.is_some()),
-                ("--event", !self.events.is_empty()),
-                ("--preemptor", self.preemptor.is_some()),
-                ("--mover", self.mover.is_some()),
-                ("--command (name the program after `--`)", self.command.is_some()),
-                ("--stream", self.stream),
-                ("all but one size of --wss", wss.1 && self.wss.len() > 1),
-                ("--length LOW..HIGH", matches!(self.length, Some(Length::Uniform(..)))),
-            ],
-        )?;
-        let length = match self.length {
-            Some(Length::Fixed(length)) => Some(length),
-            _ => None,
-        };
-        let run = observe::Asked {
-            live: self.on == on::LIVE,
-            platform,
-            load: self.load.clone(),
-            length,
-            wss: self.wss.first().copied(),
-            budget: self.budget.map(duration),
-            output: self.output.as_deref(),
-            json: self.json,
-        };
-        observe::carry_out(&self.observe, &run)
-    }
-
     /// Measures what the kernel takes.
     fn overheads(&self, platform: &Platform) -> Result<Exit, Failure> {
         let why = "overheads runs threads of its own";
@@ -480,7 +450,10 @@ impl Args {
     }
 
     fn options(&self) -> Options {
-        Options { no_real_time: self.no_real_time.then(|| "--no-real-time was given".to_owned()) }
+        Options {
+            no_real_time: self.no_real_time.then(|| "--no-real-time was given".to_owned()),
+            allow_system: self.tasks.allow_system,
+        }
     }
 
     fn to_run(&self, goal: Goal) -> Result<Run, Failure> {

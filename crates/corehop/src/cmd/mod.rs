@@ -21,4 +21,5 @@ pub(crate) mod report;
 pub(crate) mod shared_data;
 pub(crate) mod show;
 pub(crate) mod study;
+mod task_sets;
 pub(crate) mod validate;

@@ -72,6 +72,11 @@ impl Observe {
         ]
     }
 
+    /// Whether a program is to be recorded; otherwise task sets run.
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.given().iter().any(|&(_, given)| given)
+    }
+
     fn target(&self, to_stderr: bool) -> Result<Target, Failure> {
         let words = &self.program;
         match (self.pid, &self.cgroup) {

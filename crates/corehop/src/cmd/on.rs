@@ -10,6 +10,7 @@ use corehop_linux::live::{LiveMachine, Options};
 use super::arrange::Arrange;
 use super::platform::{described, found};
 use crate::exit::{Exit, Failure};
+use crate::run::TaskRunner;
 
 /// The word for this host.
 pub(super) const LIVE: &str = "live";
@@ -31,6 +32,20 @@ pub(super) fn arrangement(
     let arrangement = arrange.arrangement();
     arrangement.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
     Ok(arrangement)
+}
+
+/// The same for task sets.
+pub(super) fn task_machine(
+    on: &str,
+    platform: Platform,
+    options: Options,
+    arrange: &Arrange,
+) -> Result<Box<dyn TaskRunner>, Failure> {
+    arrangement(on, &platform, arrange)?;
+    if on == LIVE {
+        return Ok(Box::new(LiveMachine::new(platform, options)));
+    }
+    Err(Failure::says(Exit::NotPossible, "task sets are not simulated yet"))
 }
 
 /// The machine that `on` names, which `platform` describes; a simulated one shared out.

@@ -5,6 +5,7 @@ mod gangs;
 mod output;
 mod progress;
 mod provenance;
+mod tasks;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use output::Output;
 use progress::Progress;
 
 pub(crate) use progress::rough;
+pub(crate) use tasks::TaskRunner;
 
 /// A row type that a machine's records become.
 pub(crate) trait Target: Row + Project + 'static {}

@@ -1,20 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One timed touch, and all that is known of what disturbed it.
 
-use corehop_core::samples::{Certificate, Touch};
-use corehop_core::workload::CHUNK_LINES;
-
 use super::Runner;
 use crate::clock::{Ticks, clock_rate_spin, now};
 use crate::live::crew::Seat;
 use crate::live::duty::BUDGET_NS;
+use crate::live::touched::{Touched, missing, net_ns};
 use crate::live::watch::Sight;
 use crate::thread::{Policy, Usage, current_cpu, usage};
 use crate::walk::Walked;
-
-/// Where a touch has no time stamps inside, the longest that an ordinary interrupt is taken to last,
-/// in nanoseconds.
-const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
 
 /// The warm touch is the second of a job: how long its chunks take says what to expect of later ones.
 const WARM: usize = 1;
@@ -43,31 +37,24 @@ impl Runner {
         let of_touch = before.usage.map(|before| usage().since(before));
         let seen = self.watch.between(&before.sight, &after);
         self.learn(&walked, elapsed_ns);
-        let lines = self.set().lines;
-        let switches = of_touch.unwrap_or_default().switches;
-        let ns = self.net_ns(&walked);
-        self.record.touches.push(Touch {
+        let (clock, lines, net_ns) = (self.clock, self.set().lines, self.net_ns(&walked));
+        let touched = Touched {
+            clock: &clock,
+            walked,
             cpu: self.here,
             ended_on,
-            ns,
             lines,
-            lines_certified: lines - uncertified_lines(&walked, lines, switches),
-            uncertified_ns: self.clock.nanos(walked.lost),
-            holes: u32::try_from(walked.holes).unwrap_or(u32::MAX),
-            hole_ns: self.shortest_hole_ns(&walked, threshold),
-            aborts: walked.aborts,
-            switches: u32::try_from(switches).unwrap_or(u32::MAX),
-            faults: of_touch.map_or(0, |usage| usage.faults) as u32,
-            steal_ns: of_touch.map_or(0, |usage| missing(elapsed_ns, usage.cpu_ns)),
-            interrupts: seen.interrupts.filter(|_| ended_on == self.here),
-            misses: seen.misses,
-            sibling_busy: seen.sibling_busy,
+            threshold,
+            net_ns,
+            elapsed_ns,
+            usage: of_touch,
+            seen,
             // A core that has just woken up, or just got this code, is slow for the first spins. What
             // is slow before the touch and after it is slow throughout.
             spin_ns: before.spin_ns.min(spin_after),
-            complete: walked.complete,
-            certificate: certificate(&walked),
-        });
+        };
+        let touch = touched.record();
+        self.record.touches.push(touch);
     }
 
     /// The ticks above which a chunk of the next touch has a hole: much less where it is warm.
@@ -105,14 +92,9 @@ impl Runner {
 
     /// The time of a walk without that of its time stamps.
     fn net_ns(&mut self, walked: &Walked) -> f64 {
-        let around = self.calibration.map_or(0, |calibration| calibration.overhead);
+        let (clock, calibration) = (self.clock, self.calibration);
         let set = self.set();
-        let inside = set.stamps.unwrap_or_default().of(set.walk.chunks());
-        self.clock.nanos(walked.ticks.saturating_sub(around + inside))
-    }
-
-    fn shortest_hole_ns(&self, walked: &Walked, threshold: Ticks) -> f64 {
-        if walked.stamped { self.clock.nanos(threshold) } else { UNSTAMPED_HOLE_NS }
+        net_ns(&clock, walked, calibration, set.stamps, &set.walk)
     }
 
     /// Enters what the kernel counted over the whole job: a touch at which the scheduler came by lost
@@ -145,31 +127,5 @@ impl Runner {
         let after = self.watch.look(self.here, None);
         let steal_ns = self.watch.between(&before, &after).steal_ns;
         steal_ns.filter(|_| cpu == self.here).unwrap_or_default()
-    }
-}
-
-/// Time that passed and was not this thread's by the kernel's account; below the accuracy of the
-/// comparison it is nothing.
-fn missing(elapsed_ns: f64, cpu_ns: u64) -> u64 {
-    const ACCURACY_NS: f64 = 2_000.0;
-    let missing = elapsed_ns - cpu_ns as f64;
-    if missing > ACCURACY_NS { missing as u64 } else { 0 }
-}
-
-/// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
-/// thread kept its CPU.
-fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
-    match (walked.stamped, switches) {
-        (true, _) => (walked.holes * CHUNK_LINES).min(lines),
-        (false, 0) => 0,
-        (false, _) => lines,
-    }
-}
-
-const fn certificate(walked: &Walked) -> Certificate {
-    match (walked.stamped, walked.watched) {
-        (true, true) => Certificate::RseqAndGaps,
-        (true, false) => Certificate::GapsAndSwitches,
-        (false, _) => Certificate::Switches,
     }
 }

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clusters of CPUs as the kernel knows them: partitions of cpusets, between which nothing migrates and
+//! each of which admits `SCHED_DEADLINE` threads of its own.
+//!
+//! With cgroup v2 each cluster is a remote partition (Linux 6.7) in a cgroup of this process, and the rest
+//! of the system keeps the other CPUs. With cgroup v1 the whole machine's load balancing has to be
+//! switched off meanwhile: only when that was allowed, and for seconds. Everything is in the journal
+//! before it is made.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use corehop_core::machine::MachineError;
+use corehop_core::units::{CpuList, Nanos};
+
+use crate::supervisor::{Guard, SupervisorError, Undo, UndoId};
+
+/// The longest that the machine may do without load balancing.
+const LONGEST_V1: Nanos = Nanos::from_secs(60);
+
+/// The hierarchies of the host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Hierarchy {
+    /// Version 2 with the controller `cpuset`.
+    Unified(PathBuf),
+    /// Version 1.
+    Legacy(PathBuf),
+}
+
+/// Partitions that exist until dropped.
+#[derive(Debug)]
+pub(super) struct Partitions {
+    guard: Guard,
+    /// The file to which a thread of each cluster writes its number.
+    doors: Vec<PathBuf>,
+    undos: Vec<UndoId>,
+}
+
+/// Whether the whole machine may be affected, and for how long it would be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Permission {
+    pub(super) allow_system: bool,
+    pub(super) duration: Nanos,
+}
+
+impl Partitions {
+    /// Makes one partition of each of `clusters`.
+    ///
+    /// # Errors
+    /// [`MachineError::NotPossible`] with what is in the way; nothing is left changed then.
+    pub(super) fn make(
+        clusters: &[CpuList],
+        guard: &Guard,
+        permission: Permission,
+    ) -> Result<Self, MachineError> {
+        let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
+        let mut made = Self { guard: guard.clone(), doors: Vec::new(), undos: Vec::new() };
+        match hierarchy(&mounts) {
+            Some(Hierarchy::Unified(root)) => made.unified(&root, clusters)?,
+            Some(Hierarchy::Legacy(root)) => {
+                permitted(permission)?;
+                made.legacy(&root, clusters)?;
+            }
+            None => {
+                return Err(not_possible(
+                    "no cgroup hierarchy with the controller cpuset is mounted",
+                    "mount one: `mount -t cgroup2 none /sys/fs/cgroup`, or use --scheduler g-edf",
+                ));
+            }
+        }
+        Ok(made)
+    }
+
+    /// Moves the calling thread into its cluster.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub(super) fn enter(door: &Path, tid: u32) -> io::Result<()> {
+        fs::write(door, tid.to_string())
+    }
+
+    /// Where a thread of cluster `cluster` writes its number.
+    pub(super) fn door(&self, cluster: usize) -> PathBuf {
+        self.doors[cluster].clone()
+    }
+
+    fn legacy(&mut self, root: &Path, clusters: &[CpuList]) -> Result<(), MachineError> {
+        if let Some(other) = other_domain(root) {
+            return Err(not_possible(
+                &format!("the cpuset {} balances its own CPUs", other.display()),
+                "end what uses it, or use --scheduler g-edf",
+            ));
+        }
+        let home = own_cgroup(root, "cpuset");
+        let nodes = fs::read_to_string(root.join("cpuset.mems")).unwrap_or_default();
+        for (number, cpus) in clusters.iter().enumerate() {
+            let folder = self.folder(root, number, &home)?;
+            write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
+            write(&folder.join("cpuset.mems"), nodes.trim())?;
+            self.doors.push(folder.join("tasks"));
+        }
+        let balance = root.join("cpuset.sched_load_balance");
+        self.undos.push(self.guard.set(&balance, "0").map_err(|error| of_guard(&error))?);
+        Ok(())
+    }
+
+    fn unified(&mut self, root: &Path, clusters: &[CpuList]) -> Result<(), MachineError> {
+        let all = CpuList::new(clusters.iter().flat_map(CpuList::iter)).to_string();
+        let control = root.join("cgroup.subtree_control");
+        let on = fs::read_to_string(&control).unwrap_or_default();
+        if !on.split_whitespace().any(|it| it == "cpuset") {
+            let off = Undo::WriteFile { path: control.clone(), content: "-cpuset".to_owned() };
+            self.undos.push(self.guard.record(off).map_err(|error| of_guard(&error))?);
+            write(&control, "+cpuset")?;
+        }
+        let home = own_cgroup(root, "");
+        let base = root.join(format!("corehop-{}", std::process::id()));
+        self.made(&base, &home)?;
+        write(&base.join("cgroup.procs"), &std::process::id().to_string())?;
+        for number in 0..clusters.len() {
+            let folder = self.folder(&base, number, &base)?;
+            write(&folder.join("cgroup.type"), "threaded")?;
+            self.doors.push(folder.join("cgroup.threads"));
+        }
+        write(&base.join("cgroup.subtree_control"), "+cpuset")?;
+        exclusive(&base, &all)?;
+        for (door, cpus) in self.doors.iter().zip(clusters) {
+            let folder = door.parent().unwrap_or(&base);
+            write(&folder.join("cpuset.cpus"), &cpus.to_string())?;
+            exclusive(folder, &cpus.to_string())?;
+            let kind = folder.join("cpuset.cpus.partition");
+            write(&kind, "root")?;
+            let got = fs::read_to_string(&kind).unwrap_or_default();
+            if got.trim() != "root" {
+                return Err(not_possible(
+                    &format!(
+                        "CPUs {cpus} do not become a partition: the kernel says `{}`",
+                        got.trim()
+                    ),
+                    "leave a CPU to the rest of the system (--cpus), and free them of other partitions",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The cgroup of a cluster, entered in the journal.
+    fn folder(
+        &mut self,
+        parent: &Path,
+        number: usize,
+        home: &Path,
+    ) -> Result<PathBuf, MachineError> {
+        let folder = parent.join(format!("corehop-{}-{number}", std::process::id()));
+        self.made(&folder, home)?;
+        Ok(folder)
+    }
+
+    fn made(&mut self, folder: &Path, home: &Path) -> Result<(), MachineError> {
+        let gone = Undo::RemoveCgroup { path: folder.to_owned(), back_to: home.to_owned() };
+        self.undos.push(self.guard.record(gone).map_err(|error| of_guard(&error))?);
+        fs::create_dir(folder).map_err(|error| of_file(folder, &error))
+    }
+}
+
+impl Drop for Partitions {
+    fn drop(&mut self) {
+        for &id in self.undos.iter().rev() {
+            // What cannot be taken back stays listed, and is reported at the end of the run.
+            let _reported_later = self.guard.undo(id);
+        }
+    }
+}
+
+/// The hierarchy that has the controller, by the kernel's list of mounts.
+fn hierarchy(mounts: &str) -> Option<Hierarchy> {
+    let mut unified = None;
+    for line in mounts.lines() {
+        let mut words = line.split_whitespace().skip(1);
+        let (Some(at), Some(kind), Some(options)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let at = PathBuf::from(at);
+        match kind {
+            "cgroup" if options.split(',').any(|it| it == "cpuset") => {
+                return Some(Hierarchy::Legacy(at));
+            }
+            "cgroup2" => unified = Some(at),
+            _ => {}
+        }
+    }
+    let has = |at: &PathBuf| {
+        let file = fs::read_to_string(at.join("cgroup.controllers")).unwrap_or_default();
+        file.split_whitespace().any(|it| it == "cpuset")
+    };
+    unified.filter(has).map(Hierarchy::Unified)
+}
+
+fn permitted(permission: Permission) -> Result<(), MachineError> {
+    if !permission.allow_system {
+        return Err(not_possible(
+            "with cgroup v1 the load balancing of the whole machine is off while a set runs, so that its threads \
+             stay on their CPUs",
+            "allow that with --allow-system, use --scheduler g-edf, or boot with cgroup v2",
+        ));
+    }
+    if permission.duration > LONGEST_V1 {
+        return Err(not_possible(
+            &format!(
+                "with cgroup v1 the machine would be without load balancing for {}",
+                permission.duration
+            ),
+            &format!("run each set for at most {LONGEST_V1} (--duration)"),
+        ));
+    }
+    Ok(())
+}
+
+/// A cpuset of others that makes a scheduling domain, which would join ours to it.
+fn other_domain(root: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(root).ok()?.flatten().map(|entry| entry.path());
+    let balances = |folder: &PathBuf| {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        read("cpuset.sched_load_balance").trim() == "1" && !read("cpuset.cpus").trim().is_empty()
+    };
+    folders.filter(|it| it.is_dir()).find(balances)
+}
+
+/// The cgroup of this process in the hierarchy at `root` with that controller (none: version 2).
+fn own_cgroup(root: &Path, controller: &str) -> PathBuf {
+    let text = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let path = text.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers.split(',').any(|it| it == controller).then(|| path.trim_start_matches('/'))
+    });
+    root.join(path.unwrap_or_default())
+}
+
+/// Takes CPUs from the rest of the system.
+fn exclusive(folder: &Path, cpus: &str) -> Result<(), MachineError> {
+    let file = folder.join("cpuset.cpus.exclusive");
+    if !file.exists() {
+        return Err(not_possible(
+            "the kernel makes no partitions below an ordinary cgroup",
+            "boot Linux 6.7 or later, or use --scheduler g-edf",
+        ));
+    }
+    write(&file, cpus)
+}
+
+fn write(file: &Path, text: &str) -> Result<(), MachineError> {
+    fs::write(file, text).map_err(|error| of_file(file, &error))
+}
+
+fn of_file(file: &Path, error: &io::Error) -> MachineError {
+    let remedy = match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            "run as root where cgroups can be made, or use --scheduler g-edf"
+        }
+        io::ErrorKind::AlreadyExists => {
+            "`corehop doctor --restore` removes what an earlier run left"
+        }
+        _ => {
+            "another program may own these CPUs: end it, name others (--cpus), or use --scheduler g-edf"
+        }
+    };
+    not_possible(&format!("{}: {error}", file.display()), remedy)
+}
+
+fn of_guard(error: &SupervisorError) -> MachineError {
+    not_possible(&error.to_string(), "see `corehop doctor`")
+}
+
+fn not_possible(why: &str, remedy: &str) -> MachineError {
+    MachineError::NotPossible {
+        what: "making clusters of CPUs".to_owned(),
+        why: why.to_owned(),
+        remedy: remedy.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn version_1_has_the_controller_where_it_is_mounted() {
+        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
+                      cgroup /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      cgroup /sys/fs/cgroup/cpuset cgroup rw,cpuset 0 0\n\
+                      cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
+        let legacy = Hierarchy::Legacy("/sys/fs/cgroup/cpuset".into());
+        assert_eq!(hierarchy(mounts), Some(legacy));
+        assert_eq!(hierarchy("cgroup2 /nowhere cgroup2 rw 0 0\n"), None);
+    }
+
+    #[test]
+    fn the_whole_machine_is_affected_only_when_allowed_and_for_seconds() {
+        let ask = |allow_system, seconds| {
+            permitted(Permission { allow_system, duration: Nanos::from_secs(seconds) })
+        };
+        assert!(ask(true, 60).is_ok());
+        assert!(ask(false, 1).unwrap_err().to_string().contains("--allow-system"));
+        assert!(ask(true, 61).unwrap_err().to_string().contains("--duration"));
+    }
+
+    #[test]
+    fn a_cpuset_of_another_program_is_found() {
+        let root = tempfile::tempdir().unwrap();
+        let other = root.path().join("other");
+        fs::create_dir(&other).unwrap();
+        assert_eq!(other_domain(root.path()), None);
+        fs::write(other.join("cpuset.cpus"), "0-1\n").unwrap();
+        fs::write(other.join("cpuset.sched_load_balance"), "1\n").unwrap();
+        assert_eq!(other_domain(root.path()), Some(other));
+    }
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Task sets under the kernel's schedulers: the schedule-sensitive method (Bastoni et al., section 3.1).
+//!
+//! Every task is a thread. All of them wait, ready, until their policies are set and the first release is
+//! near; then the coordinator (the caller) sleeps, and passes records on four times a second.
+
+mod cpusets;
+mod policy;
+mod worker;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use corehop_core::experiment::{Draw, TaskPlan, TaskPlanError, TaskRun};
+use corehop_core::machine::{MachineError, Outcome, TakeJobs, TaskMachine};
+use corehop_core::samples::TaskJobRecord;
+use corehop_core::units::CpuList;
+use corehop_core::workload::scheduler::{Order, Scheduler};
+use corehop_core::workload::{Load, WorkingSet};
+use serde_json::json;
+
+use super::calibrate::Calibration;
+use super::watch::Watch;
+use super::{LiveMachine, failed, not_possible};
+use crate::bpf::control::{ControlPages, Mode};
+use crate::clock::{Clock, monotonic_ns, sleep_until};
+use crate::memory::SetMemory;
+use crate::page::{Notice, Rung};
+use crate::rseq::Rseq;
+use crate::thread::{best_ordinary_policy, set_affinity, set_affinity_everywhere};
+use crate::walk::{StampCost, Walk};
+
+use cpusets::{Partitions, Permission};
+use policy::Policy;
+use worker::{Peers, Worker};
+
+/// The most that real-time tasks may use of a CPU on the average: the rest of the system needs some.
+const MOST_SHARE: f64 = 0.5;
+
+/// How long after the last thread is ready the first job may be released.
+const LEAD: Duration = Duration::from_millis(50);
+
+/// How often records are passed on.
+const PASS_ON: Duration = Duration::from_millis(250);
+
+/// What the threads of a set have in common.
+#[derive(Debug)]
+struct Shared {
+    records: Mutex<Vec<TaskJobRecord>>,
+    stop: AtomicBool,
+    peers: Peers,
+    running: AtomicU32,
+    /// By which ways threads notice absences.
+    rungs: Mutex<Vec<Rung>>,
+}
+
+/// What a thread says when it has set itself up: that it is ready, or why not.
+type Report = Result<(), String>;
+
+/// What a thread is told then: when the run starts, or nothing, when it is not to be.
+type Start = Option<u64>;
+
+impl TaskMachine for LiveMachine {
+    fn run_tasks(
+        &mut self,
+        plan: &TaskPlan,
+        take: &mut TakeJobs<'_>,
+    ) -> Result<Outcome, MachineError> {
+        plan.check(&self.platform)?;
+        for run in 0..plan.runs.len() {
+            fits_share(plan, run)?;
+        }
+        for run in 0..plan.runs.len() {
+            if self.run_set(plan, run, take)? == Outcome::Stopped {
+                return Ok(Outcome::Stopped);
+            }
+        }
+        Ok(Outcome::Complete)
+    }
+}
+
+/// Real-time tasks leave the rest of the system its half.
+fn fits_share(plan: &TaskPlan, run: usize) -> Result<(), MachineError> {
+    if plan.scheduler.order() == Order::Fair {
+        return Ok(());
+    }
+    let it = &plan.runs[run];
+    for (cluster, cpus) in it.clusters.iter().enumerate() {
+        let own = it.tasks.iter().filter(|task| task.cluster == cluster);
+        let used = own.map(|task| task.utilisation()).sum::<f64>() / cpus.len() as f64;
+        if used > MOST_SHARE * 1.001 {
+            let what = format!(
+                "real-time tasks would use {used:.2} of each of the CPUs {cpus}: at most {MOST_SHARE} is \
+                 run, so scale their execution times (--share)"
+            );
+            return Err(TaskPlanError::Run { run, what }.into());
+        }
+    }
+    Ok(())
+}
+
+impl LiveMachine {
+    /// Runs one task set to its end.
+    fn run_set(
+        &mut self,
+        plan: &TaskPlan,
+        run: usize,
+        take: &mut TakeJobs<'_>,
+    ) -> Result<Outcome, MachineError> {
+        let it = &plan.runs[run];
+        let load = self.start_load(&it.load, &it.cpus(), plan.seed)?;
+        let partitions = self.partitions(plan.scheduler, it)?;
+        let crew = self.muster(plan, run, partitions.as_ref())?;
+        let policies = crew.set_policies(plan.scheduler, it);
+        let outcome = match policies {
+            Ok(()) => {
+                crew.start(monotonic_ns() + LEAD.as_nanos() as u64);
+                crew.drain(it, take, || load.check())
+            }
+            Err(error) => Err(error),
+        };
+        let rungs = crew.end();
+        self.note_tasks(plan, it, &rungs, load.progress());
+        outcome
+    }
+
+    /// Clusters of CPUs that the kernel has to know of: those of `SCHED_DEADLINE`, unless there is one of
+    /// all CPUs.
+    fn partitions(
+        &self,
+        scheduler: Scheduler,
+        run: &TaskRun,
+    ) -> Result<Option<Partitions>, MachineError> {
+        let all = run.clusters.len() == 1 && run.cpus() == *self.platform.online();
+        if scheduler.order() != Order::Deadline || all {
+            return Ok(None);
+        }
+        let (allow_system, duration) = (self.options.allow_system, run.duration);
+        let permission = Permission { allow_system, duration };
+        Partitions::make(&run.clusters, &self.guard, permission).map(Some)
+    }
+
+    /// Starts the threads of a set and waits until each has set itself up.
+    fn muster(
+        &mut self,
+        plan: &TaskPlan,
+        run: usize,
+        partitions: Option<&Partitions>,
+    ) -> Result<Crew, MachineError> {
+        let it = &plan.runs[run];
+        let calibration = self.calibrated(&it.load, it)?;
+        let pages = self.control_pages();
+        let stamps = stamp_costs(it)?;
+        let shared = Arc::new(Shared {
+            records: Mutex::new(Vec::new()),
+            stop: AtomicBool::new(false),
+            peers: Arc::new(it.tasks.iter().map(|_| AtomicU32::new(0)).collect()),
+            running: AtomicU32::new(it.tasks.len() as u32),
+            rungs: Mutex::new(Vec::new()),
+        });
+        let (own_plan, (report, reports)) = (Arc::new(plan.of_run(run)), channel());
+        let mut crew = Crew { shared: shared.clone(), starts: Vec::new(), threads: Vec::new() };
+        for (task, planned) in it.tasks.iter().enumerate() {
+            let of_set = stamps.iter().find(|(set, _)| *set == planned.set);
+            let recruit = Recruit {
+                plan: own_plan.clone(),
+                run,
+                task,
+                clock: self.clock,
+                calibration,
+                stamps: of_set.map_or(StampCost::default(), |(_, cost)| *cost),
+                pages: pages.clone(),
+                watch: self.watch.clone(),
+                door: partitions.map(|it| it.door(planned.cluster)),
+                cpus: bound(plan.scheduler, it, task),
+                policy: Policy::of(plan.scheduler, it, planned),
+                shared: shared.clone(),
+            };
+            let (start, started) = channel();
+            crew.starts.push(start);
+            let report = report.clone();
+            let thread = std::thread::Builder::new()
+                .name(format!("task-{task}"))
+                .spawn(move || recruit.serve(&report, &started));
+            match thread {
+                Ok(thread) => crew.threads.push(thread),
+                Err(error) => {
+                    crew.end();
+                    return Err(failed("starting the threads of a task set", error));
+                }
+            }
+        }
+        drop(report);
+        crew.all_ready(&reports)
+    }
+
+    /// What the first thread of a load finds out about time stamps and holes.
+    fn calibrated(&mut self, load: &Load, run: &TaskRun) -> Result<Calibration, MachineError> {
+        if let Some(known) = self.calibration(load) {
+            return Ok(known);
+        }
+        let (clock, cpu) = (self.clock, run.cpus().first().unwrap_or_default());
+        let measure = move || {
+            best_ordinary_policy();
+            let _anywhere_else = set_affinity([cpu]);
+            Calibration::measure(&clock)
+        };
+        let measured = std::thread::spawn(measure).join();
+        let measured = measured.map_err(|_| failed("calibrating", "its thread ended"))?;
+        let calibration = measured.map_err(|error| not_possible(&error))?;
+        self.calibrations.push((load.clone(), calibration));
+        Ok(calibration)
+    }
+
+    /// The control pages, or why there are none.
+    fn control_pages(&mut self) -> Pages {
+        let open = || match ControlPages::open(Mode::Own) {
+            Ok(pages) => Ok(pages),
+            Err(error) => Err(error.to_string()),
+        };
+        self.pages.get_or_insert_with(open).clone()
+    }
+
+    /// Keeps what the provenance is to say of a set.
+    fn note_tasks(
+        &mut self,
+        plan: &TaskPlan,
+        run: &TaskRun,
+        rungs: &[Rung],
+        progress: super::load::Progress,
+    ) {
+        let mut noticed: Vec<&str> = rungs.iter().map(|rung| rung.name()).collect();
+        noticed.sort_unstable();
+        noticed.dedup();
+        let why_not = match &self.pages {
+            Some(Err(why)) => Some(why.clone()),
+            _ => None,
+        };
+        self.facts.insert(
+            "tasks".to_owned(),
+            json!({
+                "scheduler": plan.scheduler,
+                "absences_noticed_by": noticed,
+                "why_no_control_page": why_not,
+                "ranks_that_share_a_priority": match plan.scheduler.order() {
+                    Order::Rank => Some(policy::shared_priorities(run)),
+                    _ => None,
+                },
+            }),
+        );
+        if let Some(known) = self.loads.iter_mut().find(|known| known.load == run.load) {
+            known.progress.add(progress);
+            self.facts
+                .insert("load".to_owned(), self.loads.iter().map(super::Known::describe).collect());
+        }
+    }
+}
+
+/// The control pages, or why there are none.
+pub(super) type Pages = Result<Arc<ControlPages>, String>;
+
+/// The cost of time stamps for each different working set.
+fn stamp_costs(run: &TaskRun) -> Result<Vec<(WorkingSet, StampCost)>, MachineError> {
+    let mut costs: Vec<(WorkingSet, StampCost)> = Vec::new();
+    for task in &run.tasks {
+        if costs.iter().all(|(set, _)| *set != task.set) {
+            let cost = StampCost::measure(&task.set).map_err(|error| not_possible(&error))?;
+            costs.push((task.set.clone(), cost));
+        }
+    }
+    Ok(costs)
+}
+
+/// The CPUs that the thread of a task binds itself to; none for `SCHED_DEADLINE`, which must be allowed on
+/// all of its partition.
+fn bound(scheduler: Scheduler, run: &TaskRun, task: usize) -> Option<CpuList> {
+    let itself = scheduler.order() != Order::Deadline;
+    itself.then(|| run.clusters[run.tasks[task].cluster].clone())
+}
+
+/// The threads of a set.
+#[derive(Debug)]
+struct Crew {
+    shared: Arc<Shared>,
+    starts: Vec<Sender<Start>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Crew {
+    /// Waits until every thread is ready.
+    fn all_ready(self, reports: &Receiver<Report>) -> Result<Self, MachineError> {
+        for _ in 0..self.threads.len() {
+            let report = reports.recv().unwrap_or_else(|_| Err("it ended".to_owned()));
+            if let Err(why) = report {
+                self.end();
+                return Err(MachineError::NotPossible {
+                    what: "a task's thread".to_owned(),
+                    why,
+                    remedy: "see `corehop doctor`, or run fewer or smaller tasks".to_owned(),
+                });
+            }
+        }
+        Ok(self)
+    }
+
+    /// Puts every thread under its policy, while all of them wait.
+    fn set_policies(&self, scheduler: Scheduler, run: &TaskRun) -> Result<(), MachineError> {
+        for (task, planned) in run.tasks.iter().enumerate() {
+            let tid = self.shared.peers[task].load(Ordering::Acquire);
+            let policy = Policy::of(scheduler, run, planned);
+            policy.apply(tid).map_err(|error| policy::refused(run, task, tid, policy, &error))?;
+        }
+        Ok(())
+    }
+
+    fn start(&self, origin_ns: u64) {
+        for start in &self.starts {
+            // A thread that has ended needs no start.
+            let _ended = start.send(Some(origin_ns));
+        }
+    }
+
+    /// Passes records on until all threads have ended, or no more are wanted.
+    fn drain(
+        &self,
+        run: &TaskRun,
+        take: &mut TakeJobs<'_>,
+        check: impl Fn() -> Result<(), MachineError>,
+    ) -> Result<Outcome, MachineError> {
+        let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
+        let mut wanted = true;
+        loop {
+            let last = self.shared.running.load(Ordering::Acquire) == 0;
+            std::thread::sleep(if last { Duration::ZERO } else { PASS_ON });
+            let records = std::mem::take(&mut *lock(&self.shared.records));
+            let more = records.is_empty() || take(&records).map_err(MachineError::Sink)?;
+            wanted &= more;
+            check()?;
+            if !wanted {
+                self.shared.stop.store(true, Ordering::Release);
+            }
+            if last {
+                return Ok(if wanted { Outcome::Complete } else { Outcome::Stopped });
+            }
+            if monotonic_ns() > give_up {
+                return Err(failed("running a task set", "its tasks do not come to an end"));
+            }
+        }
+    }
+
+    /// Ends the threads; by which ways they noticed absences.
+    fn end(self) -> Vec<Rung> {
+        self.shared.stop.store(true, Ordering::Release);
+        for start in &self.starts {
+            // Those that have been started already, or have ended, do not listen.
+            let _not_listening = start.send(None);
+        }
+        for thread in self.threads {
+            // A panic of a task is on stderr already.
+            let _panicked = thread.join();
+        }
+        lock(&self.shared.rungs).clone()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What a new thread is given.
+struct Recruit {
+    /// The plan of this run alone.
+    plan: Arc<TaskPlan>,
+    run: usize,
+    task: usize,
+    clock: Clock,
+    calibration: Calibration,
+    stamps: StampCost,
+    pages: Pages,
+    watch: Arc<Watch>,
+    door: Option<PathBuf>,
+    cpus: Option<CpuList>,
+    policy: Policy,
+    shared: Arc<Shared>,
+}
+
+impl Recruit {
+    /// The thread's life.
+    fn serve(self, report: &Sender<Report>, started: &Receiver<Start>) {
+        let shared = self.shared.clone();
+        let worker = self.set_up();
+        let ready = worker.as_ref().map(|_| ()).map_err(Clone::clone);
+        // Nobody listens where another thread has failed before.
+        let _gone = report.send(ready);
+        if let Ok((mut worker, releases)) = worker
+            && let Ok(Some(origin_ns)) = started.recv()
+        {
+            work(&mut worker, releases, origin_ns, &shared);
+        }
+        shared.running.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
+    fn set_up(self) -> Result<(Worker, Vec<u64>), String> {
+        // SAFETY: asks a number of the kernel.
+        let tid = unsafe { libc::gettid() }.cast_unsigned();
+        self.shared.peers[self.task].store(tid, Ordering::Release);
+        if let Some(door) = &self.door {
+            let entering = |error| format!("{}: {error}", door.display());
+            Partitions::enter(door, tid).map_err(entering)?;
+        }
+        let allowed = match &self.cpus {
+            Some(cpus) => set_affinity(cpus.iter()),
+            None => set_affinity_everywhere(),
+        };
+        allowed.map_err(|error| format!("its CPUs: {error}"))?;
+        crate::thread::punctual();
+        let planned = &self.plan.runs[0].tasks[self.task];
+        let mut draw = Draw::new(self.plan.seed, 10_000 + self.task as u64);
+        let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;
+        let pages = self.pages.as_ref().map_err(String::as_str);
+        let (notice, _why_none_above) = Notice::best(pages)?;
+        lock(&self.shared.rungs).push(notice.rung());
+        let worker = Worker {
+            run: self.run,
+            task: self.task,
+            wcet_ns: planned.wcet.get() as f64,
+            clock: self.clock,
+            calibration: self.calibration,
+            stamps: self.stamps,
+            walk: Walk::new(&planned.set, memory.linked()),
+            memory,
+            lines: planned.set.lines(),
+            rseq: Rseq::of_this_thread().ok(),
+            notice,
+            watch: self.watch.clone(),
+            peers: self.shared.peers.clone(),
+            policy: self.policy.to_string(),
+            real_time: self.policy.is_real_time(),
+            warm_chunk: None,
+            word: 0,
+        };
+        Ok((worker, self.plan.releases(0, self.task).collect()))
+    }
+}
+
+/// Runs the jobs of a task, each when it is released, or when the one before has ended.
+fn work(worker: &mut Worker, releases: Vec<u64>, origin_ns: u64, shared: &Shared) {
+    // Records wait here while the coordinator has the list.
+    let mut kept = Vec::new();
+    for (number, release_ns) in releases.into_iter().enumerate() {
+        sleep_until((origin_ns + release_ns).cast_signed());
+        if shared.stop.load(Ordering::Acquire) {
+            break;
+        }
+        kept.push(worker.job(number as u64, release_ns, origin_ns));
+        match shared.records.try_lock() {
+            Ok(mut records) => records.append(&mut kept),
+            Err(TryLockError::Poisoned(records)) => records.into_inner().append(&mut kept),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+    lock(&shared.records).append(&mut kept);
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Policies of the kernel for the threads of a task set, and its refusals as sentences.
+
+use std::io;
+
+use corehop_core::experiment::{PlannedTask, TaskRun};
+use corehop_core::machine::MachineError;
+use corehop_core::units::CpuList;
+use corehop_core::workload::scheduler::Scheduler;
+
+use crate::thread::affinity_of;
+
+/// `SCHED_DEADLINE`, `SCHED_EXT` (include/uapi/linux/sched.h).
+const DEADLINE: u32 = 6;
+const EXT: u32 = 7;
+const RESET_ON_FORK: u64 = 1;
+
+/// The highest priority that tasks get: below that of interrupt threads.
+const HIGHEST: u32 = 49;
+
+/// The shortest execution time that the kernel reserves, in nanoseconds.
+const SHORTEST_NS: u64 = 1 << 10;
+
+/// `struct sched_attr`, first version (include/uapi/linux/sched/types.h).
+#[repr(C)]
+#[derive(Debug, Default, Clone, Copy)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    runtime: u64,
+    deadline: u64,
+    period: u64,
+}
+
+/// What the kernel is asked to do with a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Policy {
+    /// `SCHED_DEADLINE`: runtime, deadline and period in nanoseconds.
+    Deadline(u64, u64, u64),
+    /// `SCHED_FIFO` at this priority.
+    Fifo(u32),
+    /// `SCHED_OTHER`.
+    Other,
+    /// `SCHED_EXT`.
+    Ext,
+}
+
+impl std::fmt::Display for Policy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Deadline(..) => f.write_str("deadline"),
+            Self::Fifo(priority) => write!(f, "fifo:{priority}"),
+            Self::Other => f.write_str("other:0"),
+            Self::Ext => f.write_str("ext"),
+        }
+    }
+}
+
+impl Policy {
+    /// That of a task of `run` under `scheduler`.
+    pub(super) fn of(scheduler: Scheduler, run: &TaskRun, task: &PlannedTask) -> Self {
+        match scheduler {
+            Scheduler::GEdf | Scheduler::CEdf | Scheduler::PEdf => Self::Deadline(
+                task.wcet.get().max(SHORTEST_NS),
+                task.deadline.get(),
+                task.period.get(),
+            ),
+            Scheduler::GFp | Scheduler::PFp => Self::Fifo(priority(task.rank, run)),
+            Scheduler::Eevdf => Self::Other,
+            Scheduler::SchedExt => Self::Ext,
+        }
+    }
+
+    /// Puts thread `tid` under it.
+    ///
+    /// # Errors
+    /// What sched_setattr(2) answers.
+    pub(super) fn apply(self, tid: u32) -> io::Result<()> {
+        let (policy, priority) = match self {
+            Self::Deadline(..) => (DEADLINE, 0),
+            Self::Fifo(priority) => (libc::SCHED_FIFO.cast_unsigned(), priority),
+            Self::Other => (libc::SCHED_OTHER.cast_unsigned(), 0),
+            Self::Ext => (EXT, 0),
+        };
+        let (runtime, deadline, period) = match self {
+            Self::Deadline(runtime, deadline, period) => (runtime, deadline, period),
+            _ => (0, 0, 0),
+        };
+        let size = size_of::<Attributes>() as u32;
+        let (flags, nice) = (RESET_ON_FORK, 0);
+        let attributes =
+            Attributes { size, policy, flags, nice, priority, runtime, deadline, period };
+        // SAFETY: the kernel reads as many bytes from `attributes` as its first field says.
+        let answer =
+            unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
+        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    /// Whether a thread under it keeps others from their CPU until it gives it up.
+    pub(super) const fn is_real_time(self) -> bool {
+        matches!(self, Self::Deadline(..) | Self::Fifo(_))
+    }
+}
+
+/// The kernel's priority for a rank: each its own where there are enough, otherwise neighbours share.
+fn priority(rank: u32, run: &TaskRun) -> u32 {
+    let ranks = run.tasks.len() as u32;
+    let step = if ranks <= HIGHEST { rank } else { rank * HIGHEST / ranks };
+    HIGHEST - step.min(HIGHEST - 1)
+}
+
+/// How many ranks share a priority with another, where there are more than priorities.
+pub(super) fn shared_priorities(run: &TaskRun) -> usize {
+    let mut all: Vec<u32> = run.tasks.iter().map(|task| priority(task.rank, run)).collect();
+    all.sort_unstable();
+    let alone = all.chunk_by(|a, b| a == b).filter(|group| group.len() == 1).count();
+    all.len() - alone
+}
+
+/// Why the kernel did not put thread `tid`, task `task` of `run`, under its policy, and what would help.
+pub(super) fn refused(
+    run: &TaskRun,
+    task: usize,
+    tid: u32,
+    policy: Policy,
+    error: &io::Error,
+) -> MachineError {
+    let it = &run.tasks[task];
+    let cluster = &run.clusters[it.cluster];
+    let (why, remedy) = match (policy, error.raw_os_error()) {
+        (Policy::Deadline(..), Some(libc::EBUSY)) => not_admitted(run, task, cluster),
+        (Policy::Deadline(..), Some(libc::EPERM)) if may_schedule() => bound(tid, cluster),
+        (Policy::Deadline(runtime, deadline, period), Some(libc::EINVAL)) => (
+            format!(
+                "it does not take a runtime of {runtime} ns, a deadline of {deadline} ns and a period of \
+                 {period} ns"
+            ),
+            "keep periods between sched_deadline_period_min_us and …_max_us in /proc/sys/kernel, and \
+             execution times below deadlines"
+                .to_owned(),
+        ),
+        (_, Some(libc::EPERM)) => (
+            "CAP_SYS_NICE is missing, or the cgroup has no real-time budget".to_owned(),
+            "`sudo setcap cap_sys_nice+ep` on the binary, or run as root; or use --scheduler eevdf"
+                .to_owned(),
+        ),
+        (Policy::Ext, Some(libc::EINVAL)) => (
+            "this kernel has no SCHED_EXT".to_owned(),
+            "boot one with CONFIG_SCHED_CLASS_EXT, or use --scheduler eevdf".to_owned(),
+        ),
+        _ => (error.to_string(), "see `corehop doctor`".to_owned()),
+    };
+    MachineError::NotPossible {
+        what: format!("task {task} of {} as {policy}", run.tasks.len()),
+        why,
+        remedy,
+    }
+}
+
+/// Admission control: what is reserved already, what the task adds, and what there is.
+fn not_admitted(run: &TaskRun, task: usize, cluster: &CpuList) -> (String, String) {
+    let own = run.tasks[task].cluster;
+    let before = run.tasks[..task].iter().filter(|it| it.cluster == own);
+    let reserved: f64 = before.map(PlannedTask::utilisation).sum();
+    let limit = real_time_share() * cluster.len() as f64;
+    let adds = run.tasks[task].utilisation();
+    let why = format!(
+        "the kernel does not admit it: the tasks before it reserve {reserved:.3} of CPUs {cluster}, it adds \
+         {adds:.3}, and {limit:.2} can be reserved there in all, less what SCHED_DEADLINE threads of others have"
+    );
+    (why, "run fewer tasks, lower --share, or name more CPUs (--cpus)".to_owned())
+}
+
+/// A thread that may not run on all CPUs of its root domain.
+fn bound(tid: u32, cluster: &CpuList) -> (String, String) {
+    let may =
+        affinity_of(tid.cast_signed()).map_or_else(|_| "?".to_owned(), |cpus| cpus.to_string());
+    let why = format!(
+        "SCHED_DEADLINE threads must be allowed on every CPU of their root domain, and this one may run on CPUs \
+         {may} of {cluster}"
+    );
+    (why, "run it without taskset, and outside of a cpuset that is no partition".to_owned())
+}
+
+/// The share of a CPU that the kernel lets real-time threads reserve.
+fn real_time_share() -> f64 {
+    let read = |name: &str| -> Option<f64> {
+        std::fs::read_to_string(format!("/proc/sys/kernel/{name}")).ok()?.trim().parse().ok()
+    };
+    match (read("sched_rt_runtime_us"), read("sched_rt_period_us")) {
+        (Some(runtime), Some(period)) if runtime >= 0.0 && period > 0.0 => runtime / period,
+        _ => 1.0,
+    }
+}
+
+/// Whether the process may change policies: a trial on the calling thread that changes nothing.
+fn may_schedule() -> bool {
+    std::thread::spawn(|| Policy::Fifo(1).apply(0).is_ok()).join().unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_core::experiment::{Drawn, Source, TaskSets};
+    use corehop_core::platform::Platform;
+    use corehop_core::units::{Bytes, Nanos};
+    use corehop_core::workload::{Load, WorkingSet};
+
+    fn run(count: u32) -> TaskRun {
+        let sets = TaskSets {
+            scheduler: Scheduler::GEdf,
+            sched_ext: None,
+            source: Source::Drawn(Drawn {
+                task_counts: vec![count],
+                sets: 1,
+                working_sets: vec![WorkingSet::list(Bytes::from_kib(4), 0.5)],
+                ..Drawn::bastoni()
+            }),
+            duration: Nanos::from_secs(1),
+            loads: vec![Load::Idle],
+            share: 0.5,
+            cpus: CpuList::default(),
+            cluster_level: None,
+        };
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        sets.plan(&platform, 1).unwrap().runs.remove(0)
+    }
+
+    #[test]
+    fn the_smallest_rank_has_the_highest_priority_and_no_order_is_turned_round() {
+        for count in [1, 10, 49, 50, 250] {
+            let run = run(count);
+            let mut tasks: Vec<&PlannedTask> = run.tasks.iter().collect();
+            tasks.sort_by_key(|task| task.rank);
+            let all: Vec<u32> = tasks.iter().map(|task| priority(task.rank, &run)).collect();
+            assert_eq!(all[0], HIGHEST);
+            assert!(all.windows(2).all(|pair| pair[0] >= pair[1]) && *all.last().unwrap() >= 1);
+            assert_eq!(shared_priorities(&run) == 0, count <= HIGHEST, "{count}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_is_reserved_and_what_would_help() {
+        let (run, busy) = (run(25), io::Error::from_raw_os_error(libc::EBUSY));
+        let policy = Policy::of(Scheduler::GEdf, &run, &run.tasks[24]);
+        let error = refused(&run, 24, 1, policy, &busy).to_string();
+        assert!(
+            error.contains("task 24 of 25 as deadline") && error.contains("--share"),
+            "{error}"
+        );
+        let denied = io::Error::from_raw_os_error(libc::EPERM);
+        let error = refused(&run, 0, 1, Policy::Fifo(3), &denied).to_string();
+        assert!(error.contains("cap_sys_nice") && error.contains("eevdf"), "{error}");
+    }
+}

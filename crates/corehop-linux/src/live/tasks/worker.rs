@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A task's thread: one job after the other, each as in Fig. 1 of Bastoni et al.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use corehop_core::samples::{self, Course, JobRecord, Leave, TaskJobRecord};
+
+use crate::clock::{Clock, Ticks, clock_rate_spin, monotonic_ns, now};
+use crate::live::calibrate::Calibration;
+use crate::live::duty::BUDGET_NS;
+use crate::live::touched::{Touched, net_ns};
+use crate::live::watch::Watch;
+use crate::memory::SetMemory;
+use crate::page::{Away, Notice, Rung};
+use crate::rseq::Rseq;
+use crate::thread::{current_cpu, usage};
+use crate::walk::{StampCost, Walk};
+
+/// What a job leaves of its execution time, in nanoseconds, for waking up and going back to sleep.
+const MARGIN_NS: f64 = 30_000.0;
+
+/// What is kept for touching the working set again, as a multiple of its cold touch.
+const RESERVE: f64 = 1.2;
+
+/// The numbers of the threads of a set, by task.
+pub(super) type Peers = Arc<Vec<AtomicU32>>;
+
+/// What the thread of a task has.
+#[derive(Debug)]
+pub(super) struct Worker {
+    pub(super) run: usize,
+    pub(super) task: usize,
+    pub(super) wcet_ns: f64,
+    pub(super) clock: Clock,
+    pub(super) calibration: Calibration,
+    pub(super) stamps: StampCost,
+    pub(super) memory: SetMemory,
+    pub(super) walk: Walk,
+    pub(super) lines: u64,
+    pub(super) rseq: Option<Rseq>,
+    pub(super) notice: Notice,
+    pub(super) watch: Arc<Watch>,
+    pub(super) peers: Peers,
+    pub(super) policy: String,
+    /// Whether a walk must be given up before it keeps others from the CPU for too long.
+    pub(super) real_time: bool,
+    /// The ticks of a chunk of the last warm touch.
+    pub(super) warm_chunk: Option<f64>,
+    /// The word of the working set to touch next while waiting.
+    pub(super) word: usize,
+}
+
+/// A job under way.
+#[derive(Debug, Default)]
+struct Job {
+    began_ns: u64,
+    away_ns: f64,
+    preemptions: u32,
+    migrations: u32,
+    first: Option<Away>,
+    leave: Option<Leave>,
+    touches: Vec<samples::Touch>,
+}
+
+impl Job {
+    /// How long it has had a CPU, in nanoseconds.
+    fn executed_ns(&self) -> f64 {
+        monotonic_ns().saturating_sub(self.began_ns) as f64 - self.away_ns
+    }
+
+    /// Enters an absence.
+    fn note(&mut self, away: &Away) {
+        self.away_ns += away.length_ns as f64;
+        if away.from == away.to {
+            self.preemptions += 1;
+        } else {
+            self.migrations += 1;
+        }
+        self.first = self.first.or(Some(*away));
+    }
+}
+
+impl Worker {
+    /// Runs job `number`, released at `release_ns` after the run's start at `origin_ns`.
+    pub(super) fn job(&mut self, number: u64, release_ns: u64, origin_ns: u64) -> TaskJobRecord {
+        let mut job =
+            Job { began_ns: monotonic_ns(), touches: Vec::with_capacity(3), ..Job::default() };
+        // What was before the job began, its sleep above all, is none of its absences.
+        let _asleep = self.notice.away();
+        let mut course = self.as_in_figure_1(&mut job);
+        let late = self.wait(&mut job, self.wcet_ns - MARGIN_NS).is_some();
+        if late && course == Course::NotAway {
+            course = Course::TooShort;
+        }
+        while late && self.wait(&mut job, self.wcet_ns - MARGIN_NS).is_some() {}
+        let since = |ns: u64| ns.saturating_sub(origin_ns);
+        TaskJobRecord {
+            run: self.run,
+            task: self.task,
+            job: number,
+            release_ns,
+            began_ns: since(job.began_ns),
+            executed_ns: job.executed_ns().max(0.0) as u64,
+            ended_ns: since(monotonic_ns()),
+            course,
+            preemptions: job.preemptions,
+            migrations: job.migrations,
+            away: job.first.map(|away| self.away(&away)),
+            touched: (job.touches.len() == 3).then(|| self.touched(job, release_ns)),
+        }
+    }
+
+    /// Cold, warm, waiting, and the resumed touch after the first absence.
+    fn as_in_figure_1(&mut self, job: &mut Job) -> Course {
+        for interrupted in [Course::AwayInCold, Course::AwayInWarm] {
+            if job.executed_ns() > self.wcet_ns - MARGIN_NS {
+                return Course::TooShort;
+            }
+            if let Some(away) = self.touch(job) {
+                return if away.preempted == Some(false) { Course::Blocked } else { interrupted };
+            }
+        }
+        let until = self.wcet_ns - MARGIN_NS - RESERVE * job.touches[0].ns;
+        let Some(away) = self.wait(job, until) else { return Course::NotAway };
+        if away.preempted == Some(false) {
+            return Course::Blocked;
+        }
+        job.leave = Some(leave(&away));
+        let again = self.touch(job).is_some() || away.times > 1;
+        if again { Course::AwayAgain } else { Course::Sample }
+    }
+
+    /// Touches single words of the working set until the job was away, or has executed for `until`
+    /// nanoseconds.
+    fn wait(&mut self, job: &mut Job, until: f64) -> Option<Away> {
+        let left = until - job.executed_ns();
+        let end = now() + self.clock.ticks(left.max(0.0));
+        let (address, bytes) = self.memory.raw();
+        while now() < end {
+            // SAFETY: within the working set, which is mapped as long as `memory` lives; nobody
+            // else writes to it.
+            unsafe { (address as *const u64).byte_add(self.word).read_volatile() };
+            self.word = (self.word + 64) % (bytes & !63);
+            if let Some(away) = self.notice.away() {
+                job.note(&away);
+                return Some(away);
+            }
+        }
+        None
+    }
+
+    /// A touch; the absence that there was meanwhile, if any.
+    fn touch(&mut self, job: &mut Job) -> Option<Away> {
+        let threshold = self.threshold(job.touches.len());
+        let deadline =
+            if self.real_time { now() + self.clock.ticks(BUDGET_NS) } else { Ticks::MAX };
+        let cpu = current_cpu();
+        let asked = self.rseq.is_none().then(usage);
+        let spin_ns = self.clock.nanos(clock_rate_spin());
+        let before = self.watch.look(cpu, None);
+        let begin = now();
+        let walked = self.walk.walk(self.rseq.as_ref(), threshold, deadline);
+        let (ended_on, elapsed_ns) = (current_cpu(), self.clock.between(begin, now()));
+        let after = self.watch.look(cpu, None);
+        let spin_after = self.clock.nanos(clock_rate_spin());
+        let away = self.notice.away();
+        // A walk arms a sequence of its own, after which this rung always reports an absence.
+        let away = away.filter(|_| self.notice.rung() != Rung::Rseq || walked.aborts > 0);
+        if let Some(away) = &away {
+            job.note(away);
+        }
+        if job.touches.len() == 1 && walked.holes == 0 {
+            self.warm_chunk = Some(walked.ticks as f64 / self.walk.chunks() as f64);
+        }
+        let (calibration, stamps) = (Some(self.calibration), Some(self.stamps));
+        let touched = Touched {
+            clock: &self.clock,
+            walked,
+            cpu,
+            ended_on,
+            lines: self.lines,
+            threshold,
+            net_ns: net_ns(&self.clock, &walked, calibration, stamps, &self.walk),
+            elapsed_ns,
+            usage: asked.map(|before| usage().since(before)),
+            seen: self.watch.between(&before, &after),
+            spin_ns: spin_ns.min(spin_after),
+        };
+        let mut touch = touched.record();
+        touch.switches = touch.switches.max(away.map_or(0, |away| away.times as u32));
+        job.touches.push(touch);
+        away
+    }
+
+    /// The ticks above which a chunk of touch `number` has a hole: much less where it is warm.
+    fn threshold(&self, number: usize) -> Ticks {
+        match self.warm_chunk {
+            Some(usual) if number == 1 => self.calibration.warm_threshold(&self.clock, usual),
+            _ => self.calibration.threshold,
+        }
+    }
+
+    fn away(&self, away: &Away) -> samples::Away {
+        let by = away.by.filter(|&tid| tid != 0);
+        let holder = |tid| self.peers.iter().position(|peer| peer.load(Ordering::Relaxed) == tid);
+        samples::Away {
+            from: away.from,
+            to: away.to,
+            length_ns: away.length_ns as f64,
+            by: by.and_then(holder),
+        }
+    }
+
+    fn touched(&self, job: Job, release_ns: u64) -> JobRecord {
+        JobRecord {
+            start_ns: release_ns,
+            policy: self.policy.clone(),
+            touches: job.touches,
+            leaves: job.leave.into_iter().collect(),
+            ..JobRecord::default()
+        }
+    }
+}
+
+/// The absence of a sample.
+fn leave(away: &Away) -> Leave {
+    let bound_ns = if away.exact { 0.0 } else { away.length_ns as f64 };
+    Leave {
+        from: away.from,
+        to: away.to,
+        requested_ns: 0,
+        length_ns: away.length_ns as f64,
+        bound_ns,
+        switch_ns: None,
+        preemptor_lines: None,
+        load_bytes: None,
+        switches: None,
+    }
+}

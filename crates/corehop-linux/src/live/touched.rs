@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From a walk and what was seen meanwhile to a touch.
+
+use corehop_core::samples::{Certificate, Touch};
+use corehop_core::units::Cpu;
+use corehop_core::workload::CHUNK_LINES;
+
+use super::calibrate::Calibration;
+use super::watch::Seen;
+use crate::clock::{Clock, Ticks};
+use crate::thread::Usage;
+use crate::walk::{StampCost, Walk, Walked};
+
+/// Where a touch has no time stamps inside, the longest that an ordinary interrupt is taken to last,
+/// in nanoseconds.
+const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
+
+/// A walk that has ended, and what is known of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Touched<'a> {
+    pub(super) clock: &'a Clock,
+    pub(super) walked: Walked,
+    /// The CPU that it was to run on, and the one on which it ended.
+    pub(super) cpu: Cpu,
+    pub(super) ended_on: Cpu,
+    pub(super) lines: u64,
+    /// The ticks above which a chunk had a hole.
+    pub(super) threshold: Ticks,
+    /// Its time without that of its time stamps, in nanoseconds.
+    pub(super) net_ns: f64,
+    /// And with all of it.
+    pub(super) elapsed_ns: f64,
+    /// What the kernel counted of the thread, where that was asked.
+    pub(super) usage: Option<Usage>,
+    pub(super) seen: Seen,
+    /// The faster of the spins before and after.
+    pub(super) spin_ns: f64,
+}
+
+impl Touched<'_> {
+    pub(super) fn record(&self) -> Touch {
+        let walked = &self.walked;
+        let switches = self.usage.map_or(0, |usage| usage.switches);
+        let steal_ns = self.usage.map_or(0, |usage| missing(self.elapsed_ns, usage.cpu_ns));
+        Touch {
+            cpu: self.cpu,
+            ended_on: self.ended_on,
+            ns: self.net_ns,
+            lines: self.lines,
+            lines_certified: self.lines - uncertified_lines(walked, self.lines, switches),
+            uncertified_ns: self.clock.nanos(walked.lost),
+            holes: u32::try_from(walked.holes).unwrap_or(u32::MAX),
+            hole_ns: self.shortest_hole_ns(),
+            aborts: walked.aborts,
+            switches: u32::try_from(switches).unwrap_or(u32::MAX),
+            faults: self.usage.map_or(0, |usage| usage.faults) as u32,
+            steal_ns,
+            interrupts: self.seen.interrupts.filter(|_| self.ended_on == self.cpu),
+            misses: self.seen.misses,
+            sibling_busy: self.seen.sibling_busy,
+            spin_ns: self.spin_ns,
+            complete: walked.complete,
+            certificate: certificate(walked),
+        }
+    }
+
+    fn shortest_hole_ns(&self) -> f64 {
+        if self.walked.stamped { self.clock.nanos(self.threshold) } else { UNSTAMPED_HOLE_NS }
+    }
+}
+
+/// The time of a walk without that of its time stamps, in nanoseconds.
+pub(super) fn net_ns(
+    clock: &Clock,
+    walked: &Walked,
+    calibration: Option<Calibration>,
+    stamps: Option<StampCost>,
+    walk: &Walk,
+) -> f64 {
+    let around = calibration.map_or(0, |calibration| calibration.overhead);
+    let inside = stamps.unwrap_or_default().of(walk.chunks());
+    clock.nanos(walked.ticks.saturating_sub(around + inside))
+}
+
+/// Time that passed and was not this thread's by the kernel's account; below the accuracy of the
+/// comparison it is nothing.
+pub(super) fn missing(elapsed_ns: f64, cpu_ns: u64) -> u64 {
+    const ACCURACY_NS: f64 = 2_000.0;
+    let missing = elapsed_ns - cpu_ns as f64;
+    if missing > ACCURACY_NS { missing as u64 } else { 0 }
+}
+
+/// The lines in chunks with a hole. Of a touch without stamps inside all that is known is whether the
+/// thread kept its CPU.
+fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
+    match (walked.stamped, switches) {
+        (true, _) => (walked.holes * CHUNK_LINES).min(lines),
+        (false, 0) => 0,
+        (false, _) => lines,
+    }
+}
+
+const fn certificate(walked: &Walked) -> Certificate {
+    match (walked.stamped, walked.watched) {
+        (true, true) => Certificate::RseqAndGaps,
+        (true, false) => Certificate::GapsAndSwitches,
+        (false, _) => Certificate::Switches,
+    }
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure schedule-sensitive` with task sets: which, under which scheduler, for how long.
+
+use std::path::{Path, PathBuf};
+
+use corehop_core::decision::sched::task::{Task, TaskSet};
+use corehop_core::experiment::{
+    Drawn, GivenTask, Length, Preset, Source, TaskPlan, TaskRun, TaskSets, UnknownPreset,
+};
+use corehop_core::platform::Platform;
+use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::scheduler::{Order, Scheduler};
+use corehop_core::workload::{Load, WorkingSet};
+
+use super::check;
+use super::quantities::{length, percent, ratio};
+use crate::answer::print;
+use crate::exit::{Exit, Failure, refuse};
+
+/// Where these options are listed.
+const HEADING: &str = "Task sets (schedule-sensitive)";
+
+/// The share of each CPU that real-time tasks may use on this host.
+const LIVE_SHARE: f64 = 0.5;
+
+/// Which task sets run, and who schedules them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Tasks {
+    /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for one that is loaded)
+    #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
+    scheduler: Option<Named>,
+    /// Numbers of tasks, drawn at random, for instance `25,50,75`
+    #[arg(long, value_name = "N", value_delimiter = ',', help_heading = HEADING)]
+    tasks: Vec<u32>,
+    /// The tasks of this file, as `corehop check` reads it, in place of drawn ones
+    #[arg(long, value_name = "FILE.json", conflicts_with = "tasks", help_heading = HEADING)]
+    task_set: Option<PathBuf>,
+    /// Task sets drawn for each number of tasks, working set and write ratio
+    #[arg(long, value_name = "N", help_heading = HEADING)]
+    sets: Option<u32>,
+    /// For how long each set runs
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
+    duration: Option<Nanos>,
+    /// Utilisations are drawn uniformly from the first to the second, for instance `0.001..0.1`
+    #[arg(long, value_name = "LOW..HIGH", value_parser = range, help_heading = HEADING)]
+    utilisation: Option<(f64, f64)>,
+    /// Periods are drawn uniformly from the first to the second, for instance `10..100ms`
+    #[arg(long, value_name = "LOW..HIGH", value_parser = times, help_heading = HEADING)]
+    period: Option<(Nanos, Nanos)>,
+    /// Sporadic tasks: each release is late by up to this share of the period
+    #[arg(long, value_name = "SHARE", value_parser = ratio, help_heading = HEADING)]
+    sporadic: Option<f64>,
+    /// The most that a set may use of each CPU; its execution times are scaled down to that. 50% is the most
+    /// for real-time tasks of this host
+    #[arg(long, value_name = "PERCENT%", value_parser = percent, help_heading = HEADING)]
+    share: Option<f64>,
+    /// The cache level that makes the clusters of c-edf, in place of the outermost that makes more than one
+    #[arg(long, value_name = "LEVEL", help_heading = HEADING)]
+    cluster_level: Option<u32>,
+    /// Allow what concerns the whole machine, for seconds: with cgroup v1, clusters and partitions need its
+    /// load balancing switched off
+    #[arg(long, help_heading = HEADING)]
+    pub(super) allow_system: bool,
+}
+
+/// A scheduler, and the name of the one meant where several could be loaded.
+type Named = (Scheduler, Option<String>);
+
+/// What else was asked for.
+#[derive(Debug)]
+pub(super) struct Asked<'a> {
+    pub(super) platform: &'a Platform,
+    pub(super) live: bool,
+    pub(super) preset: Preset,
+    pub(super) loads: Vec<Load>,
+    pub(super) cpus: CpuList,
+    /// Working sets like this one, of these sizes and write ratios.
+    pub(super) like: WorkingSet,
+    pub(super) sizes: &'a [Bytes],
+    pub(super) ratios: &'a [f64],
+}
+
+impl Tasks {
+    /// The options that are given, for what has no use for them.
+    pub(super) fn given(&self) -> [(&'static str, bool); 11] {
+        [
+            ("--scheduler", self.scheduler.is_some()),
+            ("--tasks", !self.tasks.is_empty()),
+            ("--task-set", self.task_set.is_some()),
+            ("--sets", self.sets.is_some()),
+            ("--duration", self.duration.is_some()),
+            ("--utilisation", self.utilisation.is_some()),
+            ("--period", self.period.is_some()),
+            ("--sporadic", self.sporadic.is_some()),
+            ("--share", self.share.is_some()),
+            ("--cluster-level", self.cluster_level.is_some()),
+            ("--allow-system", self.allow_system),
+        ]
+    }
+
+    /// The experiment that is asked for.
+    pub(super) fn experiment(&self, asked: &Asked<'_>) -> Result<TaskSets, Failure> {
+        let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or((Scheduler::GEdf, None));
+        let usual = match scheduler.order() {
+            Order::Fair => 1.0,
+            _ if asked.live => LIVE_SHARE,
+            _ => 1.0,
+        };
+        let (source, cpus) = match &self.task_set {
+            Some(path) => self.from_file(path, asked)?,
+            None => (Source::Drawn(self.drawn(asked)), asked.cpus.clone()),
+        };
+        Ok(TaskSets {
+            scheduler,
+            sched_ext,
+            source,
+            duration: self.duration.unwrap_or_else(|| TaskSets::duration(asked.preset)),
+            loads: asked.loads.clone(),
+            share: self.share.unwrap_or(usual),
+            cpus,
+            cluster_level: self.cluster_level,
+        })
+    }
+
+    fn drawn(&self, asked: &Asked<'_>) -> Drawn {
+        let usual = Drawn::preset(asked.preset);
+        let or = |given: &[u32], usual| if given.is_empty() { usual } else { given.to_vec() };
+        Drawn {
+            task_counts: or(&self.tasks, usual.task_counts),
+            sets: self.sets.unwrap_or(usual.sets),
+            utilisation: self.utilisation.unwrap_or(usual.utilisation),
+            period: self.period.unwrap_or(usual.period),
+            sporadic: self.sporadic.unwrap_or(usual.sporadic),
+            working_sets: like(asked, &usual.working_sets),
+        }
+    }
+
+    /// The tasks of a file, on as many CPUs as it says.
+    fn from_file(&self, path: &Path, asked: &Asked<'_>) -> Result<(Source, CpuList), Failure> {
+        let unused =
+            [("--sets", self.sets.is_some()), ("--utilisation", self.utilisation.is_some())];
+        let more = [("--period", self.period.is_some()), ("--sporadic", self.sporadic.is_some())];
+        refuse("--task-set gives the tasks as they are", &[unused, more].concat())?;
+        let set = check::read(path)?;
+        let usable = asked.platform.usable();
+        let count = set.cpus() as usize;
+        let cpus = if asked.cpus.is_empty() {
+            CpuList::new(usable.iter().take(count))
+        } else {
+            asked.cpus.clone()
+        };
+        if cpus.len() != count {
+            let what = format!(
+                "{} is for {count} CPUs, and there are {}: name as many with --cpus, or change the file",
+                path.display(),
+                cpus.len()
+            );
+            return Err(Failure::says(Exit::Usage, what));
+        }
+        Ok((Source::Given(given(&set, asked)), cpus))
+    }
+}
+
+/// The tasks of a set, each with a working set of its own size.
+fn given(set: &TaskSet, asked: &Asked<'_>) -> Vec<GivenTask> {
+    let usual = asked.sizes.first().copied().unwrap_or(Bytes::from_kib(64));
+    let ratio = asked.ratios.first().copied().unwrap_or(asked.like.write_ratio);
+    let task = |(at, task): (usize, &Task)| GivenTask {
+        name: set.names()[at].clone(),
+        wcet: Nanos::from_micros(task.wcet()),
+        period: Nanos::from_micros(task.period()),
+        deadline: Nanos::from_micros(task.deadline()),
+        priority: task.priority(),
+        set: WorkingSet {
+            wss: set.wss_kib()[at].map_or(usual, Bytes::from_kib),
+            write_ratio: ratio,
+            ..asked.like.clone()
+        },
+    };
+    set.tasks().iter().enumerate().map(task).collect()
+}
+
+/// The working sets that are asked for: sizes and write ratios of the preset where none are given.
+fn like(asked: &Asked<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
+    let mut all = Vec::new();
+    for set in usual {
+        let sizes =
+            if asked.sizes.is_empty() { std::slice::from_ref(&set.wss) } else { asked.sizes };
+        let ratio = std::slice::from_ref(&set.write_ratio);
+        let ratios = if asked.ratios.is_empty() { ratio } else { asked.ratios };
+        for &wss in sizes {
+            for &write_ratio in ratios {
+                let set = WorkingSet { wss, write_ratio, ..asked.like.clone() };
+                if !all.contains(&set) {
+                    all.push(set);
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Prints what would be run.
+pub(super) fn dry_run(plan: &TaskPlan, platform: &Platform, json: bool) -> Result<Exit, Failure> {
+    let text = if json { plan.to_json() + "\n" } else { outline(plan, platform) };
+    print(&text)?;
+    Ok(Exit::Done)
+}
+
+fn outline(plan: &TaskPlan, platform: &Platform) -> String {
+    let whole: u64 = plan.runs.iter().map(|run| run.duration.get()).sum();
+    let head = format!(
+        "schedule-sensitive on {}: {} runs under {}, {} in all\n",
+        platform.name,
+        plan.runs.len(),
+        plan.scheduler,
+        Nanos::new(whole)
+    );
+    let line = |run: &TaskRun| {
+        let clusters: Vec<String> = run.clusters.iter().map(ToString::to_string).collect();
+        format!(
+            "{:>6} tasks of {}, utilisation {:.2} (scaled by {:.2}), set {}, {}, CPUs {}, {}\n",
+            run.tasks.len(),
+            run.tasks[0].set.wss,
+            run.utilisation(),
+            run.scale,
+            run.index,
+            run.load.word(),
+            clusters.join(" | "),
+            run.duration
+        )
+    };
+    head + &plan.runs.iter().map(line).collect::<String>()
+}
+
+/// `g-edf`, `sched_ext:NAME`.
+fn scheduler(text: &str) -> Result<Named, String> {
+    match text.split_once(':') {
+        Some(("sched_ext", name)) if !name.is_empty() => {
+            Ok((Scheduler::SchedExt, Some(name.to_owned())))
+        }
+        _ => text.parse().map(|it| (it, None)).map_err(|error: UnknownPreset| error.to_string()),
+    }
+}
+
+/// `0.001..0.1`
+fn range(text: &str) -> Result<(f64, f64), String> {
+    let wrong = || "write for instance `0.001..0.1`".to_owned();
+    let (low, high) = text.split_once("..").ok_or_else(wrong)?;
+    match (low.trim().parse(), high.trim().parse()) {
+        (Ok(low), Ok(high)) => Ok((low, high)),
+        _ => Err(wrong()),
+    }
+}
+
+/// `10..100ms`, or `50ms` for always the same.
+fn times(text: &str) -> Result<(Nanos, Nanos), String> {
+    match length(text)? {
+        Length::Fixed(time) => Ok((time, time)),
+        Length::Uniform(low, high) => Ok((low, high)),
+        Length::Mean25 => Err("write for instance `10..100ms`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scheduler_is_a_word_or_one_that_is_loaded_by_name() {
+        assert_eq!(scheduler("p-edf"), Ok((Scheduler::PEdf, None)));
+        assert_eq!(scheduler("sched_ext"), Ok((Scheduler::SchedExt, None)));
+        let named = Ok((Scheduler::SchedExt, Some("scx_simple".to_owned())));
+        assert_eq!(scheduler("sched_ext:scx_simple"), named);
+        assert!(scheduler("edf").unwrap_err().contains("g-edf"));
+        assert!(scheduler("g-edf:x").unwrap_err().contains("g-edf"));
+    }
+
+    #[test]
+    fn ranges_are_two_numbers_or_times() {
+        assert_eq!(range("0.001..0.1"), Ok((0.001, 0.1)));
+        assert!(range("0.1").is_err() && range("a..b").is_err());
+        let ms = Nanos::from_millis;
+        assert_eq!(times("10..100ms"), Ok((ms(10), ms(100))));
+        assert_eq!(times("50ms"), Ok((ms(50), ms(50))));
+        assert!(times("uniform").is_err());
+    }
+}
