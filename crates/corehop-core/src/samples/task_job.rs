@@ -97,7 +97,9 @@ impl<'a> TaskRows<'a> {
 
     /// The sample that a job gave, where it came to a resumed touch; `number` is the job's in the run.
     ///
-    /// It is valid where the job went as in Fig. 1 and nothing disturbed its touches.
+    /// It is valid where the job went as in Fig. 1 and nothing disturbed its touches. That a core was slower
+    /// or faster in one of them is no disturbance here: what other tasks do on its siblings is part of the
+    /// schedule that is measured. The columns of spins show it.
     pub fn sample(&self, record: &TaskJobRecord, number: u64) -> Option<Sample> {
         let (touched, away) = (record.touched.as_ref()?, record.away?);
         let run = &self.plan.runs[record.run];
@@ -105,10 +107,11 @@ impl<'a> TaskRows<'a> {
         let cell = self.plan.cell(record.run, record.task, event);
         let touched = JobRecord { phase: 0, job: cell, ..touched.clone() };
         let mut sample = Sample::project(&self.context, &self.scripted, &touched)?;
+        sample.disturbed_by.retain(|&cause| cause != Cause::Frequency);
         if record.course != Course::Sample && !sample.disturbed_by.contains(&Cause::Preempted) {
             sample.disturbed_by.insert(0, Cause::Preempted);
-            sample.valid = false;
         }
+        sample.valid = sample.disturbed_by.is_empty();
         Some(Sample {
             job: number,
             task: Some(record.task as u64),

@@ -440,7 +440,6 @@ impl Recruit {
             watch: self.watch.clone(),
             peers: self.shared.peers.clone(),
             policy: self.policy.to_string(),
-            real_time: self.policy.is_real_time(),
             warm_chunk: None,
             word: 0,
         };

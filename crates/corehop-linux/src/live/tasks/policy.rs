@@ -98,11 +98,6 @@ impl Policy {
             unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attributes, 0) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
-
-    /// Whether a thread under it keeps others from their CPU until it gives it up.
-    pub(super) const fn is_real_time(self) -> bool {
-        matches!(self, Self::Deadline(..) | Self::Fifo(_))
-    }
 }
 
 /// The kernel's priority for a rank: each its own where there are enough, otherwise neighbours share.

@@ -43,8 +43,6 @@ pub(super) struct Worker {
     pub(super) watch: Arc<Watch>,
     pub(super) peers: Peers,
     pub(super) policy: String,
-    /// Whether a walk must be given up before it keeps others from the CPU for too long.
-    pub(super) real_time: bool,
     /// The ticks of a chunk of the last warm touch.
     pub(super) warm_chunk: Option<f64>,
     /// The word of the working set to touch next while waiting.
@@ -120,6 +118,9 @@ impl Worker {
             if let Some(away) = self.touch(job) {
                 return if away.preempted == Some(false) { Course::Blocked } else { interrupted };
             }
+            if job.touches.last().is_some_and(|touch| !touch.complete) {
+                return Course::TooShort;
+            }
         }
         let until = self.wcet_ns - MARGIN_NS - RESERVE * job.touches[0].ns;
         let Some(away) = self.wait(job, until) else { return Course::NotAway };
@@ -150,11 +151,12 @@ impl Worker {
         None
     }
 
-    /// A touch; the absence that there was meanwhile, if any.
+    /// A touch, which is given up when the execution time is over; the absence that there was meanwhile, if any.
     fn touch(&mut self, job: &mut Job) -> Option<Away> {
         let threshold = self.threshold(job.touches.len());
-        let deadline =
-            if self.real_time { now() + self.clock.ticks(BUDGET_NS) } else { Ticks::MAX };
+        // A job that executed for longer would be made to wait for its next period, or hold others up.
+        let left = self.wcet_ns - MARGIN_NS - job.executed_ns();
+        let deadline = now() + self.clock.ticks(left.clamp(0.0, BUDGET_NS));
         let cpu = current_cpu();
         let asked = self.rseq.is_none().then(usage);
         let spin_ns = self.clock.nanos(clock_rate_spin());
@@ -170,7 +172,7 @@ impl Worker {
         if let Some(away) = &away {
             job.note(away);
         }
-        if job.touches.len() == 1 && walked.holes == 0 {
+        if job.touches.len() == 1 && walked.holes == 0 && walked.complete {
             self.warm_chunk = Some(walked.ticks as f64 / self.walk.chunks() as f64);
         }
         let (calibration, stamps) = (Some(self.calibration), Some(self.stamps));
