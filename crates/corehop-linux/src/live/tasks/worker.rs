@@ -21,7 +21,7 @@ use crate::walk::{StampCost, Walk};
 const MARGIN_NS: f64 = 30_000.0;
 
 /// What is kept for touching the working set again, as a multiple of its cold touch.
-const RESERVE: f64 = 1.2;
+const RESERVE: f64 = 1.5;
 
 /// The numbers of the threads of a set, by task.
 pub(super) type Peers = Arc<Vec<AtomicU32>>;
