@@ -36,7 +36,8 @@ def measure(
 
     Args:
         experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
-            `polluter-sweep` or `shared-data`.
+            `polluter-sweep`, `shared-data` or `schedule-sensitive` (of task sets; their jobs are in
+            `FILE.jobs.parquet` beside `output`).
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
         seed: The seed of every draw (1 if left out); it is stored in the result.
         on: The machine: `live`, the id of a platform, a platform file, or a `Platform`.

@@ -54,6 +54,18 @@ class Options(TypedDict, total=False):
     sharing: str | Sequence[str] | None
     placing: str | Sequence[str] | None
     rounds: int | None
+    # Task sets.
+    scheduler: str | None
+    tasks: int | str | Sequence[int] | None
+    task_set: str | os.PathLike[str] | None
+    sets: int | None
+    duration: str | None
+    utilisation: str | None
+    period: str | None
+    sporadic: float | str | None
+    share: str | None
+    cluster_level: int | None
+    allow_system: bool
     # Simulated machine.
     placement: Literal["random", "contiguous"] | None
     colours: int | None

@@ -83,6 +83,7 @@ pub struct PlannedTask {
     pub set: WorkingSet,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
 fn is_zero(time: &Nanos) -> bool {
     time.get() == 0
 }

@@ -30,10 +30,10 @@ pub(crate) struct Tasks {
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
     scheduler: Option<Named>,
     /// Numbers of tasks, drawn at random, for instance `25,50,75`
-    #[arg(long, value_name = "N", value_delimiter = ',', help_heading = HEADING)]
-    tasks: Vec<u32>,
+    #[arg(long = "tasks", value_name = "N", value_delimiter = ',', help_heading = HEADING)]
+    counts: Vec<u32>,
     /// The tasks of this file, as `corehop check` reads it, in place of drawn ones
-    #[arg(long, value_name = "FILE.json", conflicts_with = "tasks", help_heading = HEADING)]
+    #[arg(long, value_name = "FILE.json", conflicts_with = "counts", help_heading = HEADING)]
     task_set: Option<PathBuf>,
     /// Task sets drawn for each number of tasks, working set and write ratio
     #[arg(long, value_name = "N", help_heading = HEADING)]
@@ -85,7 +85,7 @@ impl Tasks {
     pub(super) fn given(&self) -> [(&'static str, bool); 11] {
         [
             ("--scheduler", self.scheduler.is_some()),
-            ("--tasks", !self.tasks.is_empty()),
+            ("--tasks", !self.counts.is_empty()),
             ("--task-set", self.task_set.is_some()),
             ("--sets", self.sets.is_some()),
             ("--duration", self.duration.is_some()),
@@ -107,7 +107,7 @@ impl Tasks {
             _ => 1.0,
         };
         let (source, cpus) = match &self.task_set {
-            Some(path) => self.from_file(path, asked)?,
+            Some(path) => self.of_file(path, asked)?,
             None => (Source::Drawn(self.drawn(asked)), asked.cpus.clone()),
         };
         Ok(TaskSets {
@@ -126,7 +126,7 @@ impl Tasks {
         let usual = Drawn::preset(asked.preset);
         let or = |given: &[u32], usual| if given.is_empty() { usual } else { given.to_vec() };
         Drawn {
-            task_counts: or(&self.tasks, usual.task_counts),
+            task_counts: or(&self.counts, usual.task_counts),
             sets: self.sets.unwrap_or(usual.sets),
             utilisation: self.utilisation.unwrap_or(usual.utilisation),
             period: self.period.unwrap_or(usual.period),
@@ -136,7 +136,7 @@ impl Tasks {
     }
 
     /// The tasks of a file, on as many CPUs as it says.
-    fn from_file(&self, path: &Path, asked: &Asked<'_>) -> Result<(Source, CpuList), Failure> {
+    fn of_file(&self, path: &Path, asked: &Asked<'_>) -> Result<(Source, CpuList), Failure> {
         let unused =
             [("--sets", self.sets.is_some()), ("--utilisation", self.utilisation.is_some())];
         let more = [("--period", self.period.is_some()), ("--sporadic", self.sporadic.is_some())];

@@ -109,7 +109,7 @@ impl Run {
         if self.json {
             print(&format!(
                 "{}\n",
-                answer(&tally, samples.as_deref(), jobs.as_deref(), &provenance.stopped_by)
+                answer(&tally, samples.as_deref(), jobs.as_deref(), provenance.stopped_by.as_deref())
             ))?;
         }
         Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
@@ -168,7 +168,7 @@ fn answer(
     tally: &Tally,
     samples: Option<&Path>,
     jobs: Option<&Path>,
-    stopped_by: &Option<String>,
+    stopped_by: Option<&str>,
 ) -> Value {
     let mut courses = serde_json::Map::new();
     for course in Course::ALL {

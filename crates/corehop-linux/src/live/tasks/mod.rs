@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use corehop_core::experiment::{Draw, TaskPlan, TaskPlanError, TaskRun};
+use corehop_core::experiment::{Draw, PlannedTask, TaskPlan, TaskPlanError, TaskRun};
 use corehop_core::machine::{MachineError, Outcome, TakeJobs, TaskMachine};
 use corehop_core::samples::TaskJobRecord;
 use corehop_core::units::CpuList;
@@ -27,6 +27,7 @@ use super::calibrate::Calibration;
 use super::watch::Watch;
 use super::{LiveMachine, failed, not_possible};
 use crate::bpf::control::{ControlPages, Mode};
+use crate::bpf::sched_ext::{self, Loaded};
 use crate::clock::{Clock, monotonic_ns, sleep_until};
 use crate::memory::SetMemory;
 use crate::page::{Notice, Rung};
@@ -91,7 +92,7 @@ fn fits_share(plan: &TaskPlan, run: usize) -> Result<(), MachineError> {
     let it = &plan.runs[run];
     for (cluster, cpus) in it.clusters.iter().enumerate() {
         let own = it.tasks.iter().filter(|task| task.cluster == cluster);
-        let used = own.map(|task| task.utilisation()).sum::<f64>() / cpus.len() as f64;
+        let used = own.map(PlannedTask::utilisation).sum::<f64>() / cpus.len() as f64;
         if used > MOST_SHARE * 1.001 {
             let what = format!(
                 "real-time tasks would use {used:.2} of each of the CPUs {cpus}: at most {MOST_SHARE} is \
@@ -114,6 +115,7 @@ impl LiveMachine {
         let it = &plan.runs[run];
         let load = self.start_load(&it.load, &it.cpus(), plan.seed)?;
         let partitions = self.partitions(plan.scheduler, it)?;
+        let scheduler = self.sched_ext(plan)?;
         let crew = self.muster(plan, run, partitions.as_ref())?;
         let policies = crew.set_policies(plan.scheduler, it);
         let outcome = match policies {
@@ -125,6 +127,10 @@ impl LiveMachine {
         };
         let rungs = crew.end();
         self.note_tasks(plan, it, &rungs, load.progress());
+        if outcome.is_ok() && scheduler.is_some_and(|it| !it.is_in_charge()) {
+            let what = "scheduling by sched_ext";
+            return Err(failed(what, "the kernel put the scheduler off before the set had ended"));
+        }
         outcome
     }
 
@@ -142,6 +148,35 @@ impl LiveMachine {
         let (allow_system, duration) = (self.options.allow_system, run.duration);
         let permission = Permission { allow_system, duration };
         Partitions::make(&run.clusters, &self.guard, permission).map(Some)
+    }
+
+    /// The scheduler of the class `sched_ext` that the plan means, where it means one: one that is loaded, or
+    /// ours, which is loaded for as long as the value lives.
+    fn sched_ext(&self, plan: &TaskPlan) -> Result<Option<Loaded>, MachineError> {
+        if plan.scheduler != Scheduler::SchedExt {
+            return Ok(None);
+        }
+        let refused = |why: String, remedy: &str| MachineError::NotPossible {
+            what: "scheduling by sched_ext".to_owned(),
+            why,
+            remedy: remedy.to_owned(),
+        };
+        match (&plan.sched_ext, sched_ext::loaded_name()) {
+            (Some(meant), Some(loaded)) if *meant == loaded => Ok(None),
+            (Some(meant), loaded) => {
+                let instead = loaded.map_or("no other is".to_owned(), |it| format!("`{it}` is"));
+                let why = format!("`{meant}` is not loaded: {instead}");
+                Err(refused(why, "load it first, or leave its name out"))
+            }
+            (None, Some(_)) => Ok(None),
+            (None, None) if !self.options.allow_system => Err(refused(
+                "none is loaded, and loading one makes it schedule all ordinary threads of the machine".to_owned(),
+                "load one, or allow that for as long as the sets run with --allow-system",
+            )),
+            (None, None) => sched_ext::load()
+                .map(Some)
+                .map_err(|error| refused(error.to_string(), "or use --scheduler eevdf")),
+        }
     }
 
     /// Starts the threads of a set and waits until each has set itself up.
@@ -244,6 +279,7 @@ impl LiveMachine {
             "tasks".to_owned(),
             json!({
                 "scheduler": plan.scheduler,
+                "sched_ext": plan.sched_ext.clone().or_else(sched_ext::loaded_name),
                 "absences_noticed_by": noticed,
                 "why_no_control_page": why_not,
                 "ranks_that_share_a_priority": match plan.scheduler.order() {

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure schedule-sensitive` with task sets, as a user types it.
+#![expect(clippy::print_stderr, reason = "a skip says why")]
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use corehop_core::experiment::TaskPlan;
+use corehop_core::samples::{Reader, Sample, TaskJob};
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.args(["measure", "schedule-sensitive"]).args(words);
+    command
+}
+
+fn corehop(words: &[&str]) -> Output {
+    command(words).output().unwrap()
+}
+
+fn refused(words: &[&str], code: i32, part: &str) {
+    let output = corehop(words);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {said}");
+    assert!(said.contains(part), "{words:?}: {said}");
+}
+
+/// A small set for a second, under the kernel's fair scheduler.
+const SMALL: [&str; 14] = [
+    "--scheduler",
+    "eevdf",
+    "--tasks",
+    "6",
+    "--sets",
+    "1",
+    "--wss",
+    "16KiB",
+    "--duration",
+    "1s",
+    "--load",
+    "idle",
+    "--seed",
+    "3",
+];
+
+fn rows<R: corehop_core::samples::Row>(path: &Path) -> Vec<R> {
+    Reader::open(std::fs::File::open(path).unwrap()).unwrap().all().unwrap()
+}
+
+#[test]
+fn a_run_leaves_samples_and_jobs_that_agree_with_its_answer_and_its_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.parquet");
+    let path = file.to_string_lossy().into_owned();
+    let output = corehop(&[&SMALL[..], &["-o", &path, "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let samples: Vec<Sample> = rows(&file);
+    let jobs: Vec<TaskJob> = rows(&folder.path().join("run.jobs.parquet"));
+    assert_eq!(answer["jobs"], jobs.len());
+    assert_eq!(answer["samples"], samples.len());
+    assert_eq!(answer["valid"], samples.iter().filter(|sample| sample.valid).count());
+    let courses: u64 =
+        answer["courses"].as_object().unwrap().values().map(|it| it.as_u64().unwrap()).sum();
+    assert_eq!(courses as usize, jobs.len());
+    let planned = corehop(&[&SMALL[..], &["--dry-run", "--json"]].concat());
+    let plan = TaskPlan::from_json(&String::from_utf8(planned.stdout).unwrap()).unwrap();
+    let releases: usize = (0..6).map(|task| plan.releases(0, task).count()).sum();
+    assert_eq!(releases, jobs.len(), "every release has a job");
+    for sample in &samples {
+        assert_eq!((sample.task_count, &*sample.preemption_length), (Some(6), "as_scheduled"));
+    }
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().flatten().map(|it| it.file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn a_file_of_tasks_runs_on_as_many_cpus_as_it_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("set.json");
+    let text = r#"{"cpus": 1, "tasks": [
+        {"name": "video", "wcet_us": 1000, "period_us": 10000, "wss_kib": 32, "priority": 2},
+        {"wcet_us": 500, "period_us": 20000, "deadline_us": 15000, "priority": 1}]}"#;
+    std::fs::write(&set, text).unwrap();
+    let set = set.to_string_lossy().into_owned();
+    let words =
+        ["--task-set", &set, "--scheduler", "p-fp", "--load", "idle", "--dry-run", "--json"];
+    let output = corehop(&words);
+    let plan = TaskPlan::from_json(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    let run = &plan.runs[0];
+    assert_eq!((run.clusters.len(), run.tasks[0].rank, run.tasks[1].rank), (1, 1, 0));
+    assert_eq!(run.tasks[0].name.as_deref(), Some("video"));
+    let bytes: Vec<u64> = run.tasks.iter().map(|task| task.set.wss.get()).collect();
+    assert_eq!(bytes, [32 << 10, 64 << 10]);
+    refused(&[&words[..2], &["--sets", "3", "-o", "x.parquet"]].concat(), 2, "leave --sets out");
+    std::fs::write(&set, text.replace("\"cpus\": 1", "\"cpus\": 4096")).unwrap();
+    refused(&[&words[..], &["-q"]].concat(), 2, "4096");
+    std::fs::write(&set, "{}").unwrap();
+    refused(&words, 4, "cpus is missing");
+    refused(&["--task-set", "/none.json", "--dry-run"], 2, "/none.json");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_before_anything_runs() {
+    for (words, code, part) in [
+        (&["--scheduler", "edf", "--dry-run"][..], 2, "g-edf"),
+        (&["--tasks", "0", "--dry-run"], 2, "0 tasks"),
+        (&["--tasks", "5", "--utilisation", "0.5..0.1", "--dry-run"], 2, "in order"),
+        (&["--tasks", "5", "--duration", "0s", "--dry-run"], 2, "duration"),
+        (&["--tasks", "5", "--share", "0%", "--dry-run"], 2, "5%"),
+        (&["--tasks", "5", "--cpus", "4095", "--dry-run"], 2, "4095"),
+        (&["--tasks", "5", "--samples", "9", "--dry-run"], 2, "leave --samples out"),
+        (&["--tasks", "5", "--stream"], 2, "-o FILE.parquet"),
+        (&["--tasks", "5", "--", "true"], 2, "leave --tasks out"),
+        (&["--tasks", "5", "--wss", "100"], 2, "1 KiB"),
+    ] {
+        refused(words, code, part);
+    }
+    let other = Command::new(env!("CARGO_BIN_EXE_corehop"))
+        .args(["measure", "synthetic", "--scheduler", "g-edf", "-o", "x.parquet"])
+        .output()
+        .unwrap();
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("schedule-sensitive"));
+}
+
+#[test]
+fn a_scheduler_that_is_not_loaded_and_changes_that_are_not_allowed_are_named_and_leave_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.parquet").to_string_lossy().into_owned();
+    let set = [
+        "--tasks",
+        "4",
+        "--sets",
+        "1",
+        "--wss",
+        "16KiB",
+        "--duration",
+        "1s",
+        "--load",
+        "idle",
+        "-o",
+        &path,
+    ];
+    refused(
+        &[&set[..], &["--scheduler", "sched_ext:nobody"]].concat(),
+        3,
+        "`nobody` is not loaded",
+    );
+    let one = std::thread::available_parallelism().unwrap().get() < 2;
+    let legacy = Path::new("/sys/fs/cgroup/cpuset").exists();
+    if legacy && !one {
+        refused(&[&set[..], &["--scheduler", "p-edf"]].concat(), 3, "--allow-system");
+    } else {
+        eprintln!("skipped: no cpusets of version 1 here");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
+/// Where this process is root: the same command as somebody who is not.
+#[test]
+fn without_rights_a_real_time_scheduler_is_refused_and_an_ordinary_one_notices_by_a_lower_rung() {
+    // SAFETY: asks a number of the kernel.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can become nobody");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).unwrap();
+    // Nobody may not enter the folder that the program lies in.
+    let binary = folder.path().join("corehop");
+    std::fs::copy(env!("CARGO_BIN_EXE_corehop"), &binary).unwrap();
+    let path = folder.path().join("x.parquet");
+    let words = ["measure", "schedule-sensitive", "--tasks", "4", "--sets", "1", "--wss", "16KiB"];
+    let run = |scheduler: &str| {
+        let mut command = Command::new(&binary);
+        command.args(words).args([
+            "--duration",
+            "1s",
+            "--load",
+            "idle",
+            "--scheduler",
+            scheduler,
+            "-o",
+        ]);
+        command.arg(&path).uid(65_534).gid(65_534).output().unwrap()
+    };
+    let denied = run("g-fp");
+    let said = String::from_utf8_lossy(&denied.stderr).into_owned();
+    assert_eq!(denied.status.code(), Some(3), "{said}");
+    assert!(said.contains("cap_sys_nice") && said.contains("eevdf"), "{said}");
+    let ordinary = run("eevdf");
+    assert_eq!(ordinary.status.code(), Some(0), "{}", String::from_utf8_lossy(&ordinary.stderr));
+    let reader = Reader::open(std::fs::File::open(&path).unwrap()).unwrap();
+    let tasks = &reader.kind().provenance.machine["tasks"];
+    assert_ne!(tasks["absences_noticed_by"][0], "bpf", "{tasks}");
+    assert!(tasks["why_no_control_page"].as_str().unwrap().contains("cap_bpf"), "{tasks}");
+}
+
+/// With cgroup version 1 this concerns the whole machine for a second: only where that was allowed.
+#[test]
+fn partitions_come_and_go_with_the_run_even_when_it_is_killed() {
+    let balance = Path::new("/sys/fs/cgroup/cpuset/cpuset.sched_load_balance");
+    if std::env::var_os("COREHOP_TEST_ALLOW_SYSTEM").is_none() || !balance.exists() {
+        eprintln!("skipped: needs cpusets of version 1, and COREHOP_TEST_ALLOW_SYSTEM=1");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.parquet").to_string_lossy().into_owned();
+    let set = [
+        "--tasks", "4", "--sets", "1", "--wss", "16KiB", "--share", "20%", "--load", "idle", "-o",
+        &path,
+    ];
+    let ours = || {
+        let all = std::fs::read_dir("/sys/fs/cgroup/cpuset").unwrap().flatten();
+        all.filter(|it| it.file_name().to_string_lossy().starts_with("corehop-")).count()
+    };
+    let words = [&set[..], &["--scheduler", "p-edf", "--allow-system", "--duration"]].concat();
+    let output = corehop(&[&words[..], &["1s"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let samples: Vec<Sample> = rows(Path::new(&path));
+    assert!(samples.iter().all(|sample| sample.from_cpu == sample.to_cpu), "nothing migrates");
+    assert_eq!((ours(), std::fs::read_to_string(balance).unwrap().trim()), (0, "1"));
+    let mut child = command(&[&words[..], &["20s"]].concat()).spawn().unwrap();
+    let part = folder.path().join("x.jobs.parquet.part");
+    let begun = || part.metadata().is_ok_and(|about| about.len() > 4_096) && ours() > 0;
+    while !begun() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    for _ in 0..500 {
+        if ours() == 0 && std::fs::read_to_string(balance).unwrap().trim() == "1" {
+            let kept: Vec<TaskJob> = rows(&part);
+            assert!(!kept.is_empty(), "what was recorded is kept");
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    panic!("left behind: {} cgroups", ours());
+}
