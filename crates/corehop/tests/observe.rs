@@ -72,7 +72,8 @@ fn without_a_size_the_answer_is_a_range_that_begins_with_nothing() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_reason() {
     for (words, code, part) in [
-        (&[][..], 2, "--pid PID"),
+        (&["--trace", "x.json"][..], 2, "--pid PID"),
+        (&[], 2, "-o FILE.parquet"),
         (&["--pid", "1", "--", "true"], 2, "one of them"),
         (&["--samples", "5", "--", "true"], 2, "--samples"),
         (&["--wss", "64KiB,1MiB", "--", "true"], 2, "--wss"),
