@@ -51,6 +51,8 @@ pub(super) struct Cast {
     held: Option<usize>,
     /// The only roots whose actors do not wait.
     awake: Option<[usize; 2]>,
+    /// The CPUs that tasks have: their actors wait too.
+    taken: Vec<usize>,
 }
 
 impl Cast {
@@ -94,16 +96,27 @@ impl Cast {
         for (actor, clock) in self.actors.iter_mut().zip(&mut self.clocks) {
             let waited = *clock == NEVER;
             actor.at = if waited { actor.at.max(now) } else { *clock };
+            let has_cpu = Some(actor.cpu) != held && !self.taken.contains(&actor.cpu);
             let goes = match actor.part {
-                Part::Walks(_) => {
-                    Some(actor.cpu) != held && awake.is_none_or(|roots| roots.contains(&actor.root))
-                }
+                Part::Walks(_) => has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root)),
                 // What it does reaches everybody, wherever they are.
-                Part::Locks(_) => Some(actor.cpu) != held,
+                Part::Locks(_) => has_cpu,
                 Part::Moves(_) => true,
             };
             *clock = if goes { actor.at } else { NEVER };
         }
+    }
+
+    /// From `now` on a task has `cpu`.
+    pub(super) fn take(&mut self, cpu: usize, now: Picos) {
+        self.taken.push(cpu);
+        self.set(self.held, self.awake, now);
+    }
+
+    /// From `now` on no task has `cpu`.
+    pub(super) fn give_back(&mut self, cpu: usize, now: Picos) {
+        self.taken.retain(|&taken| taken != cpu);
+        self.set(self.held, self.awake, now);
     }
 
     /// The job no longer has its CPU.
@@ -192,6 +205,21 @@ mod tests {
         // Whoever waited goes on when the job leaves, and not in the past.
         assert_eq!(cast.release(15), Some(0));
         assert_eq!(cast.next(), Some((0, 15)));
+    }
+
+    #[test]
+    fn who_walks_on_a_cpu_that_a_task_has_waits_until_the_task_gives_it_back() {
+        let mut cast = cast();
+        cast.take(0, 5);
+        cast.take(1, 5);
+        assert_eq!(cast.next(), Some((2, 20)));
+        cast.give_back(0, 15);
+        assert_eq!(cast.next(), Some((0, 15)));
+        cast.take(0, 15);
+        cast.give_back(1, 30);
+        assert_eq!(cast.next(), Some((2, 20)));
+        cast.resumes(2, 40);
+        assert_eq!(cast.next(), Some((1, 30)));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use crate::experiment::{Absent, Draw, Job, Plan, Step};
 use crate::machine::{Machine, MachineError};
-use crate::platform::Fact;
 use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
@@ -13,6 +12,7 @@ use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
 use super::frames::FramesError;
 use super::machine::SimMachine;
 use super::stage::{Pass, Stage};
+use super::system_data::{SystemData, footprints};
 use super::tags::Line;
 use super::times::Picos;
 use super::walker::Walker;
@@ -48,8 +48,7 @@ pub(super) struct ChunkRun<'a> {
     draw: Draw,
     sets: BTreeMap<usize, Walker>,
     preemptors: BTreeMap<usize, Walker>,
-    /// The operating system's data, by CPU and size.
-    kernels: BTreeMap<(usize, Bytes), Walker>,
+    system: SystemData,
     eviction: Option<Vec<Line>>,
     sum: Sum,
 }
@@ -74,7 +73,7 @@ impl<'a> ChunkRun<'a> {
             draw,
             sets: BTreeMap::new(),
             preemptors: BTreeMap::new(),
-            kernels: BTreeMap::new(),
+            system: SystemData::default(),
             eviction: None,
             sum: Sum::default(),
         }
@@ -93,7 +92,7 @@ impl<'a> ChunkRun<'a> {
         let mut here = self.machine.place(job.start);
         let mut memory = match self.sets.remove(&set_number) {
             Some(memory) if !set.fresh_frames => memory,
-            _ => self.place_set(set, here)?,
+            _ => self.machine.set_on(&mut self.stage, here, set, &mut self.draw)?,
         };
         let mut record = JobRecord {
             phase: self.phase,
@@ -129,26 +128,6 @@ impl<'a> ChunkRun<'a> {
 
     fn cpu(&self, place: usize) -> Cpu {
         self.machine.platform().cpus.value.iter().nth(place).unwrap_or_default()
-    }
-
-    fn place_set(&mut self, set: &WorkingSet, here: usize) -> Result<Walker, MachineError> {
-        let frames = &mut self.stage.frames;
-        let node = match set.node {
-            Some(number) => frames.node(number).map_err(|error| no_frames(&error))?,
-            None => self.stage.node_of(here),
-        };
-        let colours = self.machine.colours_of_job();
-        if colours.is_some() && set.page != Page::Base {
-            return Err(MachineError::NotPossible {
-                what: format!("a working set of {} on huge pages of some colours", set.wss),
-                why: "a huge page has every colour".to_owned(),
-                remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
-            });
-        }
-        let lines = self.stage.frames.place(set.wss, set.page, node, colours);
-        let lines = lines.map_err(|error| no_frames(&error))?;
-        let of_page = self.stage.frames.lines_of(set.page);
-        Ok(Walker::of_set(set, lines, of_page, &mut self.draw))
     }
 
     fn prepare(
@@ -187,18 +166,8 @@ impl<'a> ChunkRun<'a> {
         Ok(())
     }
 
-    /// The operating system touches so much data of its own on `cpu`, in no time of the job's.
-    fn touch_kernel(&mut self, cpu: usize, footprint: Option<Bytes>) -> Result<(), MachineError> {
-        let Some(wss) = footprint else { return Ok(()) };
-        let kernel =
-            Polluter { wss, pattern: crate::workload::Pattern::Shuffled, write_ratio: 0.25 };
-        let mut walker = match self.kernels.remove(&(cpu, wss)) {
-            Some(walker) => walker,
-            None => self.machine.polluter_on(&mut self.stage, cpu, &kernel, &mut self.draw)?,
-        };
-        self.stage.touch_untimed(cpu, &mut walker);
-        self.kernels.insert((cpu, wss), walker);
-        Ok(())
+    fn touch_system(&mut self, cpu: usize, footprint: Option<Bytes>) -> Result<(), MachineError> {
+        self.system.touch(self.machine, &mut self.stage, &mut self.draw, cpu, footprint)
     }
 
     /// Lets the time of an absence pass, with whoever then has the CPU.
@@ -216,14 +185,12 @@ impl<'a> ChunkRun<'a> {
         }
         let before = self.stage.visits();
         let to = self.machine.place(away.to);
-        let core = &self.machine.platform().core;
-        let footprint = |fact: &Option<Fact<Bytes>>| fact.as_ref().map(|fact| fact.value);
-        let (left, resumed) = (footprint(&core.leave_footprint), footprint(&core.switch_footprint));
+        let [left, resumed] = footprints(self.machine.platform());
         if to != here {
-            self.touch_kernel(here, left)?;
+            self.touch_system(here, left)?;
         }
         self.stage.pass_time(away.length.get() * 1_000, walker.order());
-        self.touch_kernel(to, resumed)?;
+        self.touch_system(to, resumed)?;
         let moved = (self.stage.visits() - before) * self.machine.platform().line_size().get();
         let ran = preemptor.and_then(|_| self.stage.remove_actor(here));
         let lines = ran.map(|(walker, lines)| {
@@ -250,7 +217,8 @@ pub(super) struct Done {
     pub(super) sum: Sum,
 }
 
-fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
+/// What is reported of a pass that nothing disturbed.
+pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
     Touch {
         cpu,
         ended_on: cpu,

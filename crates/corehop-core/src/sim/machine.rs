@@ -16,7 +16,7 @@ use crate::units::{Bytes, Cpu, CpuList};
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::arrangement::{Arrangement, ArrangementError, Placement, Share};
-use super::chunk::{ChunkRun, Done, Sum};
+use super::chunk::{ChunkRun, Done, Sum, no_frames};
 use super::frames::Colours;
 use super::spec::SpecError;
 use super::stage::Stage;
@@ -30,12 +30,14 @@ const CHUNK: usize = 16;
 const AT_A_TIME: usize = 2;
 /// Of what is sampled so much is left at least.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
+/// Of the lines of a task's working set at least so many, unless polluters run.
+const LEAST_LINES: u64 = 64;
 /// Sampled sets are at most so far apart.
 const MOST_APART: u32 = 64;
 /// Beside polluters they are at least so far apart.
 const APART_UNDER_LOAD: u32 = 16;
 /// The snapshots of a loaded phase, with other frames each.
-const SNAPSHOTS: usize = 4;
+pub(super) const SNAPSHOTS: usize = 4;
 /// How often polluters go through their memory before a snapshot of a loaded phase is taken, or
 /// through as much as all caches hold, whichever is less.
 const LAPS: u64 = 2;
@@ -57,7 +59,7 @@ pub struct SimMachine {
     sampled: bool,
     /// What polluters and preemptors need for a line besides accessing it.
     pause: Picos,
-    sum: Sum,
+    pub(super) sum: Sum,
 }
 
 impl SimMachine {
@@ -109,7 +111,7 @@ impl SimMachine {
     /// One in how many sets is enough for `set` under `load`. Beside polluters a line is lost or
     /// kept whatever becomes of the others, and most of the work is theirs: few lines are enough.
     fn every(&self, set: &WorkingSet, load: &Load) -> u32 {
-        let ahead = self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value);
+        let ahead = self.reads_ahead();
         if !self.sampled || (ahead && set.pattern == Pattern::Scan) {
             return 1;
         }
@@ -119,13 +121,29 @@ impl SimMachine {
         if few { APART_UNDER_LOAD.max(every) } else { every }
     }
 
+    /// The same for tasks, whose samples are many: for each so few lines are enough with or without
+    /// polluters.
+    pub(super) fn every_of_tasks(&self, set: &WorkingSet, load: &Load) -> u32 {
+        let needs_pages = set.pattern == Pattern::Scan || set.wss < LEAST_SAMPLE;
+        if !self.sampled || (self.reads_ahead() && needs_pages) {
+            return 1;
+        }
+        let least = if *load == Load::Idle { 1 } else { APART_UNDER_LOAD };
+        let parts = (set.lines() / LEAST_LINES).clamp(1, u64::from(MOST_APART));
+        least.max(1 << parts.ilog2())
+    }
+
+    fn reads_ahead(&self) -> bool {
+        self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value)
+    }
+
     /// The place of a CPU among all of the platform's.
     pub(super) fn place(&self, cpu: Cpu) -> usize {
         self.platform.cpus.value.iter().position(|other| other == cpu).unwrap_or(0)
     }
 
     /// The machine with the load of a phase running, at rest.
-    fn under(
+    pub(super) fn under(
         &self,
         load: &Load,
         every: u32,
@@ -210,9 +228,30 @@ impl SimMachine {
         stage(&self.platform, &self.arrangement, 1, seed)
     }
 
-    /// The colours of the job's pages, where they are restricted.
-    pub(super) fn colours_of_job(&self) -> Option<&Colours> {
-        self.colours[0].as_ref()
+    /// The walk of a job that begins on the CPU at place `here`, over memory of its own.
+    pub(super) fn set_on(
+        &self,
+        stage: &mut Stage,
+        here: usize,
+        set: &WorkingSet,
+        draw: &mut Draw,
+    ) -> Result<Walker, MachineError> {
+        let node = match set.node {
+            Some(number) => stage.frames.node(number).map_err(|error| no_frames(&error))?,
+            None => stage.node_of(here),
+        };
+        let colours = self.colours[0].as_ref();
+        if colours.is_some() && set.page != Page::Base {
+            return Err(MachineError::NotPossible {
+                what: format!("a working set of {} on huge pages of some colours", set.wss),
+                why: "a huge page has every colour".to_owned(),
+                remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
+            });
+        }
+        let lines = stage.frames.place(set.wss, set.page, node, colours);
+        let lines = lines.map_err(|error| no_frames(&error))?;
+        let of_page = stage.frames.lines_of(set.page);
+        Ok(Walker::of_set(set, lines, of_page, draw))
     }
 
     /// The walk of somebody who is not the job.
@@ -260,13 +299,13 @@ pub(super) fn side_by_side<T: Send>(
 
 /// How many of them are computed at a time.
 #[cfg(feature = "parallel")]
-fn threads() -> usize {
+pub(super) fn threads() -> usize {
     rayon::current_num_threads()
 }
 
 /// How many of them are computed at a time.
 #[cfg(not(feature = "parallel"))]
-const fn threads() -> usize {
+pub(super) const fn threads() -> usize {
     1
 }
 
@@ -293,6 +332,20 @@ fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
     }
 }
 
+/// Whether all of these working sets are touched by jobs of ours.
+pub(super) fn no_programs<'a>(
+    sets: impl IntoIterator<Item = &'a WorkingSet>,
+) -> Result<(), MachineError> {
+    match sets.into_iter().find_map(|set| set.workload.as_ref()) {
+        None => Ok(()),
+        Some(job) => Err(MachineError::NotPossible {
+            what: format!("the user's own job {job}"),
+            why: "a simulated machine runs no programs of the host's".to_owned(),
+            remedy: "measure live".to_owned(),
+        }),
+    }
+}
+
 impl Machine for SimMachine {
     fn platform(&self) -> &Platform {
         &self.platform
@@ -300,13 +353,7 @@ impl Machine for SimMachine {
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
-        if let Some(job) = plan.sets.iter().find_map(|set| set.workload.as_ref()) {
-            return Err(MachineError::NotPossible {
-                what: format!("the user's own job {job}"),
-                why: "a simulated machine runs no programs of the host's".to_owned(),
-                remedy: "measure live".to_owned(),
-            });
-        }
+        no_programs(&plan.sets)?;
         for number in 0..plan.phases.len() {
             let (sum, outcome) = self.phase(plan, number, sink)?;
             self.sum.add(sum);
@@ -328,7 +375,7 @@ impl Machine for SimMachine {
         if !self.arrangement.is_usual() {
             map.insert("arrangement".to_owned(), json!(self.arrangement));
         }
-        if !self.platform.tlbs.is_empty() {
+        if !self.platform.tlbs.is_empty() && self.sum.picos > 0 {
             let Sum { picos, walks, finding, .. } = self.sum;
             let share = finding as f64 / picos.max(1) as f64;
             map.insert("translation".to_owned(), json!({ "walks": walks, "share": share }));

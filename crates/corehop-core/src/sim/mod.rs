@@ -80,10 +80,12 @@ pub mod walker;
 mod background;
 mod cast;
 pub mod stage;
+mod system_data;
 mod chunk;
 mod loads;
 mod machine;
 mod gang;
+mod tasks;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]

@@ -204,9 +204,34 @@ impl Stage {
     /// One visit of a thread of a gang at time `at`, which no later call may precede: how long it
     /// keeps the thread.
     pub fn act(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+        self.run_until(at);
+        self.visit(cpu, visit, manner, at, false)
+    }
+
+    /// A task has `cpu` from the time `at` on, which no later call may precede: whoever else walks
+    /// there waits.
+    pub fn occupy(&mut self, cpu: usize, at: Picos) {
+        self.run_until(at);
+        self.cast.take(cpu, self.now);
+        self.shares.to_job(&mut self.caches, cpu);
+    }
+
+    /// No task has `cpu` from the time `at` on, which no later call may precede.
+    pub fn vacate(&mut self, cpu: usize, at: Picos) {
+        self.run_until(at);
+        self.cast.give_back(cpu, self.now);
+        self.shares.to_others(&mut self.caches, cpu);
+    }
+
+    /// Lets others act until the time `at`.
+    pub fn run_until(&mut self, at: Picos) {
         self.run_others(at);
         self.now = self.now.max(at);
-        self.visit(cpu, visit, manner, at, false)
+    }
+
+    /// The lines that accesses of a CPU have had from beyond its own last level of cache.
+    pub fn misses(&self, cpu: usize) -> u64 {
+        self.caches.counters(cpu).last_level_misses() * self.weight
     }
 
     /// A pass over other data, in no time: the operating system's. Nobody queues for it, or all of

@@ -5,4 +5,5 @@ mod defects;
 mod dominance;
 mod draw;
 mod oracle;
+mod schedules;
 mod simulator;

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The operating system's data: what it touches, in nobody's time, when a CPU changes hands.
+
+use std::collections::BTreeMap;
+
+use crate::experiment::Draw;
+use crate::machine::MachineError;
+use crate::platform::{Fact, Platform};
+use crate::units::Bytes;
+use crate::workload::{Pattern, Polluter};
+
+use super::machine::SimMachine;
+use super::stage::Stage;
+use super::walker::Walker;
+
+/// What the system touches on a CPU that a job leaves, and on one that a job gets; nothing where the
+/// platform does not say.
+pub(super) fn footprints(platform: &Platform) -> [Option<Bytes>; 2] {
+    let core = &platform.core;
+    let of = |fact: &Option<Fact<Bytes>>| fact.as_ref().map(|fact| fact.value);
+    [of(&core.leave_footprint), of(&core.switch_footprint)]
+}
+
+/// The data, by CPU and size.
+#[derive(Debug, Default)]
+pub(super) struct SystemData(BTreeMap<(usize, Bytes), Walker>);
+
+impl SystemData {
+    /// The system touches so much of its data of `cpu`.
+    ///
+    /// # Errors
+    /// Where the simulated memory is full.
+    pub(super) fn touch(
+        &mut self,
+        machine: &SimMachine,
+        stage: &mut Stage,
+        draw: &mut Draw,
+        cpu: usize,
+        footprint: Option<Bytes>,
+    ) -> Result<(), MachineError> {
+        let Some(wss) = footprint else { return Ok(()) };
+        let data = Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.25 };
+        let mut walker = match self.0.remove(&(cpu, wss)) {
+            Some(walker) => walker,
+            None => machine.polluter_on(stage, cpu, &data, draw)?,
+        };
+        stage.touch_untimed(cpu, &mut walker);
+        self.0.insert((cpu, wss), walker);
+        Ok(())
+    }
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Task sets on the simulated machine, under a scheduler of its own: what the schedule-sensitive
+//! method of Bastoni et al. measures, in software.
+//!
+//! # The schedule
+//!
+//! Whatever is earliest happens next: a release, the end of a job, a visit of a job or of a polluter
+//! to a line; so that all of them reach the caches in the order of simulated time. Jobs are preempted
+//! at the instant at which a more urgent one is released, also within a visit, the rest of which is
+//! made up for later. At one instant jobs end first, then others are released, then the CPUs are
+//! given out, all together ([`dispatch`] has the rules). A job of a task waits for the one before it.
+//! Loads run as best effort, on CPUs that no task has. Releases, decisions and switches take no time;
+//! what the operating system touches meanwhile is touched, where the platform states how much it is.
+//!
+//! # A job
+//!
+//! Cold touch, warm touch, then single words until it has been away; then the resumed touch, and
+//! single words again until it has executed for its time. That bounds every job, within a touch as
+//! well, but for a resumed touch: once begun it is finished, as by live threads, and its job then
+//! executes for longer.
+//!
+//! # What is approximate
+//!
+//! - A live job that waits touches words as fast as it can. Here it goes through its working set once
+//!   in [`KEEP_WARM`], and not faster than a line (or what stands for several) in [`LEAST_PAUSE`].
+//! - Clocks are up to speed at once when a package wakes.
+//! - Working sets that are sampled ([`SimMachine::sampled`]) are so for all tasks of a run alike, as
+//!   the one that can least afford it.
+//!
+//! A run depends on the plan, the seed and its number alone: runs go side by side, and any number of
+//! threads gives the same records.
+
+mod dispatch;
+mod job;
+mod run;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::experiment::{TaskPlan, TaskRun};
+use crate::machine::{Machine, MachineError, Outcome, TakeJobs, TaskMachine};
+use crate::samples::TaskJobRecord;
+use crate::workload::Load;
+use crate::workload::scheduler::Scheduler;
+
+use super::chunk::Sum;
+use super::machine::{SNAPSHOTS, SimMachine, no_programs, side_by_side, threads};
+use super::stage::Stage;
+use super::times::Picos;
+use run::Run;
+
+/// In this time a job that waits goes through its working set once: half a millisecond. A polluter
+/// that has the other core of a shared cache needs longer to replace what that holds.
+const KEEP_WARM: Picos = 500_000_000;
+/// The least time between two touches of a job that waits: a microsecond.
+const LEAST_PAUSE: Picos = 1_000_000;
+/// Runs go on by so much simulated time, a tenth of a second, before somebody may end them.
+const SLICE: Picos = 100_000_000_000;
+/// The first stream of draws that task sets have for themselves.
+const STREAMS: u64 = 1 << 52;
+
+/// A machine at rest under a load, by what it depends on: the load, one in how many sets is
+/// simulated, and its number.
+type Bases = BTreeMap<(usize, u32, usize), Stage>;
+
+impl SimMachine {
+    /// The machines at rest that these runs begin with.
+    fn bases(&self, plan: &TaskPlan, runs: &[usize]) -> Result<Bases, MachineError> {
+        let mut keys: Vec<_> = runs.iter().map(|&run| self.base_of(plan, run)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let base = |at: usize| {
+            let (first, every, snapshot) = keys[at];
+            self.under(&plan.runs[first].load, every, plan.seed, snapshot)
+        };
+        let stages: Result<Vec<Stage>, _> = side_by_side(0..keys.len(), base).into_iter().collect();
+        Ok(keys.iter().copied().zip(stages?).collect())
+    }
+
+    /// The machine that a run begins with: the first run under the same load, one in how many sets,
+    /// and the number of the snapshot.
+    fn base_of(&self, plan: &TaskPlan, run: usize) -> (usize, u32, usize) {
+        let TaskRun { load, tasks, index, .. } = &plan.runs[run];
+        let first = plan.runs.iter().position(|other| other.load == *load).unwrap_or(run);
+        let every =
+            tasks.iter().map(|task| self.every_of_tasks(&task.set, load)).min().unwrap_or(1);
+        let snapshot = if *load == Load::Idle { 0 } else { *index as usize % SNAPSHOTS };
+        (first, every, snapshot)
+    }
+
+    /// Runs some task sets side by side, and hands their jobs over in order.
+    fn some(
+        &self,
+        plan: &TaskPlan,
+        numbers: &[usize],
+        take: &mut TakeJobs<'_>,
+    ) -> Result<(u64, Outcome), MachineError> {
+        let bases = self.bases(plan, numbers)?;
+        let start =
+            |&number: &usize| Run::new(self, plan, number, &bases[&self.base_of(plan, number)]);
+        let mut runs: Vec<Run<'_>> = numbers.iter().map(start).collect();
+        drop(bases);
+        let mut done: Vec<Vec<TaskJobRecord>> = vec![Vec::new(); runs.len()];
+        let mut jobs = 0;
+        for slice in 1.. {
+            let more = together(&mut runs, |run| run.advance(slice * SLICE));
+            for (run, done) in runs.iter_mut().zip(&mut done) {
+                done.extend(run.take_done());
+            }
+            let more = more.into_iter().collect::<Result<Vec<bool>, _>>()?;
+            // Those of a run are handed over when all earlier ones are.
+            let under_way = more.iter().position(|&more| more);
+            for done in &mut done[..under_way.map_or(numbers.len(), |at| at + 1)] {
+                jobs += done.len() as u64;
+                if !take(&std::mem::take(done)).map_err(MachineError::Sink)? {
+                    return Ok((jobs, Outcome::Stopped));
+                }
+            }
+            if under_way.is_none() {
+                break;
+            }
+        }
+        Ok((jobs, Outcome::Complete))
+    }
+}
+
+/// What `advance` says of each, computed on all cores.
+#[cfg(feature = "parallel")]
+fn together<T: Send, R: Send>(
+    runs: &mut [T],
+    advance: impl Fn(&mut T) -> R + Sync + Send,
+) -> Vec<R> {
+    use rayon::prelude::*;
+    runs.par_iter_mut().map(advance).collect()
+}
+
+/// What `advance` says of each.
+#[cfg(not(feature = "parallel"))]
+fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> Vec<R> {
+    runs.iter_mut().map(advance).collect()
+}
+
+fn not_simulated(scheduler: Scheduler) -> MachineError {
+    let simulated = Scheduler::ALL.iter().filter(|it| it.is_simulated());
+    let simulated: Vec<String> = simulated.map(ToString::to_string).collect();
+    MachineError::NotPossible {
+        what: format!("the scheduler {scheduler} on a simulated machine"),
+        why: "whom it prefers is the kernel's business and not described anywhere".to_owned(),
+        remedy: format!("take {}, or measure live", simulated.join(", ")),
+    }
+}
+
+impl TaskMachine for SimMachine {
+    fn run_tasks(
+        &mut self,
+        plan: &TaskPlan,
+        take: &mut TakeJobs<'_>,
+    ) -> Result<Outcome, MachineError> {
+        plan.check(Machine::platform(self))?;
+        if !plan.scheduler.is_simulated() {
+            return Err(not_simulated(plan.scheduler));
+        }
+        no_programs(plan.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set))?;
+        let numbers: Vec<usize> = (0..plan.runs.len()).collect();
+        for some in numbers.chunks(threads()) {
+            let (jobs, outcome) = self.some(plan, some, take)?;
+            self.sum.add(Sum { jobs, ..Sum::default() });
+            if outcome == Outcome::Stopped {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Complete)
+    }
+}
