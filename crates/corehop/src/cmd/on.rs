@@ -41,11 +41,20 @@ pub(super) fn task_machine(
     options: Options,
     arrange: &Arrange,
 ) -> Result<Box<dyn TaskRunner>, Failure> {
-    arrangement(on, &platform, arrange)?;
+    let arrangement = arrangement(on, &platform, arrange)?;
     if on == LIVE {
         return Ok(Box::new(LiveMachine::new(platform, options)));
     }
-    Err(Failure::says(Exit::NotPossible, "task sets are not simulated yet"))
+    Ok(Box::new(simulated(platform, arrangement, arrange)?))
+}
+
+fn simulated(
+    platform: Platform,
+    arrangement: Arrangement,
+    arrange: &Arrange,
+) -> Result<SimMachine, Failure> {
+    let machine = SimMachine::arranged(platform, arrangement)?;
+    Ok(if arrange.sampled() { machine.sampled() } else { machine })
 }
 
 /// The machine that `on` names, which `platform` describes; a simulated one shared out.
@@ -59,7 +68,6 @@ pub(super) fn machine(
     Ok(if on == LIVE {
         Box::new(LiveMachine::new(platform, options))
     } else {
-        let machine = SimMachine::arranged(platform, arrangement)?;
-        Box::new(if arrange.sampled() { machine.sampled() } else { machine })
+        Box::new(simulated(platform, arrangement, arrange)?)
     })
 }

@@ -109,7 +109,12 @@ impl Run {
         if self.json {
             print(&format!(
                 "{}\n",
-                answer(&tally, samples.as_deref(), jobs.as_deref(), provenance.stopped_by.as_deref())
+                answer(
+                    &tally,
+                    samples.as_deref(),
+                    jobs.as_deref(),
+                    provenance.stopped_by.as_deref()
+                )
             ))?;
         }
         Ok(if interrupted { Exit::Interrupted } else { Exit::Done })

@@ -55,6 +55,8 @@ pub(super) struct Pass {
     pub(super) misses: u64,
     /// How often the job lost its CPU meanwhile.
     pub(super) switches: u32,
+    /// Whether it visited all its lines.
+    complete: bool,
 }
 
 /// A job.
@@ -124,7 +126,7 @@ impl Job {
             let picos = now - lost.at;
             self.away.get_or_insert(Absence { from: lost.cpu, to: cpu, picos, by: lost.by });
             if self.doing == Doing::Waiting {
-                self.begin(Doing::Resumed, cpu, now);
+                self.resume(cpu, now);
             }
         }
         if self.began.is_none() {
@@ -133,6 +135,16 @@ impl Job {
         }
         self.seat = Some(Seat { cpu, since: now });
         self.next = now + std::mem::take(&mut self.owed);
+    }
+
+    /// It touches its working set again, if it has the time.
+    fn resume(&mut self, cpu: usize, now: Picos) {
+        let cold = self.over.first().map_or(0, |pass| pass.picos);
+        if (self.wcet - self.executed) * 2 > cold * 3 {
+            self.begin(Doing::Resumed, cpu, now);
+        } else {
+            (self.course, self.doing) = (Course::TooShort, Doing::Rest);
+        }
     }
 
     /// It loses its CPU to a job of task `by`.
@@ -163,20 +175,14 @@ impl Job {
     pub(super) fn event(&self) -> Option<(Picos, bool)> {
         let seat = self.seat?;
         let spent = seat.since + self.wcet.saturating_sub(self.executed);
-        let (at, ends) = match self.doing {
-            // A resumed touch that has begun is finished.
-            Doing::Resumed => (self.next, self.left == 0 && spent <= self.next),
-            _ if spent <= self.next => (spent, true),
-            _ => (self.next, false),
-        };
-        Some((at, ends))
+        Some((spent.min(self.next), spent <= self.next))
     }
 
     /// Whether it is to visit a line of its pass now; otherwise it touches a word while it waits, if
     /// anything.
     pub(super) fn passes(&mut self, now: Picos) -> bool {
         while self.left == 0 && !self.waits() {
-            self.pass_over(now);
+            self.pass_over(now, true);
         }
         !self.waits()
     }
@@ -200,10 +206,10 @@ impl Job {
     }
 
     /// The pass is over.
-    fn pass_over(&mut self, now: Picos) {
+    fn pass_over(&mut self, now: Picos, complete: bool) {
         let cpu = self.seat.map_or(self.pass.cpus[0], |seat| seat.cpu);
         let picos = now - self.pass.began;
-        self.over.push(Pass { cpus: [self.pass.cpus[0], cpu], picos, ..self.pass });
+        self.over.push(Pass { cpus: [self.pass.cpus[0], cpu], picos, complete, ..self.pass });
         match self.doing {
             Doing::Cold => self.begin(Doing::Warm, cpu, now),
             Doing::Warm if self.course == Course::NotAway => self.doing = Doing::Waiting,
@@ -216,8 +222,8 @@ impl Job {
 
     /// It ends: how it went.
     pub(super) fn end(&mut self, now: Picos) -> Course {
-        if self.doing == Doing::Resumed && self.left == 0 {
-            self.pass_over(now);
+        if self.doing == Doing::Resumed {
+            self.pass_over(now, self.left == 0);
         }
         if let Some(seat) = self.seat.take() {
             self.executed += now - seat.since;
@@ -233,6 +239,7 @@ impl Pass {
         let undisturbed =
             stage::Pass { picos: self.picos, misses: self.misses, ..stage::Pass::default() };
         let [began_on, ended_on] = self.cpus.map(cpu);
-        Touch { ended_on, switches: self.switches, ..touch(began_on, set, undisturbed) }
+        let (switches, complete) = (self.switches, self.complete);
+        Touch { ended_on, switches, complete, ..touch(began_on, set, undisturbed) }
     }
 }

@@ -15,9 +15,10 @@
 //! # A job
 //!
 //! Cold touch, warm touch, then single words until it has been away; then the resumed touch, and
-//! single words again until it has executed for its time. That bounds every job, within a touch as
-//! well, but for a resumed touch: once begun it is finished, as by live threads, and its job then
-//! executes for longer.
+//! single words again until it has executed for its time. That ends every job, within a touch as well,
+//! so that no cache changes the schedule. A job that comes back with less time left than one and a
+//! half times its cold touch took does not begin to touch its working set again, as live jobs do not:
+//! it was too short.
 //!
 //! # What is approximate
 //!
