@@ -4,14 +4,14 @@
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use corehop_core::units::Cpu;
 use corehop_linux::bpf::control::{Absence, ControlPages, Counts, Mode, Page};
 use corehop_linux::counters::software::ThreadCounts;
-use corehop_linux::thread::{affinity, current_cpu, set_affinity};
+use corehop_linux::thread::{Policy, affinity, current_cpu, set_affinity, set_policy};
 
 /// The pages, or nothing and the reason why this host does not give them.
 fn open(mode: Mode) -> Option<Arc<ControlPages>> {
@@ -132,40 +132,67 @@ fn a_thousand_moves_of_its_own_are_counted_and_told_from_the_schedulers() {
     });
 }
 
+/// A real-time thread bound to `cpu` that takes it, whenever it is woken, until `of_other` is elsewhere, or
+/// for a fraction of a millisecond; it ends when `stop` says so.
+fn pusher(cpu: Cpu, of_other: Arc<AtomicU32>, stop: Arc<AtomicBool>) -> thread::JoinHandle<()> {
+    thread::spawn(move || {
+        set_affinity([cpu]).unwrap();
+        set_policy(Policy::Fifo(2)).unwrap();
+        while !stop.load(Ordering::Relaxed) {
+            thread::park();
+            let begin = Instant::now();
+            while of_other.load(Ordering::Relaxed) == cpu.0
+                && begin.elapsed() < Duration::from_micros(300)
+            {
+                std::hint::spin_loop();
+            }
+        }
+    })
+}
+
 #[test]
-fn a_move_by_the_scheduler_is_no_move_of_its_own() {
+fn a_thousand_moves_by_the_scheduler_are_counted_as_the_kernel_counts_them() {
     let Some(pages) = open(Mode::Own) else { return };
     on_a_thread(move || {
-        if affinity().unwrap().len() < 2 {
-            eprintln!("skipped: one CPU only");
+        let cpus: Vec<Cpu> = affinity().unwrap().iter().collect();
+        if cpus.len() < 2 || kernels_migrations().is_none() {
+            eprintln!("skipped: one CPU only, or a kernel that shows no se.nr_migrations");
             return;
         }
+        if let Err(error) = set_policy(Policy::Fifo(1)) {
+            eprintln!("skipped: SCHED_FIFO: {error}");
+            return;
+        }
+        let (here, stop) =
+            (Arc::new(AtomicU32::new(current_cpu().0)), Arc::new(AtomicBool::new(false)));
+        let pushers: Vec<_> =
+            cpus.iter().map(|&cpu| (cpu, pusher(cpu, here.clone(), stop.clone()))).collect();
         let page = pages.register().unwrap();
-        let first = page.read();
+        let (first, kernels_first) = (settled(&page), kernels_migrations().unwrap());
         let begin = Instant::now();
-        // Threads that hog each CPU in turn push it about.
-        while page.read().migrations == first.migrations && begin.elapsed() < Duration::from_secs(3)
+        while page.read().migrations - first.migrations < 1_000
+            && begin.elapsed() < Duration::from_secs(30)
         {
-            let cpu = current_cpu();
-            let stop = Arc::new(AtomicBool::new(false));
-            let stopping = stop.clone();
-            let hog = thread::spawn(move || {
-                set_affinity([cpu]).unwrap();
-                while !stopping.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-            for _ in 0..20 {
-                thread::sleep(Duration::from_millis(1));
+            let (cpu, round) = (current_cpu(), Instant::now());
+            here.store(cpu.0, Ordering::Relaxed);
+            let own = pushers.iter().find(|(of, _)| *of == cpu);
+            own.unwrap().1.thread().unpark();
+            while current_cpu() == cpu && round.elapsed() < Duration::from_micros(300) {
+                std::hint::spin_loop();
             }
-            stop.store(true, Ordering::Relaxed);
-            hog.join().unwrap();
+            here.store(u32::MAX, Ordering::Relaxed);
+            thread::sleep(Duration::from_millis(1));
         }
-        let last = page.read();
-        if last.migrations == first.migrations {
-            eprintln!("not seen: the scheduler left the thread where it was for 3 s");
+        let (last, kernels) = (settled(&page), kernels_migrations().unwrap());
+        stop.store(true, Ordering::Relaxed);
+        for (_, pusher) in pushers {
+            pusher.thread().unpark();
+            pusher.join().unwrap();
         }
-        assert_eq!(last.affinity_moves, first.affinity_moves);
+        let migrations = last.migrations - first.migrations;
+        assert!(migrations >= 1_000, "{migrations} moves in {:?}", begin.elapsed());
+        assert_eq!(migrations, kernels - kernels_first);
+        assert_eq!(last.affinity_moves, first.affinity_moves, "none of them was its own");
     });
 }
 
