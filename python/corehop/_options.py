@@ -64,6 +64,7 @@ class Options(TypedDict, total=False):
     period: str | None
     sporadic: float | str | None
     share: str | None
+    paired: bool
     cluster_level: int | None
     allow_system: bool
     # Simulated machine.

@@ -43,6 +43,7 @@ fn plan(scheduler: Scheduler, tasks: Vec<GivenTask>, one_cpu: bool) -> TaskPlan 
         duration: Nanos::from_secs(1),
         loads: vec![Load::Idle],
         share: 0.5,
+        paired: false,
         cpus: if one_cpu { first } else { CpuList::default() },
         cluster_level: None,
     };

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use corehop_core::experiment::TaskPlan;
-use corehop_core::samples::{Reader, Sample, TaskJob};
+use corehop_core::samples::{Course, Reader, Sample, TaskJob};
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
@@ -74,6 +74,29 @@ fn a_run_leaves_samples_and_jobs_that_agree_with_its_answer_and_its_plan() {
     let left: Vec<_> =
         std::fs::read_dir(folder.path()).unwrap().flatten().map(|it| it.file_name()).collect();
     assert_eq!(left.len(), 2, "{left:?}");
+}
+
+#[test]
+fn what_watching_changes_is_told_from_runs_with_and_without_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.parquet");
+    let path = file.to_string_lossy().into_owned();
+    let output = corehop(&[&SMALL[..], &["--paired", "-o", &path, "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let jobs: Vec<TaskJob> = rows(&folder.path().join("run.jobs.parquet"));
+    let unwatched = jobs.iter().filter(|job| job.course == Course::Unwatched).count();
+    assert_eq!(unwatched * 2, jobs.len(), "each job runs both ways");
+    assert_eq!(answer["recording"]["response_ns"]["pairs"], unwatched);
+    let samples: Vec<Sample> = rows(&file);
+    let of_watched = jobs.iter().filter(|job| job.run == 1).count();
+    assert!(samples.len() <= of_watched);
+    let text = corehop(&[&SMALL[..], &["--paired", "-o", &path]].concat());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("watched against unwatched") && text.contains("response times"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -46,6 +46,10 @@ pub struct TaskRun {
     pub load: Load,
     /// For how long jobs are released.
     pub duration: Nanos,
+    /// Whether its jobs are watched, and samples taken; otherwise they only execute, so that what watching
+    /// does can be seen.
+    #[serde(default = "yes", skip_serializing_if = "is_true")]
+    pub watched: bool,
     /// The factor by which all execution times were multiplied so that the set fits its CPUs' share;
     /// 1 where it fitted.
     pub scale: f64,
@@ -81,6 +85,15 @@ pub struct PlannedTask {
     pub longest_delay: Nanos,
     /// What its jobs touch.
     pub set: WorkingSet,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]
+const fn is_true(it: &bool) -> bool {
+    *it
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "as serde calls it")]

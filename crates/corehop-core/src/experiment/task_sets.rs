@@ -31,6 +31,9 @@ pub struct TaskSets {
     /// The CPUs to use; all usable ones if none are named.
     #[serde(default)]
     pub cpus: CpuList,
+    /// Whether each set also runs without being watched, in turn before and after.
+    #[serde(default)]
+    pub paired: bool,
     /// The cache level whose sharing makes clusters; the outermost that makes more than one if left
     /// out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,9 +141,9 @@ impl TaskSets {
         let mut runs = Vec::new();
         for (index, tasks) in self.tasks(seed).map_err(wrong)? {
             let (tasks, scale) = placed(tasks, &clusters, self.share);
-            for load in &self.loads {
-                let (load, clusters, tasks) = (load.clone(), clusters.clone(), tasks.clone());
-                runs.push(TaskRun { index, load, duration: self.duration, scale, clusters, tasks });
+            for (load, watched) in self.turns(index) {
+                let (clusters, tasks, duration) = (clusters.clone(), tasks.clone(), self.duration);
+                runs.push(TaskRun { index, load, duration, watched, scale, clusters, tasks });
             }
         }
         let plan = TaskPlan {
@@ -153,6 +156,17 @@ impl TaskSets {
         };
         plan.check(platform)?;
         Ok(plan)
+    }
+
+    /// The runs of set `index`: each load, watched, or both ways in an order that changes from set to set.
+    fn turns(&self, index: u32) -> Vec<(Load, bool)> {
+        let ways: &[bool] = match (self.paired, index.is_multiple_of(2)) {
+            (false, _) => &[true],
+            (true, true) => &[false, true],
+            (true, false) => &[true, false],
+        };
+        let of_load = |load: &Load| ways.iter().map(|&way| (load.clone(), way)).collect::<Vec<_>>();
+        self.loads.iter().flat_map(of_load).collect()
     }
 
     /// The groups of CPUs among which tasks migrate.
@@ -345,6 +359,7 @@ mod tests {
             duration: Nanos::from_secs(1),
             loads: vec![Load::Idle],
             share: 1.0,
+            paired: false,
             cpus: CpuList::default(),
             cluster_level: None,
         }

@@ -12,6 +12,8 @@ pub mod quantile;
 pub mod moments;
 pub mod tail;
 pub mod sequential;
+pub mod paired;
+pub mod recording;
 pub mod compare;
 pub mod verdict;
 #[cfg(test)]

@@ -23,10 +23,13 @@ words! {
         AwayInWarm = "away_in_warm",
         /// It was away a second time, before it had touched its working set again.
         AwayAgain = "away_again",
-        /// Its execution time was over before its working set was warm.
+        /// Its execution time was over before its working set was warm, or too little of it was left, when
+        /// it was away, to touch it again.
         TooShort = "too_short",
         /// It gave its CPU up itself: a page fault, or the kernel made it wait.
         Blocked = "blocked",
+        /// Nobody watched, to see what watching does: how it went is not known.
+        Unwatched = "unwatched",
     }
 }
 

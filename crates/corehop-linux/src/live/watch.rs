@@ -58,6 +58,11 @@ impl Watch {
         }
     }
 
+    /// Whether it counts anything, as far as the host gives it.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.attribution.is_some()
+    }
+
     /// What the counters say now of `cpu` and of the calling thread, which has opened `hardware`: a
     /// few loads, and no system call where the kernel shows the processor's counters.
     pub(crate) fn look(&self, cpu: Cpu, hardware: Option<&HardwareCounters>) -> Sight {

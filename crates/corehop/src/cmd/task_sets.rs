@@ -54,6 +54,9 @@ pub(crate) struct Tasks {
     /// for real-time tasks of this host
     #[arg(long, value_name = "PERCENT%", value_parser = percent, help_heading = HEADING)]
     share: Option<f64>,
+    /// Run each set also without being watched, in turn, and say what watching changes
+    #[arg(long, help_heading = HEADING)]
+    paired: bool,
     /// The cache level that makes the clusters of c-edf, in place of the outermost that makes more than one
     #[arg(long, value_name = "LEVEL", help_heading = HEADING)]
     cluster_level: Option<u32>,
@@ -82,7 +85,7 @@ pub(super) struct Asked<'a> {
 
 impl Tasks {
     /// The options that are given, for what has no use for them.
-    pub(super) fn given(&self) -> [(&'static str, bool); 11] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 12] {
         [
             ("--scheduler", self.scheduler.is_some()),
             ("--tasks", !self.counts.is_empty()),
@@ -93,6 +96,7 @@ impl Tasks {
             ("--period", self.period.is_some()),
             ("--sporadic", self.sporadic.is_some()),
             ("--share", self.share.is_some()),
+            ("--paired", self.paired),
             ("--cluster-level", self.cluster_level.is_some()),
             ("--allow-system", self.allow_system),
         ]
@@ -117,6 +121,7 @@ impl Tasks {
             duration: self.duration.unwrap_or_else(|| TaskSets::duration(asked.preset)),
             loads: asked.loads.clone(),
             share: self.share.unwrap_or(usual),
+            paired: self.paired,
             cpus,
             cluster_level: self.cluster_level,
         })
@@ -219,7 +224,7 @@ fn outline(plan: &TaskPlan, platform: &Platform) -> String {
     let line = |run: &TaskRun| {
         let clusters: Vec<String> = run.clusters.iter().map(ToString::to_string).collect();
         format!(
-            "{:>6} tasks of {}, utilisation {:.2} (scaled by {:.2}), set {}, {}, CPUs {}, {}\n",
+            "{:>6} tasks of {}, utilisation {:.2} (scaled by {:.2}), set {}, {}, CPUs {}, {}{}\n",
             run.tasks.len(),
             run.tasks[0].set.wss,
             run.utilisation(),
@@ -227,7 +232,8 @@ fn outline(plan: &TaskPlan, platform: &Platform) -> String {
             run.index,
             run.load.word(),
             clusters.join(" | "),
-            run.duration
+            run.duration,
+            if run.watched { "" } else { ", unwatched" }
         )
     };
     head + &plan.runs.iter().map(line).collect::<String>()

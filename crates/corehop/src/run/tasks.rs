@@ -8,6 +8,8 @@ use std::time::Instant;
 
 use corehop_core::experiment::TaskPlan;
 use corehop_core::machine::{Machine, Outcome, SinkError, TaskMachine};
+use corehop_core::model::paired::Paired;
+use corehop_core::model::recording::{RecordingEffect, RecordingPairs};
 use corehop_core::samples::{Course, Sample, TaskJob, TaskJobRecord, TaskRows};
 use corehop_linux::supervisor::interrupt;
 use serde_json::{Value, json};
@@ -29,6 +31,8 @@ struct Tally {
     valid: u64,
     missed: u64,
     courses: BTreeMap<&'static str, u64>,
+    paired: bool,
+    pairs: RecordingPairs,
     run: usize,
 }
 
@@ -38,6 +42,9 @@ impl Tally {
         self.samples += u64::from(sample.is_some());
         self.valid += u64::from(sample.is_some_and(|sample| sample.valid));
         self.missed += u64::from(job.lateness_ns > 0.0);
+        if self.paired {
+            self.pairs.take(job);
+        }
         *self.courses.entry(job.course.word()).or_default() += 1;
     }
 
@@ -73,7 +80,9 @@ impl Run {
                 return Err(failure);
             }
         };
-        let (rows, mut tally) = (TaskRows::new(plan, &platform), Tally::default());
+        let paired = plan.runs.iter().any(|run| !run.watched);
+        let (rows, mut tally) =
+            (TaskRows::new(plan, &platform), Tally { paired, ..Tally::default() });
         let deadline = self.budget.map(|budget| Instant::now() + budget);
         let over = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
         let mut take = |records: &[TaskJobRecord]| -> Result<bool, SinkError> {
@@ -91,6 +100,7 @@ impl Run {
         };
         let ended = machine.run_tasks(plan, &mut take);
         self.say(&tally.line());
+        let effect = tally.pairs.effect().map_err(|error| Failure::new(Exit::Failed, error))?;
         let stopped = ended.as_ref().is_ok_and(|outcome| *outcome == Outcome::Stopped);
         let interrupted = stopped && interrupt::requested();
         provenance.machine.extend(machine.provenance());
@@ -107,15 +117,12 @@ impl Run {
         ended?;
         let (samples, jobs) = (written.0?, written.1?);
         if self.json {
-            print(&format!(
-                "{}\n",
-                answer(
-                    &tally,
-                    samples.as_deref(),
-                    jobs.as_deref(),
-                    provenance.stopped_by.as_deref()
-                )
-            ))?;
+            let (samples, jobs) = (samples.as_deref(), jobs.as_deref());
+            let mut answer = answer(&tally, samples, jobs, provenance.stopped_by.as_deref());
+            answer["recording"] = json!(effect);
+            print(&format!("{answer}\n"))?;
+        } else if let Some(effect) = &effect {
+            print(&sentences(effect))?;
         }
         Ok(if interrupted { Exit::Interrupted } else { Exit::Done })
     }
@@ -153,6 +160,29 @@ impl Run {
             eprintln!("corehop: {line}");
         }
     }
+}
+
+/// What watching changed, for people.
+fn sentences(effect: &RecordingEffect) -> String {
+    let RecordingEffect { missed_with, missed_without, misses, response_ns } = effect;
+    let told = |it: &Paired, scale: f64, unit: &str| match (it.interval, it.detectable) {
+        (Some(interval), Some(least)) => format!(
+            "{:+.3} {unit} [{:+.3}, {:+.3}], {}; {:.3} would have shown",
+            it.mean / scale,
+            interval.low / scale,
+            interval.high / scale,
+            it.verdict(),
+            least / scale
+        ),
+        _ => format!("{:+.3} {unit}, {}", it.mean / scale, it.verdict()),
+    };
+    format!(
+        "watched against unwatched, {} jobs in pairs:\n  deadlines missed: {missed_with} against \
+         {missed_without}; per 100 jobs {}\n  response times: {}\n",
+        misses.pairs,
+        told(misses, 0.01, "misses"),
+        told(response_ns, 1e3, "us"),
+    )
 }
 
 /// `results.jobs.parquet` for `results.parquet`.

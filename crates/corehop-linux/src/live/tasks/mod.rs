@@ -126,7 +126,9 @@ impl LiveMachine {
             Err(error) => Err(error),
         };
         let rungs = crew.end();
-        self.note_tasks(plan, it, &rungs, load.progress());
+        if it.watched {
+            self.note_tasks(plan, it, &rungs, load.progress());
+        }
         if outcome.is_ok() && scheduler.is_some_and(|it| !it.is_in_charge()) {
             let what = "scheduling by sched_ext";
             return Err(failed(what, "the kernel put the scheduler off before the set had ended"));
@@ -188,7 +190,7 @@ impl LiveMachine {
     ) -> Result<Crew, MachineError> {
         let it = &plan.runs[run];
         let calibration = self.calibrated(&it.load, it)?;
-        let pages = self.control_pages();
+        let pages = self.control_pages(it.watched);
         let stamps = stamp_costs(it)?;
         let shared = Arc::new(Shared {
             records: Mutex::new(Vec::new()),
@@ -251,12 +253,18 @@ impl LiveMachine {
         Ok(calibration)
     }
 
-    /// The control pages, or why there are none.
-    fn control_pages(&mut self) -> Pages {
-        let open = || match ControlPages::open(Mode::Own) {
-            Ok(pages) => Ok(pages),
-            Err(error) => Err(error.to_string()),
-        };
+    /// The control pages, or why there are none. While nobody watches, none of our programs is in the
+    /// kernel.
+    fn control_pages(&mut self, watched: bool) -> Pages {
+        if !watched {
+            self.pages = None;
+            self.watch = Arc::new(Watch::default());
+            return Err("nobody watches".to_owned());
+        }
+        if !self.watch.is_open() {
+            self.watch = Arc::new(Watch::open(&self.platform));
+        }
+        let open = || ControlPages::open(Mode::Own).map_err(|error| error.to_string());
         self.pages.get_or_insert_with(open).clone()
     }
 
@@ -459,8 +467,10 @@ impl Recruit {
         let mut draw = Draw::new(self.plan.seed, 10_000 + self.task as u64);
         let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;
         let pages = self.pages.as_ref().map_err(String::as_str);
-        let (notice, _why_none_above) = Notice::best(pages)?;
-        lock(&self.shared.rungs).push(notice.rung());
+        let watched = self.plan.runs[0].watched;
+        // Why no better one is said once, of the control pages: the others take no rights.
+        let notice = watched.then(|| Notice::best(pages)).transpose()?.map(|(notice, _)| notice);
+        lock(&self.shared.rungs).extend(notice.as_ref().map(Notice::rung));
         let worker = Worker {
             run: self.run,
             task: self.task,

@@ -217,6 +217,7 @@ mod tests {
             duration: Nanos::from_secs(1),
             loads: vec![Load::Idle],
             share: 0.5,
+            paired: false,
             cpus: CpuList::default(),
             cluster_level: None,
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_core::samples::{self, Course, JobRecord, Leave, TaskJobRecord};
 
-use crate::clock::{Clock, Ticks, clock_rate_spin, monotonic_ns, now};
+use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now};
 use crate::live::calibrate::Calibration;
 use crate::live::duty::BUDGET_NS;
 use crate::live::touched::{Touched, net_ns};
@@ -39,7 +39,8 @@ pub(super) struct Worker {
     pub(super) walk: Walk,
     pub(super) lines: u64,
     pub(super) rseq: Option<Rseq>,
-    pub(super) notice: Notice,
+    /// How absences are noticed; nothing where nobody watches.
+    pub(super) notice: Option<Notice>,
     pub(super) watch: Arc<Watch>,
     pub(super) peers: Peers,
     pub(super) policy: String,
@@ -53,6 +54,8 @@ pub(super) struct Worker {
 #[derive(Debug, Default)]
 struct Job {
     began_ns: u64,
+    /// The thread's CPU time at its begin, where that is what tells how long it has executed.
+    cpu_ns: Option<i64>,
     away_ns: f64,
     preemptions: u32,
     migrations: u32,
@@ -64,6 +67,9 @@ struct Job {
 impl Job {
     /// How long it has had a CPU, in nanoseconds.
     fn executed_ns(&self) -> f64 {
+        if let Some(before) = self.cpu_ns {
+            return (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - before) as f64;
+        }
         monotonic_ns().saturating_sub(self.began_ns) as f64 - self.away_ns
     }
 
@@ -82,16 +88,17 @@ impl Job {
 impl Worker {
     /// Runs job `number`, released at `release_ns` after the run's start at `origin_ns`.
     pub(super) fn job(&mut self, number: u64, release_ns: u64, origin_ns: u64) -> TaskJobRecord {
-        let mut job =
-            Job { began_ns: monotonic_ns(), touches: Vec::with_capacity(3), ..Job::default() };
-        // What was before the job began, its sleep above all, is none of its absences.
-        let _asleep = self.notice.away();
+        let mut job = self.begin();
         let mut course = self.as_in_figure_1(&mut job);
         let late = self.wait(&mut job, self.wcet_ns - MARGIN_NS).is_some();
         if late && course == Course::NotAway {
             course = Course::TooShort;
         }
         while late && self.wait(&mut job, self.wcet_ns - MARGIN_NS).is_some() {}
+        if self.notice.is_none() {
+            course = Course::Unwatched;
+            job.touches.clear();
+        }
         let since = |ns: u64| ns.saturating_sub(origin_ns);
         TaskJobRecord {
             run: self.run,
@@ -107,6 +114,15 @@ impl Worker {
             away: job.first.map(|away| self.away(&away)),
             touched: (job.touches.len() == 3).then(|| self.touched(job, release_ns)),
         }
+    }
+
+    fn begin(&mut self) -> Job {
+        let cpu_ns = match &mut self.notice {
+            // What was before the job began, its sleep above all, is none of its absences.
+            Some(notice) => notice.away().and(None),
+            None => Some(clock::read(libc::CLOCK_THREAD_CPUTIME_ID)),
+        };
+        Job { began_ns: monotonic_ns(), cpu_ns, touches: Vec::with_capacity(3), ..Job::default() }
     }
 
     /// Cold, warm, waiting, and the resumed touch after the first absence.
@@ -136,19 +152,26 @@ impl Worker {
     /// nanoseconds.
     fn wait(&mut self, job: &mut Job, until: f64) -> Option<Away> {
         let left = until - job.executed_ns();
-        let end = now() + self.clock.ticks(left.max(0.0));
+        let mut end = now() + self.clock.ticks(left.max(0.0));
         let (address, bytes) = self.memory.raw();
-        while now() < end {
+        while now() < end || self.has_been_away_until(&mut end, job, until) {
             // SAFETY: within the working set, which is mapped as long as `memory` lives; nobody
             // else writes to it.
             unsafe { (address as *const u64).byte_add(self.word).read_volatile() };
             self.word = (self.word + 64) % (bytes & !63);
-            if let Some(away) = self.notice.away() {
+            if let Some(away) = self.notice.as_mut().and_then(Notice::away) {
                 job.note(&away);
                 return Some(away);
             }
         }
         None
+    }
+
+    /// Whether a job that nobody watches has been away meanwhile, and so is to go on; until `end` then.
+    fn has_been_away_until(&self, end: &mut Ticks, job: &Job, until: f64) -> bool {
+        let left = if job.cpu_ns.is_some() { until - job.executed_ns() } else { 0.0 };
+        *end = now() + self.clock.ticks(left.max(0.0));
+        left > 0.0
     }
 
     /// A touch, which is given up when the execution time is over; the absence that there was meanwhile, if any.
@@ -166,9 +189,10 @@ impl Worker {
         let (ended_on, elapsed_ns) = (current_cpu(), self.clock.between(begin, now()));
         let after = self.watch.look(cpu, None);
         let spin_after = self.clock.nanos(clock_rate_spin());
-        let away = self.notice.away();
-        // A walk arms a sequence of its own, after which this rung always reports an absence.
-        let away = away.filter(|_| self.notice.rung() != Rung::Rseq || walked.aborts > 0);
+        let away = self.notice.as_mut().and_then(|notice| {
+            // A walk arms a sequence of its own, after which this rung always reports an absence.
+            notice.away().filter(|_| notice.rung() != Rung::Rseq || walked.aborts > 0)
+        });
         if let Some(away) = &away {
             job.note(away);
         }
