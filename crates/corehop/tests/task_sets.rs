@@ -137,7 +137,7 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["--tasks", "5", "--samples", "9", "--dry-run"], 2, "leave --samples out"),
         (&["--tasks", "5", "--stream"], 2, "-o FILE.parquet"),
         (&["--tasks", "5", "--", "true"], 2, "leave --tasks out"),
-        (&["--tasks", "5", "--wss", "100"], 2, "1 KiB"),
+        (&["--tasks", "5", "--wss", "100B", "--dry-run"], 2, "1 KiB"),
     ] {
         refused(words, code, part);
     }
