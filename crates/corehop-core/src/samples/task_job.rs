@@ -10,6 +10,13 @@ use crate::units::Cpu;
 use crate::words::words;
 use crate::workload::{Absence, Event};
 
+impl Default for Course {
+    /// Of a record that tells of nothing yet.
+    fn default() -> Self {
+        Self::Unwatched
+    }
+}
+
 words! {
     /// How a job of a task set went, seen from Fig. 1 of Bastoni et al.
     Course, "a course" {
@@ -34,7 +41,7 @@ words! {
 }
 
 /// One job of a task set, as it went. Times are in nanoseconds since the run started.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct TaskJobRecord {
     /// The run of the plan, counted from 0.
     pub run: usize,

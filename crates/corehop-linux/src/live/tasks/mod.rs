@@ -28,7 +28,7 @@ use super::watch::Watch;
 use super::{LiveMachine, failed, not_possible};
 use crate::bpf::control::{ControlPages, Mode};
 use crate::bpf::sched_ext::{self, Loaded};
-use crate::clock::{Clock, monotonic_ns, sleep_until};
+use crate::clock::{Clock, monotonic_ns};
 use crate::memory::SetMemory;
 use crate::page::{Notice, Rung};
 use crate::rseq::Rseq;
@@ -193,7 +193,7 @@ impl LiveMachine {
         let pages = self.control_pages(it.watched);
         let stamps = stamp_costs(it)?;
         let shared = Arc::new(Shared {
-            records: Mutex::new(Vec::new()),
+            records: Mutex::new(room(it)),
             stop: AtomicBool::new(false),
             peers: Arc::new(it.tasks.iter().map(|_| AtomicU32::new(0)).collect()),
             running: AtomicU32::new(it.tasks.len() as u32),
@@ -376,11 +376,12 @@ impl Crew {
         check: impl Fn() -> Result<(), MachineError>,
     ) -> Result<Outcome, MachineError> {
         let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
-        let mut wanted = true;
+        let (mut wanted, mut records) = (true, room(run));
         loop {
             let last = self.shared.running.load(Ordering::Acquire) == 0;
             std::thread::sleep(if last { Duration::ZERO } else { PASS_ON });
-            let records = std::mem::take(&mut *lock(&self.shared.records));
+            records.clear();
+            std::mem::swap(&mut records, &mut lock(&self.shared.records));
             let more = records.is_empty() || take(&records).map_err(MachineError::Sink)?;
             wanted &= more;
             check()?;
@@ -409,6 +410,16 @@ impl Crew {
         }
         lock(&self.shared.rungs).clone()
     }
+}
+
+/// Room for the records between two times when they are passed on, and touched already: a task that found
+/// no room would make some within its execution time.
+fn room(run: &TaskRun) -> Vec<TaskJobRecord> {
+    let jobs = |period: u64| 4 * (PASS_ON.as_nanos() as u64 / period + 1);
+    let most: u64 = run.tasks.iter().map(|task| jobs(task.period.get())).sum();
+    let mut room = vec![TaskJobRecord::default(); most as usize];
+    room.clear();
+    room
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -487,6 +498,7 @@ impl Recruit {
             peers: self.shared.peers.clone(),
             policy: self.policy.to_string(),
             warm_chunk: None,
+            cpu_before: 0,
             word: 0,
         };
         Ok((worker, self.plan.releases(0, self.task).collect()))
@@ -496,9 +508,9 @@ impl Recruit {
 /// Runs the jobs of a task, each when it is released, or when the one before has ended.
 fn work(worker: &mut Worker, releases: Vec<u64>, origin_ns: u64, shared: &Shared) {
     // Records wait here while the coordinator has the list.
-    let mut kept = Vec::new();
+    let mut kept = Vec::with_capacity(64);
     for (number, release_ns) in releases.into_iter().enumerate() {
-        sleep_until((origin_ns + release_ns).cast_signed());
+        worker.sleep_until(origin_ns + release_ns);
         if shared.stop.load(Ordering::Acquire) {
             break;
         }

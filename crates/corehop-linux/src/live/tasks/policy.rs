@@ -14,6 +14,9 @@ use crate::thread::affinity_of;
 const DEADLINE: u32 = 6;
 const EXT: u32 = 7;
 const RESET_ON_FORK: u64 = 1;
+/// May use what others have reserved and do not use (GRUB). Otherwise a job that is robbed of a few
+/// microseconds waits for its next period, and all jobs after it are a period late.
+const RECLAIM: u64 = 2;
 
 /// The highest priority that tasks get: below that of interrupt threads.
 const HIGHEST: u32 = 49;
@@ -90,7 +93,8 @@ impl Policy {
             _ => (0, 0, 0),
         };
         let size = size_of::<Attributes>() as u32;
-        let (flags, nice) = (RESET_ON_FORK, 0);
+        let reclaim = if policy == DEADLINE { RECLAIM } else { 0 };
+        let (flags, nice) = (RESET_ON_FORK | reclaim, 0);
         let attributes =
             Attributes { size, policy, flags, nice, priority, runtime, deadline, period };
         // SAFETY: the kernel reads as many bytes from `attributes` as its first field says.

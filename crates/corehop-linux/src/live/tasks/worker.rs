@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_core::samples::{self, Course, JobRecord, Leave, TaskJobRecord};
 
-use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now};
+use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};
 use crate::live::calibrate::Calibration;
 use crate::live::duty::BUDGET_NS;
 use crate::live::touched::{Touched, net_ns};
@@ -46,6 +46,8 @@ pub(super) struct Worker {
     pub(super) policy: String,
     /// The ticks of a chunk of the last warm touch.
     pub(super) warm_chunk: Option<f64>,
+    /// Its CPU time before it last slept.
+    pub(super) cpu_before: i64,
     /// The word of the working set to touch next while waiting.
     pub(super) word: usize,
 }
@@ -54,9 +56,8 @@ pub(super) struct Worker {
 #[derive(Debug, Default)]
 struct Job {
     began_ns: u64,
-    /// The thread's CPU time at its begin, where that is what tells how long it has executed.
-    cpu_ns: Option<i64>,
-    away_ns: f64,
+    /// The thread's CPU time before it was woken for this job: that is when the kernel's account begins.
+    cpu_before: i64,
     preemptions: u32,
     migrations: u32,
     first: Option<Away>,
@@ -65,17 +66,13 @@ struct Job {
 }
 
 impl Job {
-    /// How long it has had a CPU, in nanoseconds.
+    /// How long it has had a CPU by the kernel's account, in nanoseconds.
     fn executed_ns(&self) -> f64 {
-        if let Some(before) = self.cpu_ns {
-            return (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - before) as f64;
-        }
-        monotonic_ns().saturating_sub(self.began_ns) as f64 - self.away_ns
+        (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - self.cpu_before) as f64
     }
 
     /// Enters an absence.
     fn note(&mut self, away: &Away) {
-        self.away_ns += away.length_ns as f64;
         if away.from == away.to {
             self.preemptions += 1;
         } else {
@@ -117,12 +114,16 @@ impl Worker {
     }
 
     fn begin(&mut self) -> Job {
-        let cpu_ns = match &mut self.notice {
-            // What was before the job began, its sleep above all, is none of its absences.
-            Some(notice) => notice.away().and(None),
-            None => Some(clock::read(libc::CLOCK_THREAD_CPUTIME_ID)),
-        };
-        Job { began_ns: monotonic_ns(), cpu_ns, touches: Vec::with_capacity(3), ..Job::default() }
+        // What was before the job began, its sleep above all, is none of its absences.
+        let _asleep = self.notice.as_mut().and_then(Notice::away);
+        let (began_ns, cpu_before) = (monotonic_ns(), self.cpu_before);
+        Job { began_ns, cpu_before, touches: Vec::with_capacity(3), ..Job::default() }
+    }
+
+    /// Sleeps until `CLOCK_MONOTONIC` shows `release_ns`.
+    pub(super) fn sleep_until(&mut self, release_ns: u64) {
+        self.cpu_before = clock::read(libc::CLOCK_THREAD_CPUTIME_ID);
+        sleep_until(release_ns.cast_signed());
     }
 
     /// Cold, warm, waiting, and the resumed touch after the first absence.
@@ -154,7 +155,7 @@ impl Worker {
         let left = until - job.executed_ns();
         let mut end = now() + self.clock.ticks(left.max(0.0));
         let (address, bytes) = self.memory.raw();
-        while now() < end || self.has_been_away_until(&mut end, job, until) {
+        while now() < end || self.has_time_left(&mut end, job, until) {
             // SAFETY: within the working set, which is mapped as long as `memory` lives; nobody
             // else writes to it.
             unsafe { (address as *const u64).byte_add(self.word).read_volatile() };
@@ -167,9 +168,10 @@ impl Worker {
         None
     }
 
-    /// Whether a job that nobody watches has been away meanwhile, and so is to go on; until `end` then.
-    fn has_been_away_until(&self, end: &mut Ticks, job: &Job, until: f64) -> bool {
-        let left = if job.cpu_ns.is_some() { until - job.executed_ns() } else { 0.0 };
+    /// Whether the job has executed for less than `until`, as it was away, or its time was stolen; `end` is
+    /// when to ask again then.
+    fn has_time_left(&self, end: &mut Ticks, job: &Job, until: f64) -> bool {
+        let left = until - job.executed_ns();
         *end = now() + self.clock.ticks(left.max(0.0));
         left > 0.0
     }
