@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
 //!
-//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine. Nothing here is asserted; the machine may be shared.
+//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed` only what watching costs. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 mod check;
+mod recording;
 mod study;
 
 use std::path::{Path, PathBuf};
@@ -29,6 +30,12 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 const BINARY: &str = env!("CARGO_BIN_EXE_corehop");
 
 fn main() -> Fallible<()> {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, word, millis, file] = words.as_slice()
+        && word == recording::CHILD
+    {
+        return recording::child(millis, file);
+    }
     let out = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let scratch = std::env::temp_dir().join(format!("corehop-bench-{}", std::process::id()));
@@ -42,6 +49,9 @@ fn main() -> Fallible<()> {
 }
 
 fn all(scratch: &Path) -> Fallible<Vec<Value>> {
+    if std::env::args().any(|argument| argument == "--observed") {
+        return Ok([control_page(), recording::figures(scratch)?].concat());
+    }
     let mut figures = check::figures()?;
     figures.extend(study::figures()?);
     if std::env::args().any(|argument| argument == "--computed") {
@@ -52,6 +62,7 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     figures.push(first_sample(scratch)?);
     figures.push(memory(scratch)?);
     figures.extend(control_page());
+    figures.extend(recording::figures(scratch)?);
     figures.push(validate()?);
     for figure in &figures {
         eprintln!("{figure}");

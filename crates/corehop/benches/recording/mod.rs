@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What recording takes of a program that switches about ten thousand times a second: by the recorder's
+//! own account, and by the work that the program gets done, in pairs with and without it.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use corehop_core::model::paired::Paired;
+use corehop_linux::observe::{Target, record};
+use corehop_linux::thread::{affinity, set_affinity};
+use serde_json::{Value, json};
+
+use super::{Fallible, figure};
+
+/// By this argument the bench is the program that is recorded: for so many milliseconds it hands a byte to
+/// and fro, and writes into a file how often it did.
+pub(crate) const CHILD: &str = "--hand-over";
+
+/// Pairs of runs, and how long each is.
+const PAIRS: u32 = 30;
+const EACH: Duration = Duration::from_millis(400);
+
+/// Additions that each of the two threads does before it hands the CPU over: about 95 us on a core of 2 to
+/// 3 GHz, for 10,000 switches a second. Work, not time, so that what is taken from it shows.
+const WORK: u64 = 36_000;
+
+/// The program that is recorded: two threads on one CPU.
+pub(crate) fn child(millis: &str, file: &str) -> Fallible<()> {
+    let cpu = affinity()?.first().ok_or("no CPU")?;
+    set_affinity([cpu])?;
+    let (mut here, mut there) = UnixStream::pair()?;
+    let other = std::thread::spawn(move || -> std::io::Result<()> {
+        let mut byte = [0];
+        while there.read(&mut byte)? == 1 {
+            work();
+            there.write_all(&byte)?;
+        }
+        Ok(())
+    });
+    let (begin, span) = (Instant::now(), Duration::from_millis(millis.parse()?));
+    let (mut turns, mut byte) = (0_u64, [0]);
+    while begin.elapsed() < span {
+        work();
+        here.write_all(&byte)?;
+        here.read_exact(&mut byte)?;
+        turns += 1;
+    }
+    std::fs::write(file, format!("{}", turns as f64 / begin.elapsed().as_secs_f64()))?;
+    drop(here);
+    other.join().map_err(|_| "the other thread")??;
+    Ok(())
+}
+
+fn work() {
+    let mut sum = 0_u64;
+    for round in 0..WORK {
+        sum = std::hint::black_box(sum + round);
+    }
+}
+
+/// One run of the child; its turns a second, and what recording it took, where it was recorded: the share of
+/// a CPU, and the switches a second.
+fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
+    let file = scratch.join("turns");
+    let own = std::env::current_exe()?;
+    let words =
+        [own.into(), CHILD.into(), EACH.as_millis().to_string().into(), file.clone().into()];
+    let took = if recorded {
+        let recording = record(&Target::Command { words: words.to_vec(), to_stderr: true }, None)?;
+        let switches: u64 =
+            recording.threads.iter().map(|thread| thread.preemptions + thread.voluntary).sum();
+        let seconds = recording.span_ns as f64 / 1e9;
+        Some((recording.took.share(recording.span_ns), switches as f64 / seconds))
+    } else {
+        let status = Command::new(&words[0]).args(&words[1..]).status()?;
+        if !status.success() {
+            return Err(format!("the program that is recorded: {status}").into());
+        }
+        None
+    };
+    Ok((std::fs::read_to_string(&file)?.parse()?, took))
+}
+
+pub(crate) fn figures(scratch: &Path) -> Fallible<Vec<Value>> {
+    let (mut losses, mut shares, mut rates) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in 0..PAIRS {
+        // Whoever comes second finds the machine as the first has left it: in turn.
+        let first = pair % 2 == 0;
+        let (one, other) = (run(scratch, first), run(scratch, !first));
+        let (with, without) = if first { (one, other) } else { (other, one) };
+        let (with, without) = match (with, without) {
+            (Ok(with), Ok(without)) => (with, without),
+            (Err(why), _) | (_, Err(why)) => {
+                eprintln!("skipped: observe/recording-*: {why}");
+                return Ok(Vec::new());
+            }
+        };
+        losses.push((1.0 - with.0 / without.0) * 100.0);
+        let (share, rate) = with.1.unwrap_or_default();
+        shares.push(share * 100.0);
+        rates.push(rate);
+    }
+    let loss = Paired::of(&losses, 0.05, 1)?;
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    let mut throughput = figure("observe/throughput-loss-percent", loss.mean, "%");
+    throughput["interval"] = json!(loss.interval.map(|it| [it.low, it.high]));
+    throughput["detectable"] = json!(loss.detectable);
+    throughput["verdict"] = json!(loss.verdict());
+    let mut recording = figure("observe/recording-percent", mean(&shares), "%");
+    recording["switches_per_s"] = json!(mean(&rates));
+    Ok(vec![recording, throughput])
+}
