@@ -50,6 +50,7 @@ fn plan(scheduler: Scheduler, clusters: &[&str], tasks: Vec<PlannedTask>) -> Tas
         index: 0,
         load: Load::Idle,
         duration: us(100_000),
+        watched: true,
         scale: 1.0,
         clusters: clusters.iter().map(|cpus| cpus.parse().unwrap()).collect(),
         tasks,
@@ -202,6 +203,7 @@ fn drawn(scheduler: Scheduler, load: Load, sets: u32, millis: u64) -> TaskPlan {
         duration: Nanos::from_millis(millis),
         loads: vec![load],
         share: 0.95,
+        paired: false,
         cpus: CpuList::default(),
         cluster_level: None,
     };

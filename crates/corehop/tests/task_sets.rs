@@ -137,6 +137,12 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["--tasks", "5", "--samples", "9", "--dry-run"], 2, "leave --samples out"),
         (&["--tasks", "5", "--stream"], 2, "-o FILE.parquet"),
         (&["--tasks", "5", "--", "true"], 2, "leave --tasks out"),
+        (&["--paired", "--on", "xeon_l7455", "-o", "/tmp/no-such-run.parquet"], 3, "--paired"),
+        (
+            &["--scheduler", "eevdf", "--on", "xeon_l7455", "-o", "/tmp/no-such-run.parquet"],
+            3,
+            "live",
+        ),
         (&["--tasks", "5", "--wss", "100B", "--dry-run"], 2, "1 KiB"),
     ] {
         refused(words, code, part);

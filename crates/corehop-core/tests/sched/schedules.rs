@@ -41,6 +41,7 @@ fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> 
             index: 0,
             load: Load::Idle,
             duration: Nanos::new(run.horizon * UNIT),
+            watched: true,
             scale: 1.0,
             clusters: vec![CpuList::new((0..set.cpus()).map(Cpu))],
             tasks,

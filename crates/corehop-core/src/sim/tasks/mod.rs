@@ -142,6 +142,15 @@ fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> Vec<R> {
     runs.iter_mut().map(advance).collect()
 }
 
+/// What watching changes is a question to a live machine.
+fn watching_costs_nothing() -> MachineError {
+    MachineError::NotPossible {
+        what: "a run that nobody watches, on a simulated machine".to_owned(),
+        why: "there watching costs nothing".to_owned(),
+        remedy: "leave --paired out, or measure live".to_owned(),
+    }
+}
+
 fn not_simulated(scheduler: Scheduler) -> MachineError {
     let simulated = Scheduler::ALL.iter().filter(|it| it.is_simulated());
     let simulated: Vec<String> = simulated.map(ToString::to_string).collect();
@@ -161,6 +170,9 @@ impl TaskMachine for SimMachine {
         plan.check(Machine::platform(self))?;
         if !plan.scheduler.is_simulated() {
             return Err(not_simulated(plan.scheduler));
+        }
+        if plan.runs.iter().any(|run| !run.watched) {
+            return Err(watching_costs_nothing());
         }
         no_programs(plan.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set))?;
         let numbers: Vec<usize> = (0..plan.runs.len()).collect();
