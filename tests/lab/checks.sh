@@ -5,7 +5,7 @@
 # without, it prints all names, in order.
 
 fail() {
-    cat answer 2>/dev/null
+    tail -n 20 answer 2>/dev/null | cut -c 1-300
     echo "$*"
     exit 1
 }
@@ -82,28 +82,202 @@ check_synthetic_live() {
     echo "$found"
 }
 
-# A CPU that a run uses goes offline, and comes back.
-check_hotplug() {
-    cpu=/sys/devices/system/cpu/cpu4/online
-    mkdir run
-    corehop measure synthetic --cpus 0,4 --event memory_migration --wss 4KiB --length 1ms --load idle \
-        --samples 100000 --quiet -o run/run.parquet >answer 2>&1 &
-    measuring=$!
-    while [ "$(wc -c 2>/dev/null <run/run.parquet.part || echo 0)" -lt 20000 ]; do
-        kill -0 $measuring || fail "it ended before a CPU was taken"
+# offline_4_once_there_are_rows FILE PROCESS
+offline_4_once_there_are_rows() {
+    until corehop show --rows 1 "$1" 2>/dev/null | grep -q .; do
+        kill -0 "$2" || fail "it ended before a CPU was taken"
         sleep 0.2
     done
-    echo 0 >$cpu || fail "CPU 4 cannot be taken offline"
-    wait $measuring
+    echo 0 >/sys/devices/system/cpu/cpu4/online || fail "CPU 4 cannot be taken offline"
+}
+
+# offlined FILE OPTION...: the exit code of a live measurement whose CPU 4 goes offline once it has
+# samples; `answer` holds what it said. The CPU comes back, and no process is left.
+offlined() {
+    file=$1
+    shift
+    corehop measure synthetic --load idle --samples 100000 --quiet -o "$file" "$@" >answer 2>&1 &
+    offline_4_once_there_are_rows "$file.part" $!
+    wait $!
     code=$?
-    echo 1 >$cpu
-    equals "exit code" 6 $code
-    grep -q "CPU 4.*offline" answer || fail "it does not say that CPU 4 went offline"
-    equals "files" run.parquet "$(ls run)"
-    kept=$(classes run/run.parquet)
+    echo 1 >/sys/devices/system/cpu/cpu4/online
+    # shellcheck disable=SC2009 # there is no pgrep
     ps | grep -v grep | grep corehop && fail "a process is left"
     corehop platform | grep -q "CPUs *0-7 usable" || fail "CPU 4 is not back"
-    echo "exit code 6, kept: $kept"
+    return $code
+}
+
+check_hotplug() {
+    offlined run.parquet --cpus 0,4 --event memory_migration --wss 4KiB --length 1ms
+    equals "exit code" 6 $?
+    grep -q "CPU 4.*offline" answer || fail "it does not say that CPU 4 went offline"
+    equals "files" run.parquet "$(echo run.*)"
+    echo "exit code 6, kept: $(classes run.parquet)"
+}
+
+# The job is on that CPU all the time, and in a touch most of it: then the row says so.
+check_hotplug_in_a_touch() {
+    for try in 1 2 3; do
+        offlined touch.parquet --cpus 4 --event none --wss 1MiB
+        equals "exit code" 6 $?
+        grep -q "CPU 4.*offline" answer || fail "it does not say that CPU 4 went offline"
+        corehop show --rows 100000 touch.parquet >answer
+        taken=$(grep -c cpu_taken answer)
+        [ "$taken" -gt 0 ] || continue
+        echo "exit code 6, $(wc -l <answer) rows kept, $taken of them disturbed by cpu_taken (try $try)"
+        return
+    done
+    fail "no row is disturbed by cpu_taken"
+}
+
+# A set that eight emulated CPUs can run, which are two real ones
+LIGHT="--utilisation 0.01..0.05"
+
+# A set of tasks under a scheduler, its answer in `answer`
+set_of() {
+    rm -f tasks.parquet tasks.jobs.parquet
+    corehop measure schedule-sensitive --scheduler "$@" --sets 1 --period 50..100ms --wss 16KiB --load idle \
+        --seed 3 --json -o tasks.parquet >answer 2>&1
+}
+
+# What a run says of itself in a sentence
+jobs() {
+    echo "$(field jobs) jobs, $(field samples) samples, $(field valid) valid"
+}
+
+# Nothing of a run is left: no process, no cgroup, no scheduler, and the root's controllers as they were
+nothing_left() {
+    for try in 1 2 3 4 5 6 7 8 9 10; do
+        left=$(ps | grep -v grep | grep "corehop measure"; find /sys/fs/cgroup -name 'corehop-*')
+        [ -n "$left" ] || break
+        sleep 0.5
+    done
+    [ -z "$left" ] || fail "left behind: $left"
+    equals "CPUs that are balanced together" 0-7 "$(cat /sys/fs/cgroup/cpuset.cpus.effective)"
+    equals "controllers of cgroups" "" "$(cat /sys/fs/cgroup/cgroup.subtree_control)"
+    equals "sched_ext" disabled "$(cat /sys/kernel/sched_ext/state)"
+}
+
+check_g_edf() {
+    set_of g-edf --tasks 12 $LIGHT --duration 1s
+    equals "exit code" 0 $?
+    nothing_left
+    jobs
+}
+
+# Two clusters, as CPU 0 stays with the rest of the system: nothing leaves its package.
+check_c_edf() {
+    set_of c-edf --tasks 12 $LIGHT --cpus 1-7 --duration 1s
+    equals "exit code" 0 $?
+    nothing_left
+    said=$(jobs)
+    found=$(classes tasks.parquet)
+    echo "$found" | grep -q memory_migration && fail "a migration between clusters: $found"
+    echo "$said: $found"
+}
+
+check_p_edf() {
+    set_of p-edf --tasks 8 $LIGHT --cpus 4-7 --duration 1s
+    equals "exit code" 0 $?
+    nothing_left
+    said=$(jobs)
+    found=$(classes tasks.parquet)
+    echo "$found" | grep -q migration && fail "a migration between partitions: $found"
+    echo "$said: $found"
+}
+
+check_fixed_priorities() {
+    set_of p-fp --tasks 8 $LIGHT --duration 1s
+    equals "exit code" 0 $?
+    nothing_left
+    jobs
+}
+
+# Killed half-way: the supervisor takes the partitions back.
+check_killed() {
+    set_of p-edf --tasks 8 $LIGHT --cpus 4-7 --duration 60s &
+    for try in $(seq 40); do
+        [ "$(cat /sys/fs/cgroup/corehop-*/corehop-*/cpuset.cpus.partition 2>/dev/null | grep -c root)" = 4 ] && break
+        sleep 0.5
+    done
+    equals "partitions" 4 "$(cat /sys/fs/cgroup/corehop-*/corehop-*/cpuset.cpus.partition | grep -c root)"
+    sleep 1
+    kill -9 $(ps | grep "corehop measur[e]" | sed 's/^ *\([0-9]*\) .*/\1/' | head -n 1)
+    wait
+    nothing_left
+    echo "4 partitions, and none after SIGKILL"
+}
+
+check_sched_ext() {
+    set_of sched_ext --tasks 8 $LIGHT --duration 1s
+    equals "exit code without --allow-system" 3 $?
+    grep -q -- --allow-system answer || fail "it does not name the option"
+    set_of sched_ext --tasks 8 $LIGHT --duration 3s --allow-system &
+    for try in $(seq 40); do
+        [ "$(cat /sys/kernel/sched_ext/state)" = enabled ] && break
+        sleep 0.2
+    done
+    equals "scheduler" "enabled corehop_min" "$(cat /sys/kernel/sched_ext/state /sys/kernel/sched_ext/root/ops | paste -s -d ' ')"
+    wait $!
+    equals "exit code" 0 $?
+    nothing_left
+    jobs
+}
+
+# Two sets that take half of every CPU each are more than the kernel admits beside its own reserve.
+check_not_admitted() {
+    mkdir other
+    (cd other && set_of g-edf --tasks 12 --utilisation 0.4..0.5 --duration 20s) &
+    for try in $(seq 100); do
+        # shellcheck disable=SC2002 # several files
+        deadline=$(cat /proc/[0-9]*/task/*/sched 2>/dev/null | grep -c "^policy *: *6$")
+        [ "$deadline" -lt 12 ] || break
+        sleep 0.2
+    done
+    set_of g-edf --tasks 12 --utilisation 0.4..0.5 --duration 1s
+    code=$?
+    killall -INT corehop
+    wait
+    equals "exit code" 3 $code
+    grep -q "the kernel does not admit it: the tasks before it reserve" answer || fail "it does not say why"
+    said=$(grep -o "task [0-9]* of 12 as deadline.*" answer)
+    nothing_left
+    echo "$said"
+}
+
+# A cgroup of somebody else has the CPUs: no partition can be made of them.
+check_cgroup_of_others() {
+    echo +cpuset >/sys/fs/cgroup/cgroup.subtree_control
+    mkdir /sys/fs/cgroup/others
+    echo 4-7 >/sys/fs/cgroup/others/cpuset.cpus
+    echo 4-7 >/sys/fs/cgroup/others/cpuset.cpus.exclusive
+    set_of p-edf --tasks 4 $LIGHT --cpus 4-7 --duration 1s
+    code=$?
+    equals "the others' CPUs" 4-7 "$(cat /sys/fs/cgroup/others/cpuset.cpus.exclusive)"
+    rmdir /sys/fs/cgroup/others
+    equals "exit code" 3 $code
+    grep -q "another program may own these CPUs" answer || fail "it does not say why"
+    equals "controllers of cgroups" cpuset "$(cat /sys/fs/cgroup/cgroup.subtree_control)"
+    echo -cpuset >/sys/fs/cgroup/cgroup.subtree_control
+    nothing_left
+    echo "exit code 3, and the others' cgroup as it was"
+}
+
+# Its threads would run elsewhere without a word: that ends the run.
+check_hotplug_task_set() {
+    for scheduler in g-edf p-fp; do
+        set_of $scheduler --tasks 12 $LIGHT --duration 60s &
+        offline_4_once_there_are_rows tasks.jobs.parquet.part $!
+        wait $!
+        code=$?
+        echo 1 >/sys/devices/system/cpu/cpu4/online
+        equals "exit code of $scheduler" 6 $code
+        grep -q "CPUs 4 were taken offline" answer || fail "it does not say that CPU 4 went offline"
+        nothing_left
+        corehop show --rows 100000 tasks.jobs.parquet >answer
+        kept="$kept $scheduler $(wc -l <answer) jobs,"
+    done
+    echo "exit code 6, kept:${kept%,}"
 }
 
 case ${1-} in

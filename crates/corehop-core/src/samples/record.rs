@@ -71,6 +71,9 @@ pub struct Touch {
     pub cpu: Cpu,
     /// The CPU it ended on.
     pub ended_on: Cpu,
+    /// Whether the CPU it was to run on had been taken from those that the thread may use by then:
+    /// offline, or out of its cpuset.
+    pub cpu_taken: bool,
     /// Its time in nanoseconds, the cost of the time stamps subtracted.
     pub ns: f64,
     /// The lines it was to visit.
@@ -159,8 +162,9 @@ impl Touch {
         let also = [
             (self.interrupted_unseen() && unusable_gap != Some(Cause::Interrupt), Cause::Interrupt),
             (self.faults > 0, Cause::Fault),
-            (self.ended_on != self.cpu, Cause::WrongCpu),
+            (self.ended_on != self.cpu && !self.cpu_taken, Cause::WrongCpu),
             (!self.complete, Cause::Deadline),
+            (self.cpu_taken, Cause::CpuTaken),
         ];
         let also = also.into_iter().filter_map(|(is, cause)| is.then_some(cause));
         unusable_gap.into_iter().chain(also).collect()
@@ -198,6 +202,7 @@ mod tests {
         Touch {
             cpu: Cpu(0),
             ended_on: Cpu(0),
+            cpu_taken: false,
             ns: 1_000.0,
             lines: 100,
             lines_certified: 100,
@@ -273,5 +278,7 @@ mod tests {
         }
         let rest = Touch { faults: 1, ended_on: Cpu(1), complete: false, ..touch() };
         assert_eq!(rest.disturbances(), [Cause::Fault, Cause::WrongCpu, Cause::Deadline]);
+        let offline = Touch { ended_on: Cpu(1), cpu_taken: true, ..touch() };
+        assert_eq!(offline.disturbances(), [Cause::CpuTaken], "not its own fault");
     }
 }

@@ -222,6 +222,7 @@ pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
     Touch {
         cpu,
         ended_on: cpu,
+        cpu_taken: false,
         ns: pass.picos as f64 / 1e3,
         lines: set.lines(),
         lines_certified: set.lines(),

@@ -8,7 +8,7 @@ use corehop_core::workload::CHUNK_LINES;
 use super::calibrate::Calibration;
 use super::watch::Seen;
 use crate::clock::{Clock, Ticks};
-use crate::thread::Usage;
+use crate::thread::{Usage, affinity};
 use crate::walk::{StampCost, Walk, Walked};
 
 /// Where a touch has no time stamps inside, the longest that an ordinary interrupt is taken to last,
@@ -38,6 +38,7 @@ pub(super) struct Touched<'a> {
 }
 
 impl Touched<'_> {
+    /// To be asked on the thread that walked, at once.
     pub(super) fn record(&self) -> Touch {
         let walked = &self.walked;
         let switches = self.usage.map_or(0, |usage| usage.switches);
@@ -45,6 +46,7 @@ impl Touched<'_> {
         Touch {
             cpu: self.cpu,
             ended_on: self.ended_on,
+            cpu_taken: self.ended_on != self.cpu && !may_use(self.cpu),
             ns: self.net_ns,
             lines: self.lines,
             lines_certified: self.lines - uncertified_lines(walked, self.lines, switches),
@@ -98,6 +100,11 @@ fn uncertified_lines(walked: &Walked, lines: u64, switches: u64) -> u64 {
         (false, 0) => 0,
         (false, _) => lines,
     }
+}
+
+/// Whether `cpu` is online and among those that this thread may run on.
+fn may_use(cpu: Cpu) -> bool {
+    affinity().is_ok_and(|cpus| cpus.contains(cpu))
 }
 
 const fn certificate(walked: &Walked) -> Certificate {

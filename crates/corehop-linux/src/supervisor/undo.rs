@@ -145,6 +145,8 @@ pub(super) fn write_existing(path: &Path, content: &str) -> io::Result<()> {
 }
 
 fn remove_cgroup(path: &Path, back_to: &Path) -> io::Result<()> {
+    // First, and with all of its threads: those below may be threaded, out of which nothing moves far.
+    move_processes(path, back_to)?;
     for entry in fs::read_dir(path)?.flatten() {
         if entry.file_type()?.is_dir() {
             remove_cgroup(&entry.path(), back_to)?;
@@ -163,9 +165,16 @@ fn remove_cgroup(path: &Path, back_to: &Path) -> io::Result<()> {
     Err(ErrorKind::ResourceBusy.into())
 }
 
+/// A threaded cgroup of version 2 does not tell of its processes: its threads are moved then.
 fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
-    for pid in fs::read_to_string(from.join("cgroup.procs"))?.lines() {
-        match write_existing(&to.join("cgroup.procs"), pid) {
+    let (members, file) = match fs::read_to_string(from.join("cgroup.procs")) {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            (fs::read_to_string(from.join("cgroup.threads"))?, "cgroup.threads")
+        }
+        processes => (processes?, "cgroup.procs"),
+    };
+    for member in members.lines() {
+        match write_existing(&to.join(file), member) {
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => return Err(error),
             _ => {}
         }

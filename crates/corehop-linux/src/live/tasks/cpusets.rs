@@ -72,6 +72,25 @@ impl Partitions {
         Ok(made)
     }
 
+    /// Takes all of it back.
+    ///
+    /// # Errors
+    /// [`MachineError::Failed`] with what could not be: it stays listed for `corehop doctor --restore`.
+    pub(super) fn end(mut self) -> Result<(), MachineError> {
+        let left: Vec<String> = self
+            .undos
+            .drain(..)
+            .rev()
+            .filter_map(|id| self.guard.undo(id).err())
+            .map(|error| error.to_string())
+            .collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let why = format!("{}; try `corehop doctor --restore`", left.join("; "));
+        Err(MachineError::Failed { what: "taking clusters of CPUs back".to_owned(), why })
+    }
+
     /// Moves the calling thread into its cluster.
     ///
     /// # Errors
@@ -167,8 +186,8 @@ impl Partitions {
 impl Drop for Partitions {
     fn drop(&mut self) {
         for &id in self.undos.iter().rev() {
-            // What cannot be taken back stays listed, and is reported at the end of the run.
-            let _reported_later = self.guard.undo(id);
+            // The set has failed already, and says why; what cannot be taken back stays listed.
+            let _stays_listed = self.guard.undo(id);
         }
     }
 }
@@ -264,7 +283,7 @@ fn of_file(file: &Path, error: &io::Error) -> MachineError {
             "`corehop doctor --restore` removes what an earlier run left"
         }
         _ => {
-            "another program may own these CPUs: end it, name others (--cpus), or use --scheduler g-edf"
+            "another program may own these CPUs: end it, name others (--cpus), or run g-edf on all CPUs"
         }
     };
     not_possible(&format!("{}: {error}", file.display()), remedy)

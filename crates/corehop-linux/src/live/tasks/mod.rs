@@ -121,7 +121,7 @@ impl LiveMachine {
         let outcome = match policies {
             Ok(()) => {
                 crew.start(monotonic_ns() + LEAD.as_nanos() as u64);
-                crew.drain(it, take, || load.check())
+                crew.drain(it, take, || load.check().and_then(|()| all_online(&it.cpus())))
             }
             Err(error) => Err(error),
         };
@@ -133,7 +133,8 @@ impl LiveMachine {
             let what = "scheduling by sched_ext";
             return Err(failed(what, "the kernel put the scheduler off before the set had ended"));
         }
-        outcome
+        let ended = partitions.map_or(Ok(()), Partitions::end);
+        outcome.and_then(|outcome| ended.map(|()| outcome))
     }
 
     /// Clusters of CPUs that the kernel has to know of: those of `SCHED_DEADLINE`, unless there is one of
@@ -302,6 +303,27 @@ impl LiveMachine {
                 .insert("load".to_owned(), self.loads.iter().map(super::Known::describe).collect());
         }
     }
+}
+
+/// Threads whose CPU goes offline run elsewhere without a word: that is another experiment.
+fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    match offline(cpus, &online) {
+        None => Ok(()),
+        Some(gone) => Err(failed(
+            "running a task set",
+            format!(
+                "CPUs {gone} were taken offline, and its tasks run elsewhere since; see `corehop platform`"
+            ),
+        )),
+    }
+}
+
+/// Which of `cpus` are missing in the kernel's list of CPUs; none where the list says nothing.
+fn offline(cpus: &CpuList, online: &str) -> Option<CpuList> {
+    let online: CpuList = online.parse().ok()?;
+    let gone = CpuList::new(cpus.iter().filter(|&cpu| !online.contains(cpu)));
+    (!gone.is_empty() && !online.is_empty()).then_some(gone)
 }
 
 /// The control pages, or why there are none.
@@ -522,4 +544,19 @@ fn work(worker: &mut Worker, releases: Vec<u64>, origin_ns: u64, shared: &Shared
         }
     }
     lock(&shared.records).append(&mut kept);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_of_the_set_that_is_not_online_any_more_is_named() {
+        let set: CpuList = "0,4-5".parse().unwrap();
+        let gone = |online| offline(&set, online).map(|cpus| cpus.to_string());
+        assert_eq!(gone("0-3,5-7\n").as_deref(), Some("4"));
+        assert_eq!(gone("0-7\n"), None);
+        assert_eq!(gone("0,4-5\n"), None, "others may go");
+        assert_eq!(gone(""), None, "no such file says nothing");
+    }
 }
