@@ -12,7 +12,7 @@ use corehop_linux::observe::{ObserveError, Target, record};
 use corehop_linux::thread::current_cpu;
 
 fn recorded(target: &Target, most: Option<Duration>) -> Option<Recording> {
-    match record(target, most) {
+    match record(target, most, false) {
         Ok(recording) => Some(recording),
         Err(ObserveError::Bpf(error)) if error.is_general() => {
             eprintln!("skipped: {error}");
@@ -77,7 +77,7 @@ fn what_is_not_there_is_named() {
         (Target::Process(4_000_000), ["process 4000000", "No such file"]),
         (Target::Cgroup("/no/such/cgroup".into()), ["/no/such/cgroup", "cgroup.procs"]),
     ] {
-        match record(&target, None) {
+        match record(&target, None, false) {
             Err(ObserveError::Bpf(error)) if error.is_general() => eprintln!("skipped: {error}"),
             Err(error) => assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}"),
             Ok(run) => panic!("{run:?}"),

@@ -70,6 +70,28 @@ fn without_a_size_the_answer_is_a_range_that_begins_with_nothing() {
 }
 
 #[test]
+fn the_working_set_is_estimated_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let table = folder.path().join("costs.csv");
+    std::fs::write(&table, TABLE).unwrap();
+    let table = table.to_string_lossy().into_owned();
+    // Five seconds are some twenty samples.
+    let busy = "end=$(($(date +%s)+5)); while [ $(date +%s) -lt $end ]; do :; done";
+    let words = ["--json", "--costs", &table, "--estimate-wss", "--", "sh", "-c", busy];
+    let Some(output) = answered(&words) else { return };
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let samples = answer["touched_bytes"].as_array().unwrap();
+    assert!(samples.len() >= 6, "{samples:?}");
+    let bytes = |it: &serde_json::Value| it.as_u64().unwrap();
+    let smallest = samples.iter().map(bytes).min().unwrap();
+    assert!(smallest % 4096 == 0 && smallest > 0, "pages: {smallest}");
+    let low = answer["cost"]["wss"]["low"].as_str().unwrap().to_owned();
+    assert_ne!(low, "0 B", "an estimate, not the whole range");
+    let refused = corehop(&["--estimate-wss", "--wss", "64KiB", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(2));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_its_reason() {
     for (words, code, part) in [
         (&["--trace", "x.json"][..], 2, "--pid PID"),

@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::costs::{SelectError, Selected, Selection, Source};
+use crate::model::ordered::Ordered;
+use crate::model::quantile::median_interval;
 use crate::platform::Platform;
 use crate::samples::{Absence, Recording};
 use crate::units::{Bytes, Nanos};
@@ -30,6 +32,16 @@ impl WssRange {
     pub fn unknown(rss: Option<u64>, platform: &Platform) -> Self {
         let cache = platform.llc_size().map_or(u64::MAX, Bytes::get);
         Self { low: Bytes::new(0), high: Bytes::new(rss.unwrap_or(u64::MAX).min(cache)) }
+    }
+
+    /// From samples of what the program touched within a while: the 95 % interval of their median. None
+    /// where there are too few for one.
+    pub fn sampled(touched_bytes: &[u64]) -> Option<Self> {
+        let bytes: Vec<f64> = touched_bytes.iter().map(|&bytes| bytes as f64).collect();
+        let median = median_interval(&Ordered::new(&bytes).ok()?, 0.05).ok()?;
+        let interval = median.interval()?;
+        let size = |bytes: f64| Bytes::new(bytes as u64);
+        Some(Self { low: size(interval.low), high: size(interval.high) })
     }
 
     /// Just this size.

@@ -50,6 +50,7 @@ fn recording(platform: &Platform) -> Recording {
         lost: 0,
         unfollowed: 0,
         not_kept: 0,
+        touched_bytes: Vec::new(),
         took: Took::default(),
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::figure::Table;
 use super::label::size;
 use super::table::{micros, plain};
-use crate::decision::run_cost::{Between, ClassCost, RunCost, ThreadCost, event};
+use crate::decision::run_cost::{Between, ClassCost, RunCost, ThreadCost, WssRange, event};
 use crate::platform::Platform;
 use crate::samples::{Absence, Recording};
 
@@ -114,12 +114,21 @@ fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
         notes.push(format!(
             "cache affinity cost {low:.4} % to {high:.4} % of the time the run took"
         ));
-        notes.push(if cost.wss.low == cost.wss.high {
+        let sampled = WssRange::sampled(&recording.touched_bytes) == Some(cost.wss);
+        notes.push(if sampled {
+            format!(
+                "a working set between {} and {}: the median of {} samples of what processes touch within 10 ms, \
+                 in whole pages, with 95 % confidence",
+                size(cost.wss.low),
+                size(cost.wss.high),
+                recording.touched_bytes.len()
+            )
+        } else if cost.wss.low == cost.wss.high {
             format!("supposed: a working set of {}", size(cost.wss.high))
         } else {
             format!(
                 "supposed: a working set between {} and {} (the resident set, or the last-level cache \
-                 where that is smaller); --wss SIZE narrows it",
+                 where that is smaller); --wss SIZE or --estimate-wss narrows it",
                 size(cost.wss.low),
                 size(cost.wss.high)
             )
@@ -174,6 +183,7 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
         "rung": recording.rung,
         "span_ns": recording.span_ns,
         "rss_bytes": recording.rss_bytes,
+        "touched_bytes": recording.touched_bytes,
         "absences": recording.absences.len(),
         "lost": recording.lost,
         "unfollowed": recording.unfollowed,
@@ -270,6 +280,7 @@ mod tests {
             lost: 3,
             unfollowed: 0,
             not_kept: 0,
+            touched_bytes: Vec::new(),
             took: Took { own_ns: 1_000_000, programs_ns: Some(500_000), runs: Some(10_000) },
         }
     }

@@ -78,6 +78,9 @@ pub struct Recording {
     pub span_ns: u64,
     /// The largest resident set of its processes, where that is known.
     pub rss_bytes: Option<u64>,
+    /// Samples of what its processes touched within a while, in bytes: estimates of their working sets.
+    #[serde(default)]
+    pub touched_bytes: Vec<u64>,
     /// Its threads, in the order in which they were noticed.
     pub threads: Vec<ObservedThread>,
     /// When they were away.

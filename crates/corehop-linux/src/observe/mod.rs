@@ -6,6 +6,7 @@
 //! their ring and waits.
 
 mod target;
+mod working_set;
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -23,6 +24,8 @@ use crate::supervisor::interrupt;
 
 use target::Followed;
 pub use target::Target;
+pub use working_set::WINDOW;
+use working_set::WorkingSets;
 
 /// Why a program is not recorded.
 #[derive(Debug, thiserror::Error)]
@@ -53,11 +56,16 @@ const PERIOD: Duration = Duration::from_millis(50);
 /// Absences that are kept; more are counted.
 const MOST_KEPT: usize = 2_000_000;
 
-/// Records until the target ends, `most` is over, or the run is interrupted.
+/// Records until the target ends, `most` is over, or the run is interrupted; and samples what its processes
+/// touch, where that is wanted: they pay for it.
 ///
 /// # Errors
 /// Where the target cannot be had, or the kernel does not run the programs.
-pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, ObserveError> {
+pub fn record(
+    target: &Target,
+    most: Option<Duration>,
+    estimate_wss: bool,
+) -> Result<Recording, ObserveError> {
     let pages = ControlPages::open(Mode::Follow)?;
     // Only with CAP_SYS_ADMIN; without it the time is not known, and the result says so.
     let statistics = RunTimeStatistics::begin().ok();
@@ -66,6 +74,7 @@ pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, Obse
     let began_ns = monotonic_ns();
     let mut followed = Followed::begin(target, &pages)?;
     let mut kept = Kept::default();
+    let mut working_sets = estimate_wss.then(WorkingSets::begin);
     let over = |begin: Instant| most.is_some_and(|most| begin.elapsed() >= most);
     let status = loop {
         kept.take(&pages);
@@ -74,6 +83,9 @@ pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, Obse
         }
         if over(begin) || interrupt::requested() {
             break None;
+        }
+        if let Some(working_sets) = &mut working_sets {
+            working_sets.look(&pages);
         }
         std::thread::sleep(PERIOD);
     };
@@ -91,6 +103,7 @@ pub fn record(target: &Target, most: Option<Duration>) -> Result<Recording, Obse
         began_ns,
         span_ns,
         rss_bytes: followed.rss_bytes(),
+        touched_bytes: working_sets.map(|it| it.samples).unwrap_or_default(),
         threads,
         absences: kept.absences,
         lost: pages.lost(),

@@ -69,7 +69,8 @@ fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
     let words =
         [own.into(), CHILD.into(), EACH.as_millis().to_string().into(), file.clone().into()];
     let took = if recorded {
-        let recording = record(&Target::Command { words: words.to_vec(), to_stderr: true }, None)?;
+        let recording =
+            record(&Target::Command { words: words.to_vec(), to_stderr: true }, None, false)?;
         let switches: u64 =
             recording.threads.iter().map(|thread| thread.preemptions + thread.voluntary).sum();
         let seconds = recording.span_ns as f64 / 1e9;

@@ -52,6 +52,10 @@ pub(crate) struct Observe {
         help_heading = HEADING
     )]
     only: Vec<(String, String)>,
+    /// Estimate the working set from the pages that the program touches within 10 ms, four times a second: each
+    /// time it fills its TLB anew
+    #[arg(long, conflicts_with = "wss", help_heading = HEADING)]
+    estimate_wss: bool,
     /// Write what happened in the trace-event format, which Perfetto shows
     #[arg(long, value_name = "FILE.json", help_heading = HEADING)]
     trace: Option<PathBuf>,
@@ -62,11 +66,12 @@ pub(crate) struct Observe {
 
 impl Observe {
     /// The options that are given, for an experiment that has no use for them.
-    pub(super) fn given(&self) -> [(&'static str, bool); 5] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 6] {
         [
             ("--pid", self.pid.is_some()),
             ("--cgroup", self.cgroup.is_some()),
             ("--costs", self.costs.is_some()),
+            ("--estimate-wss", self.estimate_wss),
             ("--trace", self.trace.is_some()),
             ("the program after `--`", !self.program.is_empty()),
         ]
@@ -121,10 +126,10 @@ pub(super) fn carry_out(observe: &Observe, asked: &Asked<'_>) -> Result<Exit, Fa
     let costs = observe.costs.as_deref().map(source).transpose()?;
     let prices = costs.as_ref().map(|source| prices(observe, asked, source)).transpose()?;
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-    let recording = record(&target, asked.budget)?;
-    let wss = asked
-        .wss
-        .map_or_else(|| WssRange::unknown(recording.rss_bytes, asked.platform), WssRange::known);
+    let recording = record(&target, asked.budget, observe.estimate_wss)?;
+    let unknown = || WssRange::unknown(recording.rss_bytes, asked.platform);
+    let estimated = || WssRange::sampled(&recording.touched_bytes).unwrap_or_else(unknown);
+    let wss = asked.wss.map_or_else(estimated, WssRange::known);
     let cost = run_cost(&recording, asked.platform, prices.as_ref(), wss)?;
     keep(observe, asked, &recording)?;
     print(&if asked.json {

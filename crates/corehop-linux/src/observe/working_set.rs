@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The working set of a program that nobody knows: the pages that it touches in a while.
+//!
+//! `clear_refs` makes the kernel forget which pages of a process were touched, and `smaps_rollup` says a
+//! while later which were (proc(5)). Both walk the page tables, and the process fills its TLB anew: it
+//! pays some for being asked. A page counts whole, however little of it was touched.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use crate::bpf::control::ControlPages;
+
+/// The while in which touched pages are counted: a preemption length of the usual kind.
+pub const WINDOW: Duration = Duration::from_millis(10);
+
+/// The time between two samples.
+const EVERY: Duration = Duration::from_millis(250);
+
+/// Processes that are asked at a time, those that came last.
+const MOST: usize = 8;
+
+/// Takes samples of what the processes of the followed threads touch.
+#[derive(Debug)]
+pub(super) struct WorkingSets {
+    next: Instant,
+    /// In bytes; processes that touched nothing left out, as they did not run.
+    pub(super) samples: Vec<u64>,
+}
+
+impl WorkingSets {
+    pub(super) fn begin() -> Self {
+        Self { next: Instant::now() + EVERY / 4, samples: Vec::new() }
+    }
+
+    /// Takes a sample of each process, where it is time to: that takes [`WINDOW`].
+    pub(super) fn look(&mut self, pages: &ControlPages) {
+        if Instant::now() < self.next {
+            return;
+        }
+        let mut pids: Vec<u32> = pages.all().iter().map(|counts| counts.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        let own = std::process::id();
+        let forgotten = pids.into_iter().rev().filter(|&pid| pid != 0 && pid != own && forget(pid));
+        let asked: Vec<u32> = forgotten.take(MOST).collect();
+        std::thread::sleep(WINDOW);
+        self.samples.extend(asked.into_iter().filter_map(touched).filter(|&bytes| bytes > 0));
+        self.next = Instant::now() + EVERY;
+    }
+}
+
+/// Makes the kernel forget what a process has touched; whether it did.
+fn forget(pid: u32) -> bool {
+    fs::write(format!("/proc/{pid}/clear_refs"), "1").is_ok()
+}
+
+/// The bytes in pages that a process has touched since then.
+fn touched(pid: u32) -> Option<u64> {
+    referenced(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+fn referenced(rollup: &str) -> Option<u64> {
+    let line = rollup.lines().find_map(|line| line.strip_prefix("Referenced:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_is_found_by_its_name() {
+        let text = "00400000-7ffc1000 ---p 00000000 00:00 0  [rollup]\nRss: 1000 kB\nReferenced:     512 kB\n";
+        assert_eq!(referenced(text), Some(512 << 10));
+        assert_eq!(referenced("Rss: 4 kB\n"), None);
+    }
+
+    #[test]
+    fn what_a_process_touches_again_and_again_is_found_among_much_that_it_does_not() {
+        let pid = std::process::id();
+        let memory = vec![1_u8; 64 << 20];
+        if !forget(pid) {
+            // A kernel without CONFIG_PROC_PAGE_MONITOR.
+            assert!(!std::path::Path::new("/proc/self/clear_refs").exists());
+            return;
+        }
+        let part = &memory[..8 << 20];
+        let sum: u64 = part.iter().step_by(4096).map(|&byte| u64::from(byte)).sum();
+        let found = touched(pid).unwrap();
+        assert_eq!(sum, 2_048);
+        assert!((8 << 20..48 << 20).contains(&found), "{found}");
+    }
+}
