@@ -36,7 +36,9 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (table, trace, kept) = (path("costs.csv"), path("trace.json"), path("run.json"));
     std::fs::write(&table, TABLE).unwrap();
+    let page = path("run.html");
     let words = ["--json", "--costs", &table, "--wss", "64KiB", "--trace", &trace, "-o", &kept];
+    let words = [&words[..], &["--timeline", &page]].concat();
     let words = [&words[..], &["--", "sh", "-c", TURNS]].concat();
     let Some(output) = answered(&words) else { return };
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -54,6 +56,8 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     let kept = std::fs::read_to_string(&kept).unwrap();
     let kept: corehop_core::samples::Recording = serde_json::from_str(&kept).unwrap();
     assert_eq!(kept.absences.len(), bars);
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("When threads were away") && page.contains("preempted by"));
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn head(recording: &Recording) -> String {
     )
 }
 
-fn classes(cost: &RunCost) -> Table {
+pub(super) fn classes(cost: &RunCost) -> Table {
     let columns =
         ["what", "times", "preempted", "by affinity", "median µs", "longest µs", "cost µs"];
     let mut table = Table::new("Preemptions and migrations, by class", &columns);
@@ -66,7 +66,7 @@ fn classes(cost: &RunCost) -> Table {
     table
 }
 
-fn threads(cost: &RunCost) -> Table {
+pub(super) fn threads(cost: &RunCost) -> Table {
     let mut table =
         Table::new("Which threads paid", &["thread", "preemptions", "CPU changes", "cost µs"]);
     let row = |thread: &ThreadCost| {
@@ -82,7 +82,7 @@ fn threads(cost: &RunCost) -> Table {
     table
 }
 
-fn preemptors(cost: &RunCost) -> Table {
+pub(super) fn preemptors(cost: &RunCost) -> Table {
     let mut table = Table::new("Who had the CPU first instead", &["name", "times", "µs away"]);
     let row = |by: &crate::decision::run_cost::Preemptor| {
         vec![by.name.clone(), by.count.to_string(), micros(by.length_us)]
@@ -107,7 +107,7 @@ fn range(cost: Option<Between>) -> String {
 }
 
 /// What is supposed, what is not known, what recording took.
-fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
+pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((low, high)) = cost.share {
         let (low, high) = (low * 100.0, high * 100.0);
@@ -229,7 +229,7 @@ pub fn trace(recording: &Recording, platform: &Platform) -> Value {
     json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "what": recording.what } })
 }
 
-fn title(absence: &Absence) -> String {
+pub(super) fn title(absence: &Absence) -> String {
     let moved = if absence.from == absence.to {
         String::new()
     } else {
@@ -242,13 +242,13 @@ fn title(absence: &Absence) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::decision::run_cost::{WssRange, run_cost};
     use crate::samples::{ObservedThread, Took};
     use crate::units::Cpu;
 
-    fn recording() -> Recording {
+    pub(in crate::report) fn recording() -> Recording {
         let absence = Absence {
             tid: 7,
             out_ns: 2_000,

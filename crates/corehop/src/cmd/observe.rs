@@ -8,7 +8,7 @@ use std::time::Duration;
 use corehop_core::decision::costs::{Selection, Source};
 use corehop_core::decision::run_cost::{Prices, WssRange, run_cost};
 use corehop_core::platform::Platform;
-use corehop_core::report::observed;
+use corehop_core::report::{observed, observed_page};
 use corehop_core::samples::Recording;
 use corehop_core::units::{Bytes, Nanos};
 use corehop_linux::observe::{ObserveError, Target, record};
@@ -56,6 +56,9 @@ pub(crate) struct Observe {
     /// time it fills its TLB anew
     #[arg(long, conflicts_with = "wss", help_heading = HEADING)]
     estimate_wss: bool,
+    /// Write a page: tables, and a timeline of the threads that were away the most
+    #[arg(long, value_name = "FILE.html", help_heading = HEADING)]
+    timeline: Option<PathBuf>,
     /// Write what happened in the trace-event format, which Perfetto shows
     #[arg(long, value_name = "FILE.json", help_heading = HEADING)]
     trace: Option<PathBuf>,
@@ -66,12 +69,13 @@ pub(crate) struct Observe {
 
 impl Observe {
     /// The options that are given, for an experiment that has no use for them.
-    pub(super) fn given(&self) -> [(&'static str, bool); 6] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 7] {
         [
             ("--pid", self.pid.is_some()),
             ("--cgroup", self.cgroup.is_some()),
             ("--costs", self.costs.is_some()),
             ("--estimate-wss", self.estimate_wss),
+            ("--timeline", self.timeline.is_some()),
             ("--trace", self.trace.is_some()),
             ("the program after `--`", !self.program.is_empty()),
         ]
@@ -132,6 +136,9 @@ pub(super) fn carry_out(observe: &Observe, asked: &Asked<'_>) -> Result<Exit, Fa
     let wss = asked.wss.map_or_else(estimated, WssRange::known);
     let cost = run_cost(&recording, asked.platform, prices.as_ref(), wss)?;
     keep(observe, asked, &recording)?;
+    if let Some(path) = &observe.timeline {
+        answer::write(path, observed_page::page(&recording, &cost, asked.platform))?;
+    }
     print(&if asked.json {
         format!("{}\n", observed::json(&recording, &cost))
     } else {

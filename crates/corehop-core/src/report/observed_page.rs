@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A recorded run as a page: the tables, and a timeline of the threads that were away the most.
+
+use std::fmt::Write as _;
+
+use super::figure::Section;
+use super::html::{self, escape};
+use super::observed::{classes, notes, preemptors, threads, title};
+use super::table::micros;
+use crate::decision::run_cost::{RunCost, event};
+use crate::platform::Platform;
+use crate::samples::{Absence, ObservedThread, Recording};
+use crate::workload::Event;
+
+/// Colours of the classes, told apart with any colour vision (Okabe and Ito), nearest first.
+const COLOURS: [&str; 5] = ["#56b4e9", "#009e73", "#0072b2", "#e69f00", "#d55e00"];
+/// Threads that have a row.
+const ROWS: usize = 32;
+/// Absences that are drawn; the longest, where there are more.
+const BARS: usize = 4_000;
+const WIDTH: f64 = 960.0;
+/// Left for names, above for the key, the height of a row, and below for the axis.
+const LEFT: f64 = 170.0;
+const TOP: f64 = 58.0;
+const ROW: f64 = 18.0;
+const BOTTOM: f64 = 34.0;
+
+/// The page.
+pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> String {
+    let facts = [
+        format!("{:.3} s", recording.span_ns as f64 / 1e9),
+        format!("{} threads", recording.threads.len()),
+        format!("recorded by {}", recording.rung),
+        platform.name.clone(),
+    ];
+    html::page_of(&recording.what, &facts, &sections(recording, cost, platform))
+}
+
+fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<Section> {
+    let mut what = Section::new("cost", "What it cost");
+    what.text = notes(recording, cost);
+    what.tables = vec![classes(cost).shown()];
+    let timeline = Section::new("timeline", "When threads were away").says(
+        "A row for each of the threads that were away the longest; a bar from when it left its CPU to when it was \
+         back, in the colour of what coming back was. Blocking and coming back to the same CPU is not shown. Point \
+         at a bar to see by whom, and for how long; a trace for Perfetto (--trace) has all of it.",
+    );
+    let drawing = Some(drawing(recording, platform));
+    let who = Section::new("who", "Which threads, and by whom");
+    let tables = vec![threads(cost).shown(), preemptors(cost).shown()];
+    vec![what, Section { drawing, ..timeline }, Section { tables, ..who }]
+}
+
+/// The threads with a row, those that were away the longest first.
+fn rows(recording: &Recording) -> Vec<&ObservedThread> {
+    let away = |thread: &ObservedThread| {
+        let own = recording.absences.iter().filter(|it| it.tid == thread.tid);
+        own.map(Absence::length_ns).sum::<u64>()
+    };
+    let mut rows: Vec<(u64, &ObservedThread)> =
+        recording.threads.iter().map(|thread| (away(thread), thread)).collect();
+    rows.retain(|&(away, _)| away > 0);
+    rows.sort_by_key(|&(away, thread)| (std::cmp::Reverse(away), thread.tid));
+    rows.into_iter().take(ROWS).map(|(_, thread)| thread).collect()
+}
+
+/// The timeline, as SVG.
+fn drawing(recording: &Recording, platform: &Platform) -> String {
+    let rows = rows(recording);
+    let bottom = TOP + ROW * rows.len().max(1) as f64;
+    let label = escape(&format!("When threads of {} were away", recording.what));
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" aria-label=\"{label}\">\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n",
+        height = bottom + BOTTOM,
+    );
+    key(&mut svg);
+    let span = recording.span_ns.max(1) as f64;
+    let x = |ns: u64| {
+        let since = ns.saturating_sub(recording.began_ns) as f64;
+        LEFT + (WIDTH - LEFT - 16.0) * (since / span).min(1.0)
+    };
+    axis(&mut svg, recording, bottom, x);
+    for (row, thread) in rows.iter().enumerate() {
+        let middle = TOP + ROW * (row as f64 + 0.5);
+        // Writing to a string cannot fail, here and below.
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+             <line x1=\"{LEFT}\" y1=\"{middle:.1}\" x2=\"{:.1}\" y2=\"{middle:.1}\" stroke=\"#d9dee3\"/>",
+            LEFT - 8.0,
+            middle + 4.0,
+            escape(&format!("{} ({})", thread.name, thread.tid)),
+            WIDTH - 16.0,
+        );
+    }
+    for absence in drawn(recording) {
+        let Some(row) = rows.iter().position(|thread| thread.tid == absence.tid) else { continue };
+        bar(&mut svg, absence, event(platform, absence), row, x);
+    }
+    svg + "</svg>\n"
+}
+
+/// The absences that are drawn: all, or the longest.
+fn drawn(recording: &Recording) -> Vec<&Absence> {
+    let mut all: Vec<&Absence> = recording.absences.iter().collect();
+    if all.len() > BARS {
+        all.sort_by_key(|absence| std::cmp::Reverse(absence.length_ns()));
+        all.truncate(BARS);
+    }
+    all
+}
+
+fn bar(svg: &mut String, absence: &Absence, event: Event, row: usize, x: impl Fn(u64) -> f64) {
+    let (from, to) = (x(absence.out_ns), x(absence.in_ns));
+    let _ = writeln!(
+        svg,
+        "<rect x=\"{from:.2}\" y=\"{:.1}\" width=\"{:.2}\" height=\"{:.1}\" fill=\"{}\"><title>{}</title></rect>",
+        TOP + ROW * row as f64 + 3.0,
+        // What is too short to be seen is a hair's breadth wide.
+        (to - from).max(0.4),
+        ROW - 6.0,
+        colour(event),
+        escape(&format!(
+            "{}, {event}: {} µs",
+            title(absence),
+            micros(absence.length_ns() as f64 / 1e3)
+        )),
+    );
+}
+
+fn colour(event: Event) -> &'static str {
+    let place = Event::RESUMING.iter().position(|&it| it == event).unwrap_or(0);
+    COLOURS[place]
+}
+
+fn key(svg: &mut String) {
+    let mut left = LEFT;
+    for event in Event::RESUMING {
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{left}\" y=\"12\" width=\"12\" height=\"12\" fill=\"{}\"/><text x=\"{}\" y=\"22\">{event}</text>",
+            colour(event),
+            left + 17.0,
+        );
+        left += 150.0;
+    }
+}
+
+/// Five times along the run, in milliseconds.
+fn axis(svg: &mut String, recording: &Recording, bottom: f64, x: impl Fn(u64) -> f64) {
+    for part in 0..=4 {
+        let ns = recording.span_ns * part / 4;
+        let at = x(recording.began_ns + ns);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{bottom:.1}\" stroke=\"#eef1f4\"/>\
+             <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{}\">{:.1} ms</text>",
+            TOP - 8.0,
+            bottom + 18.0,
+            if part == 4 { "end" } else { "middle" },
+            ns as f64 / 1e6,
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::run_cost::{WssRange, run_cost};
+    use crate::report::observed::tests::recording;
+
+    #[test]
+    fn the_page_has_a_bar_for_every_absence_that_says_by_whom() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let recording = recording();
+        let range = WssRange::unknown(recording.rss_bytes, &platform);
+        let cost = run_cost(&recording, &platform, None, range).unwrap();
+        let page = page(&recording, &cost, &platform);
+        let bars = page.matches("<title>").count();
+        // The page's own title is one more.
+        assert_eq!(bars, recording.absences.len() + 1);
+        for absence in &recording.absences {
+            assert!(page.contains(&escape(&title(absence))), "{}", title(absence));
+        }
+        assert!(page.contains("When threads were away"));
+    }
+
+    #[test]
+    fn names_from_outside_are_escaped_and_a_run_without_absences_has_a_page() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let mut recording = recording();
+        recording.what = "<script>alert(1)</script>".to_owned();
+        recording.absences.clear();
+        let range = WssRange::unknown(None, &platform);
+        let cost = run_cost(&recording, &platform, None, range).unwrap();
+        let page = page(&recording, &cost, &platform);
+        assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
+    }
+}
