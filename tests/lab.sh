@@ -5,7 +5,8 @@
 #
 #     tests/lab.sh BINARY [CHECK...]      the static binary; all checks, if none is named
 #
-# LAB_SECONDS bounds the guest (170), LAB_SUITE is where its kernel comes from (trixie-backports).
+# LAB_SECONDS bounds the guest (170), LAB_SUITE is where its kernel comes from (trixie-backports). LAB_ALSO is
+# one more static program for the guest, a test for instance, that the check `also` runs.
 # Where the lab cannot be had it says why and succeeds, unless LAB_REQUIRED is set.
 set -eu
 binary=$1
@@ -65,7 +66,7 @@ took=$(($(date +%s) - began))
 passed=0
 missing=
 for check in $wanted; do
-    if grep -q "^lab: ok $check" $console; then passed=$((passed + 1)); else missing="$missing $check"; fi
+    if grep -q "^lab: ok $check:" $console; then passed=$((passed + 1)); else missing="$missing $check"; fi
 done
 count=$(echo "$wanted" | wc -w)
 release=$(basename "$(dirname "$kernel")")

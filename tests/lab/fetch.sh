@@ -9,7 +9,7 @@
 # older QEMU would not do: up to 8.0, threads translate code that another one is just changing, and
 # Linux changes its own.) The last line says what went wrong; a second run finds everything there.
 set -eu
-mkdir -p "$1/apt/lists/partial" "$1/apt/cache/archives/partial" "$1/debs"
+mkdir -p "$1"
 lab=$(cd "$1" && pwd)
 release=trixie
 suite=${LAB_SUITE:-$release-backports}
@@ -72,6 +72,9 @@ download() {
     from=$(mirror)
     [ "$ID" = debian ] && [ -n "$from" ] ||
         give_up "apt has no source of Debian's main section here ($ID ${VERSION_CODENAME:-})"
+    # What an interrupted run has left may be of older packages.
+    rm -rf "$lab/debs" "$lab/apt" "$lab/unpacking" "$lab/root"
+    mkdir -p "$lab/apt/lists/partial" "$lab/apt/cache/archives/partial" "$lab/debs" "$lab/unpacking"
     configure_apt "$from"
     timeout 120 apt-get -c "$lab/apt/apt.conf" -q update ||
         give_up "\`apt-get update\` of Debian $release and $suite failed ($1/fetch.log says why)"
@@ -81,8 +84,6 @@ download() {
     # shellcheck disable=SC2086 # a list
     (cd "$lab/debs" && timeout 300 apt-get -c "$lab/apt/apt.conf" -q download $packages) ||
         give_up "downloading Debian packages failed ($1/fetch.log says why)"
-    rm -rf "$lab/unpacking" "$lab/root"
-    mkdir "$lab/unpacking"
     for package in "$lab"/debs/*.deb; do dpkg-deb -x "$package" "$lab/unpacking"; done
     mv "$lab/unpacking" "$lab/root"
     rm -rf "$lab/debs" "$lab/apt"
