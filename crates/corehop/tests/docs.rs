@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corehop_core::decision::sched::all as all_tests;
-use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
+use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData, TaskJob};
 use corehop_linux::preflight;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";
@@ -107,6 +107,7 @@ fn rows() -> String {
         columns::<AccessTime>("access-time"),
         columns::<PreemptionLength>("preemption-length"),
         columns::<SharedData>("shared-data"),
+        columns::<TaskJob>("jobs of schedule-sensitive"),
     ]
     .join("\n")
 }

@@ -376,7 +376,7 @@ mod tests {
 
     #[test]
     fn observations_are_expected_as_they_were_found() {
-        let verdict = crate::model::verdict::bastoni_5();
+        let verdict = crate::model::verdict::bastoni_5(Vec::new());
         assert_eq!(verdict.outcome, Outcome::CannotTell);
         assert!(observed(&verdict, Outcome::Holds).is_missed());
         assert!(!observed(&verdict, Outcome::CannotTell).is_missed());

@@ -25,6 +25,7 @@ pub mod summary;
 pub mod access;
 pub mod lengths;
 pub mod sharing;
+pub mod tasks;
 pub mod budget;
 pub mod balance;
 pub mod saturation;

@@ -21,10 +21,12 @@ use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::sharing::{SharingSummary, Sharings};
 use crate::model::summary::{CellSummary, Summaries};
+use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
 use crate::samples::{
     AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample, SharedData,
+    TaskJob,
 };
 use crate::workload::{LineState, Load};
 
@@ -47,6 +49,8 @@ pub struct ReportData {
     pub lengths: Vec<LengthSummary>,
     /// What it gains threads with common data to share a cache.
     pub sharings: Vec<SharingSummary>,
+    /// What task sets came to under their schedulers.
+    pub tasks: Option<TaskReport>,
     /// What was lost, and why.
     pub budget: Budget,
     /// The share of translation.
@@ -115,6 +119,7 @@ pub struct Gather {
     curves: Curves,
     lengths: Lengths,
     sharings: Sharings,
+    tasks: TaskRuns,
     fit: Fit,
 }
 
@@ -130,6 +135,7 @@ impl Gather {
             curves: Curves::default(),
             lengths: Lengths::default(),
             sharings: Sharings::default(),
+            tasks: TaskRuns::default(),
             fit: Fit::new(estimator),
         }
     }
@@ -147,7 +153,9 @@ impl Gather {
             AccessTime::KIND => each(reader, |rows| self.curves.take(rows))?,
             PreemptionLength::KIND => each(reader, |rows| self.lengths.take(rows))?,
             SharedData::KIND => each(reader, |rows| self.sharings.take(rows))?,
+            TaskJob::KIND => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
             _ => each(reader, |rows: &[Sample]| {
+                self.tasks.samples(&provenance, self.estimator, rows);
                 self.summaries.take(rows);
                 self.scatter.take(rows);
                 self.fit.take(rows);
@@ -186,7 +194,11 @@ impl Gather {
     pub fn finish(mut self) -> ReportData {
         let summaries = self.summaries.finish();
         let curves = self.curves.finish();
-        let machines = self.machines(&summaries, &curves);
+        let tasks = self.tasks.finish();
+        let mut machines = self.machines(&summaries, &curves);
+        if let Some(tasks) = &tasks {
+            machines.iter_mut().for_each(|machine| machine.tell(tasks));
+        }
         let saturations = machines.iter().flat_map(|it| self.saturations(it, &summaries)).collect();
         for machine in &machines {
             if let Some((platform, levels)) = machine.platform.as_ref().zip(machine.levels.as_ref())
@@ -200,6 +212,7 @@ impl Gather {
             clouds: self.scatter.finish(),
             lengths: self.lengths.finish(),
             sharings: self.sharings.finish(),
+            tasks,
             budget: budget(&summaries),
             translations: translations(&summaries),
             saturations,
@@ -279,6 +292,15 @@ impl Gather {
         let view = facts.as_ref().map_or(MachineView::UNKNOWN, MachineFacts::view);
         // Cells hold nothing but numbers, each column as long as the others: `Summaries` sees to it.
         self.summaries.verdicts(machine, &view).unwrap_or_default()
+    }
+}
+
+impl MachineNote {
+    /// What task sets say of an observation that nothing else can test.
+    fn tell(&mut self, tasks: &TaskReport) {
+        let here = tasks.effects.iter().any(|effect| *effect.under.machine == *self.id);
+        let verdicts = self.verdicts.iter_mut().filter(|it| here && it.id == tasks.verdict.id);
+        verdicts.for_each(|it| it.clone_from(&tasks.verdict));
     }
 }
 

@@ -5,7 +5,10 @@ use crate::experiment::Preset;
 use crate::finding::Severity;
 use crate::model::estimator::Estimator;
 use crate::platform::MemoryArchitecture;
-use crate::samples::{AccessTime, Cause, Certificate, PreemptionLength, Row, Sample, SharedData};
+use crate::samples::{
+    AccessTime, Cause, Certificate, Course, PreemptionLength, Row, Sample, SharedData, TaskJob,
+};
+use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
 /// A word, what kind of word it is, and what it means.
@@ -61,6 +64,11 @@ const WORDS: &[(&str, &str)] = &[
     ("d", "Relative deadline of a task."),
     ("TSS", "Task-set size: the number of tasks."),
     ("tardiness", "By how much a job misses its deadline."),
+    (
+        "k_min",
+        "The number of valid samples of the shortest trace: maxima are compared over the first k_min \
+         samples of each, as a maximum grows with their number (Bastoni et al. 2010, section 3.1).",
+    ),
     (
         "weighted schedulability",
         "W(D_c): the share of task sets that are schedulable at a delay \
@@ -125,6 +133,8 @@ pub fn entries() -> Vec<Entry> {
     let values = values_of![
         Event,
         Cause,
+        Course,
+        Scheduler,
         Certificate,
         Pattern,
         Page,
@@ -148,6 +158,7 @@ fn columns() -> Vec<Entry> {
         (AccessTime::KIND, AccessTime::docs()),
         (PreemptionLength::KIND, PreemptionLength::docs()),
         (SharedData::KIND, SharedData::docs()),
+        (TaskJob::KIND, TaskJob::docs()),
     ];
     for (kind, docs) in kinds {
         for (word, meaning) in docs {

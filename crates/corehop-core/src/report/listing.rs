@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::data::{FileNote, ReportData};
 use super::figure::Table;
 use super::table::plain;
-use crate::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData};
+use crate::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData, TaskJob};
 
 /// Name and meaning of the columns of a row type, by the name of the type.
 pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
@@ -21,6 +21,7 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
         AccessTime::KIND => AccessTime::docs(),
         PreemptionLength::KIND => PreemptionLength::docs(),
         SharedData::KIND => SharedData::docs(),
+        TaskJob::KIND => TaskJob::docs(),
         _ => Vec::new(),
     }
 }

@@ -48,7 +48,7 @@ enum Form {
     Text,
     /// One statistic a line, in the columns of the printed tables.
     Csv,
-    /// Every cell with all its statistics.
+    /// Every cell with all its statistics; with task sets an object, `cells` and `task_sets`.
     Json,
 }
 
@@ -73,11 +73,20 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(Form::Text) => answer::print(&text(&data, args.only.is_empty()))?,
         Some(Form::Csv) => print_csv(&data.summaries)?,
         Some(Form::Json) => {
-            answer::print(&format!("{:#}\n", serde_json::json!(data.summaries)))?;
+            answer::print(&format!("{:#}\n", everything(&data)))?;
         }
         None => {}
     }
     Ok(Exit::Done)
+}
+
+/// The cells, and beside them what task sets came to, where there are any.
+fn everything(data: &ReportData) -> serde_json::Value {
+    let cells = serde_json::json!(data.summaries);
+    match &data.tasks {
+        None => cells,
+        Some(tasks) => serde_json::json!({ "cells": cells, "task_sets": tasks }),
+    }
 }
 
 /// The counts of a study: its page, or its tables.

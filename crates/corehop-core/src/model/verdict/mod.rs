@@ -206,7 +206,7 @@ pub fn verdicts(
         bastoni_3a(cells, alpha)?,
         bastoni_3b(cells, machine, alpha)?,
         bastoni_4(cells, machine, alpha)?,
-        bastoni_5(),
+        bastoni_5(Vec::new()),
         waechtler_1(cells, machine, alpha)?,
         waechtler_2(cells, machine, alpha)?,
     ])

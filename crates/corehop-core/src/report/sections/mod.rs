@@ -12,6 +12,7 @@ mod overview;
 mod panel;
 mod sharing;
 mod sweep;
+mod tasks;
 
 use super::data::ReportData;
 use super::figure::{Section, Table};
@@ -21,7 +22,8 @@ use super::figure::{Section, Table};
 pub fn other_tables(data: &ReportData) -> Vec<Table> {
     let parts = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
     let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
-    sweep::saturation(data).into_iter().chain(tables).collect()
+    let sets = tasks::tasks(data).into_iter().flat_map(|section| section.tables);
+    sweep::saturation(data).into_iter().chain(tables).chain(sets).collect()
 }
 
 /// All parts that the data have something for, in the order of reading.
@@ -37,6 +39,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         access::access(data),
         length::asked_and_got(data),
         sharing::sharing(data),
+        tasks::tasks(data),
         account::budget(data),
         account::verdicts(data),
         account::balance(data),

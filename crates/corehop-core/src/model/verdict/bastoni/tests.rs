@@ -242,7 +242,7 @@ fn the_fourth_needs_lengths_that_differ_other_work_and_samples() {
 
 #[test]
 fn the_fifth_cannot_be_told_and_says_what_it_needs() {
-    let verdict = bastoni_5();
+    let verdict = bastoni_5(Vec::new());
     assert_eq!(verdict.outcome, Outcome::CannotTell);
     assert!(verdict.evidence.contains("schedule-sensitive"));
     assert_eq!(verdicts(&[], &L7455, 0.05).unwrap()[5], verdict);

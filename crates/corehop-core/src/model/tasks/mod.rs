@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What task sets under a scheduler came to: how their jobs went, which deadlines they missed, and
+//! whether delays depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
+//!
+//! Jobs and samples of a run come in two files. They belong together by the digest of their plan and
+//! the date of their run, and a sample says which job it is of by that job's place in its file.
+
+mod schedule;
+mod size;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+pub use schedule::{
+    DelayPair, JobCounts, LengthQuantiles, RunSummary, SchedulerPair, SchedulerSummary, TaskSummary,
+};
+pub use size::{LEAST_SAMPLES, SizeEffect, SizePoint};
+
+use super::cell::text;
+use super::estimator::Estimator;
+use super::verdict::{Verdict, bastoni_5};
+use crate::samples::{Course, Provenance, Sample, TaskJob, Text};
+use crate::workload::Event;
+use crate::workload::scheduler::Scheduler;
+
+/// What jobs have in common that are counted together.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Under {
+    /// The platform, by id.
+    #[serde(serialize_with = "text")]
+    pub machine: Text,
+    /// Who scheduled them.
+    pub scheduler: Scheduler,
+    /// The background load.
+    #[serde(serialize_with = "text")]
+    pub load: Text,
+}
+
+/// What is kept of a job.
+#[derive(Debug, Clone, Copy)]
+struct Job {
+    run: u64,
+    task: u64,
+    response_us: f64,
+    lateness_us: f64,
+    course: Course,
+    away: Option<(Event, f64)>,
+    preemptions: u64,
+    migrations: u64,
+}
+
+/// What is kept of a valid sample.
+#[derive(Debug, Clone, Copy)]
+struct Delay {
+    job: u64,
+    event: Event,
+    wss_bytes: u64,
+    write_ratio: f64,
+    delay_us: f64,
+}
+
+/// A run of a plan.
+#[derive(Debug, Clone)]
+struct Run {
+    under: Under,
+    set: u64,
+    task_count: u64,
+    wss_bytes: u64,
+    write_ratio: f64,
+    /// When its last job ended, in seconds after its start.
+    seconds: f64,
+}
+
+/// The files of one run of a plan.
+#[derive(Debug, Clone, Default)]
+struct Pair {
+    runs: BTreeMap<u64, Run>,
+    jobs: Vec<Job>,
+    delays: Vec<Delay>,
+}
+
+impl Pair {
+    /// The valid samples with the run that each is of; those of a file whose jobs are not there are
+    /// of none.
+    fn of_runs(&self) -> impl Iterator<Item = (u64, &Run, &Delay)> {
+        self.delays.iter().filter_map(|delay| {
+            let run = self.jobs.get(delay.job as usize)?.run;
+            Some((run, self.runs.get(&run)?, delay))
+        })
+    }
+}
+
+/// Takes jobs and samples of task sets, file by file.
+#[derive(Debug, Clone, Default)]
+pub struct TaskRuns {
+    pairs: BTreeMap<String, Pair>,
+}
+
+/// What they come to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskReport {
+    /// How jobs went, by scheduler and load.
+    pub courses: Vec<JobCounts>,
+    /// Schedulers, each under each load.
+    pub schedulers: Vec<SchedulerSummary>,
+    /// Two schedulers that had the same task sets.
+    pub pairs: Vec<SchedulerPair>,
+    /// Preemption lengths as they happened.
+    pub lengths: Vec<LengthQuantiles>,
+    /// Delays by the number of tasks, maxima at equal numbers of samples.
+    pub sizes: Vec<SizePoint>,
+    /// What the number of tasks changes.
+    pub effects: Vec<SizeEffect>,
+    /// The runs.
+    pub runs: Vec<RunSummary>,
+    /// The tasks of each run.
+    pub tasks: Vec<TaskSummary>,
+    /// Observation 5 of Bastoni et al.
+    pub verdict: Verdict,
+    /// Samples whose jobs are not among the files.
+    pub samples_without_jobs: usize,
+}
+
+impl TaskRuns {
+    /// Takes jobs of a file from there.
+    pub fn jobs(&mut self, from: &Provenance, jobs: &[TaskJob]) {
+        let pair = self.pairs.entry(key(from)).or_default();
+        for job in jobs {
+            let run = pair.runs.entry(job.run).or_insert_with(|| Run {
+                under: Under {
+                    machine: job.machine.clone(),
+                    scheduler: job.scheduler,
+                    load: job.load.clone(),
+                },
+                set: job.set,
+                task_count: job.task_count,
+                wss_bytes: job.wss_bytes,
+                write_ratio: job.write_ratio,
+                seconds: 0.0,
+            });
+            let ended = (job.release_ns as f64 + job.response_ns) / 1e9;
+            run.seconds = run.seconds.max(ended);
+            pair.jobs.push(Job {
+                run: job.run,
+                task: job.task,
+                response_us: job.response_ns / 1e3,
+                lateness_us: job.lateness_ns / 1e3,
+                course: job.course,
+                away: job.length_ns.map(|length| (job.event, length / 1e3)),
+                preemptions: job.preemptions,
+                migrations: job.migrations,
+            });
+        }
+    }
+
+    /// Takes samples of a file from there; those that are of no task are left alone.
+    pub fn samples(&mut self, from: &Provenance, estimator: Estimator, samples: &[Sample]) {
+        let of_tasks = samples.iter().filter(|it| it.valid && it.task_count.is_some());
+        let delay = |sample: &Sample| {
+            let (_, delay_us) = estimator.delays_us(std::slice::from_ref(sample)).next()?;
+            Some(Delay {
+                job: sample.job,
+                event: sample.event,
+                wss_bytes: sample.wss_bytes,
+                write_ratio: sample.write_ratio,
+                delay_us,
+            })
+        };
+        let delays: Vec<Delay> = of_tasks.filter_map(delay).collect();
+        if !delays.is_empty() {
+            self.pairs.entry(key(from)).or_default().delays.extend(delays);
+        }
+    }
+
+    /// What they come to; nothing where no file had anything of a task set.
+    pub fn finish(&self) -> Option<TaskReport> {
+        let pairs: Vec<&Pair> = self.pairs.values().collect();
+        if pairs.is_empty() {
+            return None;
+        }
+        let (sizes, effects) = size::sizes(&pairs);
+        let told = effects.iter().filter(|it| &*it.under.load != "idle");
+        let verdict = bastoni_5(told.map(|it| it.comparison.clone()).collect());
+        let lost = |pair: &&Pair| pair.delays.len() - pair.of_runs().count();
+        Some(TaskReport {
+            courses: schedule::courses(&pairs),
+            schedulers: schedule::schedulers(&pairs),
+            pairs: schedule::compared(&pairs),
+            lengths: schedule::lengths(&pairs),
+            runs: schedule::runs(&pairs),
+            tasks: schedule::tasks(&pairs),
+            samples_without_jobs: pairs.iter().map(lost).sum(),
+            sizes,
+            effects,
+            verdict,
+        })
+    }
+}
+
+/// What the two files of a run have in common.
+fn key(from: &Provenance) -> String {
+    format!("{} {} {}", from.plan_digest, from.date, from.seed)
+}

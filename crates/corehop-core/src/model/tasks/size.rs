@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Delays by the number of tasks: Fig. 4 of Bastoni et al., and observation 5 with an interval.
+//!
+//! A maximum grows with the number of samples that it is over. So for each class of event and working
+//! set maxima are compared over as many samples, the first k_min of each trace (section 3.1): a trace
+//! is what all runs with one number of tasks gave, taken from them in turn, and k_min is the shortest
+//! trace that has [`LEAST_SAMPLES`] at least; shorter ones are listed, and not compared.
+//!
+//! Intervals are percentiles of a bootstrap that draws runs, and then samples within each, since
+//! samples of one run have its tasks in common. With fewer than two runs they are of samples alone. That
+//! of a maximum says how it varies with what was seen; what was never seen it cannot know.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Pair, Under};
+use crate::experiment::Draw;
+use crate::model::delay::ALPHA;
+use crate::model::ordered::{Interval, Ordered};
+use crate::model::quantile::median;
+use crate::model::verdict::{COMPARABLE, Comparison, Says};
+use crate::words::words;
+use crate::workload::Event;
+
+/// The samples that a trace must have to be compared.
+pub const LEAST_SAMPLES: usize = 10;
+/// The resamples of a bootstrap.
+const RESAMPLES: usize = 2_000;
+
+/// Class, size and write ratio (in millionths) under a scheduler and a load.
+type Group = (Under, Event, u64, u64);
+/// The delays of each run, in order, by number of tasks.
+type Traces = BTreeMap<u64, BTreeMap<(usize, u64), Vec<f64>>>;
+
+words! {
+    /// What is compared of the delays of task sets of different sizes.
+    Statistic, "a statistic" {
+        /// The largest of the first k_min.
+        Max = "max",
+        /// The mean.
+        Mean = "mean",
+        /// The median.
+        Median = "median",
+    }
+}
+
+/// The delays of one class with one number of tasks, in microseconds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizePoint {
+    /// Machine, scheduler and load.
+    #[serde(flatten)]
+    pub under: Under,
+    /// The class.
+    pub event: Event,
+    /// The working-set size.
+    pub wss_bytes: u64,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
+    /// The number of tasks.
+    pub task_count: u64,
+    /// The runs that gave samples.
+    pub runs: usize,
+    /// Their valid samples.
+    pub n: usize,
+    /// How many the maxima of this class and size are over; none where this trace is too short.
+    pub k_min: Option<usize>,
+    /// The largest of the first k_min.
+    pub max_us: Option<f64>,
+    /// The largest of all.
+    pub max_of_all_us: f64,
+    /// The mean of all.
+    pub mean_us: f64,
+    /// Their median.
+    pub median_us: f64,
+}
+
+/// What going from the smallest to the largest number of tasks does to delays.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SizeEffect {
+    /// Machine, scheduler and load.
+    #[serde(flatten)]
+    pub under: Under,
+    /// The class.
+    pub event: Event,
+    /// What of the delays.
+    pub statistic: Statistic,
+    /// The smallest number of tasks.
+    pub from_tasks: u64,
+    /// The largest.
+    pub to_tasks: u64,
+    /// The statistic at the largest over that at the smallest.
+    pub comparison: Comparison,
+    /// The smallest ratio that as many samples would have told from 1.
+    pub detectable: Option<f64>,
+}
+
+/// All points, and what the number of tasks changes.
+pub(super) fn sizes(pairs: &[&Pair]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
+    let mut groups: BTreeMap<Group, Traces> = BTreeMap::new();
+    for (file, pair) in pairs.iter().enumerate() {
+        for (run, of, delay) in pair.of_runs() {
+            let ratio = (delay.write_ratio * 1e6).round() as u64;
+            let group = (of.under.clone(), delay.event, delay.wss_bytes, ratio);
+            let traces = groups.entry(group).or_default().entry(of.task_count).or_default();
+            traces.entry((file, run)).or_default().push(delay.delay_us);
+        }
+    }
+    let points = groups.iter().flat_map(|(group, traces)| points(group, traces)).collect();
+    let enough = |traces: &&Traces| k_min(traces).is_some();
+    let comparisons = groups.values().filter(enough).count() * Statistic::ALL.len();
+    let effects = groups.iter().flat_map(|(group, traces)| effects(group, traces, comparisons));
+    (points, effects.collect())
+}
+
+fn long_enough(runs: &BTreeMap<(usize, u64), Vec<f64>>) -> bool {
+    runs.values().map(Vec::len).sum::<usize>() >= LEAST_SAMPLES
+}
+
+/// The length of the shortest trace that is long enough.
+fn k_min(traces: &Traces) -> Option<usize> {
+    let lengths = traces.values().filter(|runs| long_enough(runs));
+    lengths.map(|runs| runs.values().map(Vec::len).sum()).min()
+}
+
+/// The samples of some runs, from each in turn.
+fn in_turn(runs: &[&[f64]]) -> Vec<f64> {
+    let longest = runs.iter().map(|run| run.len()).max().unwrap_or(0);
+    (0..longest).flat_map(|at| runs.iter().filter_map(move |run| run.get(at).copied())).collect()
+}
+
+fn of(statistic: Statistic, values: &[f64], k_min: usize) -> Option<f64> {
+    match statistic {
+        Statistic::Max => values.iter().take(k_min).copied().reduce(f64::max),
+        Statistic::Mean => {
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        }
+        Statistic::Median => Ordered::new(values).ok().map(|values| median(&values)),
+    }
+}
+
+fn points(group: &Group, traces: &Traces) -> Vec<SizePoint> {
+    let (under, event, wss_bytes, ratio) = group.clone();
+    let k_min = k_min(traces);
+    let point = |(&task_count, runs): (&u64, &BTreeMap<_, Vec<f64>>)| {
+        let k_min = k_min.filter(|_| long_enough(runs));
+        let all = in_turn(&runs.values().map(Vec::as_slice).collect::<Vec<_>>());
+        let value = |statistic| of(statistic, &all, all.len()).unwrap_or(f64::NAN);
+        SizePoint {
+            under: under.clone(),
+            event,
+            wss_bytes,
+            write_ratio: ratio as f64 / 1e6,
+            task_count,
+            runs: runs.len(),
+            n: all.len(),
+            k_min,
+            max_us: k_min.and_then(|k_min| of(Statistic::Max, &all, k_min)),
+            max_of_all_us: value(Statistic::Max),
+            mean_us: value(Statistic::Mean),
+            median_us: value(Statistic::Median),
+        }
+    };
+    traces.iter().map(point).collect()
+}
+
+fn effects(group: &Group, traces: &Traces, comparisons: usize) -> Vec<SizeEffect> {
+    let (under, event, wss_bytes, ratio) = group.clone();
+    let Some(k_min) = k_min(traces) else { return Vec::new() };
+    let long: Vec<_> = traces.iter().filter(|(_, runs)| long_enough(runs)).collect();
+    let (Some(&(&from_tasks, first)), Some(&(&to_tasks, last))) = (long.first(), long.last())
+    else {
+        return Vec::new();
+    };
+    if from_tasks == to_tasks {
+        return Vec::new();
+    }
+    let runs = |of: &BTreeMap<_, Vec<f64>>| of.values().cloned().collect::<Vec<_>>();
+    let (first, last) = (runs(first), runs(last));
+    let effect = |&statistic: &Statistic| {
+        let ratios = Ratios::new(&first, &last, statistic, k_min)?;
+        let narrow = ratios.interval(2.0 * ALPHA);
+        let wide = ratios.interval(ALPHA / comparisons as f64);
+        let most = 1.0 + COMPARABLE;
+        let fits = narrow.is_some_and(|it| it.low >= 1.0 / most && it.high <= most);
+        let contradicts = wide.is_some_and(|it| it.low > most || it.high < 1.0 / most);
+        Some(SizeEffect {
+            under: under.clone(),
+            event,
+            statistic,
+            from_tasks,
+            to_tasks,
+            comparison: Comparison {
+                what: format!(
+                    "{statistic} delay of {event} with {to_tasks} tasks over that with \
+                     {from_tasks}, {}, load {}, write ratio {}",
+                    under.scheduler,
+                    under.load,
+                    ratio as f64 / 1e6
+                ),
+                wss_bytes,
+                estimate: ratios.estimate,
+                interval: narrow,
+                margin: COMPARABLE,
+                unit: "1",
+                says: match (fits, contradicts) {
+                    (_, true) => Says::Contradicts,
+                    (true, false) => Says::Fits,
+                    (false, false) => Says::Open,
+                },
+            },
+            detectable: narrow.map(|it| ((it.high / it.low).ln() / 2.0).exp()),
+        })
+    };
+    Statistic::ALL.iter().filter_map(effect).collect()
+}
+
+/// A ratio, and those of resamples in order.
+struct Ratios {
+    estimate: f64,
+    resampled: Vec<f64>,
+}
+
+impl Ratios {
+    /// None where a statistic is not above 0, so that there is no ratio.
+    fn new(
+        first: &[Vec<f64>],
+        last: &[Vec<f64>],
+        statistic: Statistic,
+        k_min: usize,
+    ) -> Option<Self> {
+        let ratio = |first: &[Vec<f64>], last: &[Vec<f64>]| {
+            let value = |runs: &[Vec<f64>]| {
+                let all = in_turn(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                of(statistic, &all, k_min).filter(|&value| value > 0.0)
+            };
+            Some(value(last)? / value(first)?)
+        };
+        let estimate = ratio(first, last)?;
+        let mut draw = Draw::new(0x0b5e_7265, statistic as u64);
+        let mut resampled: Vec<f64> = (0..RESAMPLES)
+            .filter_map(|_| ratio(&resample(first, &mut draw), &resample(last, &mut draw)))
+            .collect();
+        resampled.sort_by(f64::total_cmp);
+        Some(Self { estimate, resampled })
+    }
+
+    /// The interval at confidence `1 - alpha`; none where resamples too often have no ratio.
+    fn interval(&self, alpha: f64) -> Option<Interval> {
+        let n = self.resampled.len();
+        let out = (n as f64 * alpha / 2.0) as usize;
+        (n * 10 >= RESAMPLES * 9).then(|| Interval {
+            low: self.resampled[out],
+            high: self.resampled[n - 1 - out],
+            level: 1.0 - alpha,
+        })
+    }
+}
+
+/// As many runs, drawn with replacement, each with as many of its samples, drawn likewise.
+fn resample(runs: &[Vec<f64>], draw: &mut Draw) -> Vec<Vec<f64>> {
+    let one = |draw: &mut Draw| {
+        let run = draw.from(runs);
+        (0..run.len()).map(|_| *draw.from(run)).collect()
+    };
+    (0..runs.len()).map(|_| one(draw)).collect()
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reports of made-up runs, counted by hand.
+
+use super::schedule::share;
+use super::*;
+use crate::model::example::sample;
+use crate::model::verdict::Outcome;
+
+fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
+    TaskJob {
+        machine: "box".into(),
+        scheduler,
+        seed: 1,
+        run,
+        set: 0,
+        load: "constructed".into(),
+        task: at % 2,
+        task_count,
+        wss_bytes: 4_096,
+        write_ratio: 0.5,
+        job: at / 2,
+        period_ns: 10_000_000,
+        deadline_ns: 10_000_000,
+        wcet_ns: 1_000_000,
+        release_ns: at * 5_000_000,
+        latency_ns: 0.0,
+        response_ns: 2_000_000.0,
+        lateness_ns: -8_000_000.0,
+        executed_ns: 1_000_000,
+        course: Course::Sample,
+        preemptions: 0,
+        migrations: 1,
+        event: Event::L3Migration,
+        length_ns: Some(1e6 * (at + 1) as f64),
+        by: None,
+        scale: 1.0,
+    }
+}
+
+/// A migration that cost so many microseconds, of the job in this place.
+fn moved(job: u64, task_count: u64, delay_us: f64) -> Sample {
+    Sample {
+        job,
+        load: "constructed".into(),
+        event: Event::L3Migration,
+        task: Some(0),
+        task_count: Some(task_count),
+        resumed_ns: 1_000.0 + 1e3 * delay_us,
+        ..sample()
+    }
+}
+
+fn of(date: &str) -> Provenance {
+    Provenance { plan_digest: "plan".to_owned(), date: date.to_owned(), ..Provenance::default() }
+}
+
+/// Two runs of 20 and 40 jobs under a scheduler, with 75 and 250 tasks, whose delays are these.
+fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
+    let mut runs = TaskRuns::default();
+    let (mut jobs, mut samples) = (Vec::new(), Vec::new());
+    for (run, (count, tasks)) in [(20, 75), (40, 250)].into_iter().enumerate() {
+        for at in 0..count {
+            samples.push(moved(jobs.len() as u64, tasks, delays[run](at)));
+            jobs.push(job(Scheduler::GEdf, run as u64, tasks, at));
+        }
+    }
+    jobs[0].lateness_ns = 3_000.0;
+    jobs[1].course = Course::NotAway;
+    runs.samples(&of("today"), Estimator::Difference, &samples);
+    runs.jobs(&of("today"), &jobs);
+    runs.finish().unwrap()
+}
+
+/// 100 to 109 us, in turn.
+fn level(at: u64) -> f64 {
+    100.0 + (at % 10) as f64
+}
+
+#[test]
+fn jobs_deadlines_and_lengths_are_counted() {
+    let report = report([level, level]);
+    assert_eq!(report.courses[0].jobs, 60);
+    assert_eq!(report.courses[0].courses[&Course::NotAway], 1);
+    let scheduler = &report.schedulers[0];
+    assert_eq!((scheduler.runs, scheduler.samples, scheduler.migrations), (2, 60, 60));
+    assert_eq!((scheduler.misses.missed, scheduler.misses.jobs), (1, 60));
+    assert!((scheduler.misses.tardiness_us - 3.0).abs() < 1e-9);
+    // The last jobs end at 97 and 197 ms.
+    assert!((scheduler.seconds - 0.294).abs() < 1e-9, "{}", scheduler.seconds);
+    assert_eq!(scheduler.migration_share, Some(1.0));
+    assert_eq!((report.runs.len(), report.tasks.len()), (2, 4));
+    assert_eq!(report.tasks[0].misses.missed, 1);
+    assert_eq!(report.lengths[0].n, 60);
+    assert!((report.lengths[0].max_us - 40e3).abs() < 1e-9);
+    assert_eq!(report.samples_without_jobs, 0);
+}
+
+#[test]
+fn maxima_are_over_as_many_samples_of_the_shorter_trace_as_of_the_longer() {
+    // The longer trace has its largest delay after as many samples as the shorter one has.
+    let report = report([level, |at| if at == 30 { 900.0 } else { level(at) }]);
+    let [few, many] = report.sizes.as_slice() else { panic!("{:?}", report.sizes) };
+    assert_eq!((few.k_min, many.k_min, few.n, many.n), (Some(20), Some(20), 20, 40));
+    assert!((many.max_us.unwrap() - 109.0).abs() < 1e-9);
+    assert!((many.max_of_all_us - 900.0).abs() < 1e-9);
+}
+
+#[test]
+fn delays_that_do_not_depend_on_the_number_of_tasks_let_observation_5_hold() {
+    let report = report([level, level]);
+    assert_eq!(report.effects.len(), 3);
+    for effect in &report.effects {
+        assert_eq!((effect.from_tasks, effect.to_tasks), (75, 250));
+        assert!((effect.comparison.estimate - 1.0).abs() < 1e-9);
+        assert!(effect.detectable.unwrap() < 1.1);
+    }
+    assert_eq!(report.verdict.outcome, Outcome::Holds);
+}
+
+#[test]
+fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open() {
+    let twice = report([level, |at| 2.0 * level(at)]);
+    assert_eq!(twice.verdict.outcome, Outcome::DoesNot);
+    assert!((twice.effects[0].comparison.estimate - 2.0).abs() < 1e-9);
+    // Half of them cost nearly nothing, in no order.
+    let wide = report([|at| if at % 2 == 0 { 1.0 } else { 50.0 }, |at| (at * 7 % 40) as f64 + 0.1]);
+    assert_eq!(wide.verdict.outcome, Outcome::CannotTell);
+    let mut runs = TaskRuns::default();
+    let jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
+    runs.jobs(&of("today"), &jobs);
+    let few: Vec<Sample> = (0..5).map(|at| moved(at, 75, 1.0)).collect();
+    runs.samples(&of("today"), Estimator::Difference, &few);
+    let report = runs.finish().unwrap();
+    assert_eq!((report.sizes[0].k_min, report.effects.len()), (None, 0));
+    assert_eq!(report.verdict.outcome, Outcome::CannotTell);
+}
+
+#[test]
+fn two_schedulers_are_compared_task_by_task() {
+    let mut runs = TaskRuns::default();
+    for (scheduler, response) in [(Scheduler::GEdf, 2e6), (Scheduler::PEdf, 3e6)] {
+        let of_task = |at| TaskJob {
+            response_ns: response,
+            lateness_ns: response - 2.5e6,
+            ..job(scheduler, 0, 75, at)
+        };
+        let jobs: Vec<TaskJob> = (0..20).map(of_task).collect();
+        let delay = if scheduler == Scheduler::GEdf { 100.0 } else { 90.0 };
+        let samples: Vec<Sample> = (0..20).map(|at| moved(at, 75, delay)).collect();
+        runs.jobs(&of(scheduler.word()), &jobs);
+        runs.samples(&of(scheduler.word()), Estimator::Difference, &samples);
+    }
+    let report = runs.finish().unwrap();
+    let [pair] = report.pairs.as_slice() else { panic!("{:?}", report.pairs) };
+    assert_eq!((pair.schedulers, pair.tasks), ([Scheduler::GEdf, Scheduler::PEdf], 2));
+    assert_eq!(pair.fewer_misses, [2, 0]);
+    assert!((pair.response_ratio.unwrap().estimate - 1.5).abs() < 1e-9);
+    assert_eq!(pair.delays[0].n, [20, 20]);
+    assert!((pair.delays[0].difference.estimate + 10.0).abs() < 1e-9);
+}
+
+#[test]
+fn samples_of_no_task_and_samples_without_their_jobs_are_told_apart() {
+    let mut runs = TaskRuns::default();
+    runs.samples(&of("today"), Estimator::Difference, &[sample()]);
+    assert!(runs.finish().is_none());
+    runs.samples(&of("today"), Estimator::Difference, &[moved(0, 75, 1.0)]);
+    assert_eq!(runs.finish().unwrap().samples_without_jobs, 1);
+}
+
+#[test]
+fn the_interval_of_a_share_is_that_of_clopper_and_pearson() {
+    let known = share(1, 10);
+    assert!((known.low - 0.002_53).abs() < 1e-4 && (known.high - 0.445_02).abs() < 1e-4);
+    let none = share(0, 100);
+    assert!(none.low == 0.0 && (none.high - 0.036_22).abs() < 1e-4);
+    assert!((share(100, 100).low - 0.963_78).abs() < 1e-4);
+}

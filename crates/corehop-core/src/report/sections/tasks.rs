@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Task sets under a scheduler: how jobs went, deadlines, preemption lengths, and whether the number
+//! of tasks matters.
+
+use super::super::data::ReportData;
+use super::super::figure::{Section, Table};
+use crate::model::tasks::{
+    JobCounts, LengthQuantiles, SchedulerPair, SchedulerSummary, SizeEffect, SizePoint, TaskReport,
+    TaskSummary, Under,
+};
+use crate::samples::Course;
+use crate::units::{Bytes, three_digits};
+
+/// The tasks that are listed: those that were latest.
+const LISTED: usize = 10;
+
+/// Tables of all that is known of them.
+pub(super) fn tasks(data: &ReportData) -> Option<Section> {
+    let report = data.tasks.as_ref()?;
+    let all = [
+        jobs(&report.courses),
+        schedulers(&report.schedulers),
+        pairs(&report.pairs),
+        delays(&report.pairs),
+        lengths(&report.lengths),
+        sizes(&report.sizes),
+        effects(&report.effects),
+        late(report),
+    ];
+    let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(Table::shown);
+    let mut section = Section::new("task-sets", "Task sets under their schedulers").says(
+        "Only jobs that went as the method wants it gave samples; the others are counted by how they \
+         went. Maxima are over equally many samples of each number of tasks (k_min). Shares have \
+         intervals at 95 %, as if jobs missed their deadlines independently.",
+    );
+    section.tables = tables.collect();
+    if report.samples_without_jobs > 0 {
+        section = section.says(format!(
+            "{} samples are of jobs that are not among the files, so that nobody knows which run they \
+             are from: give the file `….jobs.parquet` beside each as well.",
+            report.samples_without_jobs
+        ));
+    }
+    let verdict = &report.verdict;
+    Some(section.says(format!("Observation 5 ({}): {}.", verdict.claim, verdict.evidence)))
+}
+
+const UNDER: [&str; 3] = ["machine", "scheduler", "load"];
+
+fn under(of: &Under) -> Vec<String> {
+    vec![of.machine.to_string(), of.scheduler.to_string(), of.load.to_string()]
+}
+
+/// A table that begins with machine, scheduler and load.
+fn table<T>(
+    caption: &str,
+    head: &[&str],
+    rows: &[T],
+    row: impl Fn(&T) -> (&Under, Vec<String>),
+) -> Table {
+    let mut table = Table::new(caption, &[&UNDER, head].concat());
+    let whole = |it: &T| {
+        let (of, rest) = row(it);
+        [under(of), rest].concat()
+    };
+    table.rows = rows.iter().map(whole).collect();
+    table
+}
+
+fn jobs(counts: &[JobCounts]) -> Table {
+    let words: Vec<&str> = Course::ALL.iter().map(|course| course.word()).collect();
+    table("jobs by how they went", &[&["jobs"], words.as_slice()].concat(), counts, |it| {
+        let count = |course| it.courses.get(course).copied().unwrap_or(0).to_string();
+        let counts = Course::ALL.iter().map(count);
+        (&it.under, [it.jobs.to_string()].into_iter().chain(counts).collect())
+    })
+}
+
+fn percent(share: f64) -> String {
+    format!("{}%", three_digits(100.0 * share))
+}
+
+fn schedulers(all: &[SchedulerSummary]) -> Table {
+    let head = [
+        "runs",
+        "seconds",
+        "missed",
+        "interval",
+        "largest tardiness µs",
+        "response median µs",
+        "p99 µs",
+        "samples",
+        "a second",
+        "preemptions",
+        "migrations",
+    ];
+    table("deadlines, samples and absences", &head, all, |it| {
+        let misses = &it.misses;
+        let row = vec![
+            it.runs.to_string(),
+            three_digits(it.seconds),
+            percent(misses.ratio),
+            format!("{} to {}", percent(misses.interval.low), percent(misses.interval.high)),
+            three_digits(misses.tardiness_us),
+            three_digits(it.responses.median_us),
+            three_digits(it.responses.p99_us),
+            it.samples.to_string(),
+            three_digits(it.samples_per_second),
+            it.preemptions.to_string(),
+            it.migrations.to_string(),
+        ];
+        (&it.under, row)
+    })
+}
+
+fn pairs(all: &[SchedulerPair]) -> Table {
+    let head = ["machine", "load", "schedulers", "tasks", "fewer misses", "longest response"];
+    let mut table = Table::new("two schedulers with the same task sets", &head);
+    let row = |it: &SchedulerPair| {
+        let [first, second] = it.schedulers;
+        let ratio = it.response_ratio.as_ref().map_or_else(
+            || "-".to_owned(),
+            |ratio| match ratio.interval() {
+                Some(at) => {
+                    format!("x {:.3} ({:.3} to {:.3})", ratio.estimate, at.low, at.high)
+                }
+                None => format!("x {:.3}", ratio.estimate),
+            },
+        );
+        vec![
+            it.machine.clone(),
+            it.load.clone(),
+            format!("{second} against {first}"),
+            it.tasks.to_string(),
+            format!("{} with {second}, {} with {first}", it.fewer_misses[1], it.fewer_misses[0]),
+            ratio,
+        ]
+    };
+    table.rows = all.iter().map(row).collect();
+    table
+}
+
+fn delays(all: &[SchedulerPair]) -> Table {
+    let head = ["machine", "load", "schedulers", "event", "WSS", "samples", "median delay µs"];
+    let mut table = Table::new("delays of two schedulers, the second less the first", &head);
+    for pair in all {
+        let [first, second] = pair.schedulers;
+        table.rows.extend(pair.delays.iter().map(|it| {
+            let interval = it.difference.interval.map_or_else(String::new, |at| {
+                format!(" ({} to {})", three_digits(at.low), three_digits(at.high))
+            });
+            vec![
+                pair.machine.clone(),
+                pair.load.clone(),
+                format!("{second} against {first}"),
+                it.event.to_string(),
+                Bytes::new(it.wss_bytes).to_string(),
+                format!("{} and {}", it.n[1], it.n[0]),
+                three_digits(it.difference.estimate) + &interval,
+            ]
+        }));
+    }
+    table
+}
+
+fn lengths(all: &[LengthQuantiles]) -> Table {
+    let head = ["event", "absences", "p10 µs", "median µs", "p90 µs", "p99 µs", "max µs"];
+    table("preemption lengths as they happened", &head, all, |it| {
+        let quantiles = it.quantiles_us.iter().map(|&value| three_digits(value));
+        let mut row = vec![it.event.to_string(), it.n.to_string()];
+        row.extend(quantiles);
+        row.push(three_digits(it.max_us));
+        (&it.under, row)
+    })
+}
+
+fn sizes(all: &[SizePoint]) -> Table {
+    let head = [
+        "event",
+        "WSS",
+        "write",
+        "tasks",
+        "runs",
+        "samples",
+        "k_min",
+        "max µs",
+        "max of all",
+        "mean µs",
+        "median µs",
+    ];
+    table("delays by the number of tasks", &head, all, |it| {
+        let row = vec![
+            it.event.to_string(),
+            Bytes::new(it.wss_bytes).to_string(),
+            it.write_ratio.to_string(),
+            it.task_count.to_string(),
+            it.runs.to_string(),
+            it.n.to_string(),
+            it.k_min.map_or_else(|| "too few".to_owned(), |k_min| k_min.to_string()),
+            it.max_us.map_or_else(|| "-".to_owned(), three_digits),
+            three_digits(it.max_of_all_us),
+            three_digits(it.mean_us),
+            three_digits(it.median_us),
+        ];
+        (&it.under, row)
+    })
+}
+
+fn effects(all: &[SizeEffect]) -> Table {
+    let head = ["event", "WSS", "delay", "tasks", "ratio", "interval", "detectable", "says"];
+    table("the most tasks against the fewest", &head, all, |it| {
+        let comparison = &it.comparison;
+        let interval = comparison.interval;
+        let row = vec![
+            it.event.to_string(),
+            Bytes::new(comparison.wss_bytes).to_string(),
+            it.statistic.to_string(),
+            format!("{} against {}", it.to_tasks, it.from_tasks),
+            format!("{:.3}", comparison.estimate),
+            interval.map_or_else(
+                || "-".to_owned(),
+                |at| format!("{:.3} to {:.3} at {:.0}%", at.low, at.high, 100.0 * at.level),
+            ),
+            it.detectable.map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.2}")),
+            format!("{:?}", comparison.says).to_lowercase(),
+        ];
+        (&it.under, row)
+    })
+}
+
+fn late(report: &TaskReport) -> Table {
+    let mut latest: Vec<TaskSummary> =
+        report.tasks.iter().filter(|it| it.misses.missed > 0).cloned().collect();
+    latest.sort_by(|a, b| b.misses.tardiness_us.total_cmp(&a.misses.tardiness_us));
+    let caption =
+        format!("tasks that missed deadlines: {} of {}", latest.len(), report.tasks.len());
+    latest.truncate(LISTED);
+    let head = ["tasks", "WSS", "set", "task", "jobs", "missed", "tardiness µs", "response p99 µs"];
+    table(&caption, &head, &latest, |it| {
+        let row = vec![
+            it.task_count.to_string(),
+            Bytes::new(it.wss_bytes).to_string(),
+            it.set.to_string(),
+            it.task.to_string(),
+            it.misses.jobs.to_string(),
+            it.misses.missed.to_string(),
+            three_digits(it.misses.tardiness_us),
+            three_digits(it.responses.p99_us),
+        ];
+        (&it.under, row)
+    })
+}
