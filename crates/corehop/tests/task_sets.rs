@@ -271,3 +271,52 @@ fn partitions_come_and_go_with_the_run_even_when_it_is_killed() {
     }
     panic!("left behind: {} cgroups", ours());
 }
+
+/// A set that keeps a described machine busy for a little while.
+const DESCRIBED: [&str; 17] = [
+    "--on",
+    "xeon_l7455",
+    "--sampled",
+    "--tasks",
+    "60",
+    "--sets",
+    "1",
+    "--utilisation",
+    "0.1..0.9",
+    "--wss",
+    "64KiB",
+    "--write-ratio",
+    "0.25",
+    "--duration",
+    "100ms",
+    "--load",
+    "idle",
+];
+
+#[test]
+fn a_described_machine_runs_task_sets_and_its_files_are_reported_together() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let run = |name: &str| {
+        let output = corehop(&[&DESCRIBED[..], &["-o", &path(name)]].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    };
+    run("a.parquet");
+    run("b.parquet");
+    let samples = |name: &str| rows::<Sample>(Path::new(&path(name)));
+    let jobs = |name: &str| rows::<TaskJob>(Path::new(&path(name)));
+    assert_eq!(samples("a.parquet"), samples("b.parquet"));
+    assert_eq!(jobs("a.jobs.parquet"), jobs("b.jobs.parquet"));
+    let valid = samples("a.parquet").iter().filter(|sample| sample.valid).count();
+    assert!(valid > 10, "{valid}");
+    let mut report = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    report.args(["report", &path("a.parquet"), &path("a.jobs.parquet"), "--table", "json"]);
+    let output = report.output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let sets = &answer["task_sets"];
+    assert_eq!(sets["schedulers"][0]["samples"], valid);
+    assert_eq!(sets["courses"][0]["jobs"], jobs("a.jobs.parquet").len());
+    assert_eq!(sets["tasks"].as_array().unwrap().len(), 60);
+    assert!(!answer["cells"].as_array().unwrap().is_empty());
+}
