@@ -27,7 +27,7 @@ kernel=$(find $lab/root/usr/lib/modules -name vmlinuz)
 # QEMU with the loader and the libraries that it was built with.
 emulator() {
     system=$lab/root/usr
-    QEMU_MODULE_DIR=$system/lib/x86_64-linux-gnu/qemu timeout "$seconds" nice $system/lib64/ld-linux-x86-64.so.2 \
+    QEMU_MODULE_DIR=$system/lib/x86_64-linux-gnu/qemu timeout "$seconds" $system/lib64/ld-linux-x86-64.so.2 \
         --library-path $system/lib/x86_64-linux-gnu $system/bin/qemu-system-x86_64 \
         -L $system/share/qemu -L $system/share/seabios "$@"
 }
