@@ -197,7 +197,9 @@ impl Gather {
         let tasks = self.tasks.finish();
         let mut machines = self.machines(&summaries, &curves);
         if let Some(tasks) = &tasks {
-            machines.iter_mut().for_each(|machine| machine.tell(tasks));
+            for machine in &mut machines {
+                machine.tell(tasks);
+            }
         }
         let saturations = machines.iter().flat_map(|it| self.saturations(it, &summaries)).collect();
         for machine in &machines {

@@ -59,7 +59,7 @@ struct Delay {
     event: Event,
     wss_bytes: u64,
     write_ratio: f64,
-    delay_us: f64,
+    micros: f64,
 }
 
 /// A run of a plan.
@@ -160,13 +160,13 @@ impl TaskRuns {
     pub fn samples(&mut self, from: &Provenance, estimator: Estimator, samples: &[Sample]) {
         let of_tasks = samples.iter().filter(|it| it.valid && it.task_count.is_some());
         let delay = |sample: &Sample| {
-            let (_, delay_us) = estimator.delays_us(std::slice::from_ref(sample)).next()?;
+            let (_, micros) = estimator.delays_us(std::slice::from_ref(sample)).next()?;
             Some(Delay {
                 job: sample.job,
                 event: sample.event,
                 wss_bytes: sample.wss_bytes,
                 write_ratio: sample.write_ratio,
-                delay_us,
+                micros,
             })
         };
         let delays: Vec<Delay> = of_tasks.filter_map(delay).collect();

@@ -45,6 +45,7 @@ pub struct Misses {
 
 /// Response times, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[expect(clippy::struct_field_names, reason = "names in JSON carry their unit")]
 pub struct Responses {
     /// The median.
     pub median_us: f64,
@@ -173,7 +174,9 @@ fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, usize)> {
     let mut all = Vec::new();
     for pair in pairs {
         let mut jobs: BTreeMap<u64, Vec<&Job>> = BTreeMap::new();
-        pair.jobs.iter().for_each(|job| jobs.entry(job.run).or_default().push(job));
+        for job in &pair.jobs {
+            jobs.entry(job.run).or_default().push(job);
+        }
         let mut samples: BTreeMap<u64, usize> = BTreeMap::new();
         pair.of_runs().for_each(|(run, ..)| *samples.entry(run).or_default() += 1);
         for (number, jobs) in jobs {
@@ -187,7 +190,9 @@ pub(super) fn courses(pairs: &[&Pair]) -> Vec<JobCounts> {
     let mut all: BTreeMap<&Under, BTreeMap<Course, u64>> = BTreeMap::new();
     for (run, jobs, _) in each(pairs) {
         let counts = all.entry(&run.under).or_default();
-        jobs.iter().for_each(|job| *counts.entry(job.course).or_default() += 1);
+        for job in jobs {
+            *counts.entry(job.course).or_default() += 1;
+        }
     }
     let counts = |(under, courses): (&Under, BTreeMap<Course, u64>)| JobCounts {
         under: under.clone(),
@@ -230,7 +235,9 @@ pub(super) fn tasks(pairs: &[&Pair]) -> Vec<TaskSummary> {
 
 fn by_task<'a>(jobs: &[&'a Job]) -> BTreeMap<u64, Vec<&'a Job>> {
     let mut tasks: BTreeMap<u64, Vec<&Job>> = BTreeMap::new();
-    jobs.iter().for_each(|job| tasks.entry(job.task).or_default().push(job));
+    for job in jobs {
+        tasks.entry(job.task).or_default().push(job);
+    }
     tasks
 }
 
@@ -309,7 +316,7 @@ pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
     for (_, run, delay) in pairs.iter().flat_map(|pair| pair.of_runs()) {
         let made = all.entry(place(&run.under)).or_default().entry(run.under.scheduler);
         let delays = &mut made.or_default().delays;
-        delays.entry((delay.event, delay.wss_bytes)).or_default().push(delay.delay_us);
+        delays.entry((delay.event, delay.wss_bytes)).or_default().push(delay.micros);
     }
     let mut compared = Vec::new();
     for ((machine, load), made) in &all {

@@ -103,7 +103,7 @@ pub(super) fn sizes(pairs: &[&Pair]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
             let ratio = (delay.write_ratio * 1e6).round() as u64;
             let group = (of.under.clone(), delay.event, delay.wss_bytes, ratio);
             let traces = groups.entry(group).or_default().entry(of.task_count).or_default();
-            traces.entry((file, run)).or_default().push(delay.delay_us);
+            traces.entry((file, run)).or_default().push(delay.micros);
         }
     }
     let points = groups.iter().flat_map(|(group, traces)| points(group, traces)).collect();
