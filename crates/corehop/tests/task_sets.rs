@@ -255,7 +255,11 @@ fn partitions_come_and_go_with_the_run_even_when_it_is_killed() {
     assert_eq!((ours(), std::fs::read_to_string(balance).unwrap().trim()), (0, "1"));
     let mut child = command(&[&words[..], &["20s"]].concat()).spawn().unwrap();
     let part = folder.path().join("x.jobs.parquet.part");
-    let begun = || part.metadata().is_ok_and(|about| about.len() > 4_096) && ours() > 0;
+    // The head of the file is there before any row is.
+    let begun = || {
+        let reader = std::fs::File::open(&part).ok().and_then(|file| Reader::open(file).ok());
+        reader.and_then(|mut reader| reader.all::<TaskJob>().ok()).is_some_and(|it| !it.is_empty())
+    };
     while !begun() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
