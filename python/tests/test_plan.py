@@ -74,7 +74,7 @@ def test_every_option_of_the_program_is_an_option_here_and_no_other() -> None:
     words = set(re.findall(r"^ {2,6}(?:-\w, )?--([a-z-]+)", said, re.MULTILINE))
     elsewhere = {"on", "preset", "output", "seed", "plan", "stream", "dry-run", "json", "help"}
     # Recording another program is the command's alone so far.
-    elsewhere |= {"cgroup", "costs", "only", "pid", "statistic", "trace"}
+    elsewhere |= {"cgroup", "costs", "estimate-wss", "only", "pid", "statistic", "timeline", "trace"}
     assert {name.replace("_", "-") for name in Options.__annotations__} == words - elsewhere
 
 
