@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::platform::Platform;
-use crate::units::{Bytes, CpuList, Nanos};
+use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::words::words;
 
 pub mod gang;
@@ -85,6 +85,13 @@ impl Event {
         let there =
             |event: &Self| missing.iter().all(|class| class.affinity.event() != event.word());
         Self::RESUMING.into_iter().filter(there).collect()
+    }
+
+    /// What resuming on `to` is for a job that left `from`.
+    pub fn resuming(platform: &Platform, from: Cpu, to: Cpu) -> Self {
+        let word = platform.affinity(from, to).event();
+        // Every class has an event of its name.
+        Self::RESUMING.into_iter().find(|event| event.word() == word).unwrap_or(Self::Preemption)
     }
 
     /// Whether the job resumes on another CPU.

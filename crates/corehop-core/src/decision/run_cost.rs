@@ -143,9 +143,7 @@ pub struct Prices<'a> {
 
 /// What resuming after `absence` was.
 pub fn event(platform: &Platform, absence: &Absence) -> Event {
-    let word = platform.affinity(absence.from, absence.to).event();
-    // Every class has an event of its name.
-    Event::RESUMING.into_iter().find(|event| event.word() == word).unwrap_or(Event::Preemption)
+    Event::resuming(platform, absence.from, absence.to)
 }
 
 /// What the absences of a run cost.

@@ -239,10 +239,11 @@ impl TaskPlan {
         })
     }
 
-    /// What the samples of its runs are samples of: for each run, and each working set of its tasks,
-    /// one cell for every way to be away. The jobs of the returned plan are one for each cell, so that
-    /// job and cell have the same number; [`TaskPlan::cell`] says which.
-    pub fn as_scripted(&self) -> Plan {
+    /// What the samples of its runs are samples of, and for each run and task the first of its cells, after
+    /// which stand one for every way to be away, in the order of [`Event::RESUMING`]: the tasks of a run that
+    /// have the same working set share them. The jobs of the plan are one for each cell, so that job and cell
+    /// have the same number.
+    pub fn as_scripted(&self) -> (Plan, Vec<Vec<usize>>) {
         let mut plan = Plan {
             schema: PLAN_SCHEMA,
             experiment: self.experiment.clone(),
@@ -253,8 +254,13 @@ impl TaskPlan {
             cells: Vec::new(),
             phases: vec![Phase { load: Load::Idle, jobs: Vec::new() }],
         };
+        let mut first_cells = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
-            for set in run.sets() {
+            let (sets, before) = (run.sets(), plan.cells.len());
+            let place = |task: &PlannedTask| sets.iter().position(|&set| *set == task.set);
+            let first = |task| before + place(task).unwrap_or(0) * Event::RESUMING.len();
+            first_cells.push(run.tasks.iter().map(first).collect());
+            for set in sets {
                 plan.sets.push(set.clone());
                 for &event in &Event::RESUMING {
                     plan.phases[0].jobs.push(Job {
@@ -277,17 +283,7 @@ impl TaskPlan {
                 }
             }
         }
-        plan
-    }
-
-    /// The cell of [`TaskPlan::as_scripted`] that a job of `task` of `run` belongs to, when it was
-    /// away like that.
-    pub fn cell(&self, run: usize, task: usize, event: Event) -> usize {
-        let before: usize = self.runs[..run].iter().map(|run| run.sets().len()).sum();
-        let sets = self.runs[run].sets();
-        let own = sets.iter().position(|&set| *set == self.runs[run].tasks[task].set).unwrap_or(0);
-        let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
-        (before + own) * Event::RESUMING.len() + way
+        (plan, first_cells)
     }
 }
 

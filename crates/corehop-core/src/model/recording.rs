@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::ordered::BadInput;
 use super::paired::Paired;
-use crate::samples::{Course, TaskJob};
+use crate::samples::{Course, TaskJob, Text};
 
 /// Jobs of the same sets with and without recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -23,7 +23,7 @@ pub struct RecordingEffect {
 }
 
 /// What tells the jobs of a set apart: load, set, number of tasks, working set, task, job.
-type Key = (String, u64, u64, u64, u64, u64, u64);
+type Key = (Text, u64, u64, u64, u64, u64, u64);
 
 /// Collects jobs until all are there.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl RecordingPairs {
     /// Takes a job of either kind.
     pub fn take(&mut self, job: &TaskJob) {
         let key = (
-            job.load.to_string(),
+            job.load.clone(),
             job.set,
             job.task_count,
             job.wss_bytes,

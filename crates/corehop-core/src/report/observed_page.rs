@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A recorded run as a page: the tables, and a timeline of the threads that were away the most.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::figure::Section;
@@ -53,10 +54,11 @@ fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<S
 
 /// The threads with a row, those that were away the longest first.
 fn rows(recording: &Recording) -> Vec<&ObservedThread> {
-    let away = |thread: &ObservedThread| {
-        let own = recording.absences.iter().filter(|it| it.tid == thread.tid);
-        own.map(Absence::length_ns).sum::<u64>()
-    };
+    let mut away: HashMap<u32, u64> = HashMap::new();
+    for absence in &recording.absences {
+        *away.entry(absence.tid).or_default() += absence.length_ns();
+    }
+    let away = |thread: &ObservedThread| away.get(&thread.tid).copied().unwrap_or(0);
     let mut rows: Vec<(u64, &ObservedThread)> =
         recording.threads.iter().map(|thread| (away(thread), thread)).collect();
     rows.retain(|&(away, _)| away > 0);

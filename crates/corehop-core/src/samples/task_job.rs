@@ -88,21 +88,22 @@ pub struct TaskRows<'a> {
     plan: &'a TaskPlan,
     platform: &'a Platform,
     scripted: Plan,
+    /// The first cell of every task of every run.
+    first_cells: Vec<Vec<usize>>,
     context: RunContext,
 }
 
 impl<'a> TaskRows<'a> {
     /// For the records of `plan` on `platform`.
     pub fn new(plan: &'a TaskPlan, platform: &'a Platform) -> Self {
-        let scripted = plan.as_scripted();
+        let (scripted, first_cells) = plan.as_scripted();
         let context = RunContext::new(&scripted, platform, 0);
-        Self { plan, platform, scripted, context }
+        Self { plan, platform, scripted, first_cells, context }
     }
 
     /// The event that an absence was.
     fn event(&self, away: Away) -> Event {
-        let word = self.platform.affinity(away.from, away.to).event();
-        word.parse().unwrap_or(Event::Preemption)
+        Event::resuming(self.platform, away.from, away.to)
     }
 
     /// The sample that a job gave, where it came to a resumed touch; `number` is the job's in the run.
@@ -114,7 +115,8 @@ impl<'a> TaskRows<'a> {
         let (touched, away) = (record.touched.as_ref()?, record.away?);
         let run = &self.plan.runs[record.run];
         let event = self.event(away);
-        let cell = self.plan.cell(record.run, record.task, event);
+        let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
+        let cell = self.first_cells[record.run][record.task] + way;
         let touched = JobRecord { phase: 0, job: cell, ..touched.clone() };
         let mut sample = Sample::project(&self.context, &self.scripted, &touched)?;
         sample.disturbed_by.retain(|&cause| cause != Cause::Frequency);

@@ -261,8 +261,13 @@ impl LiveMachine {
             json!({"best": policy.0.to_string(), "why_no_better": policy.1}),
         );
         self.facts.insert("calibration".to_owned(), runner.describe_calibration());
+        self.note_load(load, runner.load().progress());
+    }
+
+    /// Keeps what a load did meanwhile.
+    fn note_load(&mut self, load: &Load, progress: load::Progress) {
         if let Some(known) = self.loads.iter_mut().find(|known| known.load == *load) {
-            known.progress.add(runner.load().progress());
+            known.progress.add(progress);
             self.facts.insert("load".to_owned(), self.loads.iter().map(Known::describe).collect());
         }
     }

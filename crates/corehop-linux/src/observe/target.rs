@@ -191,8 +191,12 @@ fn larger(known: &mut Option<u64>, other: Option<u64>) {
 
 /// The largest resident set that a process has had.
 fn peak_rss(pid: u32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    bytes_of(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM:")
+}
+
+/// The bytes that stand behind `name` in a file of the kernel's, in kB there.
+pub(super) fn bytes_of(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
 }
 

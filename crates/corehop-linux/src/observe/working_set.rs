@@ -8,6 +8,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use super::target::bytes_of;
 use crate::bpf::control::ControlPages;
 
 /// The while in which touched pages are counted: a preemption length of the usual kind.
@@ -60,8 +61,7 @@ fn touched(pid: u32) -> Option<u64> {
 }
 
 fn referenced(rollup: &str) -> Option<u64> {
-    let line = rollup.lines().find_map(|line| line.strip_prefix("Referenced:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib << 10)
+    bytes_of(rollup, "Referenced:")
 }
 
 #[cfg(test)]

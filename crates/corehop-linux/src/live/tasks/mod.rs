@@ -297,11 +297,7 @@ impl LiveMachine {
                 },
             }),
         );
-        if let Some(known) = self.loads.iter_mut().find(|known| known.load == run.load) {
-            known.progress.add(progress);
-            self.facts
-                .insert("load".to_owned(), self.loads.iter().map(super::Known::describe).collect());
-        }
+        self.note_load(&run.load, progress);
     }
 }
 
@@ -482,7 +478,7 @@ impl Recruit {
     }
 
     /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
-    fn set_up(self) -> Result<(Worker, Vec<u64>), String> {
+    fn set_up(self) -> Result<(Worker, impl Iterator<Item = u64> + use<>), String> {
         // SAFETY: asks a number of the kernel.
         let tid = unsafe { libc::gettid() }.cast_unsigned();
         self.shared.peers[self.task].store(tid, Ordering::Release);
@@ -523,15 +519,15 @@ impl Recruit {
             cpu_before: 0,
             word: 0,
         };
-        Ok((worker, self.plan.releases(0, self.task).collect()))
+        Ok((worker, self.plan.releases(0, self.task)))
     }
 }
 
 /// Runs the jobs of a task, each when it is released, or when the one before has ended.
-fn work(worker: &mut Worker, releases: Vec<u64>, origin_ns: u64, shared: &Shared) {
+fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
     // Records wait here while the coordinator has the list.
     let mut kept = Vec::with_capacity(64);
-    for (number, release_ns) in releases.into_iter().enumerate() {
+    for (number, release_ns) in releases.enumerate() {
         worker.sleep_until(origin_ns + release_ns);
         if shared.stop.load(Ordering::Acquire) {
             break;

@@ -87,11 +87,13 @@ impl Worker {
     pub(super) fn job(&mut self, number: u64, release_ns: u64, origin_ns: u64) -> TaskJobRecord {
         let mut job = self.begin();
         let mut course = self.as_in_figure_1(&mut job);
-        let late = self.wait(&mut job, self.wcet_ns - MARGIN_NS).is_some();
+        let mut late = false;
+        while self.wait(&mut job, self.budget_ns()).is_some() {
+            late = true;
+        }
         if late && course == Course::NotAway {
             course = Course::TooShort;
         }
-        while late && self.wait(&mut job, self.wcet_ns - MARGIN_NS).is_some() {}
         if self.notice.is_none() {
             course = Course::Unwatched;
             job.touches.clear();
@@ -113,6 +115,11 @@ impl Worker {
         }
     }
 
+    /// For how long a job executes, in nanoseconds.
+    fn budget_ns(&self) -> f64 {
+        self.wcet_ns - MARGIN_NS
+    }
+
     fn begin(&mut self) -> Job {
         // What was before the job began, its sleep above all, is none of its absences.
         let _asleep = self.notice.as_mut().and_then(Notice::away);
@@ -129,7 +136,7 @@ impl Worker {
     /// Cold, warm, waiting, and the resumed touch after the first absence.
     fn as_in_figure_1(&mut self, job: &mut Job) -> Course {
         for interrupted in [Course::AwayInCold, Course::AwayInWarm] {
-            if job.executed_ns() > self.wcet_ns - MARGIN_NS {
+            if job.executed_ns() > self.budget_ns() {
                 return Course::TooShort;
             }
             if let Some(away) = self.touch(job) {
@@ -139,7 +146,7 @@ impl Worker {
                 return Course::TooShort;
             }
         }
-        let until = self.wcet_ns - MARGIN_NS - RESERVE * job.touches[0].ns;
+        let until = self.budget_ns() - RESERVE * job.touches[0].ns;
         let Some(away) = self.wait(job, until) else { return Course::NotAway };
         if away.preempted == Some(false) {
             return Course::Blocked;
@@ -180,7 +187,7 @@ impl Worker {
     fn touch(&mut self, job: &mut Job) -> Option<Away> {
         let threshold = self.threshold(job.touches.len());
         // A job that executed for longer would be made to wait for its next period, or hold others up.
-        let left = self.wcet_ns - MARGIN_NS - job.executed_ns();
+        let left = self.budget_ns() - job.executed_ns();
         let deadline = now() + self.clock.ticks(left.clamp(0.0, BUDGET_NS));
         let cpu = current_cpu();
         let asked = self.rseq.is_none().then(usage);
