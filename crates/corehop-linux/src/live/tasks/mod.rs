@@ -374,9 +374,25 @@ impl Crew {
         for (task, planned) in run.tasks.iter().enumerate() {
             let tid = self.shared.peers[task].load(Ordering::Acquire);
             let policy = Policy::of(scheduler, run, planned);
-            policy.apply(tid).map_err(|error| policy::refused(run, task, tid, policy, &error))?;
+            if let Err(error) = policy.apply(tid) {
+                self.dismiss();
+                return Err(policy::refused(run, task, tid, policy, &error));
+            }
         }
         Ok(())
+    }
+
+    /// Puts every thread back under the ordinary policy: none has to wait for what it has reserved in order to
+    /// end, or holds something then that the caller waits for.
+    fn dismiss(&self) {
+        let alive = self.threads.iter().zip(self.shared.peers.iter());
+        for (_, peer) in alive.filter(|(thread, _)| !thread.is_finished()) {
+            let tid = peer.load(Ordering::Acquire);
+            if tid != 0 {
+                // One that is gone by now needs nothing.
+                let _gone = Policy::Other.apply(tid);
+            }
+        }
     }
 
     fn start(&self, origin_ns: u64) {
@@ -418,6 +434,7 @@ impl Crew {
     /// Ends the threads; by which ways they noticed absences.
     fn end(self) -> Vec<Rung> {
         self.shared.stop.store(true, Ordering::Release);
+        self.dismiss();
         for start in &self.starts {
             // Those that have been started already, or have ended, do not listen.
             let _not_listening = start.send(None);

@@ -16,6 +16,10 @@ const EXT: u32 = 7;
 const RESET_ON_FORK: u64 = 1;
 /// May use what others have reserved and do not use (GRUB). Otherwise a job that is robbed of a few
 /// microseconds waits for its next period, and all jobs after it are a period late.
+///
+/// Only for threads whose utilisation is within the share of a CPU that all such threads may use: the kernel
+/// (`grub_reclaim`, up to 7.3 at least) takes the one from the other without a sign, and charges a thread above
+/// it with hours, so that it never runs again.
 const RECLAIM: u64 = 2;
 
 /// The highest priority that tasks get: below that of interrupt threads.
@@ -77,6 +81,11 @@ impl Policy {
         }
     }
 
+    /// Whether the kernel can account for what the thread reclaims, where such threads may use `share` of a CPU.
+    fn may_reclaim(self, share: f64) -> bool {
+        matches!(self, Self::Deadline(runtime, _, period) if runtime as f64 <= share * period as f64)
+    }
+
     /// Puts thread `tid` under it.
     ///
     /// # Errors
@@ -93,7 +102,7 @@ impl Policy {
             _ => (0, 0, 0),
         };
         let size = size_of::<Attributes>() as u32;
-        let reclaim = if policy == DEADLINE { RECLAIM } else { 0 };
+        let reclaim = if self.may_reclaim(real_time_share()) { RECLAIM } else { 0 };
         let (flags, nice) = (RESET_ON_FORK | reclaim, 0);
         let attributes =
             Attributes { size, policy, flags, nice, priority, runtime, deadline, period };
@@ -240,6 +249,14 @@ mod tests {
             assert!(all.windows(2).all(|pair| pair[0] >= pair[1]) && *all.last().unwrap() >= 1);
             assert_eq!(shared_priorities(&run) == 0, count <= HIGHEST, "{count}");
         }
+    }
+
+    #[test]
+    fn a_thread_reclaims_only_within_the_share_that_such_threads_may_use() {
+        let of = |runtime| Policy::Deadline(runtime, 100, 100);
+        assert!(of(33).may_reclaim(1.0 / 3.0) && of(95).may_reclaim(0.95));
+        assert!(!of(34).may_reclaim(1.0 / 3.0) && !of(1).may_reclaim(0.0));
+        assert!(!Policy::Fifo(1).may_reclaim(1.0), "it reserves nothing");
     }
 
     #[test]
