@@ -5,7 +5,9 @@ use serde_json::{Map, Value};
 
 use crate::experiment::{GangPlan, GangPlanError, Plan, PlanError, TaskPlan, TaskPlanError};
 use crate::platform::Platform;
-use crate::samples::{GangRecord, JobRecord, Project, RunContext, Sample, TaskJobRecord};
+use crate::samples::{
+    GangRecord, JobRecord, Project, RunContext, Sample, TaskJob, TaskJobRecord, TaskRows,
+};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -95,6 +97,27 @@ impl Sink for Rows<'_> {
         self.taken.extend(records.iter().filter_map(project));
         Ok(())
     }
+}
+
+/// Carries out a plan of task sets; its jobs and samples, in memory.
+///
+/// # Errors
+/// As [`TaskMachine::run_tasks`].
+pub fn task_rows_of(
+    machine: &mut (impl Machine + TaskMachine),
+    plan: &TaskPlan,
+) -> Result<(Vec<TaskJob>, Vec<Sample>), MachineError> {
+    let platform = machine.platform().clone();
+    let rows = TaskRows::new(plan, &platform);
+    let (mut jobs, mut samples) = (Vec::new(), Vec::new());
+    machine.run_tasks(plan, &mut |records| {
+        for record in records {
+            samples.extend(rows.sample(record, jobs.len() as u64));
+            jobs.push(rows.job(record));
+        }
+        Ok(true)
+    })?;
+    Ok((jobs, samples))
 }
 
 /// How a run ended.

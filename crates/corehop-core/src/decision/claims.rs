@@ -9,16 +9,20 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::validation::StudyError;
-use crate::experiment::{Experiment, ExperimentError, Plan, PolluterSweep, Synthetic};
+use crate::experiment::{
+    Experiment, ExperimentError, Plan, PolluterSweep, Source, Synthetic, TaskPlan, TaskPlanError,
+    TaskSets,
+};
 use crate::model::compare::order;
 use crate::model::delay::ALPHA;
 use crate::model::estimator::Estimator;
 use crate::model::ordered::{BadInput, Interval};
 use crate::model::saturation::{Reached, Target, saturations};
 use crate::model::summary::{Summaries, summarize};
+use crate::model::tasks::TaskRuns;
 use crate::model::verdict::{MachineFacts, Outcome, Says, Verdict};
 use crate::platform::Platform;
-use crate::samples::Sample;
+use crate::samples::{Provenance, Sample, TaskJob};
 use crate::units::Nanos;
 use crate::words::words;
 use crate::workload::Event;
@@ -39,6 +43,9 @@ pub struct ClaimStudy {
     /// Further samples for the observations.
     #[serde(default)]
     pub runs: Vec<Synthetic>,
+    /// Task sets whose jobs and samples the fifth observation is tested on.
+    #[serde(default)]
+    pub task_sets: Vec<TaskSets>,
     /// The observations, by the stable names of their verdicts, and what was found there.
     #[serde(default)]
     pub observations: BTreeMap<String, Outcome>,
@@ -105,6 +112,17 @@ pub struct Saturates {
     pub experiment: PolluterSweep,
 }
 
+/// What the simulated machine gave for a study.
+#[derive(Debug, Clone, Default)]
+pub struct Simulated<'a> {
+    /// The samples of each of its tables.
+    pub tables: Vec<&'a [Sample]>,
+    /// The samples of each of [`ClaimStudy::plans`].
+    pub plans: Vec<Vec<Sample>>,
+    /// The jobs and samples of each of [`ClaimStudy::task_plans`].
+    pub tasks: Vec<(Vec<TaskJob>, Vec<Sample>)>,
+}
+
 /// A claim and what the simulated machine makes of it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Tested {
@@ -134,8 +152,13 @@ impl ClaimStudy {
         toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))
     }
 
-    /// The same with so many samples of everything.
+    /// The same with so many samples of everything; of task sets so many for each 64 as there are.
     pub fn set_samples(&mut self, samples: u32) {
+        for of_tasks in &mut self.task_sets {
+            if let Source::Drawn(drawn) = &mut of_tasks.source {
+                drawn.sets = (drawn.sets * samples / USUAL_SAMPLES).clamp(1, drawn.sets.max(1));
+            }
+        }
         let figures = self.figures.iter_mut().map(|figure| &mut figure.experiment);
         for experiment in self.runs.iter_mut().chain(figures) {
             experiment.groups.iter_mut().for_each(|group| group.samples = samples);
@@ -155,24 +178,39 @@ impl ClaimStudy {
         runs.chain(figures).chain(sweeps).map(|it| it.plan(platform, seed)).collect()
     }
 
-    /// Tests every claim on the samples of its tables and of its plans.
+    /// The plans of its task sets.
+    ///
+    /// # Errors
+    /// As theirs.
+    pub fn task_plans(
+        &self,
+        platform: &Platform,
+        seed: u64,
+    ) -> Result<Vec<TaskPlan>, TaskPlanError> {
+        self.task_sets.iter().map(|it| it.plan(platform, seed)).collect()
+    }
+
+    /// Tests every claim on what was simulated for it.
     ///
     /// # Errors
     /// [`BadInput`] for samples that hold no numbers.
     pub fn test(
         &self,
         platform: &Platform,
-        tables: &[&[Sample]],
-        plans: &[Vec<Sample>],
+        simulated: &Simulated<'_>,
     ) -> Result<Vec<Tested>, BadInput> {
-        let (runs, rest) = plans.split_at(self.runs.len());
+        let (runs, rest) = simulated.plans.split_at(self.runs.len());
         let (figures, sweeps) = rest.split_at(self.figures.len());
         let mut summaries = Summaries::new(Estimator::Difference);
-        for samples in tables.iter().copied().chain(runs.iter().map(Vec::as_slice)) {
+        for samples in simulated.tables.iter().copied().chain(runs.iter().map(Vec::as_slice)) {
             summaries.take(samples);
         }
         let facts = MachineFacts::of(platform);
-        let verdicts = summaries.verdicts(&platform.id, &facts.view())?;
+        let mut verdicts = summaries.verdicts(&platform.id, &facts.view())?;
+        if let Some(of_tasks) = of_task_sets(&simulated.tasks) {
+            verdicts.retain(|it| it.id != of_tasks.id);
+            verdicts.push(of_tasks);
+        }
         let observed = verdicts.iter().filter_map(|verdict| {
             let expected = *self.observations.get(verdict.id)?;
             Some(observed(verdict, expected))
@@ -188,6 +226,18 @@ impl ClaimStudy {
         tested.extend(saturated.map(|(it, samples)| it.test(&targets, samples)));
         Ok(tested)
     }
+}
+
+/// The verdict that only task sets allow: on their size. Nothing without any.
+fn of_task_sets(tasks: &[(Vec<TaskJob>, Vec<Sample>)]) -> Option<Verdict> {
+    let mut runs = TaskRuns::default();
+    for (number, (jobs, samples)) in tasks.iter().enumerate() {
+        // Each is a run of its own.
+        let from = Provenance { plan_digest: number.to_string(), ..Provenance::default() };
+        runs.jobs(&from, jobs);
+        runs.samples(&from, Estimator::Difference, samples);
+    }
+    runs.finish().map(|report| report.verdict)
 }
 
 fn observed(verdict: &Verdict, expected: Outcome) -> Tested {
@@ -255,6 +305,9 @@ impl Course {
     }
 }
 
+/// The samples of a cell in most studies.
+const USUAL_SAMPLES: u32 = 64;
+
 /// The later of two values is the greater with at most this probability where there is no more than a medium
 /// relation (as in observation 4).
 const MEDIUM: f64 = 0.64;
@@ -311,6 +364,7 @@ impl Saturates {
 mod tests {
     use super::*;
     use crate::model::example::sample;
+    use crate::sim::SimMachine;
 
     /// Preemptions of 0 to 10 ms whose delay in nanoseconds is `delay` of their length in milliseconds.
     fn samples(delay: impl Fn(f64) -> f64) -> Vec<Sample> {
@@ -372,6 +426,49 @@ mod tests {
         let tested = course(Trend::Rising).test("a figure", &few).unwrap();
         assert_eq!(tested.found, Outcome::CannotTell);
         assert!(tested.is_missed());
+    }
+
+    /// One task, and four, on two CPUs.
+    const TASK_SETS: &str = r#"
+        id = "few-or-many"
+        title = ""
+        platform = "xeon_x5650"
+        observations = { bastoni-5 = "cannot_tell" }
+        [[task_sets]]
+        scheduler = "g-edf"
+        duration = "100 ms"
+        loads = [{ kind = "idle" }]
+        share = 1.0
+        cpus = "0-1"
+        [task_sets.source.drawn]
+        task_counts = [1, 4]
+        sets = 16
+        utilisation = [0.2, 0.4]
+        period = ["10 ms", "20 ms"]
+        sporadic = 0.0
+        working_sets = [{ wss = "4 KiB", pattern = "scan", page = "4k", write_ratio = 0.5 }]
+    "#;
+
+    #[test]
+    fn task_sets_are_simulated_and_the_verdict_on_their_size_is_tested() {
+        let mut study = ClaimStudy::new(TASK_SETS).unwrap();
+        study.set_samples(8);
+        let platform = Platform::named(&study.platform).unwrap().unwrap();
+        let plans = study.task_plans(&platform, 1).unwrap();
+        assert_eq!(plans[0].runs.len(), 2 * 16 / 8, "an eighth of the usual samples");
+        let mut machine = SimMachine::new(platform.clone()).unwrap();
+        let rows = |plan| crate::machine::task_rows_of(&mut machine, plan).unwrap();
+        let tasks: Vec<_> = plans.iter().map(rows).collect();
+        assert!(tasks[0].0.len() > 2 * 5 && tasks[0].1.iter().all(|it| it.task_count == Some(4)));
+        let tested = study.test(&platform, &Simulated { tasks, ..Simulated::default() }).unwrap();
+        assert_eq!(tested.len(), 1, "the synthetic method's word on it is not asked");
+        assert!(tested[0].claim.contains("bastoni-5") && !tested[0].is_missed());
+    }
+
+    #[test]
+    fn what_a_study_of_task_sets_does_not_know_is_refused() {
+        let error = ClaimStudy::new(&TASK_SETS.replace("sporadic", "sporadicity")).unwrap_err();
+        assert!(error.to_string().contains("sporadicity"), "{error}");
     }
 
     #[test]

@@ -33,6 +33,7 @@ const GANGS: &[(&str, &str, &str)] =
 /// Of claims in words each study's name and description.
 const CLAIMS: &[(&str, &str)] = &[
     ("bastoni-fig3", include_str!("../../../../studies/bastoni-fig3/study.toml")),
+    ("bastoni-fig4", include_str!("../../../../studies/bastoni-fig4/study.toml")),
     ("bastoni-claims", include_str!("../../../../studies/bastoni-claims/study.toml")),
     ("waechtler-claims", include_str!("../../../../studies/waechtler-claims/study.toml")),
     ("waechtler-exclusive", include_str!("../../../../studies/waechtler-exclusive/study.toml")),
@@ -106,7 +107,8 @@ mod tests {
             assert_eq!(study.id, *id);
             let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
             let plans = study.plans(&platform, 1).unwrap().len();
-            assert!(plans + study.tables.len() > 0, "{id}");
+            let sets = study.task_plans(&platform, 1).unwrap().len();
+            assert!(plans + sets + study.tables.len() > 0, "{id}");
             for table in &study.tables {
                 assert_eq!(Study::named(table).unwrap().unwrap().platform, study.platform);
             }

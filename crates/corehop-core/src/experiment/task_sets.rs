@@ -14,6 +14,7 @@ use crate::workload::{Load, WorkingSet};
 
 /// Which task sets run, for how long, and how they are scheduled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TaskSets {
     /// Who schedules them.
     pub scheduler: Scheduler,
@@ -52,6 +53,7 @@ pub enum Source {
 
 /// Random task sets: for each number of tasks and each working set, so many.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Drawn {
     /// Numbers of tasks.
     pub task_counts: Vec<u32>,

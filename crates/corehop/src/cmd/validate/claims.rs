@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use corehop_core::decision::claims::{ClaimStudy, Tested};
+use corehop_core::decision::claims::{self, ClaimStudy, Tested};
 use corehop_core::decision::validation::Study;
-use corehop_core::machine::samples_of;
+use corehop_core::machine::{MachineError, samples_of, task_rows_of};
 use corehop_core::model::verdict::Outcome;
 use corehop_core::samples::Sample;
 use serde_json::{Value, json};
@@ -43,11 +43,15 @@ pub(super) fn test(
     }
     let tables: Vec<&[Sample]> =
         study.tables.iter().filter_map(|id| simulated.0.get(id)).map(Vec::as_slice).collect();
-    let mut runs = Vec::new();
+    let mut of_study = claims::Simulated { tables, ..claims::Simulated::default() };
     for plan in study.plans(&platform, args.seed)? {
-        runs.push(samples_of(&mut machine(platform.clone(), args)?, &plan)?);
+        of_study.plans.push(samples_of(&mut machine(platform.clone(), args)?, &plan)?);
     }
-    study.test(&platform, &tables, &runs).map_err(|error| Failure::new(Exit::Failed, error))
+    let task_plans = study.task_plans(&platform, args.seed).map_err(MachineError::from)?;
+    for plan in task_plans {
+        of_study.tasks.push(task_rows_of(&mut machine(platform.clone(), args)?, &plan)?);
+    }
+    study.test(&platform, &of_study).map_err(|error| Failure::new(Exit::Failed, error))
 }
 
 pub(super) fn text(study: &ClaimStudy, tested: &[Tested]) -> String {
