@@ -167,7 +167,9 @@ impl<'a> Plain<'a> {
                 self.ready[loser].as_mut().unwrap().lost = Some(lost);
             }
         }
-        places.into_iter().for_each(|(at, task)| self.seat(at, task, now));
+        for (at, task) in places {
+            self.seat(at, task, now);
+        }
     }
 
     /// Of these seats the free one that is nearest, otherwise that of the least urgent job.
