@@ -153,6 +153,13 @@ fn more_than_half_of_a_cpu_is_refused_for_real_time_tasks() {
 }
 
 #[test]
+fn jobs_so_frequent_that_waking_up_takes_more_than_half_of_a_cpu_are_refused() {
+    let plan = plan(Scheduler::GFp, vec![task(1, 40, 4)], true);
+    let error = run(&plan).unwrap_err().to_string();
+    assert!(error.contains("0.75") && error.contains("--period"), "{error}");
+}
+
+#[test]
 fn a_set_that_the_kernel_does_not_admit_is_refused_with_what_it_adds() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // Threads that reserve most of every CPU, and sleep all the time.
