@@ -46,6 +46,9 @@ const LEAD: Duration = Duration::from_millis(50);
 /// How often records are passed on.
 const PASS_ON: Duration = Duration::from_millis(250);
 
+/// How often a thread looks whether the run is to end, where its next release is far away.
+const LOOK: Duration = Duration::from_millis(250);
+
 /// What the threads of a set have in common.
 #[derive(Debug)]
 struct Shared {
@@ -520,13 +523,25 @@ impl Recruit {
     }
 }
 
+/// Sleeps until a release; far from it, not for so long that the end of the run would have to wait. Whether the run
+/// goes on.
+fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> bool {
+    while release_ns.saturating_sub(monotonic_ns()) > 2 * LOOK.as_nanos() as u64 {
+        if stop.load(Ordering::Acquire) {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    worker.sleep_until(release_ns);
+    !stop.load(Ordering::Acquire)
+}
+
 /// Runs the jobs of a task, each when it is released, or when the one before has ended.
 fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
     // Records wait here while the coordinator has the list.
     let mut kept = Vec::with_capacity(64);
     for (number, release_ns) in releases.enumerate() {
-        worker.sleep_until(origin_ns + release_ns);
-        if shared.stop.load(Ordering::Acquire) {
+        if !await_release(worker, origin_ns + release_ns, &shared.stop) {
             break;
         }
         kept.push(worker.job(number as u64, release_ns, origin_ns));
