@@ -75,6 +75,8 @@ def test_every_option_of_the_program_is_an_option_here_and_no_other() -> None:
     elsewhere = {"on", "preset", "output", "seed", "plan", "stream", "dry-run", "json", "help"}
     # Recording another program is the command's alone so far.
     elsewhere |= {"cgroup", "costs", "estimate-wss", "only", "pid", "statistic", "timeline", "trace"}
+    # It writes no samples.
+    elsewhere |= {"no-bpf"}
     assert {name.replace("_", "-") for name in Options.__annotations__} == words - elsewhere
 
 

@@ -19,6 +19,14 @@ fn what_the_kernel_takes_is_measured_and_check_reads_it() {
     for column in ["SCHEDULE", "RELEASE-LATENCY"] {
         assert!(rows.iter().any(|row| row["column"] == column), "{column}: {answer}");
     }
+    // What is not measured in the kernel is said, and where it is, no column holds another one's time.
+    let in_kernel =
+        |column: &str| rows.iter().any(|row| row["column"] == column && row["how"] == "kernel");
+    let refused = answer["missing"].to_string().contains("in the kernel");
+    assert!(refused || in_kernel("SCHEDULE") && in_kernel("RELEASE"), "{answer}");
+    assert_eq!(in_kernel("RELEASE"), in_kernel("RELEASE-LATENCY"), "{answer}");
+    let head = std::fs::read_to_string(&table).unwrap().lines().next().unwrap().to_owned();
+    assert_eq!(head.contains(",RELEASE,"), in_kernel("RELEASE"), "{head}");
     for row in rows {
         let us = |name: &str| row[name].as_f64().unwrap();
         assert!(
@@ -33,6 +41,24 @@ fn what_the_kernel_takes_is_measured_and_check_reads_it() {
         "{}",
         String::from_utf8_lossy(&checked.stderr)
     );
+}
+
+#[test]
+fn without_bpf_threads_say_what_they_can() {
+    let output = corehop(&["measure", "overheads", "--no-bpf", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = answer["overheads"].as_array().unwrap();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["how"] == "threads"), "{answer}");
+    assert!(rows.iter().all(|row| row["column"] != "RELEASE"), "{answer}");
+    assert!(answer["recording"].is_null());
+}
+
+#[test]
+fn what_is_an_option_of_overheads_is_one_of_nothing_else() {
+    let output = corehop(&["measure", "synthetic", "--no-bpf", "--dry-run"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!((output.status.code(), said.contains("--no-bpf")), (Some(2), true), "{said}");
 }
 
 #[test]

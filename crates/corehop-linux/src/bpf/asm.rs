@@ -147,6 +147,8 @@ pub enum Helper {
     MonotonicNanos = 5,
     /// The CPU it runs on. Stable: a tracing program is never migrated.
     Cpu = 8,
+    /// The current thread: its process's number in the upper half, its own in the lower.
+    CurrentThread = 14,
     /// Copies `r2` bytes of the kernel's memory from `r3` to `r1`.
     ProbeRead = 113,
     /// Appends `r3` bytes from `r2` to the ring `r1`, with flags `r4`; 0 if there was room.
@@ -165,6 +167,7 @@ impl Helper {
             Self::RingOutput => "ringbuf_output",
             Self::MonotonicNanos => "ktime_get_ns",
             Self::Cpu => "get_smp_processor_id",
+            Self::CurrentThread => "get_current_pid_tgid",
             Self::CurrentTask => "get_current_task_btf",
         }
     }

@@ -15,6 +15,7 @@ mod syscall;
 pub mod ring;
 pub mod interrupts;
 pub mod control;
+pub mod events;
 pub mod sched_ext;
 
 use std::io;

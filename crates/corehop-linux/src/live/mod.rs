@@ -12,7 +12,7 @@ mod duty;
 mod evict;
 mod host;
 mod load;
-mod offsets;
+pub(crate) mod offsets;
 mod polluter;
 mod runner;
 mod set;

@@ -45,9 +45,13 @@ impl Offsets {
         if from == to {
             return (raw, 0.0);
         }
-        let of = |cpu| self.of.get(&cpu).copied().unwrap_or_default();
-        let ((from_offset, from_bound), (to_offset, to_bound)) = (of(from), of(to));
+        let ((from_offset, from_bound), (to_offset, to_bound)) = (self.ahead(from), self.ahead(to));
         (raw - to_offset + from_offset, from_bound + to_bound)
+    }
+
+    /// How far the counter of `cpu` is ahead of the first one's, in nanoseconds, and the bound of that.
+    pub(crate) fn ahead(&self, cpu: Cpu) -> (f64, f64) {
+        self.of.get(&cpu).copied().unwrap_or_default()
     }
 
     pub(crate) fn describe(&self) -> Value {

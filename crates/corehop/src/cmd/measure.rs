@@ -171,6 +171,8 @@ pub(crate) struct Args {
     observe: Observe,
     #[command(flatten)]
     arrange: Arrange,
+    #[command(flatten)]
+    own_overheads: overheads::Own,
 }
 
 /// A load that most machines can run, as it is typed.
@@ -180,6 +182,9 @@ const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let platform = on::platform(&args.on)?;
     args.refuse_empty_goals()?;
+    if args.experiment != Some(ExperimentName::Overheads) {
+        refuse("that is an option of overheads", &args.own_overheads.given())?;
+    }
     if args.experiment == Some(ExperimentName::ScheduleSensitive) {
         return args.schedule_sensitive(platform);
     }
@@ -446,7 +451,8 @@ impl Args {
             ],
         )?;
         let output = self.output.as_deref();
-        overheads::carry_out(platform, self.cpus.as_ref(), output, self.json)
+        let own = self.own_overheads;
+        overheads::carry_out(platform, self.cpus.as_ref(), own, output, self.json)
     }
 
     fn options(&self) -> Options {

@@ -7,7 +7,7 @@ use corehop_core::platform::Platform;
 use corehop_core::report::overheads::{Overhead, csv, text};
 use corehop_core::units::CpuList;
 use corehop_linux::bpf::control::{ControlPages, Mode};
-use corehop_linux::overheads::{Overheads, overheads};
+use corehop_linux::overheads::{Overheads, Recording, Series, What, overheads};
 use corehop_linux::page::overhead;
 use serde_json::json;
 
@@ -15,14 +15,30 @@ use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
 
 /// The number of tasks up to which the table is to be used: as many as 001 runs.
-const TASKS: usize = 250;
+const TASKS: u32 = 250;
 /// Goes of the hand-over of a byte: a second, in all.
 const GOES: u32 = 20;
+
+/// Options of its own.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Own {
+    /// From threads alone, as where the kernel runs no BPF programs
+    #[arg(long, help_heading = "What the kernel takes (overheads)")]
+    no_bpf: bool,
+}
+
+impl Own {
+    /// The options that are given, for what has no use for them.
+    pub(super) fn given(self) -> [(&'static str, bool); 1] {
+        [("--no-bpf", self.no_bpf)]
+    }
+}
 
 /// Measures on `cpus`, or on all that may be used, and writes the table to `output`.
 pub(super) fn carry_out(
     platform: &Platform,
     cpus: Option<&CpuList>,
+    own: Own,
     output: Option<&Path>,
     as_json: bool,
 ) -> Result<Exit, Failure> {
@@ -31,8 +47,9 @@ pub(super) fn carry_out(
     if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
         return Err(Failure::says(Exit::Usage, format!("--cpus: CPU {cpu} may not be used here")));
     }
-    let measured = overheads(cpus).map_err(|error| Failure::new(Exit::Failed, error))?;
-    let rows = rows(&measured);
+    let measured =
+        overheads(cpus, !own.no_bpf).map_err(|error| Failure::new(Exit::Failed, error))?;
+    let rows: Vec<Overhead> = measured.series.iter().filter_map(row).collect();
     let watching = match cpus.first() {
         Some(cpu) => {
             overhead(cpu, GOES, || ControlPages::open(Mode::Own)).map_err(|it| it.to_string())
@@ -40,21 +57,21 @@ pub(super) fn carry_out(
         None => Err("no CPU".to_owned()),
     };
     if let Some(path) = output {
-        answer::write(path, csv(&rows, TASKS))?;
+        answer::write(path, csv(&rows, Some(TASKS)))?;
     }
     if as_json {
         let watching = watching.as_ref().ok();
         let answer = json!({
             "overheads": rows,
             "missing": measured.missing,
+            "recording": measured.recording,
             "control_page": watching,
             "control_page_ratios": watching.map(corehop_linux::page::Overhead::ratios),
         });
         print(&format!("{answer}\n"))?;
         return Ok(Exit::Done);
     }
-    let mut notes: Vec<String> =
-        measured.missing.iter().map(|why| format!("not measured: {why}")).collect();
+    let mut notes = notes(&measured);
     notes.push(match &watching {
         Ok(it) => {
             let (unregistered, registered) = it.ratios();
@@ -70,16 +87,43 @@ pub(super) fn carry_out(
     Ok(Exit::Done)
 }
 
-fn rows(measured: &Overheads) -> Vec<Overhead> {
-    let single = [
-        ("SCHEDULE", "scheduling decision", &measured.scheduling_ns),
-        ("CXS", "context switch", &measured.switch_ns),
-        ("TICK", "tick", &measured.tick_ns),
-        ("RELEASE-LATENCY", "release, to running", &measured.release_ns),
-    ];
-    let single = single.into_iter().filter_map(|(column, what, ns)| Overhead::of(column, what, ns));
-    let pairs = measured.ipi_ns.iter().filter_map(|((from, to), ns)| {
-        Overhead::of("IPI-LATENCY", format!("interrupt {}→{}, there and back", from.0, to.0), ns)
-    });
-    single.chain(pairs).collect()
+/// What was not measured, and what measuring took.
+fn notes(measured: &Overheads) -> Vec<String> {
+    let mut notes: Vec<String> =
+        measured.missing.iter().map(|why| format!("not measured: {why}")).collect();
+    if let Some(it) = &measured.recording {
+        notes.push(said_of(it));
+    }
+    notes
+}
+
+fn said_of(it: &Recording) -> String {
+    let residual = it.residual_ns.map_or_else(
+        || {
+            "getting to it and away from it is in each time of the kernel's, and was not measured"
+                .to_owned()
+        },
+        |ns| format!("getting to it and away from it, {ns:.0} ns, is in each time of the kernel's"),
+    );
+    format!(
+        "in the kernel: {} events, {} lost, {} without their other end; noting one down takes {:.0} ns, which is \
+         left out; {residual}; the clocks of two CPUs are at most {:.0} ns apart",
+        it.events, it.lost, it.unmatched, it.noting_ns, it.clock_bound_ns
+    )
+}
+
+fn row(series: &Series) -> Option<Overhead> {
+    let (column, what) = match series.what {
+        What::Scheduling => ("SCHEDULE", "scheduling decision".to_owned()),
+        What::Switch => ("CXS", "context switch".to_owned()),
+        What::Tick => ("TICK", "tick".to_owned()),
+        What::Release => ("RELEASE", "release".to_owned()),
+        What::EventLatency => ("RELEASE-LATENCY", "release, until handled".to_owned()),
+        What::WakeUp => ("RELEASE-LATENCY", "release, to running".to_owned()),
+        What::OneWay(from, to) => ("IPI-LATENCY", format!("interrupt {}→{}", from.0, to.0)),
+        What::RoundTrip(from, to) => {
+            ("IPI-LATENCY", format!("interrupt {}→{}, there and back", from.0, to.0))
+        }
+    };
+    Overhead::of(column, what, (series.way.name(), series.tasks), &series.ns)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel takes for scheduling, seen from threads: the inputs of overhead-aware analysis.
+//! What the kernel takes for scheduling, seen from threads, and what threads do for it.
 //!
 //! Every quantity is the time that a thread misses, so each holds what it cannot be told apart from. No
-//! thread is real-time, and none computes for longer than a few tens of milliseconds.
+//! thread is real-time, and none computes for longer than half a second.
 
 use std::hint::spin_loop;
 use std::io;
@@ -11,30 +11,10 @@ use std::time::Duration;
 
 use corehop_core::units::{Cpu, CpuList};
 
+use super::{Series, Way, What};
 use crate::bpf::interrupts::{Counter, InterruptCounters};
 use crate::clock::{Clock, now, sleep_until};
 use crate::thread::{punctual, set_affinity, usage};
-
-/// Times in nanoseconds, as they were measured.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Overheads {
-    /// A call of the scheduler that leaves the thread where it is (sched_yield(2) alone on its CPU, a
-    /// system call's entry and exit in it).
-    pub scheduling_ns: Vec<f64>,
-    /// What it takes longer where it goes to another thread and back, per switch.
-    pub switch_ns: Vec<f64>,
-    /// From the time that a sleep was to end to the thread running again: timer interrupt, wake-up,
-    /// scheduling and switch.
-    pub release_ns: Vec<f64>,
-    /// Holes in a computing thread's time that one timer interrupt and nothing else came in; none
-    /// where interrupts cannot be counted.
-    pub tick_ns: Vec<f64>,
-    /// From asking another CPU to run something (membarrier(2)) to its being done, by pair: there and
-    /// back.
-    pub ipi_ns: Vec<((Cpu, Cpu), Vec<f64>)>,
-    /// What could not be measured, and why.
-    pub missing: Vec<String>,
-}
 
 const SLEEPS: u32 = 400;
 const GOES: u32 = 400;
@@ -43,38 +23,70 @@ const YIELDS: u32 = 50;
 const IPIS: u32 = 2_000;
 const TICKS_FOR: Duration = Duration::from_millis(400);
 
-/// Measures all of it on `cpus`: below two seconds and a tenth for each pair.
-///
-/// # Errors
-/// Where a thread cannot be pinned to one of them.
-pub fn overheads(cpus: &CpuList) -> io::Result<Overheads> {
+/// Two threads, as everywhere here.
+const TASKS: u32 = 2;
+
+/// Measures all of it on `cpus`: below two seconds and a tenth for each pair. What could not be measured
+/// is in `missing`, with the reason.
+pub(super) fn measure(cpus: &CpuList, missing: &mut Vec<String>) -> io::Result<Vec<Series>> {
     let clock = Clock::calibrate(Duration::from_millis(20));
-    let Some(first) = cpus.first() else {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    };
-    let mut missing = Vec::new();
-    let (scheduling_ns, switch_ns) = yields(first, &clock)?;
-    let tick_ns = match InterruptCounters::open(cpus) {
-        Ok(counters) => on(first, || ticks(first, &counters, &clock))?,
-        Err(error) => {
-            missing.push(format!("ticks: {error}"));
-            vec![]
+    let first = first(cpus)?;
+    let series = |what, ns| Series { what, way: Way::Threads, tasks: TASKS, ns };
+    let (scheduling, switch) = yields(first, &clock, GOES)?;
+    let mut found = vec![series(What::Scheduling, scheduling), series(What::Switch, switch)];
+    match InterruptCounters::open(cpus) {
+        Ok(counters) => {
+            found.push(series(What::Tick, on(first, || ticks(first, &counters, &clock))?));
         }
-    };
-    let mut ipi_ns = Vec::new();
-    for from in cpus.iter() {
-        for to in cpus.iter().filter(|&to| to != from) {
-            match ipis(from, to, &clock) {
-                Ok(times) => ipi_ns.push(((from, to), times)),
-                Err(error) => missing.push(format!("interrupts from {from} to {to}: {error}")),
-            }
+        Err(error) => missing.push(format!("ticks: {error}")),
+    }
+    found.push(series(What::WakeUp, on(first, || releases(SLEEPS))?));
+    for (from, to) in pairs(cpus) {
+        match ipis(from, to, &clock, IPIS) {
+            Ok(times) => found.push(series(What::RoundTrip(from, to), times)),
+            Err(error) => missing.push(format!("interrupts from {from} to {to}: {error}")),
         }
     }
     if cpus.len() < 2 {
         missing.push("interrupts between CPUs: one CPU only".to_owned());
     }
-    let release_ns = on(first, releases)?;
-    Ok(Overheads { scheduling_ns, switch_ns, release_ns, tick_ns, ipi_ns, missing })
+    Ok(found)
+}
+
+/// Has threads do what the kernel's times are measured of: yield, alone and in turns, sleep, compute through
+/// ticks, and interrupt each other.
+pub(super) fn exercise(cpus: &CpuList) -> io::Result<()> {
+    let clock = Clock::calibrate(Duration::from_millis(20));
+    let first = first(cpus)?;
+    yields(first, &clock, GOES / 20)?;
+    on(first, || releases(SLEEPS))?;
+    on(first, || compute(TICKS_FOR))?;
+    for (from, to) in pairs(cpus) {
+        // A kernel that cannot has no such interrupts to measure.
+        let _without = ipis(from, to, &clock, IPIS / 4);
+    }
+    Ok(())
+}
+
+/// Sleeps often, and shortly, on `cpu`.
+pub(super) fn sleep_often(cpu: Cpu) {
+    let _any_cpu_will_do = on(cpu, || releases(SLEEPS));
+}
+
+fn first(cpus: &CpuList) -> io::Result<Cpu> {
+    cpus.first().ok_or_else(|| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Every pair of different CPUs, both ways.
+fn pairs(cpus: &CpuList) -> impl Iterator<Item = (Cpu, Cpu)> + '_ {
+    cpus.iter().flat_map(|from| cpus.iter().filter(move |&to| to != from).map(move |to| (from, to)))
+}
+
+fn compute(time: Duration) {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < time {
+        spin_loop();
+    }
 }
 
 /// Runs on a thread of its own, on `cpu`.
@@ -91,13 +103,13 @@ fn yield_now() {
 }
 
 /// Per yield alone, and what a switch takes beyond that.
-fn yields(cpu: Cpu, clock: &Clock) -> io::Result<(Vec<f64>, Vec<f64>)> {
+fn yields(cpu: Cpu, clock: &Clock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)> {
     let go = |yields: u32| {
         let begin = now();
         (0..yields).for_each(|_| yield_now());
         clock.nanos(now() - begin) / f64::from(yields)
     };
-    let alone: Vec<f64> = on(cpu, || (0..GOES).map(|_| go(YIELDS)).collect())?;
+    let alone: Vec<f64> = on(cpu, || (0..goes).map(|_| go(YIELDS)).collect())?;
     let best = alone.iter().copied().fold(f64::INFINITY, f64::min);
     let stop = AtomicBool::new(false);
     let both = std::thread::scope(|scope| {
@@ -109,7 +121,7 @@ fn yields(cpu: Cpu, clock: &Clock) -> io::Result<(Vec<f64>, Vec<f64>)> {
             })
         });
         let times = on(cpu, || {
-            let goes = (0..GOES).filter_map(|_| {
+            let times = (0..goes).filter_map(|_| {
                 let before = voluntary_or_not();
                 let time = go(YIELDS);
                 let switches = voluntary_or_not() - before;
@@ -118,7 +130,7 @@ fn yields(cpu: Cpu, clock: &Clock) -> io::Result<(Vec<f64>, Vec<f64>)> {
                 (switches >= u64::from(YIELDS) * 9 / 10)
                     .then(|| ((time * f64::from(YIELDS) / switches as f64) / 2.0 - best).max(0.0))
             });
-            goes.collect::<Vec<f64>>()
+            times.collect::<Vec<f64>>()
         });
         stop.store(true, Ordering::Relaxed);
         other.join().unwrap_or_else(|_| Err(io::Error::other("the other thread died")))?;
@@ -133,14 +145,14 @@ fn voluntary_or_not() -> u64 {
 }
 
 /// How late a sleep of 200 µs ends.
-fn releases() -> Vec<f64> {
+fn releases(sleeps: u32) -> Vec<f64> {
     punctual();
     let late = |_| {
         let at = crate::clock::read(libc::CLOCK_MONOTONIC) + 200_000;
         sleep_until(at);
         (crate::clock::read(libc::CLOCK_MONOTONIC) - at) as f64
     };
-    (0..SLEEPS).map(late).filter(|&late| late >= 0.0).collect()
+    (0..sleeps).map(late).filter(|&late| late >= 0.0).collect()
 }
 
 /// Holes that one timer interrupt and nothing else made.
@@ -180,7 +192,7 @@ fn membarrier(command: i32) -> io::Result<()> {
 
 /// A barrier on `from` while a thread of this process computes on `to`, less what one takes that
 /// interrupts nobody.
-fn ipis(from: Cpu, to: Cpu, clock: &Clock) -> io::Result<Vec<f64>> {
+fn ipis(from: Cpu, to: Cpu, clock: &Clock, count: u32) -> io::Result<Vec<f64>> {
     membarrier(REGISTER)?;
     let barriers = |count: u32| -> io::Result<Vec<f64>> {
         (0..count)
@@ -206,7 +218,7 @@ fn ipis(from: Cpu, to: Cpu, clock: &Clock) -> io::Result<Vec<f64>> {
             while ready.load(Ordering::Acquire) == 0 {
                 yield_now();
             }
-            barriers(IPIS)
+            barriers(count)
         });
         stop.store(true, Ordering::Relaxed);
         there.join().unwrap_or_else(|_| Err(io::Error::other("the other thread died")))?;

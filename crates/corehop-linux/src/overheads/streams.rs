@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From what each CPU was seen to do to how long it took.
+//!
+//! What lies within something else, an interrupt within a switch for instance, is taken from it, and so is
+//! the time of the programs that note events down. An end whose begin was not seen says nothing, and a
+//! begin whose end was not seen is forgotten as soon as that is plain; both are counted.
+
+use std::collections::BTreeMap;
+
+use corehop_core::units::Cpu;
+
+use crate::bpf::events::{Event, Kind};
+
+/// Whose, and what is known of the kernel beside its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Known {
+    /// The process whose threads count.
+    pub(super) process: u32,
+    /// The lower half of the address of the tick's handler.
+    pub(super) tick: Option<u32>,
+}
+
+/// Times in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Durations {
+    /// From entering the scheduler to its decision, where one of the threads is left, taken or kept.
+    pub(super) scheduling: Vec<f64>,
+    /// From there to leaving it in the other thread.
+    pub(super) switch: Vec<f64>,
+    /// The tick's handler, its interrupt and the softirqs that it raised.
+    pub(super) tick: Vec<f64>,
+    /// The handler of a timer that woke one of the threads, with its interrupt.
+    pub(super) release: Vec<f64>,
+    /// From when such a timer was due to the begin of its interrupt.
+    pub(super) event_latency: Vec<f64>,
+    /// From sending an interrupt to its begin on the other CPU, by pair.
+    pub(super) interprocessor: BTreeMap<(Cpu, Cpu), Vec<f64>>,
+    /// What noting one event down takes.
+    pub(super) noting: Vec<f64>,
+    /// Ends without begins, and begins without ends.
+    pub(super) unmatched: u64,
+}
+
+/// What the events of all CPUs say; `offset` is how far the clock of a CPU is ahead, in nanoseconds.
+pub(super) fn durations(
+    streams: &[(Cpu, Vec<Event>)],
+    known: Known,
+    offset: impl Fn(Cpu) -> f64,
+) -> Durations {
+    let mut found = Durations::default();
+    let mut signals = Vec::new();
+    for (cpu, events) in streams {
+        let ahead = offset(*cpu);
+        signals.extend(events.iter().filter_map(|event| Signal::of(*cpu, event, ahead)));
+        let mut walk = Walk { known, stack: vec![], raised: None, found: &mut found };
+        for event in events {
+            walk.take(event);
+        }
+    }
+    found.interprocessor = pairs(signals);
+    found
+}
+
+/// Something begun.
+#[derive(Debug, Clone, PartialEq)]
+struct Frame {
+    what: What,
+    /// The event that began it.
+    begin: Event,
+    /// What lies within and is not its own, in nanoseconds.
+    within: u64,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum What {
+    /// Deciding.
+    Scheduling,
+    /// Switching to another thread.
+    Switching { ours: bool },
+    /// The local timer's interrupt, with the handlers that have ended, and the softirqs that it raised.
+    Timer { handlers: Vec<Handler>, raised: u32 },
+    /// A timer's handler, and whether it woke one of the threads.
+    Handler { woke: bool },
+    /// Anything else.
+    Other,
+}
+
+/// A handler that has ended.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Handler {
+    begin: Event,
+    ns: u64,
+    woke: bool,
+}
+
+/// One CPU's events, gone through in order.
+struct Walk<'a> {
+    known: Known,
+    stack: Vec<Frame>,
+    /// The tick that raised softirqs which have not run yet, by its place, and their bits.
+    raised: Option<(usize, u32)>,
+    found: &'a mut Durations,
+}
+
+impl Walk<'_> {
+    fn take(&mut self, event: &Event) {
+        self.found.noting.push((event.end_ns - event.begin_ns) as f64);
+        match event.kind {
+            Kind::ScheduleBegin => {
+                // It is entered from threads only: whatever is open has lost its end.
+                self.found.unmatched += self.stack.len() as u64;
+                self.stack.clear();
+                self.raised = None;
+                self.push(What::Scheduling, event);
+            }
+            Kind::Switch => self.switch(event),
+            Kind::ScheduleEnd => self.schedule_end(event),
+            Kind::TimerBegin => self.push(What::Timer { handlers: vec![], raised: 0 }, event),
+            Kind::HandlerBegin => self.push(What::Handler { woke: false }, event),
+            Kind::RescheduleBegin | Kind::CallBegin | Kind::DeviceBegin | Kind::SoftirqBegin => {
+                self.push(What::Other, event);
+            }
+            Kind::TimerEnd => self.timer_end(event),
+            Kind::HandlerEnd => self.handler_end(event),
+            Kind::RescheduleEnd => _ = self.pop(Kind::RescheduleBegin, event),
+            Kind::CallEnd => _ = self.pop(Kind::CallBegin, event),
+            Kind::DeviceEnd => _ = self.pop(Kind::DeviceBegin, event),
+            Kind::SoftirqEnd => self.softirq_end(event),
+            Kind::Waking | Kind::Send | Kind::SoftirqRaise => self.note(event),
+        }
+    }
+
+    fn push(&mut self, what: What, event: &Event) {
+        // None of these comes within itself: the one before has lost its end.
+        if let Some(at) = self.stack.iter().position(|frame| frame.begin.kind == event.kind) {
+            self.found.unmatched += (self.stack.len() - at) as u64;
+            self.stack.truncate(at);
+        }
+        self.stack.push(Frame { what, begin: *event, within: 0 });
+    }
+
+    /// Ends what began with `kind`: it, and the time that was its own. What was begun within and has no end
+    /// is forgotten.
+    fn pop(&mut self, kind: Kind, end: &Event) -> Option<(Frame, u64)> {
+        let Some(at) = self.stack.iter().rposition(|frame| frame.begin.kind == kind) else {
+            self.found.unmatched += 1;
+            return None;
+        };
+        self.found.unmatched += (self.stack.len() - at - 1) as u64;
+        self.stack.truncate(at + 1);
+        let frame = self.stack.pop()?;
+        let length = end.begin_ns.saturating_sub(frame.begin.end_ns);
+        self.is_within(end.end_ns.saturating_sub(frame.begin.begin_ns));
+        Some((frame.clone(), length.saturating_sub(frame.within)))
+    }
+
+    /// So much is not the innermost open one's own time.
+    fn is_within(&mut self, ns: u64) {
+        if let Some(frame) = self.stack.last_mut() {
+            frame.within += ns;
+        }
+    }
+
+    /// What happens at one moment.
+    fn note(&mut self, event: &Event) {
+        self.is_within(event.end_ns - event.begin_ns);
+        for frame in self.stack.iter_mut().rev() {
+            match (&mut frame.what, event.kind) {
+                (What::Handler { woke }, Kind::Waking) => {
+                    *woke |= of_process(event, self.known.process);
+                    return;
+                }
+                (What::Timer { raised, .. }, Kind::SoftirqRaise) => {
+                    *raised |= bit(event);
+                    return;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The decision is made.
+    fn switch(&mut self, event: &Event) {
+        let Some((frame, ns)) = self.pop(Kind::ScheduleBegin, event) else { return };
+        let process = self.known.process;
+        let ours = of_process(&frame.begin, process) || of_process(event, process);
+        if ours {
+            self.found.scheduling.push(ns as f64);
+        }
+        self.push(What::Switching { ours }, event);
+    }
+
+    fn schedule_end(&mut self, event: &Event) {
+        let switched = event.detail != 0;
+        let begin = if switched { Kind::Switch } else { Kind::ScheduleBegin };
+        let Some((frame, ns)) = self.pop(begin, event) else { return };
+        match frame.what {
+            // It ends in the thread that was decided for.
+            What::Switching { ours } if frame.begin.argument == event.argument => {
+                if ours {
+                    self.found.switch.push(ns as f64);
+                }
+            }
+            What::Scheduling if frame.begin.argument == event.argument => {
+                if of_process(event, self.known.process) {
+                    self.found.scheduling.push(ns as f64);
+                }
+            }
+            _ => self.found.unmatched += 1,
+        }
+    }
+
+    fn handler_end(&mut self, event: &Event) {
+        let Some((frame, ns)) = self.pop(Kind::HandlerBegin, event) else { return };
+        let What::Handler { woke } = frame.what else { return };
+        let handler = Handler { begin: frame.begin, ns, woke };
+        let open = self.stack.iter_mut().rev().find_map(|frame| match &mut frame.what {
+            What::Timer { handlers, .. } => Some(handlers),
+            _ => None,
+        });
+        match open {
+            Some(handlers) => handlers.push(handler),
+            // Where the timer's interrupt is one of a device, or a softirq runs the handlers.
+            None => self.handled(&handler, 0, handler.begin.begin_ns),
+        }
+    }
+
+    fn timer_end(&mut self, event: &Event) {
+        let Some((frame, own)) = self.pop(Kind::TimerBegin, event) else { return };
+        let What::Timer { handlers, raised } = frame.what else { return };
+        // The interrupt's own time goes to the tick, or to the first that it was for.
+        let tick = handlers.iter().position(|it| self.is_tick(it));
+        let payer = tick.unwrap_or(0);
+        for (number, handler) in handlers.iter().enumerate() {
+            let interrupt = if number == payer { own } else { 0 };
+            self.handled(handler, interrupt, frame.begin.begin_ns);
+        }
+        if tick.is_some() && raised != 0 {
+            self.raised = self.found.tick.len().checked_sub(1).map(|last| (last, raised));
+        }
+    }
+
+    fn is_tick(&self, handler: &Handler) -> bool {
+        self.known.tick == Some(handler.begin.detail)
+    }
+
+    /// Enters a handler, with so much of its interrupt, which began at `began_ns`.
+    fn handled(&mut self, handler: &Handler, interrupt: u64, began_ns: u64) {
+        let ns = (handler.ns + interrupt) as f64;
+        if self.is_tick(handler) {
+            self.found.tick.push(ns);
+        } else if handler.woke {
+            self.found.release.push(ns);
+            let due = handler.begin.argument;
+            // One that became due within the interrupt of another was waiting for its own begin.
+            let began = if began_ns < due { handler.begin.begin_ns } else { began_ns };
+            self.found.event_latency.push(began.saturating_sub(due) as f64);
+        }
+    }
+
+    fn softirq_end(&mut self, event: &Event) {
+        let Some((frame, ns)) = self.pop(Kind::SoftirqBegin, event) else { return };
+        let Some((tick, raised)) = &mut self.raised else { return };
+        if *raised & bit(&frame.begin) != 0 {
+            *raised &= !bit(&frame.begin);
+            self.found.tick[*tick] += ns as f64;
+        }
+    }
+}
+
+/// The softirq of an event, as a bit.
+const fn bit(event: &Event) -> u32 {
+    1 << (event.detail & 31)
+}
+
+const fn of_process(event: &Event, process: u32) -> bool {
+    (event.argument >> 32) as u32 == process
+}
+
+/// An interrupt that is sent, or begins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Signal {
+    /// In nanoseconds, by the clock of all.
+    at: f64,
+    /// Who has sent it; nothing where it begins.
+    from: Option<Cpu>,
+    to: Cpu,
+    /// To schedule; otherwise to run a function.
+    reschedule: bool,
+}
+
+impl Signal {
+    fn of(cpu: Cpu, event: &Event, ahead: f64) -> Option<Self> {
+        let begins = |reschedule| Self {
+            at: event.begin_ns as f64 - ahead,
+            from: None,
+            to: cpu,
+            reschedule,
+        };
+        match event.kind {
+            Kind::Send if event.detail != cpu.0 => Some(Self {
+                at: event.end_ns as f64 - ahead,
+                from: Some(cpu),
+                to: Cpu(event.detail),
+                reschedule: event.argument == 0,
+            }),
+            Kind::RescheduleBegin => Some(begins(true)),
+            Kind::CallBegin => Some(begins(false)),
+            _ => None,
+        }
+    }
+}
+
+/// The times from sending to begin. Several that were sent meanwhile are one interrupt: the first counts.
+fn pairs(mut signals: Vec<Signal>) -> BTreeMap<(Cpu, Cpu), Vec<f64>> {
+    signals.sort_by(|a, b| a.at.total_cmp(&b.at));
+    let mut waiting: BTreeMap<(Cpu, bool), Signal> = BTreeMap::new();
+    let mut found: BTreeMap<(Cpu, Cpu), Vec<f64>> = BTreeMap::new();
+    for signal in signals {
+        let to = (signal.to, signal.reschedule);
+        match signal.from {
+            Some(_) => _ = waiting.entry(to).or_insert(signal),
+            None => {
+                if let Some(sent) = waiting.remove(&to)
+                    && let Some(from) = sent.from
+                {
+                    found.entry((from, sent.to)).or_default().push(signal.at - sent.at);
+                }
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+#[path = "streams_tests.rs"]
+mod tests;

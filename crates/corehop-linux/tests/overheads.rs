@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the kernel takes, measured in both ways: counts and orders, no times.
+#![expect(clippy::print_stderr, reason = "a skip says why")]
+
+use corehop_core::units::{Cpu, CpuList};
+use corehop_linux::bpf::events::{Events, Kind};
+use corehop_linux::overheads::{Overheads, Series, Way, What, overheads};
+use corehop_linux::thread::{affinity, set_affinity};
+
+fn usable() -> CpuList {
+    affinity().unwrap()
+}
+
+fn find(it: &Overheads, way: Way, what: What) -> Option<&Series> {
+    it.series.iter().find(|series| series.way == way && series.what == what)
+}
+
+fn median(series: &Series) -> f64 {
+    let mut ns = series.ns.clone();
+    ns.sort_by(f64::total_cmp);
+    ns[ns.len() / 2]
+}
+
+#[test]
+fn each_way_measures_what_it_can_and_the_parts_are_less_than_the_whole() {
+    let found = overheads(&usable(), true).unwrap();
+    let threads = |what| find(&found, Way::Threads, what).unwrap();
+    assert!(threads(What::WakeUp).ns.len() > 300 && threads(What::Scheduling).ns.len() == 400);
+    let Some(recording) = found.recording else {
+        return eprintln!("skipped: {:?}", found.missing);
+    };
+    assert!(recording.events > 1_000 && recording.noting_ns > 0.0, "{recording:?}");
+    assert!(recording.unmatched * 100 < recording.events as u64, "{recording:?}");
+    let Some(release) = find(&found, Way::Kernel, What::Release) else {
+        return eprintln!("skipped: {:?}", found.missing);
+    };
+    let latency = find(&found, Way::Kernel, What::EventLatency).unwrap();
+    // Every one of the 400 sleeps, and each once in both.
+    assert_eq!(release.ns.len(), latency.ns.len());
+    assert!(release.ns.len() >= 400, "{}", release.ns.len());
+    assert!(median(latency) < median(threads(What::WakeUp)));
+    for series in &found.series {
+        assert!(!series.ns.is_empty(), "{:?}", series.what);
+        let clocks = matches!(series.what, What::OneWay(..));
+        let least = if clocks { -recording.clock_bound_ns } else { 0.0 };
+        assert!(series.ns.iter().all(|&ns| ns >= least), "{:?}", series.what);
+    }
+    if let Some(decision) = find(&found, Way::Kernel, What::Scheduling) {
+        // As many decisions as threads have yielded alone, at least; and less than the system call.
+        assert!(decision.ns.len() >= 1_000, "{}", decision.ns.len());
+        assert!(find(&found, Way::Kernel, What::Switch).is_some());
+    }
+}
+
+#[test]
+fn without_the_kernel_threads_say_what_they_can() {
+    let cpus = CpuList::new(usable().iter().take(1));
+    let found = overheads(&cpus, false).unwrap();
+    assert!(found.recording.is_none());
+    assert!(found.series.iter().all(|it| it.way == Way::Threads && it.tasks == 2));
+    assert!(!found.missing.iter().any(|why| why.contains("in the kernel")));
+    assert!(found.missing.iter().any(|why| why.contains("one CPU only")), "{:?}", found.missing);
+}
+
+/// The scheduler is entered and left on one CPU, and left by the thread that it switched to.
+#[test]
+fn events_are_seen_in_the_order_in_which_the_kernel_passes_them() {
+    let cpus = usable();
+    let events = match Events::open(&cpus) {
+        Ok(events) if events.missing().iter().all(|(name, _)| !name.starts_with("sched_")) => {
+            events
+        }
+        Ok(events) => return eprintln!("skipped: {:?}", events.missing()),
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let first = cpus.first().unwrap();
+    std::thread::spawn(move || set_affinity([first]).unwrap()).join().unwrap();
+    events.begin();
+    std::thread::spawn(move || {
+        set_affinity([first]).unwrap();
+        (0..200).for_each(|_| std::thread::sleep(std::time::Duration::from_micros(100)));
+    })
+    .join()
+    .unwrap();
+    let (streams, _) = events.end();
+    let own = |argument: u64| (argument >> 32) as u32 == std::process::id();
+    let (_, stream) = streams.into_iter().find(|(cpu, _)| *cpu == first).unwrap();
+    let ours = stream.iter().filter(|it| it.kind == Kind::Switch && own(it.argument)).count();
+    if ours == 0 {
+        return eprintln!("skipped: the kernel knows this process by another number");
+    }
+    assert!(ours >= 200, "{ours}");
+    let passes: Vec<_> = stream
+        .iter()
+        .filter(|it| [Kind::ScheduleBegin, Kind::Switch, Kind::ScheduleEnd].contains(&it.kind))
+        .collect();
+    let mut switches = 0;
+    for three in passes.windows(3) {
+        if let [begin, switch, end] = three
+            && switch.kind == Kind::Switch
+            && own(switch.argument)
+            // A new thread does not leave the scheduler when it begins.
+            && end.kind != Kind::ScheduleBegin
+        {
+            assert_eq!(
+                (begin.kind, end.kind, end.detail),
+                (Kind::ScheduleBegin, Kind::ScheduleEnd, 1)
+            );
+            assert_eq!(end.argument, switch.argument, "left by the thread that it switched to");
+            assert!(begin.end_ns <= switch.begin_ns && switch.end_ns <= end.begin_ns);
+            switches += 1;
+        }
+    }
+    assert!(switches >= 199, "{switches}");
+    // What nobody asked for is not kept for the next time.
+    events.begin();
+    let (again, _) = events.end();
+    let count = |streams: &[(Cpu, Vec<_>)]| streams.iter().map(|(_, it)| it.len()).sum::<usize>();
+    assert!(count(&again) < 200, "{}", count(&again));
+}
