@@ -14,5 +14,6 @@ pub mod preflight;
 pub mod probe;
 pub mod rseq;
 pub mod supervisor;
+mod switches;
 pub mod thread;
 pub mod walk;

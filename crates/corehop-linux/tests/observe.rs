@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording programs that nobody has prepared. Needs root or CAP_BPF with CAP_PERFMON, and skips with
-//! the reason where it may not.
+//! Recording programs that nobody has prepared, by each way there is: BPF needs root or CAP_BPF with
+//! CAP_PERFMON, records of switches `kernel.perf_event_paranoid` 2. Skips with the reason where it may not.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use std::ffi::OsString;
@@ -8,17 +8,36 @@ use std::process::Command;
 use std::time::Duration;
 
 use corehop_core::samples::Recording;
-use corehop_linux::observe::{ObserveError, Target, record};
+use corehop_linux::observe::{How, ObserveError, Target, record};
+use corehop_linux::page::Rung;
 use corehop_linux::thread::current_cpu;
 
-fn recorded(target: &Target, most: Option<Duration>) -> Option<Recording> {
-    match record(target, most, false) {
-        Ok(recording) => Some(recording),
-        Err(ObserveError::Bpf(error)) if error.is_general() => {
-            eprintln!("skipped: {error}");
+/// Both ways of recording a program.
+const RUNGS: [Rung; 2] = [Rung::Bpf, Rung::Records];
+
+fn recorded(target: &Target, most: Option<Duration>, rung: Rung) -> Option<Recording> {
+    match record(target, &How { most, rung: Some(rung), ..How::default() }) {
+        Ok(recording) => {
+            assert_eq!((recording.rung.as_str(), &recording.why_not_bpf), (rung.name(), &None));
+            Some(recording)
+        }
+        Err(error) if is_general(&error) => {
+            eprintln!("skipped: {rung}: {error}");
             None
         }
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// Whether the host does not allow it, whatever is recorded.
+fn is_general(error: &ObserveError) -> bool {
+    match error {
+        ObserveError::Bpf(error) => error.is_general(),
+        ObserveError::Records(error) => {
+            matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS))
+        }
+        ObserveError::Neither { .. } => true,
+        ObserveError::NoTarget { .. } | ObserveError::Failed { .. } => false,
     }
 }
 
@@ -34,7 +53,13 @@ const TURNS: &str = "i=0; while [ $i -lt 80000 ]; do i=$((i+1)); done & \
 fn a_command_is_followed_from_its_first_instruction_to_its_last() {
     let cpu = current_cpu().0.to_string();
     let target = command(&["taskset", "-c", &cpu, "sh", "-c", TURNS]);
-    let Some(run) = recorded(&target, None) else { return };
+    for rung in RUNGS {
+        let Some(run) = recorded(&target, None, rung) else { continue };
+        took_turns(&run, rung);
+    }
+}
+
+fn took_turns(run: &Recording, rung: Rung) {
     assert_eq!((run.status, run.lost, run.unfollowed, run.not_kept), (Some(3), 0, 0, 0));
     let shells: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
     assert_eq!(shells.len(), 2, "{:?}", run.threads);
@@ -42,7 +67,8 @@ fn a_command_is_followed_from_its_first_instruction_to_its_last() {
     let counted: u64 = run.threads.iter().map(|it| it.preemptions).sum();
     assert!(preempted > 0 && preempted <= counted, "{preempted} of {counted}: {:?}", run.threads);
     let named = |it: &corehop_core::samples::Absence| {
-        it.by.as_ref().is_none_or(|(_, name)| !name.is_empty())
+        it.by.as_ref().map(|(_, name)| !name.is_empty())
+            == (rung == Rung::Bpf && it.preempted).then_some(true)
     };
     assert!(run.absences.iter().all(named), "{:?}", run.absences);
     assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < run.span_ns));
@@ -52,22 +78,46 @@ fn a_command_is_followed_from_its_first_instruction_to_its_last() {
 
 #[test]
 fn a_process_that_runs_already_is_followed_with_what_it_starts() {
-    let mut shell =
-        Command::new("sh").args(["-c", "sleep 0.3; /bin/true; sleep 0.2"]).spawn().unwrap();
-    let run = recorded(&Target::Process(shell.id()), None);
-    shell.wait().unwrap();
-    let Some(run) = run else { return };
-    assert_eq!((run.status, run.threads[0].tid), (None, shell.id()));
-    assert!(run.threads.len() >= 3 && run.threads[0].voluntary >= 2, "{:?}", run.threads);
+    for rung in RUNGS {
+        let mut shell =
+            Command::new("sh").args(["-c", "sleep 0.3; /bin/true; sleep 0.2"]).spawn().unwrap();
+        let run = recorded(&Target::Process(shell.id()), None, rung);
+        shell.wait().unwrap();
+        let Some(run) = run else { continue };
+        assert_eq!((run.status, run.threads[0].tid), (None, shell.id()));
+        assert!(run.threads.len() >= 3 && run.threads[0].voluntary >= 2, "{:?}", run.threads);
+        let named = |name: &str| run.threads.iter().any(|thread| thread.name == name);
+        assert!(named("sh") && named("sleep"), "{rung}: {:?}", run.threads);
+    }
+}
+
+#[test]
+fn both_ways_count_the_same_of_a_program_that_moves_itself() {
+    let moves = "for cpu in 0 1 0 1 0 1; do taskset -p -c $cpu $$; sleep 0.01; done";
+    let of = |rung| -> Option<(u64, u64)> {
+        let run = recorded(&command(&["sh", "-c", moves]), None, rung)?;
+        let shell = run.threads.iter().find(|it| it.name == "sh")?;
+        Some((shell.cpu_changes, shell.voluntary))
+    };
+    let (Some(bpf), Some(records)) = (of(Rung::Bpf), of(Rung::Records)) else { return };
+    if corehop_linux::thread::affinity().unwrap().len() < 2 {
+        return eprintln!("skipped: one CPU only");
+    }
+    // It blocks in each `taskset` and each `sleep`; the first move may find it there.
+    for (rung, (changes, voluntary)) in [("bpf", bpf), ("records", records)] {
+        assert!((5..=8).contains(&changes) && voluntary >= 12, "{rung}: {changes} {voluntary}");
+    }
 }
 
 #[test]
 fn a_recording_ends_when_its_time_is_over() {
-    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-    let run = recorded(&Target::Process(sleeper.id()), Some(Duration::from_millis(100)));
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
-    assert!(run.is_none_or(|run| run.status.is_none() && run.span_ns < 30_000_000_000));
+    for rung in RUNGS {
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let run = recorded(&Target::Process(sleeper.id()), Some(Duration::from_millis(100)), rung);
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        assert!(run.is_none_or(|run| run.status.is_none() && run.span_ns < 30_000_000_000));
+    }
 }
 
 #[test]
@@ -77,10 +127,14 @@ fn what_is_not_there_is_named() {
         (Target::Process(4_000_000), ["process 4000000", "No such file"]),
         (Target::Cgroup("/no/such/cgroup".into()), ["/no/such/cgroup", "cgroup.procs"]),
     ] {
-        match record(&target, None, false) {
-            Err(ObserveError::Bpf(error)) if error.is_general() => eprintln!("skipped: {error}"),
-            Err(error) => assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}"),
-            Ok(run) => panic!("{run:?}"),
+        for rung in RUNGS.map(Some) {
+            match record(&target, &How { rung, ..How::default() }) {
+                Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
+                Err(error) => {
+                    assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}");
+                }
+                Ok(run) => panic!("{run:?}"),
+            }
         }
     }
 }
@@ -97,7 +151,10 @@ fn the_processes_of_a_cgroup_are_followed() {
         return eprintln!("skipped: the cgroup {path} is not to be seen");
     }
     let target = Target::Cgroup(path.into());
-    let Some(run) = recorded(&target, Some(Duration::from_millis(200))) else { return };
     let here = std::process::id();
-    assert!(run.threads.iter().any(|thread| thread.pid == here), "{:?}", run.threads.len());
+    for rung in RUNGS {
+        let most = Some(Duration::from_millis(200));
+        let Some(run) = recorded(&target, most, rung) else { continue };
+        assert!(run.threads.iter().any(|thread| thread.pid == here), "{:?}", run.threads.len());
+    }
 }

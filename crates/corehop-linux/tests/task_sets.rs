@@ -153,6 +153,13 @@ fn more_than_half_of_a_cpu_is_refused_for_real_time_tasks() {
 }
 
 #[test]
+fn jobs_so_frequent_that_waking_up_takes_more_than_half_of_a_cpu_are_refused() {
+    let plan = plan(Scheduler::GFp, vec![task(1, 40, 4)], true);
+    let error = run(&plan).unwrap_err().to_string();
+    assert!(error.contains("0.75") && error.contains("--period"), "{error}");
+}
+
+#[test]
 fn a_set_that_the_kernel_does_not_admit_is_refused_with_what_it_adds() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     // Threads that reserve most of every CPU, and sleep all the time.
@@ -217,4 +224,15 @@ fn a_run_ends_early_when_no_more_jobs_are_wanted_and_keeps_what_there_is() {
     };
     assert_eq!(machine.run_tasks(&plan, &mut take).unwrap(), Outcome::Stopped);
     assert!(0 < jobs && jobs < 100, "{jobs}");
+}
+
+#[test]
+fn the_end_of_a_run_does_not_wait_for_a_release_that_is_far_away() {
+    let tasks = vec![task(500, 10_000, 4), task(500, 200_000_000, 4)];
+    let mut plan = plan(Scheduler::Eevdf, tasks, false);
+    plan.runs[0].duration = Nanos::from_secs(300);
+    let begin = std::time::Instant::now();
+    let mut machine = LiveMachine::new(host(), Options::default());
+    assert_eq!(machine.run_tasks(&plan, &mut |_| Ok(false)).unwrap(), Outcome::Stopped);
+    assert!(begin.elapsed().as_secs() < 100, "half of the period: {:?}", begin.elapsed());
 }

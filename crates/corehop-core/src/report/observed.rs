@@ -147,7 +147,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     notes.extend(losses(recording));
     let took = &recording.took;
     let programs = took.programs_ns.map_or_else(
-        || "the run time of its programs is not known".to_owned(),
+        || "what the kernel took for it, which is not known".to_owned(),
         |ns| format!("{:.3} ms in its programs ({} runs)", ns as f64 / 1e6, took.runs.unwrap_or(0)),
     );
     let share = took.share(recording.span_ns) * 100.0;
@@ -171,7 +171,13 @@ fn losses(recording: &Recording) -> Vec<String> {
         (unseen, "times a thread was not seen to come back: those absences are bounds from above"),
     ];
     let lines = said.into_iter().filter(|(count, _)| *count > 0);
-    let lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
+    let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
+    if let Some(why) = &recording.why_not_bpf {
+        lines.push(format!(
+            "by whom threads were preempted and which migrations their affinity made necessary was not recorded, as \
+             there is no BPF: {why}"
+        ));
+    }
     if lines.is_empty() { vec!["nothing was lost".to_owned()] } else { lines }
 }
 
@@ -181,6 +187,7 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
         "what": recording.what,
         "status": recording.status,
         "rung": recording.rung,
+        "why_not_bpf": recording.why_not_bpf,
         "span_ns": recording.span_ns,
         "rss_bytes": recording.rss_bytes,
         "touched_bytes": recording.touched_bytes,
@@ -237,6 +244,7 @@ pub(super) fn title(absence: &Absence) -> String {
     };
     match &absence.by {
         Some((_, name)) => format!("preempted by {name}{moved}"),
+        None if absence.preempted => format!("preempted{moved}"),
         None => format!("blocked{moved}"),
     }
 }
@@ -272,6 +280,7 @@ pub(super) mod tests {
             what: "sh -c true".to_owned(),
             status: Some(0),
             rung: "bpf".to_owned(),
+            why_not_bpf: None,
             began_ns: 1_000,
             span_ns: 1_000_000_000,
             rss_bytes: None,

@@ -27,7 +27,7 @@ pub struct Absence {
     pub pinned: bool,
     /// How long it had run before it left; 0 where that is not known.
     pub ran_ns: u64,
-    /// Who had the CPU first, of a preemption: number and name.
+    /// Who had the CPU first, of a preemption: number and name; nothing where that is not known.
     pub by: Option<(u32, String)>,
 }
 
@@ -72,6 +72,9 @@ pub struct Recording {
     pub status: Option<i32>,
     /// How absences were noticed.
     pub rung: String,
+    /// Why that was not BPF, where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not_bpf: Option<String>,
     /// When the recording began.
     pub began_ns: u64,
     /// How long it took.

@@ -7,10 +7,9 @@ use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
-use std::sync::Arc;
 
 use super::ObserveError;
-use crate::bpf::control::ControlPages;
+use super::follower::Follower;
 
 /// What is recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,27 +56,27 @@ pub(super) enum Followed {
 }
 
 impl Followed {
-    pub(super) fn begin(target: &Target, pages: &Arc<ControlPages>) -> Result<Self, ObserveError> {
+    pub(super) fn begin(target: &Target, follower: &mut Follower) -> Result<Self, ObserveError> {
         let no_target = |source| ObserveError::NoTarget { what: target.to_string(), source };
         match target {
             Target::Command { words, to_stderr } => {
-                let child = spawn(words, *to_stderr, pages)?.map_err(no_target)?;
+                let child = spawn(words, *to_stderr, follower)?.map_err(no_target)?;
                 Ok(Self::Command { child, rss_bytes: None })
             }
             Target::Process(pid) => {
-                follow_tasks(*pid, pages).map_err(no_target)?;
+                follow_tasks(*pid, follower).map_err(no_target)?;
                 Ok(Self::Process { pid: *pid, rss_bytes: None })
             }
             Target::Cgroup(path) => {
                 let path = cgroup(path).map_err(no_target)?;
-                follow_cgroup(&path, pages).map_err(no_target)?;
+                follow_cgroup(&path, follower).map_err(no_target)?;
                 Ok(Self::Cgroup { path, rss_bytes: None })
             }
         }
     }
 
     /// How it ended, if it has.
-    pub(super) fn ended(&mut self, pages: &ControlPages) -> Result<Option<End>, ObserveError> {
+    pub(super) fn ended(&mut self, follower: &mut Follower) -> Result<Option<End>, ObserveError> {
         let failed = |what| move |source| ObserveError::Failed { what, source };
         match self {
             Self::Command { child, rss_bytes } => {
@@ -95,7 +94,7 @@ impl Followed {
             }
             Self::Cgroup { path, rss_bytes } => {
                 // Processes that are moved into it are not children of those in it.
-                let members = follow_cgroup(path, pages).unwrap_or_default();
+                let members = follow_cgroup(path, follower).unwrap_or_default();
                 for pid in members {
                     larger(rss_bytes, peak_rss(pid));
                 }
@@ -113,12 +112,11 @@ impl Followed {
     }
 }
 
-/// Starts the command from a thread that is registered, so that it is followed from its first
-/// instruction.
+/// Starts the command from a thread that is followed itself, so that it is from its first instruction on.
 fn spawn(
     words: &[OsString],
     to_stderr: bool,
-    pages: &Arc<ControlPages>,
+    follower: &mut Follower,
 ) -> Result<io::Result<Child>, ObserveError> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
@@ -129,10 +127,7 @@ fn spawn(
         command.stdout(io::stderr());
     }
     std::thread::scope(|scope| {
-        let starting = scope.spawn(|| -> Result<io::Result<Child>, ObserveError> {
-            let _registered = pages.register()?;
-            Ok(command.spawn())
-        });
+        let starting = scope.spawn(|| follower.starting(|| command.spawn()));
         starting
             .join()
             .unwrap_or_else(|_| Ok(Err(io::Error::other("the thread that starts it died"))))
@@ -145,14 +140,14 @@ fn code(status: ExitStatus) -> i32 {
 }
 
 /// Registers every thread that a process has, until there is no new one.
-fn follow_tasks(pid: u32, pages: &ControlPages) -> io::Result<()> {
+fn follow_tasks(pid: u32, follower: &mut Follower) -> io::Result<()> {
     loop {
         let mut found = false;
         for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
             let name = entry?.file_name();
             let tid: Option<u32> = name.to_str().and_then(|name| name.parse().ok());
-            let Some(tid) = tid.filter(|&tid| !pages.watches(tid)) else { continue };
-            pages.watch(tid, pid).map_err(io::Error::other)?;
+            let Some(tid) = tid.filter(|&tid| !follower.watches(tid)) else { continue };
+            follower.watch(tid, pid)?;
             found = true;
         }
         if !found {
@@ -175,12 +170,12 @@ fn cgroup(path: &Path) -> io::Result<PathBuf> {
 }
 
 /// Registers what the cgroup holds and is not followed yet; its processes.
-fn follow_cgroup(path: &Path, pages: &ControlPages) -> io::Result<Vec<u32>> {
+fn follow_cgroup(path: &Path, follower: &mut Follower) -> io::Result<Vec<u32>> {
     let text = std::fs::read_to_string(path.join("cgroup.procs"))?;
     let pids: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
     for &pid in &pids {
         // One that has ended meanwhile is no loss.
-        let _gone = follow_tasks(pid, pages);
+        let _gone = follow_tasks(pid, follower);
     }
     Ok(pids)
 }

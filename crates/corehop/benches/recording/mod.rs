@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use corehop_core::model::paired::Paired;
-use corehop_linux::observe::{Target, record};
+use corehop_linux::observe::{How, Target, record};
 use corehop_linux::thread::{affinity, set_affinity};
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
         [own.into(), CHILD.into(), EACH.as_millis().to_string().into(), file.clone().into()];
     let took = if recorded {
         let recording =
-            record(&Target::Command { words: words.to_vec(), to_stderr: true }, None, false)?;
+            record(&Target::Command { words: words.to_vec(), to_stderr: true }, &How::default())?;
         let switches: u64 =
             recording.threads.iter().map(|thread| thread.preemptions + thread.voluntary).sum();
         let seconds = recording.span_ns as f64 / 1e9;

@@ -11,7 +11,7 @@ use corehop_core::platform::Platform;
 use corehop_core::report::{observed, observed_page};
 use corehop_core::samples::Recording;
 use corehop_core::units::{Bytes, Nanos};
-use corehop_linux::observe::{ObserveError, Target, record};
+use corehop_linux::observe::{How, ObserveError, Target, record};
 use corehop_linux::supervisor::interrupt;
 
 use super::costs::source;
@@ -130,7 +130,8 @@ pub(super) fn carry_out(observe: &Observe, asked: &Asked<'_>) -> Result<Exit, Fa
     let costs = observe.costs.as_deref().map(source).transpose()?;
     let prices = costs.as_ref().map(|source| prices(observe, asked, source)).transpose()?;
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-    let recording = record(&target, asked.budget, observe.estimate_wss)?;
+    let how = How { most: asked.budget, estimate_wss: observe.estimate_wss, rung: None };
+    let recording = record(&target, &how)?;
     let unknown = || WssRange::unknown(recording.rss_bytes, asked.platform);
     let estimated = || WssRange::sampled(&recording.touched_bytes).unwrap_or_else(unknown);
     let wss = asked.wss.map_or_else(estimated, WssRange::known);
@@ -185,7 +186,9 @@ fn keep(observe: &Observe, asked: &Asked<'_>, recording: &Recording) -> Result<(
 impl From<ObserveError> for Failure {
     fn from(error: ObserveError) -> Self {
         let exit = match error {
-            ObserveError::Bpf(_) => Exit::NotPossible,
+            ObserveError::Bpf(_) | ObserveError::Records(_) | ObserveError::Neither { .. } => {
+                Exit::NotPossible
+            }
             ObserveError::NoTarget { .. } => Exit::Usage,
             ObserveError::Failed { .. } => Exit::Failed,
         };

@@ -6,6 +6,7 @@
 
 mod cpusets;
 mod policy;
+mod share;
 mod worker;
 
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use corehop_core::experiment::{Draw, PlannedTask, TaskPlan, TaskPlanError, TaskRun};
+use corehop_core::experiment::{Draw, TaskPlan, TaskRun};
 use corehop_core::machine::{MachineError, Outcome, TakeJobs, TaskMachine};
 use corehop_core::samples::TaskJobRecord;
 use corehop_core::units::CpuList;
@@ -39,14 +40,14 @@ use cpusets::{Partitions, Permission};
 use policy::Policy;
 use worker::{Peers, Worker};
 
-/// The most that real-time tasks may use of a CPU on the average: the rest of the system needs some.
-const MOST_SHARE: f64 = 0.5;
-
 /// How long after the last thread is ready the first job may be released.
 const LEAD: Duration = Duration::from_millis(50);
 
 /// How often records are passed on.
 const PASS_ON: Duration = Duration::from_millis(250);
+
+/// How often a thread looks whether the run is to end, where its next release is far away.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// What the threads of a set have in common.
 #[derive(Debug)]
@@ -73,7 +74,7 @@ impl TaskMachine for LiveMachine {
     ) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
         for run in 0..plan.runs.len() {
-            fits_share(plan, run)?;
+            share::fits(plan, run)?;
         }
         for run in 0..plan.runs.len() {
             if self.run_set(plan, run, take)? == Outcome::Stopped {
@@ -82,26 +83,6 @@ impl TaskMachine for LiveMachine {
         }
         Ok(Outcome::Complete)
     }
-}
-
-/// Real-time tasks leave the rest of the system its half.
-fn fits_share(plan: &TaskPlan, run: usize) -> Result<(), MachineError> {
-    if plan.scheduler.order() == Order::Fair {
-        return Ok(());
-    }
-    let it = &plan.runs[run];
-    for (cluster, cpus) in it.clusters.iter().enumerate() {
-        let own = it.tasks.iter().filter(|task| task.cluster == cluster);
-        let used = own.map(PlannedTask::utilisation).sum::<f64>() / cpus.len() as f64;
-        if used > MOST_SHARE * 1.001 {
-            let what = format!(
-                "real-time tasks would use {used:.2} of each of the CPUs {cpus}: at most {MOST_SHARE} is \
-                 run, so scale their execution times (--share)"
-            );
-            return Err(TaskPlanError::Run { run, what }.into());
-        }
-    }
-    Ok(())
 }
 
 impl LiveMachine {
@@ -450,9 +431,11 @@ impl Crew {
 /// Room for the records between two times when they are passed on, and touched already: a task that found
 /// no room would make some within its execution time.
 fn room(run: &TaskRun) -> Vec<TaskJobRecord> {
+    // Below this periods are too short for jobs to come as often.
+    const MOST: u64 = 100_000;
     let jobs = |period: u64| 4 * (PASS_ON.as_nanos() as u64 / period + 1);
     let most: u64 = run.tasks.iter().map(|task| jobs(task.period.get())).sum();
-    let mut room = vec![TaskJobRecord::default(); most as usize];
+    let mut room = vec![TaskJobRecord::default(); most.min(MOST) as usize];
     room.clear();
     room
 }
@@ -540,13 +523,25 @@ impl Recruit {
     }
 }
 
+/// Sleeps until a release; far from it, not for so long that the end of the run would have to wait. Whether the run
+/// goes on.
+fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> bool {
+    while release_ns.saturating_sub(monotonic_ns()) > 2 * LOOK.as_nanos() as u64 {
+        if stop.load(Ordering::Acquire) {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    worker.sleep_until(release_ns);
+    !stop.load(Ordering::Acquire)
+}
+
 /// Runs the jobs of a task, each when it is released, or when the one before has ended.
 fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
     // Records wait here while the coordinator has the list.
     let mut kept = Vec::with_capacity(64);
     for (number, release_ns) in releases.enumerate() {
-        worker.sleep_until(origin_ns + release_ns);
-        if shared.stop.load(Ordering::Acquire) {
+        if !await_release(worker, origin_ns + release_ns, &shared.stop) {
             break;
         }
         kept.push(worker.job(number as u64, release_ns, origin_ns));

@@ -18,7 +18,7 @@ use crate::thread::{current_cpu, usage};
 use crate::walk::{StampCost, Walk};
 
 /// What a job leaves of its execution time, in nanoseconds, for waking up and going back to sleep.
-const MARGIN_NS: f64 = 30_000.0;
+pub(super) const MARGIN_NS: f64 = 30_000.0;
 
 /// What is kept for touching the working set again, as a multiple of its cold touch.
 const RESERVE: f64 = 1.5;

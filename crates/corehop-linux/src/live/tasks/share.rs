@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much of its CPUs a set of real-time tasks may use: the rest of the system needs some.
+
+use corehop_core::experiment::{PlannedTask, TaskPlan, TaskPlanError, TaskRun};
+use corehop_core::workload::scheduler::Order;
+
+use super::worker::MARGIN_NS;
+
+/// The most that real-time tasks may use of a CPU on the average.
+const MOST: f64 = 0.5;
+
+/// What they may use beyond it where their execution times are shorter than any job's.
+const TOO_SHORT: f64 = 0.1;
+
+/// Refuses a run whose real-time tasks use more, also where it is because jobs take longer than they say: none is
+/// over sooner than it has woken up, looked, and gone back to sleep.
+pub(super) fn fits(plan: &TaskPlan, run: usize) -> Result<(), TaskPlanError> {
+    let it = &plan.runs[run];
+    if plan.scheduler.order() == Order::Fair {
+        return Ok(());
+    }
+    for (cluster, cpus) in it.clusters.iter().enumerate() {
+        let (said, at_least) = (used(it, cluster, 0.0), used(it, cluster, MARGIN_NS));
+        let (used, why, remedy) = if said > MOST * 1.001 {
+            (said, String::new(), "scale their execution times (--share)")
+        } else if at_least > MOST + TOO_SHORT {
+            let why = format!(", as a job takes up to {:.0} us at least", MARGIN_NS / 1e3);
+            (at_least, why, "run fewer tasks, or with longer periods (--period)")
+        } else {
+            continue;
+        };
+        let what = format!(
+            "real-time tasks would use {used:.2} of each of the CPUs {cpus}{why}: at most {MOST} is run, so {remedy}"
+        );
+        return Err(TaskPlanError::Run { run, what });
+    }
+    Ok(())
+}
+
+/// The share of each CPU of a cluster that its tasks use, if none executes for less than `least_ns`.
+fn used(run: &TaskRun, cluster: usize, least_ns: f64) -> f64 {
+    let own = run.tasks.iter().filter(|task| task.cluster == cluster);
+    let of_task =
+        |task: &PlannedTask| (task.wcet.get() as f64).max(least_ns) / task.period.get() as f64;
+    own.map(of_task).sum::<f64>() / run.clusters[cluster].len() as f64
+}

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Following a program's threads by records of their switches, where BPF is not to be had.
+//!
+//! A ring for each CPU takes the records of all threads on it, so those of one thread lie in several: they are
+//! put in the order of their times first, and told then.
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::OwnedFd;
+
+use corehop_core::samples::{Absence, ObservedThread};
+use corehop_core::units::{Cpu, CpuList};
+
+use crate::clock::monotonic_ns;
+use crate::switches::{Record, Switch, SwitchRing};
+
+/// 256 KiB hold 6,500 records for each CPU: as many as come between two looks.
+const PAGES: usize = 64;
+/// Records older than this are there, whichever ring they lie in.
+const SETTLED_NS: u64 = 1_000_000;
+
+/// The rings, and what their records have told so far.
+#[derive(Debug)]
+pub(super) struct SwitchRecords {
+    cpus: CpuList,
+    rings: Vec<SwitchRing>,
+    /// Of threads beyond the first.
+    events: Vec<OwnedFd>,
+    watched: HashSet<u32>,
+    history: History,
+}
+
+impl SwitchRecords {
+    /// Where the kernel lets the caller have records of itself.
+    ///
+    /// # Errors
+    /// What it answers otherwise.
+    pub(super) fn new() -> io::Result<Self> {
+        let _possible = SwitchRing::of_this_thread(1)?;
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
+        let cpus = online.parse().map_err(io::Error::other)?;
+        let (rings, events, watched) = (Vec::new(), Vec::new(), HashSet::new());
+        Ok(Self { cpus, rings, events, watched, history: History::default() })
+    }
+
+    /// Follows what the calling thread starts from now on.
+    pub(super) fn follow_own_children(&mut self) -> io::Result<()> {
+        // SAFETY: asks a number of the kernel.
+        let own = unsafe { libc::gettid() }.cast_unsigned();
+        self.history.ignored.insert(own);
+        self.follow(0)
+    }
+
+    /// Follows thread `tid` of process `pid`, and what it starts.
+    pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
+        self.follow(tid)?;
+        self.watched.insert(tid);
+        let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+        self.history.notice(tid, pid);
+        self.history.names.insert(tid, name.unwrap_or_default().trim_end().to_owned());
+        Ok(())
+    }
+
+    fn follow(&mut self, tid: u32) -> io::Result<()> {
+        let cpus: Vec<u32> = self.cpus.iter().map(|cpu| cpu.0).collect();
+        if self.rings.is_empty() {
+            let ring = |&cpu: &u32| SwitchRing::following(tid, cpu, PAGES);
+            self.rings = cpus.iter().map(ring).collect::<io::Result<_>>()?;
+            return Ok(());
+        }
+        for (ring, &cpu) in self.rings.iter().zip(&cpus) {
+            self.events.push(ring.also_following(tid, cpu)?);
+        }
+        Ok(())
+    }
+
+    /// Whether the thread is one of those followed, and not for being started by another alone.
+    pub(super) fn watches(&self, tid: u32) -> bool {
+        self.watched.contains(&tid) || self.history.threads.contains_key(&tid)
+    }
+
+    /// Hands on the absences since the last time; `all` of them, once no more are to come.
+    pub(super) fn absences(&mut self, all: bool, take: impl FnMut(Absence)) {
+        let settled = if all { u64::MAX } else { monotonic_ns().saturating_sub(SETTLED_NS) };
+        for ring in &mut self.rings {
+            ring.drain(|record| self.history.note(record));
+        }
+        self.history.tell(settled, take);
+    }
+
+    /// The threads so far, in the order in which they were noticed.
+    pub(super) fn threads(&self) -> Vec<ObservedThread> {
+        self.history.observed()
+    }
+
+    pub(super) const fn lost(&self) -> u64 {
+        self.history.lost
+    }
+}
+
+/// What records have told.
+#[derive(Debug, Default)]
+struct History {
+    /// Not told yet, as earlier ones may come.
+    pending: Vec<Switch>,
+    threads: HashMap<u32, Thread>,
+    order: Vec<u32>,
+    names: HashMap<u32, String>,
+    /// Threads that are not the program's.
+    ignored: HashSet<u32>,
+    lost: u64,
+}
+
+#[derive(Debug, Default)]
+struct Thread {
+    counts: ObservedThread,
+    left: Option<Switch>,
+    back_ns: Option<u64>,
+}
+
+impl History {
+    fn note(&mut self, record: Record) {
+        match record {
+            Record::Switch(switch) if self.ignored.contains(&switch.tid) => {}
+            Record::Switch(switch) => self.pending.push(switch),
+            Record::Name(tid, name) => {
+                self.names.insert(tid, name);
+            }
+            Record::Started(by, tid) => {
+                // Its own name may have come first, from another ring.
+                let name = self.names.get(&by).cloned().unwrap_or_default();
+                self.names.entry(tid).or_insert(name);
+            }
+            Record::Lost(more) => self.lost += more,
+        }
+    }
+
+    fn notice(&mut self, tid: u32, pid: u32) -> &mut Thread {
+        let order = &mut self.order;
+        self.threads.entry(tid).or_insert_with(|| {
+            order.push(tid);
+            let counts = ObservedThread { tid, pid, ..ObservedThread::default() };
+            Thread { counts, ..Thread::default() }
+        })
+    }
+
+    /// Tells what happened before `settled_ns`, in order.
+    fn tell(&mut self, settled_ns: u64, mut take: impl FnMut(Absence)) {
+        self.pending.sort_by_key(|switch| switch.ns);
+        let end = self.pending.partition_point(|switch| switch.ns < settled_ns);
+        let settled: Vec<Switch> = self.pending.drain(..end).collect();
+        for switch in settled {
+            if let Some(absence) = self.notice(switch.tid, switch.pid).switch(switch) {
+                take(absence);
+            }
+        }
+    }
+
+    fn observed(&self) -> Vec<ObservedThread> {
+        let all = self.order.iter().filter_map(|tid| self.threads.get(tid));
+        let name = |tid| self.names.get(&tid).cloned().unwrap_or_default();
+        all.map(|it| ObservedThread { name: name(it.counts.tid), ..it.counts.clone() }).collect()
+    }
+}
+
+impl Thread {
+    /// The absence that ends with it, where it was a preemption or a migration.
+    fn switch(&mut self, switch: Switch) -> Option<Absence> {
+        if switch.out {
+            let kind = if switch.preempted {
+                &mut self.counts.preemptions
+            } else {
+                &mut self.counts.voluntary
+            };
+            *kind += 1;
+            // It left twice: that it came back in between was lost.
+            self.counts.unseen += u64::from(self.left.is_some());
+            self.left = Some(switch);
+            return None;
+        }
+        let ran_since = self.back_ns.replace(switch.ns);
+        let left = self.left.take()?;
+        let moved = left.cpu != switch.cpu;
+        self.counts.cpu_changes += u64::from(moved);
+        self.counts.migrations += u64::from(moved);
+        if left.preempted {
+            self.counts.preempted_ns += switch.ns.saturating_sub(left.ns);
+        }
+        (left.preempted || moved).then(|| Absence {
+            tid: switch.tid,
+            out_ns: left.ns,
+            in_ns: switch.ns,
+            seen: true,
+            from: Cpu(left.cpu),
+            to: Cpu(switch.cpu),
+            preempted: left.preempted,
+            pinned: false,
+            ran_ns: ran_since.map_or(0, |since| left.ns.saturating_sub(since)),
+            by: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn out(ns: u64, cpu: u32, preempted: bool) -> Switch {
+        Switch { pid: 5, tid: 7, out: true, preempted, ns, cpu }
+    }
+
+    fn back(ns: u64, cpu: u32) -> Switch {
+        Switch { out: false, preempted: false, ..out(ns, cpu, false) }
+    }
+
+    fn told(switches: &[Switch], settled_ns: u64) -> (Vec<Absence>, History) {
+        let (mut history, mut absences) = (History::default(), Vec::new());
+        for &switch in switches {
+            history.note(Record::Switch(switch));
+        }
+        history.tell(settled_ns, |absence| absences.push(absence));
+        (absences, history)
+    }
+
+    #[test]
+    fn a_preemption_and_a_migration_are_told() {
+        let (absences, history) = told(
+            &[back(10, 0), out(30, 0, true), back(50, 0), out(60, 0, false), back(90, 1)],
+            u64::MAX,
+        );
+        let of = |it: &Absence| (it.out_ns, it.length_ns(), it.preempted, it.ran_ns, it.to.0);
+        assert_eq!(
+            absences.iter().map(of).collect::<Vec<_>>(),
+            [(30, 20, true, 20, 0), (60, 30, false, 10, 1)]
+        );
+        assert!(absences.iter().all(|it| it.seen && it.by.is_none() && it.from.0 == 0));
+        let counts = &history.observed()[0];
+        assert_eq!((counts.preemptions, counts.voluntary, counts.preempted_ns), (1, 1, 20));
+        assert_eq!((counts.cpu_changes, counts.migrations, counts.unseen), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_sleep_that_ends_where_it_began_is_counted_and_not_told() {
+        let (absences, history) = told(&[out(10, 1, false), back(20, 1)], 99);
+        let counts = &history.observed()[0];
+        assert!(absences.is_empty());
+        assert_eq!((counts.tid, counts.pid, counts.voluntary, counts.preemptions), (7, 5, 1, 0));
+    }
+
+    #[test]
+    fn records_of_two_rings_are_told_by_their_times_and_the_latest_wait() {
+        // The ring of CPU 1 is read first, though the thread left CPU 0 before.
+        let switches = [back(50, 1), out(70, 1, true), back(10, 0), out(30, 0, true)];
+        let (absences, mut history) = told(&switches, 60);
+        assert_eq!(absences.len(), 1);
+        assert_eq!((absences[0].from, absences[0].to, absences[0].ran_ns), (Cpu(0), Cpu(1), 20));
+        history.note(Record::Switch(back(65, 0)));
+        assert_eq!(history.pending.len(), 2);
+    }
+
+    #[test]
+    fn a_return_that_was_lost_is_counted_and_makes_no_absence() {
+        let (absences, history) = told(&[out(10, 0, true), out(50, 1, true), back(60, 1)], 99);
+        assert_eq!((absences.len(), absences[0].out_ns), (1, 50));
+        assert_eq!(history.observed()[0].unseen, 1);
+    }
+
+    #[test]
+    fn a_thread_has_its_parents_name_until_it_has_its_own_in_whatever_order_these_come() {
+        let mut history = History::default();
+        history.note(Record::Name(1, "sh".to_owned()));
+        history.note(Record::Name(3, "xz".to_owned()));
+        history.note(Record::Started(1, 2));
+        history.note(Record::Started(1, 3));
+        history.note(Record::Lost(4));
+        history.ignored.insert(9);
+        history.note(Record::Switch(Switch { tid: 9, ..out(1, 0, true) }));
+        assert_eq!((history.names[&2].as_str(), history.names[&3].as_str()), ("sh", "xz"));
+        assert!(history.lost == 4 && history.pending.is_empty());
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Records that `perf_event_open(2)` writes whenever a thread leaves its CPU and whenever it is back.
+//!
+//! Any user may have them of its own threads, and of what these start. They say when, on which CPU, and whether
+//! the thread was taken off it; not who had the CPU instead.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PAGE: usize = 4096;
+/// Positions of the writer and the reader in the first page, in words.
+const HEAD: usize = 128;
+const TAIL: usize = 129;
+
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const FORK: u32 = 7;
+const SWITCH: u32 = 14;
+const MISC_OUT: u16 = 1 << 13;
+const MISC_PREEMPTED: u16 = 1 << 14;
+
+/// `struct perf_event_attr` (include/uapi/linux/perf_event.h), version 5.
+#[repr(C)]
+#[derive(Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wake_up: u32,
+    breakpoint: u32,
+    unused: [u64; 4],
+    stack_user: u32,
+    clock: i32,
+    registers: u64,
+    watermark: u32,
+    stack: u32,
+}
+
+const SOFTWARE: u32 = 1;
+const DUMMY: u64 = 9;
+/// TID, TIME and CPU, in this order in every record.
+const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 7;
+/// exclude_kernel, exclude_hv, sample_id_all, use_clockid, context_switch.
+const FLAGS: u64 = 1 << 5 | 1 << 6 | 1 << 18 | 1 << 25 | 1 << 26;
+/// inherit, comm, task.
+const FOLLOWING: u64 = 1 << 1 | 1 << 9 | 1 << 13;
+const CLOSE_ON_EXEC: u64 = 8;
+/// `PERF_EVENT_IOC_SET_OUTPUT`
+const SET_OUTPUT: libc::c_ulong = 0x2405;
+
+/// That a thread left its CPU, or is back on one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Switch {
+    /// Its process.
+    pub(crate) pid: u32,
+    /// The thread.
+    pub(crate) tid: u32,
+    /// Whether it left.
+    pub(crate) out: bool,
+    /// Whether it was taken off its CPU then; otherwise it blocked.
+    pub(crate) preempted: bool,
+    /// When, in ns of CLOCK_MONOTONIC.
+    pub(crate) ns: u64,
+    /// Which CPU.
+    pub(crate) cpu: u32,
+}
+
+/// What a record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Record {
+    /// A thread left a CPU or is back.
+    Switch(Switch),
+    /// A thread is called so from now on.
+    Name(u32, String),
+    /// A thread, the second one, was started by the first.
+    Started(u32, u32),
+    /// So many records found no room.
+    Lost(u64),
+}
+
+/// The memory that records are written to.
+#[derive(Debug)]
+pub(crate) struct SwitchRing {
+    fd: OwnedFd,
+    memory: NonNull<AtomicU64>,
+    /// Its bytes without the first page.
+    data: usize,
+}
+
+// SAFETY: the mapping belongs to the value, and is read through atomics.
+unsafe impl Send for SwitchRing {}
+
+impl SwitchRing {
+    /// Records of the calling thread alone, on all CPUs, in `pages` pages (a power of two).
+    ///
+    /// # Errors
+    /// What perf_event_open(2) and mmap(2) answer.
+    pub(crate) fn of_this_thread(pages: usize) -> io::Result<Self> {
+        Self::map(open(0, -1, FLAGS)?, pages)
+    }
+
+    /// Records of thread `tid` (0: the calling one) while it is on `cpu`, and of the threads and processes that
+    /// it starts from now on.
+    ///
+    /// # Errors
+    /// What perf_event_open(2) and mmap(2) answer.
+    pub(crate) fn following(tid: u32, cpu: u32, pages: usize) -> io::Result<Self> {
+        Self::map(open(tid.cast_signed(), cpu.cast_signed(), FLAGS | FOLLOWING)?, pages)
+    }
+
+    /// Lets those of one more thread be written here, too; it ends with the value.
+    ///
+    /// # Errors
+    /// What perf_event_open(2) answers.
+    pub(crate) fn also_following(&self, tid: u32, cpu: u32) -> io::Result<OwnedFd> {
+        let event = open(tid.cast_signed(), cpu.cast_signed(), FLAGS | FOLLOWING)?;
+        // SAFETY: both are events, which the call does not close.
+        let answer = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.fd.as_raw_fd()) };
+        if answer == 0 { Ok(event) } else { Err(io::Error::last_os_error()) }
+    }
+
+    fn map(fd: OwnedFd, pages: usize) -> io::Result<Self> {
+        let data = pages * PAGE;
+        // SAFETY: a fresh mapping that the kernel places.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                PAGE + data,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let memory = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
+        Ok(Self { fd, memory, data })
+    }
+
+    /// Takes what was written since the last time: a load where nothing was.
+    pub(crate) fn drain(&mut self, mut take: impl FnMut(Record)) {
+        let mut tail = self.position(TAIL).load(Ordering::Relaxed);
+        let head = self.position(HEAD).load(Ordering::Acquire);
+        while tail < head {
+            let header = self.word(tail);
+            let (kind, misc, size) = (header as u32, (header >> 32) as u16, header >> 48);
+            // Whole words, the header at least.
+            let words = (size / 8).max(1);
+            if let Some(record) = self.record(tail, kind, misc, words) {
+                take(record);
+            }
+            tail += words * 8;
+        }
+        self.position(TAIL).store(tail, Ordering::Release);
+    }
+
+    /// Behind every header is what the record says, and then TID, TIME, CPU.
+    fn record(&self, at: u64, kind: u32, misc: u16, words: u64) -> Option<Record> {
+        let word = |number: u64| self.word(at + number * 8);
+        match kind {
+            SWITCH => Some(Record::Switch(Switch {
+                pid: word(1) as u32,
+                tid: (word(1) >> 32) as u32,
+                out: misc & MISC_OUT != 0,
+                preempted: misc & MISC_PREEMPTED != 0,
+                ns: word(2),
+                cpu: word(3) as u32,
+            })),
+            COMM => {
+                let bytes: Vec<u8> =
+                    (2..words.saturating_sub(3)).flat_map(|it| word(it).to_ne_bytes()).collect();
+                let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+                let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
+                Some(Record::Name((word(1) >> 32) as u32, name))
+            }
+            // Process and parent's process, thread and parent's thread.
+            FORK => Some(Record::Started((word(2) >> 32) as u32, word(2) as u32)),
+            LOST => Some(Record::Lost(word(2))),
+            _ => None,
+        }
+    }
+
+    fn position(&self, word: usize) -> &AtomicU64 {
+        // SAFETY: the first page is mapped as long as self; the kernel writes concurrently.
+        unsafe { &*self.memory.as_ptr().add(word) }
+    }
+
+    /// The word at `position` of the ring; records are whole words.
+    fn word(&self, position: u64) -> u64 {
+        let at = PAGE / 8 + (position as usize % self.data) / 8;
+        // SAFETY: inside of the mapping; written before the head was moved past it.
+        unsafe { (*self.memory.as_ptr().add(at)).load(Ordering::Relaxed) }
+    }
+}
+
+impl Drop for SwitchRing {
+    fn drop(&mut self) {
+        // SAFETY: exactly what mmap gave; nothing refers to it any more.
+        unsafe { libc::munmap(self.memory.as_ptr().cast(), PAGE + self.data) };
+    }
+}
+
+/// A software event that counts nothing and records switches.
+fn open(tid: i32, cpu: i32, flags: u64) -> io::Result<OwnedFd> {
+    let attributes = Attributes {
+        kind: SOFTWARE,
+        size: size_of::<Attributes>() as u32,
+        config: DUMMY,
+        sample_type: SAMPLED,
+        flags,
+        clock: libc::CLOCK_MONOTONIC,
+        ..Attributes::default()
+    };
+    // SAFETY: the attributes outlive the call and have the size they say.
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, cpu, -1, CLOSE_ON_EXEC)
+    };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor, which nobody else has.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
