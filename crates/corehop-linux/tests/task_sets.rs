@@ -153,6 +153,15 @@ fn more_than_half_of_a_cpu_is_refused_for_real_time_tasks() {
 }
 
 #[test]
+fn working_sets_that_the_memory_does_not_hold_together_are_refused() {
+    // 64 GiB each, which a large host may have once.
+    let tasks = (0..1_000).map(|_| task(100, 100_000, 1 << 26)).collect();
+    let error = run(&plan(Scheduler::Eevdf, tasks, false)).unwrap_err().to_string();
+    assert!(error.contains("1000 tasks") && error.contains("64000 GiB"), "{error}");
+    assert!(error.contains("--wss"), "{error}");
+}
+
+#[test]
 fn jobs_so_frequent_that_waking_up_takes_more_than_half_of_a_cpu_are_refused() {
     let plan = plan(Scheduler::GFp, vec![task(1, 40, 4)], true);
     let error = run(&plan).unwrap_err().to_string();

@@ -30,7 +30,7 @@ use super::{LiveMachine, failed, not_possible};
 use crate::bpf::control::{ControlPages, Mode};
 use crate::bpf::sched_ext::{self, Loaded};
 use crate::clock::{Clock, monotonic_ns};
-use crate::memory::SetMemory;
+use crate::memory::{SetMemory, available_memory};
 use crate::page::{Notice, Rung};
 use crate::rseq::Rseq;
 use crate::thread::{best_ordinary_policy, set_affinity, set_affinity_everywhere};
@@ -75,6 +75,7 @@ impl TaskMachine for LiveMachine {
         plan.check(&self.platform)?;
         for run in 0..plan.runs.len() {
             share::fits(plan, run)?;
+            share::fits_memory(&plan.runs[run], available_memory())?;
         }
         for run in 0..plan.runs.len() {
             if self.run_set(plan, run, take)? == Outcome::Stopped {

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of its CPUs a set of real-time tasks may use: the rest of the system needs some.
+//! How much of its CPUs a set of real-time tasks may use, and any set of the memory: the rest of the system needs
+//! some.
 
 use corehop_core::experiment::{PlannedTask, TaskPlan, TaskPlanError, TaskRun};
+use corehop_core::machine::MachineError;
+use corehop_core::units::Bytes;
 use corehop_core::workload::scheduler::Order;
 
 use super::worker::MARGIN_NS;
@@ -43,4 +46,20 @@ fn used(run: &TaskRun, cluster: usize, least_ns: f64) -> f64 {
     let of_task =
         |task: &PlannedTask| (task.wcet.get() as f64).max(least_ns) / task.period.get() as f64;
     own.map(of_task).sum::<f64>() / run.clusters[cluster].len() as f64
+}
+
+/// Refuses a run whose working sets take more than nine tenths of the memory that is `available`: each thread would
+/// look for itself alone, and all of them at once.
+pub(super) fn fits_memory(run: &TaskRun, available: Bytes) -> Result<(), MachineError> {
+    let all = Bytes::new(run.tasks.iter().map(|task| task.set.wss.get()).sum());
+    if all.get() <= available.get() / 10 * 9 {
+        return Ok(());
+    }
+    Err(MachineError::NotPossible {
+        what: format!("a set of {} tasks", run.tasks.len()),
+        why: format!(
+            "their working sets take {all} together, and of {available} that are available nine tenths are used at most"
+        ),
+        remedy: "run fewer tasks (--tasks), or with smaller working sets (--wss)".to_owned(),
+    })
 }
