@@ -103,9 +103,9 @@ fn both_ways_count_the_same_of_a_program_that_moves_itself() {
     if corehop_linux::thread::affinity().unwrap().len() < 2 {
         return eprintln!("skipped: one CPU only");
     }
-    // It blocks in each `taskset` and each `sleep`; the first move may find it there.
+    // It waits for each `sleep`; the first move may find it there.
     for (rung, (changes, voluntary)) in [("bpf", bpf), ("records", records)] {
-        assert!((5..=8).contains(&changes) && voluntary >= 12, "{rung}: {changes} {voluntary}");
+        assert!((5..=8).contains(&changes) && voluntary >= 6, "{rung}: {changes} {voluntary}");
     }
 }
 
