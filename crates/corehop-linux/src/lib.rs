@@ -10,6 +10,7 @@ pub mod memory;
 pub mod observe;
 pub mod overheads;
 pub mod page;
+mod perf_event;
 pub mod preflight;
 pub mod probe;
 pub mod rseq;

@@ -5,9 +5,13 @@
 //! the thread was taken off it; not who had the CPU instead.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use corehop_core::units::Cpu;
+
+use crate::perf_event::{Event, USER_ONLY, Whose};
 
 const PAGE: usize = 4096;
 /// Positions of the writer and the reader in the first page, in words.
@@ -21,36 +25,14 @@ const SWITCH: u32 = 14;
 const MISC_OUT: u16 = 1 << 13;
 const MISC_PREEMPTED: u16 = 1 << 14;
 
-/// `struct perf_event_attr` (include/uapi/linux/perf_event.h), version 5.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wake_up: u32,
-    breakpoint: u32,
-    unused: [u64; 4],
-    stack_user: u32,
-    clock: i32,
-    registers: u64,
-    watermark: u32,
-    stack: u32,
-}
-
 const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
 /// TID, TIME and CPU, in this order in every record.
 const SAMPLED: u64 = 1 << 1 | 1 << 2 | 1 << 7;
-/// exclude_kernel, exclude_hv, sample_id_all, use_clockid, context_switch.
-const FLAGS: u64 = 1 << 5 | 1 << 6 | 1 << 18 | 1 << 25 | 1 << 26;
+/// sample_id_all, use_clockid, context_switch.
+const FLAGS: u64 = USER_ONLY | 1 << 18 | 1 << 25 | 1 << 26;
 /// inherit, comm, task.
 const FOLLOWING: u64 = 1 << 1 | 1 << 9 | 1 << 13;
-const CLOSE_ON_EXEC: u64 = 8;
 /// `PERF_EVENT_IOC_SET_OUTPUT`
 const SET_OUTPUT: libc::c_ulong = 0x2405;
 
@@ -102,7 +84,7 @@ impl SwitchRing {
     /// # Errors
     /// What perf_event_open(2) and mmap(2) answer.
     pub(crate) fn of_this_thread(pages: usize) -> io::Result<Self> {
-        Self::map(open(0, -1, FLAGS)?, pages)
+        Self::map(open(Whose::InGroup(None), FLAGS)?, pages)
     }
 
     /// Records of thread `tid` (0: the calling one) while it is on `cpu`, and of the threads and processes that
@@ -110,16 +92,16 @@ impl SwitchRing {
     ///
     /// # Errors
     /// What perf_event_open(2) and mmap(2) answer.
-    pub(crate) fn following(tid: u32, cpu: u32, pages: usize) -> io::Result<Self> {
-        Self::map(open(tid.cast_signed(), cpu.cast_signed(), FLAGS | FOLLOWING)?, pages)
+    pub(crate) fn following(tid: u32, cpu: Cpu, pages: usize) -> io::Result<Self> {
+        Self::map(open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
     }
 
     /// Lets those of one more thread be written here, too; it ends with the value.
     ///
     /// # Errors
     /// What perf_event_open(2) answers.
-    pub(crate) fn also_following(&self, tid: u32, cpu: u32) -> io::Result<OwnedFd> {
-        let event = open(tid.cast_signed(), cpu.cast_signed(), FLAGS | FOLLOWING)?;
+    pub(crate) fn also_following(&self, tid: u32, cpu: Cpu) -> io::Result<OwnedFd> {
+        let event = open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?;
         // SAFETY: both are events, which the call does not close.
         let answer = unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, self.fd.as_raw_fd()) };
         if answer == 0 { Ok(event) } else { Err(io::Error::last_os_error()) }
@@ -209,23 +191,7 @@ impl Drop for SwitchRing {
 }
 
 /// A software event that counts nothing and records switches.
-fn open(tid: i32, cpu: i32, flags: u64) -> io::Result<OwnedFd> {
-    let attributes = Attributes {
-        kind: SOFTWARE,
-        size: size_of::<Attributes>() as u32,
-        config: DUMMY,
-        sample_type: SAMPLED,
-        flags,
-        clock: libc::CLOCK_MONOTONIC,
-        ..Attributes::default()
-    };
-    // SAFETY: the attributes outlive the call and have the size they say.
-    let fd = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, tid, cpu, -1, CLOSE_ON_EXEC)
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor, which nobody else has.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+fn open(whose: Whose, flags: u64) -> io::Result<OwnedFd> {
+    let (kind, config, clock) = (SOFTWARE, DUMMY, libc::CLOCK_MONOTONIC);
+    Event { kind, config, sample_type: SAMPLED, flags, clock, ..Event::default() }.open(whose)
 }

@@ -9,11 +9,12 @@
 
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use corehop_core::units::Cpu;
 
 use super::CounterError;
+use crate::perf_event::{Event, USER_ONLY, Whose};
 
 mod page;
 
@@ -112,75 +113,24 @@ impl Vendor {
     }
 }
 
-/// `struct perf_event_attr` as of its first version; the kernel takes every length it has known.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-}
-
-/// Do not count the kernel (bit 5) or the hypervisor (bit 6).
-const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 /// Reading gives the whole group (8), each value with its number (4), the time it was wanted (1)
 /// and the time it was counted (2).
 const READ_FORMAT: u64 = 15;
-const CLOSE_ON_EXEC: u64 = 8;
 /// `PERF_EVENT_IOC_ID`: the number that an event has in what is read.
 const IOC_ID: u64 = 0x8008_2407;
 
 /// Open one event of the calling thread, on every CPU it runs on, in the group of `leader`.
-fn open_event((kind, config): (u32, u64), leader: RawFd) -> io::Result<OwnedFd> {
-    let attributes = Attributes {
-        kind,
-        config,
-        read_format: READ_FORMAT,
-        flags: USER_ONLY,
-        ..Attributes::default()
-    };
-    open_with(attributes, 0, -1, leader)
+fn open_event((kind, config): (u32, u64), leader: Option<RawFd>) -> io::Result<OwnedFd> {
+    let (read_format, flags) = (READ_FORMAT, USER_ONLY);
+    Event { kind, config, read_format, flags, ..Event::default() }.open(Whose::InGroup(leader))
 }
 
 /// Open one cache event of all that runs on `cpu`, the kernel included. Reading gives value, time
 /// wanted and time counted.
 pub(super) fn open_event_of_cpu(config: u64, cpu: Cpu) -> io::Result<OwnedFd> {
     const TIMES: u64 = 3;
-    let attributes =
-        Attributes { kind: TYPE_CACHE, config, read_format: TIMES, ..Attributes::default() };
-    open_with(attributes, -1, cpu.0.cast_signed(), -1)
-}
-
-fn open_with(
-    attributes: Attributes,
-    thread: libc::pid_t,
-    cpu: libc::c_int,
-    leader: RawFd,
-) -> io::Result<OwnedFd> {
-    let attributes = Attributes { size: size_of::<Attributes>() as u32, ..attributes };
-    // SAFETY: the attributes live through the call and have the size they say.
-    let fd = unsafe {
-        libc::syscall(
-            libc::SYS_perf_event_open,
-            &raw const attributes,
-            thread,
-            cpu,
-            leader,
-            CLOSE_ON_EXEC,
-        )
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor, nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    Event { kind: TYPE_CACHE, config, read_format: TIMES, ..Event::default() }
+        .open(Whose::AllOn(cpu))
 }
 
 fn id_of(event: &OwnedFd) -> io::Result<u64> {
@@ -299,7 +249,7 @@ impl HardwareCounters {
     /// has no counter left, so that they take turns.
     fn add(&mut self, event: HardwareEvent, encoding: (u32, u64)) -> io::Result<()> {
         if let Some(group) = self.groups.last_mut() {
-            match open_event(encoding, group[0].fd.as_raw_fd()) {
+            match open_event(encoding, Some(group[0].fd.as_raw_fd())) {
                 Ok(fd) => {
                     group.push(Member::new(event, fd)?);
                     return Ok(());
@@ -308,7 +258,7 @@ impl HardwareCounters {
                 Err(error) => return Err(error),
             }
         }
-        self.groups.push(vec![Member::new(event, open_event(encoding, -1)?)?]);
+        self.groups.push(vec![Member::new(event, open_event(encoding, None)?)?]);
         Ok(())
     }
 

@@ -155,12 +155,6 @@ fn a_refusal_gives_the_reason_and_the_remedy() {
 }
 
 #[test]
-fn the_attributes_have_the_length_of_their_first_version() {
-    assert_eq!(size_of::<Attributes>(), 64);
-    assert_eq!(std::mem::offset_of!(Attributes, flags), 40);
-}
-
-#[test]
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 fn counters_grow_with_work_or_say_why_they_are_not_there() {
     let counters = match HardwareCounters::open() {

@@ -62,13 +62,12 @@ impl SwitchRecords {
     }
 
     fn follow(&mut self, tid: u32) -> io::Result<()> {
-        let cpus: Vec<u32> = self.cpus.iter().map(|cpu| cpu.0).collect();
         if self.rings.is_empty() {
-            let ring = |&cpu: &u32| SwitchRing::following(tid, cpu, PAGES);
-            self.rings = cpus.iter().map(ring).collect::<io::Result<_>>()?;
+            let ring = |cpu| SwitchRing::following(tid, cpu, PAGES);
+            self.rings = self.cpus.iter().map(ring).collect::<io::Result<_>>()?;
             return Ok(());
         }
-        for (ring, &cpu) in self.rings.iter().zip(&cpus) {
+        for (ring, cpu) in self.rings.iter().zip(self.cpus.iter()) {
             self.events.push(ring.also_following(tid, cpu)?);
         }
         Ok(())

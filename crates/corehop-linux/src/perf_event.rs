@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `perf_event_open(2)`: counters and records of the kernel's.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+
+use corehop_core::units::Cpu;
+
+/// What is asked for; the rest of `struct perf_event_attr` is zero.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Event {
+    pub(crate) kind: u32,
+    pub(crate) config: u64,
+    pub(crate) sample_type: u64,
+    pub(crate) read_format: u64,
+    pub(crate) flags: u64,
+    pub(crate) clock: i32,
+}
+
+/// `struct perf_event_attr` (include/uapi/linux/perf_event.h), version 5. Older kernels take what they do not know
+/// where it is zero.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Attributes {
+    kind: u32,
+    size: u32,
+    config: u64,
+    period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wake_up: u32,
+    breakpoint: u32,
+    unused: [u64; 4],
+    stack_user: u32,
+    clock: i32,
+    registers: u64,
+    watermark: u32,
+    stack: u32,
+}
+
+/// Neither the kernel (bit 5) nor the hypervisor (bit 6).
+pub(crate) const USER_ONLY: u64 = 1 << 5 | 1 << 6;
+
+const CLOSE_ON_EXEC: u64 = 8;
+
+/// Whose event it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Whose {
+    /// Of the calling thread, on every CPU it runs on, in the group of this event.
+    InGroup(Option<RawFd>),
+    /// Of a thread (0: the calling one) while it is on this CPU.
+    ThreadOn(u32, Cpu),
+    /// Of all that runs on this CPU.
+    AllOn(Cpu),
+}
+
+impl Event {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub(crate) fn open(self, whose: Whose) -> io::Result<OwnedFd> {
+        let (thread, cpu, leader) = match whose {
+            Whose::InGroup(leader) => (0, -1, leader.unwrap_or(-1)),
+            Whose::ThreadOn(thread, cpu) => (thread.cast_signed(), cpu.0.cast_signed(), -1),
+            Whose::AllOn(cpu) => (-1, cpu.0.cast_signed(), -1),
+        };
+        let Self { kind, config, sample_type, read_format, flags, clock } = self;
+        let size = size_of::<Attributes>() as u32;
+        let zero = Attributes::default();
+        let attributes =
+            Attributes { kind, size, config, sample_type, read_format, flags, clock, ..zero };
+        // SAFETY: the attributes outlive the call and have the size they say.
+        let fd = unsafe {
+            libc::syscall(
+                libc::SYS_perf_event_open,
+                &raw const attributes,
+                thread,
+                cpu,
+                leader,
+                CLOSE_ON_EXEC,
+            )
+        };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a new descriptor, nobody else's.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_attributes_are_laid_out_as_the_kernel_reads_them() {
+        // Lengths that the kernel has known end at 64 (version 0), 72, 80, 96, 104 and 112 (version 5).
+        assert_eq!(size_of::<Attributes>(), 112);
+        assert_eq!(offset_of!(Attributes, flags), 40);
+        assert_eq!(offset_of!(Attributes, clock), 92);
+        assert_eq!(offset_of!(Attributes, registers), 96);
+    }
+}
