@@ -58,12 +58,24 @@ pub(crate) struct Switch {
 pub(crate) enum Record {
     /// A thread left a CPU or is back.
     Switch(Switch),
-    /// A thread is called so from now on.
-    Name(u32, String),
-    /// A thread, the second one, was started by the first.
-    Started(u32, u32),
+    /// From this time on a thread is called so.
+    Name(u64, u32, String),
+    /// At this time a thread, the second one, was started by the first.
+    Started(u64, u32, u32),
     /// So many records found no room.
     Lost(u64),
+}
+
+impl Record {
+    /// When it was, in ns of CLOCK_MONOTONIC; of lost ones it is not known.
+    pub(crate) const fn ns(&self) -> Option<u64> {
+        match *self {
+            Self::Switch(Switch { ns, .. }) | Self::Name(ns, ..) | Self::Started(ns, ..) => {
+                Some(ns)
+            }
+            Self::Lost(_) => None,
+        }
+    }
 }
 
 /// The memory that records are written to.
@@ -147,13 +159,14 @@ impl SwitchRing {
     /// Behind every header is what the record says, and then TID, TIME, CPU.
     fn record(&self, at: u64, kind: u32, misc: u16, words: u64) -> Option<Record> {
         let word = |number: u64| self.word(at + number * 8);
+        let ns = word(words.saturating_sub(2));
         match kind {
             SWITCH => Some(Record::Switch(Switch {
                 pid: word(1) as u32,
                 tid: (word(1) >> 32) as u32,
                 out: misc & MISC_OUT != 0,
                 preempted: misc & MISC_PREEMPTED != 0,
-                ns: word(2),
+                ns,
                 cpu: word(3) as u32,
             })),
             COMM => {
@@ -161,10 +174,10 @@ impl SwitchRing {
                     (2..words.saturating_sub(3)).flat_map(|it| word(it).to_ne_bytes()).collect();
                 let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
                 let name = String::from_utf8_lossy(&bytes[..end]).into_owned();
-                Some(Record::Name((word(1) >> 32) as u32, name))
+                Some(Record::Name(ns, (word(1) >> 32) as u32, name))
             }
             // Process and parent's process, thread and parent's thread.
-            FORK => Some(Record::Started((word(2) >> 32) as u32, word(2) as u32)),
+            FORK => Some(Record::Started(ns, (word(2) >> 32) as u32, word(2) as u32)),
             LOST => Some(Record::Lost(word(2))),
             _ => None,
         }

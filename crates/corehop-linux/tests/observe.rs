@@ -37,7 +37,9 @@ fn is_general(error: &ObserveError) -> bool {
             matches!(error.raw_os_error(), Some(libc::EACCES | libc::EPERM | libc::ENOSYS))
         }
         ObserveError::Neither { .. } => true,
-        ObserveError::NoTarget { .. } | ObserveError::Failed { .. } => false,
+        ObserveError::NoTarget { .. }
+        | ObserveError::NotFollowed { .. }
+        | ObserveError::Failed { .. } => false,
     }
 }
 
@@ -137,6 +139,40 @@ fn what_is_not_there_is_named() {
             }
         }
     }
+}
+
+/// The program itself, as it is when it is started again by [`threads_beyond_the_descriptors`].
+const MANY: &str = "COREHOP_TEST_MANY_THREADS";
+
+#[test]
+fn threads_beyond_the_descriptors_there_are_end_it_with_the_remedy() {
+    if std::env::var_os(MANY).is_some() {
+        // 64 threads, of which each takes a descriptor for each CPU, and 40 descriptors.
+        let limit = libc::rlimit { rlim_cur: 40, rlim_max: 40 };
+        // SAFETY: reads the limit, which lives through the call.
+        assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) }, 0);
+        for _ in 0..64 {
+            std::thread::spawn(|| std::thread::sleep(Duration::from_mins(1)));
+        }
+        let target = Target::Process(std::process::id());
+        let how = How { rung: Some(Rung::Records), ..How::default() };
+        match record(&target, &how) {
+            Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
+            other => {
+                let error = other.unwrap_err().to_string();
+                assert!(
+                    error.contains("following process") && error.contains("ulimit -n"),
+                    "{error}"
+                );
+            }
+        }
+        return;
+    }
+    let name = "threads_beyond_the_descriptors_there_are_end_it_with_the_remedy";
+    let own = std::env::current_exe().unwrap();
+    let again = Command::new(own).args(["--exact", name, "--nocapture"]).env(MANY, "1").output();
+    let again = again.unwrap();
+    assert!(again.status.success(), "{}", String::from_utf8_lossy(&again.stderr));
 }
 
 #[test]

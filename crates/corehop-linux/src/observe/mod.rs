@@ -60,6 +60,14 @@ pub enum ObserveError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// It is there, and the kernel does not let it be followed.
+    #[error("following {what}: {source}")]
+    NotFollowed {
+        /// What was named.
+        what: String,
+        /// What the kernel said, with the remedy.
+        source: io::Error,
+    },
     /// The host failed.
     #[error("{what}: {source}")]
     Failed {

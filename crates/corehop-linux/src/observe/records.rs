@@ -53,7 +53,19 @@ impl SwitchRecords {
 
     /// Follows thread `tid` of process `pid`, and what it starts.
     pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
-        self.follow(tid)?;
+        self.follow(tid).map_err(|error| {
+            let remedy = match error.raw_os_error() {
+                Some(libc::ESRCH) => return io::Error::from(io::ErrorKind::NotFound),
+                Some(libc::EMFILE) => {
+                    "each of its threads takes a descriptor for each CPU: raise `ulimit -n`"
+                }
+                _ => "it may be another user's: run as root",
+            };
+            io::Error::new(
+                error.kind(),
+                format!("thread {tid}: perf_event_open(2): {error}; {remedy}"),
+            )
+        })?;
         self.watched.insert(tid);
         let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
         self.history.notice(tid, pid);
@@ -100,8 +112,8 @@ impl SwitchRecords {
 /// What records have told.
 #[derive(Debug, Default)]
 struct History {
-    /// Not told yet, as earlier ones may come.
-    pending: Vec<Switch>,
+    /// Not told yet, as earlier ones may come; each with its time.
+    pending: Vec<(u64, Record)>,
     threads: HashMap<u32, Thread>,
     order: Vec<u32>,
     names: HashMap<u32, String>,
@@ -119,18 +131,10 @@ struct Thread {
 
 impl History {
     fn note(&mut self, record: Record) {
-        match record {
-            Record::Switch(switch) if self.ignored.contains(&switch.tid) => {}
-            Record::Switch(switch) => self.pending.push(switch),
-            Record::Name(tid, name) => {
-                self.names.insert(tid, name);
-            }
-            Record::Started(by, tid) => {
-                // Its own name may have come first, from another ring.
-                let name = self.names.get(&by).cloned().unwrap_or_default();
-                self.names.entry(tid).or_insert(name);
-            }
-            Record::Lost(more) => self.lost += more,
+        match (record.ns(), &record) {
+            (Some(ns), _) => self.pending.push((ns, record)),
+            (None, Record::Lost(more)) => self.lost += more,
+            (None, _) => {}
         }
     }
 
@@ -145,12 +149,22 @@ impl History {
 
     /// Tells what happened before `settled_ns`, in order.
     fn tell(&mut self, settled_ns: u64, mut take: impl FnMut(Absence)) {
-        self.pending.sort_by_key(|switch| switch.ns);
-        let end = self.pending.partition_point(|switch| switch.ns < settled_ns);
-        let settled: Vec<Switch> = self.pending.drain(..end).collect();
-        for switch in settled {
-            if let Some(absence) = self.notice(switch.tid, switch.pid).switch(switch) {
-                take(absence);
+        self.pending.sort_by_key(|(ns, _)| *ns);
+        let end = self.pending.partition_point(|(ns, _)| *ns < settled_ns);
+        let settled: Vec<_> = self.pending.drain(..end).collect();
+        for (_, record) in settled {
+            match record {
+                Record::Switch(switch) if !self.ignored.contains(&switch.tid) => {
+                    self.notice(switch.tid, switch.pid).switch(switch).map(&mut take);
+                }
+                Record::Name(_, tid, name) => {
+                    self.names.insert(tid, name);
+                }
+                Record::Started(_, by, tid) => {
+                    let name = self.names.get(&by).cloned().unwrap_or_default();
+                    self.names.insert(tid, name);
+                }
+                Record::Switch(_) | Record::Lost(_) => {}
             }
         }
     }
@@ -265,16 +279,27 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_has_its_parents_name_until_it_has_its_own_in_whatever_order_these_come() {
+    fn a_thread_has_its_parents_name_until_it_has_its_own_in_whatever_order_these_are_read() {
         let mut history = History::default();
-        history.note(Record::Name(1, "sh".to_owned()));
-        history.note(Record::Name(3, "xz".to_owned()));
-        history.note(Record::Started(1, 2));
-        history.note(Record::Started(1, 3));
-        history.note(Record::Lost(4));
+        let name = |ns, tid, name: &str| Record::Name(ns, tid, name.to_owned());
+        // It becomes `taskset`, and then `sh`, whose record lies in the ring that is read first.
+        history.note(name(30, 1, "sh"));
+        history.note(name(40, 3, "xz"));
+        history.note(name(20, 1, "taskset"));
+        history.note(Record::Started(31, 1, 2));
+        history.note(Record::Started(32, 1, 3));
+        history.tell(99, |absence| panic!("{absence:?}"));
+        let name = |tid| history.names[&tid].as_str();
+        assert_eq!([name(1), name(2), name(3)], ["sh", "sh", "xz"]);
+    }
+
+    #[test]
+    fn what_is_not_the_programs_is_left_out_and_what_is_lost_is_counted() {
+        let mut history = History::default();
         history.ignored.insert(9);
         history.note(Record::Switch(Switch { tid: 9, ..out(1, 0, true) }));
-        assert_eq!((history.names[&2].as_str(), history.names[&3].as_str()), ("sh", "xz"));
-        assert!(history.lost == 4 && history.pending.is_empty());
+        history.note(Record::Lost(4));
+        history.tell(99, |absence| panic!("{absence:?}"));
+        assert!(history.lost == 4 && history.observed().is_empty());
     }
 }

@@ -58,18 +58,22 @@ pub(super) enum Followed {
 impl Followed {
     pub(super) fn begin(target: &Target, follower: &mut Follower) -> Result<Self, ObserveError> {
         let no_target = |source| ObserveError::NoTarget { what: target.to_string(), source };
+        let not_followed = |source: io::Error| match source.kind() {
+            io::ErrorKind::NotFound => no_target(source),
+            _ => ObserveError::NotFollowed { what: target.to_string(), source },
+        };
         match target {
             Target::Command { words, to_stderr } => {
                 let child = spawn(words, *to_stderr, follower)?.map_err(no_target)?;
                 Ok(Self::Command { child, rss_bytes: None })
             }
             Target::Process(pid) => {
-                follow_tasks(*pid, follower).map_err(no_target)?;
+                follow_tasks(*pid, follower).map_err(not_followed)?;
                 Ok(Self::Process { pid: *pid, rss_bytes: None })
             }
             Target::Cgroup(path) => {
                 let path = cgroup(path).map_err(no_target)?;
-                follow_cgroup(&path, follower).map_err(no_target)?;
+                follow_cgroup(&path, follower).map_err(not_followed)?;
                 Ok(Self::Cgroup { path, rss_bytes: None })
             }
         }
@@ -147,8 +151,14 @@ fn follow_tasks(pid: u32, follower: &mut Follower) -> io::Result<()> {
             let name = entry?.file_name();
             let tid: Option<u32> = name.to_str().and_then(|name| name.parse().ok());
             let Some(tid) = tid.filter(|&tid| !follower.watches(tid)) else { continue };
-            follower.watch(tid, pid)?;
-            found = true;
+            match follower.watch(tid, pid) {
+                // It has ended since.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                watched => {
+                    watched?;
+                    found = true;
+                }
+            }
         }
         if !found {
             return Ok(());

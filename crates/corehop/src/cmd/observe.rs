@@ -186,9 +186,10 @@ fn keep(observe: &Observe, asked: &Asked<'_>, recording: &Recording) -> Result<(
 impl From<ObserveError> for Failure {
     fn from(error: ObserveError) -> Self {
         let exit = match error {
-            ObserveError::Bpf(_) | ObserveError::Records(_) | ObserveError::Neither { .. } => {
-                Exit::NotPossible
-            }
+            ObserveError::Bpf(_)
+            | ObserveError::Records(_)
+            | ObserveError::Neither { .. }
+            | ObserveError::NotFollowed { .. } => Exit::NotPossible,
             ObserveError::NoTarget { .. } => Exit::Usage,
             ObserveError::Failed { .. } => Exit::Failed,
         };
