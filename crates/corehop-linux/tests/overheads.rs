@@ -23,7 +23,7 @@ fn median(series: &Series) -> f64 {
 
 #[test]
 fn each_way_measures_what_it_can_and_the_parts_are_less_than_the_whole() {
-    let found = overheads(&usable(), true).unwrap();
+    let found = overheads(&usable(), true, None).unwrap();
     let threads = |what| find(&found, Way::Threads, what).unwrap();
     assert!(threads(What::WakeUp).ns.len() > 300 && threads(What::Scheduling).ns.len() == 400);
     let Some(recording) = found.recording else {
@@ -55,7 +55,7 @@ fn each_way_measures_what_it_can_and_the_parts_are_less_than_the_whole() {
 #[test]
 fn without_the_kernel_threads_say_what_they_can() {
     let cpus = CpuList::new(usable().iter().take(1));
-    let found = overheads(&cpus, false).unwrap();
+    let found = overheads(&cpus, false, None).unwrap();
     assert!(found.recording.is_none());
     assert!(found.series.iter().all(|it| it.way == Way::Threads && it.tasks == 2));
     assert!(!found.missing.iter().any(|why| why.contains("in the kernel")));

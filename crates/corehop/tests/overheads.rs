@@ -12,7 +12,8 @@ fn what_the_kernel_takes_is_measured_and_check_reads_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let (table, set) = (path("overheads.csv"), path("set.json"));
-    let output = corehop(&["measure", "overheads", "--json", "-o", &table]);
+    let sets = ["--tasks", "5,2", "--duration", "300ms"];
+    let output = corehop(&[&["measure", "overheads", "--json", "-o", &table][..], &sets].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let rows = answer["overheads"].as_array().unwrap();
@@ -25,22 +26,55 @@ fn what_the_kernel_takes_is_measured_and_check_reads_it() {
     let refused = answer["missing"].to_string().contains("in the kernel");
     assert!(refused || in_kernel("SCHEDULE") && in_kernel("RELEASE"), "{answer}");
     assert_eq!(in_kernel("RELEASE"), in_kernel("RELEASE-LATENCY"), "{answer}");
-    let head = std::fs::read_to_string(&table).unwrap().lines().next().unwrap().to_owned();
+    let text = std::fs::read_to_string(&table).unwrap();
+    let head = text.lines().next().unwrap();
     assert_eq!(head.contains(",RELEASE,"), in_kernel("RELEASE"), "{head}");
+    let counts: Vec<&str> = text.lines().map(|line| line.split(',').next().unwrap()).collect();
+    let measured = if answer["recording"].is_null() { ["2", "250"] } else { ["2", "5"] };
+    assert_eq!(counts[1..], measured, "{text}");
     for row in rows {
         let us = |name: &str| row[name].as_f64().unwrap();
         assert!(
             us("p50_us") >= 0.0 && us("p50_us") <= us("p99_us") && us("p99_us") <= us("max_us")
         );
     }
-    let one = r#"{"cpus": 1, "tasks": [{"wcet_us": 1000, "period_us": 1000000}]}"#;
-    std::fs::write(&set, one).unwrap();
-    let checked = corehop(&["check", &set, "--test", "g-edf", "--overheads", &table, "--json"]);
-    assert!(
-        matches!(checked.status.code(), Some(0 | 1)),
-        "{}",
-        String::from_utf8_lossy(&checked.stderr)
-    );
+    let of = |count: usize| {
+        let task = r#"{"wcet_us": 1000, "period_us": 1000000}"#;
+        let tasks = vec![task; count].join(",");
+        std::fs::write(&set, format!(r#"{{"cpus": 1, "tasks": [{tasks}]}}"#)).unwrap();
+        corehop(&["check", &set, "--test", "g-edf", "--overheads", &table, "--json"])
+    };
+    let checked = of(3);
+    let said = String::from_utf8_lossy(&checked.stderr);
+    assert!(matches!(checked.status.code(), Some(0 | 1)), "{said}");
+    if !answer["recording"].is_null() {
+        let said = String::from_utf8_lossy(&of(6).stderr).into_owned();
+        assert!(said.contains("up to 5 tasks"), "{said}");
+    }
+}
+
+#[test]
+fn real_time_sets_run_where_they_may() {
+    for scheduler in ["g-edf", "g-fp"] {
+        let sets = ["--scheduler", scheduler, "--tasks", "4", "--duration", "300ms", "--json"];
+        let output = corehop(&[&["measure", "overheads"][..], &sets].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => {
+                let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+                if answer["recording"].is_null() {
+                    continue;
+                }
+                assert_eq!(answer["scheduler"], scheduler, "{answer}");
+                let rows = answer["overheads"].as_array().unwrap();
+                let of_sets = |row: &&serde_json::Value| row["tasks"] == 4;
+                assert!(rows.iter().filter(of_sets).all(|row| row["how"] == "kernel"));
+                assert!(rows.iter().any(|row| row["tasks"] == 4), "{answer}");
+            }
+            // Without the right, or within other reservations, and with the remedy.
+            code => assert!(code == Some(3) && said.contains("; "), "{code:?} {said}"),
+        }
+    }
 }
 
 #[test]
@@ -67,6 +101,9 @@ fn what_has_no_meaning_for_it_is_refused() {
         (["--on", "xeon_l7455"], "--on"),
         (["--wss", "64KiB"], "--wss"),
         (["--cpus", "4000"], "--cpus"),
+        (["--tasks", "0"], "0 tasks"),
+        (["--no-bpf", "--tasks=3"], "--no-bpf"),
+        (["--quiet", "--paired"], "--paired"),
     ] {
         let output = corehop(&[&["measure", "overheads"][..], &words].concat());
         let said = String::from_utf8_lossy(&output.stderr);

@@ -300,16 +300,22 @@ impl Events {
         (0..self.lists.cpus).for_each(|cpu| _ = self.set_count(cpu, 0));
     }
 
-    /// Ends that: the events by CPU, in order, and how many found no room or were not seen.
+    /// How many events were not seen since the programs were loaded, as their program was running already.
+    pub fn missed(&self) -> u64 {
+        self.programs.iter().filter_map(|it| it.info().ok()).map(|it| it.missed).sum()
+    }
+
+    /// Ends that: the events by CPU, in order, and how many found no room.
     pub fn end(&self) -> (Vec<(Cpu, Vec<Event>)>, u64) {
         let counts: Vec<u64> =
             (0..self.lists.cpus).map(|cpu| self.set_count(cpu, STOPPED)).collect();
         // Those that have a place already are noted down soon.
         std::thread::sleep(Duration::from_millis(2));
-        let mut lost =
-            self.programs.iter().filter_map(|it| it.info().ok()).map(|it| it.missed).sum();
+        let mut lost = 0;
         let mut streams = Vec::new();
         for (cpu, count) in (0..self.lists.cpus).zip(counts) {
+            // At least STOPPED where nothing was begun.
+            let count = if count >= STOPPED { 0 } else { count };
             let taken = count.min(self.lists.places());
             lost += count - taken;
             streams.push((Cpu(cpu), self.list(cpu, taken as usize)));

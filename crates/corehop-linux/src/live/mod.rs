@@ -32,6 +32,7 @@ use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::{Absence, LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
+use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::discover::SysRoot;
 use crate::memory::{MemoryError, SetMemory};
@@ -80,6 +81,8 @@ pub struct LiveMachine {
     guard: Guard,
     /// Where threads of task sets notice that they were away; not asked for yet.
     pages: Option<tasks::Pages>,
+    /// Where events are noted down from the start of a task set on.
+    pub(crate) events: Option<Arc<Events>>,
     facts: Map<String, Value>,
     tally: Tally,
 }
@@ -102,6 +105,7 @@ impl LiveMachine {
             loads: Vec::new(),
             guard: Guard::new(),
             pages: None,
+            events: None,
             facts: Map::from_iter([
                 ("findings".to_owned(), json!(findings)),
                 ("host".to_owned(), host::describe()),

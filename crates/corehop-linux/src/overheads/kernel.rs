@@ -1,24 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel takes for scheduling, seen from its own tracepoints.
 
-use std::io;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use corehop_core::machine::{Outcome, TaskMachine as _};
 use corehop_core::units::{Cpu, CpuList};
 
 use super::streams::{Durations, Known, durations};
-use super::{Recording, Series, Way, What, threads};
-use crate::bpf::BpfError;
+use super::{OverheadsError, Recording, Series, Sets, Way, What, threads};
 use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::live::offsets::Offsets;
-
-/// Why nothing was measured.
-#[derive(Debug)]
-pub(super) enum Refused {
-    NoBpf(BpfError),
-    Threads(io::Error),
-}
 
 /// The tracepoints of each quantity.
 const NEEDS: [(&str, &[&str]); 4] = [
@@ -34,42 +28,84 @@ const NEEDS: [(&str, &[&str]); 4] = [
     ("IPI-LATENCY", &["ipi_send_cpu", "reschedule_entry", "call_function_single_entry"]),
 ];
 
-/// Measures while two threads do what there is to be measured.
+/// Measures while task sets run, or while two threads do what there is to be measured.
 pub(super) fn measure(
     cpus: &CpuList,
+    sets: Option<Sets<'_>>,
     missing: &mut Vec<String>,
-) -> Result<(Vec<Series>, Recording), Refused> {
+) -> Result<(Vec<Series>, Recording), OverheadsError> {
     let recorder = Recorder::open(cpus)?;
-    let (found, lost) = recorder.record(|| threads::exercise(cpus)).map_err(Refused::Threads)?;
-    let recording = recorder.account(cpus, &found, lost);
-    let series = series(found, 2, cpus);
+    let (by_count, lost) = match sets {
+        None => recorder.of_two_threads(cpus)?,
+        Some(sets) => recorder.of_sets(cpus, sets)?,
+    };
+    let mut all = Durations::default();
+    for found in by_count.values() {
+        all.append(found.clone());
+    }
+    let recording = recorder.account(cpus, &all, lost);
+    let series = by_count.into_iter().flat_map(|(tasks, found)| series(found, tasks, cpus));
+    let series: Vec<Series> = series.collect();
     missing.extend(recorder.missing(&series));
     Ok((series, recording))
 }
 
+/// What was found, by the number of tasks, and how many events found no room.
+type Found = (BTreeMap<u32, Durations>, u64);
+
 /// What takes events down, and what is known of the kernel beside them.
 struct Recorder {
-    events: Events,
+    events: Arc<Events>,
     offsets: Offsets,
     known: Known,
 }
 
 impl Recorder {
-    fn open(cpus: &CpuList) -> Result<Self, Refused> {
+    fn open(cpus: &CpuList) -> Result<Self, OverheadsError> {
         let clock = Clock::calibrate(Duration::from_millis(20));
-        let offsets = Offsets::measure(cpus, &clock).map_err(Refused::Threads)?;
-        let events = Events::open(cpus).map_err(Refused::NoBpf)?;
+        let offsets = Offsets::measure(cpus, &clock)?;
+        let events = Arc::new(Events::open(cpus)?);
         let tick = std::fs::read_to_string("/proc/kallsyms").ok().and_then(|it| tick_handler(&it));
         Ok(Self { events, offsets, known: Known { process: std::process::id(), tick } })
     }
 
-    /// What was seen while `run` ran, and how many events were lost.
-    fn record(&self, run: impl FnOnce() -> io::Result<()>) -> io::Result<(Durations, u64)> {
-        self.events.begin();
-        let ran = run();
+    /// What was seen since events were noted down, and how many found no room.
+    fn end(&self) -> (Durations, u64) {
         let (streams, lost) = self.events.end();
-        ran?;
-        Ok((durations(&streams, self.known, |cpu| self.offsets.ahead(cpu).0), lost))
+        (durations(&streams, self.known, |cpu| self.offsets.ahead(cpu).0), lost)
+    }
+
+    fn of_two_threads(&self, cpus: &CpuList) -> Result<Found, OverheadsError> {
+        self.events.begin();
+        let done = threads::exercise(cpus);
+        let (found, lost) = self.end();
+        done?;
+        Ok((BTreeMap::from([(threads::TASKS, found)]), lost))
+    }
+
+    /// Pairs of CPUs interrupt each other first: few of them do in a set that is small, or in partitions.
+    fn of_sets(&self, cpus: &CpuList, sets: Sets<'_>) -> Result<Found, OverheadsError> {
+        self.events.begin();
+        threads::interrupt_each_other(cpus);
+        let (found, mut lost) = self.end();
+        let interprocessor = found.interprocessor;
+        let of_pairs = Durations { interprocessor, ..Durations::default() };
+        let mut by_count = BTreeMap::from([(threads::TASKS, of_pairs)]);
+        let Sets { machine, plan, go_on } = sets;
+        for run in 0..plan.runs.len() {
+            let plan = plan.of_run(run);
+            machine.events = Some(self.events.clone());
+            let ran = machine.run_tasks(&plan, &mut |_| Ok(go_on()));
+            machine.events = None;
+            let (found, more) = self.end();
+            lost += more;
+            let tasks = plan.runs[0].tasks.len() as u32;
+            by_count.entry(tasks).or_default().append(found);
+            if ran? == Outcome::Stopped {
+                break;
+            }
+        }
+        Ok((by_count, lost))
     }
 
     fn account(&self, cpus: &CpuList, found: &Durations, lost: u64) -> Recording {
@@ -82,7 +118,7 @@ impl Recorder {
             residual_ns: residual.and_then(median),
             clock_bound_ns: bounds.iter().rev().take(2).sum(),
             events: found.noting.len(),
-            lost,
+            lost: lost + self.events.missed(),
             unmatched: found.unmatched,
         }
     }

@@ -10,7 +10,12 @@ mod threads;
 
 use std::io;
 
+use corehop_core::experiment::TaskPlan;
+use corehop_core::machine::MachineError;
 use corehop_core::units::{Cpu, CpuList};
+
+use crate::bpf::BpfError;
+use crate::live::LiveMachine;
 
 /// What takes time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,19 +102,51 @@ pub struct Overheads {
     pub recording: Option<Recording>,
 }
 
+/// Task sets to measure under.
+#[derive(Debug)]
+pub struct Sets<'a> {
+    /// What runs them; its programs beside ours would be in the times, so nobody should watch the jobs.
+    pub machine: &'a mut LiveMachine,
+    /// The sets, by their numbers of tasks.
+    pub plan: &'a TaskPlan,
+    /// Asked now and then whether to go on.
+    pub go_on: fn() -> bool,
+}
+
+/// Why nothing was measured.
+#[derive(Debug, thiserror::Error)]
+pub enum OverheadsError {
+    /// A thread that measures could not be pinned or started.
+    #[error("a measuring thread: {0}")]
+    Threads(#[from] io::Error),
+    /// A task set does not run.
+    #[error(transparent)]
+    Sets(#[from] MachineError),
+    /// The kernel runs no programs of ours.
+    #[error(transparent)]
+    NoBpf(#[from] BpfError),
+}
+
 /// Measures all of it on `cpus`, in both ways or, without `in_kernel`, from threads alone: below five
-/// seconds, and a fifth for each pair.
+/// seconds, and a fifth for each pair. In the kernel it is measured while the sets run, where there are
+/// some, and otherwise while two threads do what there is to be measured.
 ///
 /// # Errors
-/// Where a thread cannot be pinned to one of them.
-pub fn overheads(cpus: &CpuList, in_kernel: bool) -> io::Result<Overheads> {
+/// Where a thread cannot be pinned to one of them, or a task set does not run.
+pub fn overheads(
+    cpus: &CpuList,
+    in_kernel: bool,
+    sets: Option<Sets<'_>>,
+) -> Result<Overheads, OverheadsError> {
     let mut missing = Vec::new();
     let (mut series, mut recording) = (Vec::new(), None);
     if in_kernel {
-        match kernel::measure(cpus, &mut missing) {
+        match kernel::measure(cpus, sets, &mut missing) {
             Ok((found, how)) => (series, recording) = (found, Some(how)),
-            Err(kernel::Refused::NoBpf(error)) => missing.push(format!("in the kernel: {error}")),
-            Err(kernel::Refused::Threads(error)) => return Err(error),
+            Err(OverheadsError::NoBpf(error)) => {
+                missing.push(format!("in the kernel, and by the number of tasks: {error}"));
+            }
+            Err(error) => return Err(error),
         }
     }
     series.extend(threads::measure(cpus, &mut missing)?);

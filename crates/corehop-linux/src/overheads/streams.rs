@@ -41,6 +41,22 @@ pub(super) struct Durations {
     pub(super) unmatched: u64,
 }
 
+impl Durations {
+    /// Puts those of another time with these.
+    pub(super) fn append(&mut self, mut other: Self) {
+        self.scheduling.append(&mut other.scheduling);
+        self.switch.append(&mut other.switch);
+        self.tick.append(&mut other.tick);
+        self.release.append(&mut other.release);
+        self.event_latency.append(&mut other.event_latency);
+        self.noting.append(&mut other.noting);
+        self.unmatched += other.unmatched;
+        for (pair, mut ns) in other.interprocessor {
+            self.interprocessor.entry(pair).or_default().append(&mut ns);
+        }
+    }
+}
+
 /// What the events of all CPUs say; `offset` is how far the clock of a CPU is ahead, in nanoseconds.
 pub(super) fn durations(
     streams: &[(Cpu, Vec<Event>)],

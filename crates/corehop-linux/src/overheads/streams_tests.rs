@@ -187,3 +187,12 @@ fn an_interrupt_between_cpus_takes_from_the_first_sending_to_its_begin() {
     let found = durations(&streams, KNOWN, |cpu| f64::from(cpu.0) * 50.0).interprocessor;
     assert_eq!(found[&(Cpu(0), Cpu(1))], [150.0, 250.0]);
 }
+
+#[test]
+fn what_was_found_at_two_times_is_found() {
+    let mut all = of(a_switch(OURS, IDLE));
+    all.append(of(an_expiry(5, Some(OURS))));
+    all.append(of(vec![plain(Kind::TimerEnd, 70)]));
+    assert_eq!((all.switch.len(), all.release.len(), all.unmatched), (1, 1, 1));
+    assert_eq!(all.noting.len(), 3 + 5 + 1);
+}

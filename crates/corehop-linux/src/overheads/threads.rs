@@ -24,7 +24,7 @@ const IPIS: u32 = 2_000;
 const TICKS_FOR: Duration = Duration::from_millis(400);
 
 /// Two threads, as everywhere here.
-const TASKS: u32 = 2;
+pub(super) const TASKS: u32 = 2;
 
 /// Measures all of it on `cpus`: below two seconds and a tenth for each pair. What could not be measured
 /// is in `missing`, with the reason.
@@ -61,11 +61,17 @@ pub(super) fn exercise(cpus: &CpuList) -> io::Result<()> {
     yields(first, &clock, GOES / 20)?;
     on(first, || releases(SLEEPS))?;
     on(first, || compute(TICKS_FOR))?;
+    interrupt_each_other(cpus);
+    Ok(())
+}
+
+/// Has threads on each two CPUs interrupt each other.
+pub(super) fn interrupt_each_other(cpus: &CpuList) {
+    let clock = Clock::calibrate(Duration::from_millis(20));
     for (from, to) in pairs(cpus) {
         // A kernel that cannot has no such interrupts to measure.
         let _without = ipis(from, to, &clock, IPIS / 4);
     }
-    Ok(())
 }
 
 /// Sleeps often, and shortly, on `cpu`.

@@ -189,10 +189,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return args.schedule_sensitive(platform);
     }
     refuse("that is an option of schedule-sensitive", &args.observe.given())?;
-    refuse("that is an option of schedule-sensitive", &args.tasks.given())?;
     if args.experiment == Some(ExperimentName::Overheads) {
         return args.overheads(&platform);
     }
+    refuse("that is an option of schedule-sensitive and overheads", &args.tasks.given())?;
     if let Some(path) = &args.plan {
         args.refuse_beside_a_plan()?;
         return run_plan(args, platform, path);
@@ -447,12 +447,20 @@ impl Args {
                 ("--length", self.length.is_some()),
                 ("--stream", self.stream),
                 ("--dry-run", self.dry_run),
+                ("--no-real-time (use --scheduler eevdf)", self.no_real_time),
                 ("--on (it measures this host)", self.on != on::LIVE),
             ],
         )?;
-        let output = self.output.as_deref();
-        let own = self.own_overheads;
-        overheads::carry_out(platform, self.cpus.as_ref(), own, output, self.json)
+        overheads::carry_out(&overheads::Asked {
+            platform,
+            cpus: self.cpus.clone().unwrap_or_else(|| platform.usable()),
+            own: self.own_overheads,
+            tasks: &self.tasks,
+            options: self.options(),
+            seed: self.seed,
+            output: self.output.as_deref(),
+            as_json: self.json,
+        })
     }
 
     fn options(&self) -> Options {

@@ -3,16 +3,22 @@
 
 use std::path::Path;
 
+use corehop_core::experiment::TaskPlan;
 use corehop_core::platform::Platform;
 use corehop_core::report::overheads::{Overhead, csv, text};
 use corehop_core::units::CpuList;
 use corehop_linux::bpf::control::{ControlPages, Mode};
-use corehop_linux::overheads::{Overheads, Recording, Series, What, overheads};
+use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::overheads::{
+    Overheads, OverheadsError, Recording, Series, Sets, What, overheads,
+};
 use corehop_linux::page::overhead;
+use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
+use super::task_sets::Tasks;
 use crate::answer::{self, print};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 
 /// The number of tasks up to which the table is to be used: as many as 001 runs.
 const TASKS: u32 = 250;
@@ -34,21 +40,29 @@ impl Own {
     }
 }
 
-/// Measures on `cpus`, or on all that may be used, and writes the table to `output`.
-pub(super) fn carry_out(
-    platform: &Platform,
-    cpus: Option<&CpuList>,
-    own: Own,
-    output: Option<&Path>,
-    as_json: bool,
-) -> Result<Exit, Failure> {
-    let usable = platform.usable();
-    let cpus = cpus.unwrap_or(&usable);
+/// What was asked for.
+pub(super) struct Asked<'a> {
+    pub(super) platform: &'a Platform,
+    pub(super) cpus: CpuList,
+    pub(super) own: Own,
+    pub(super) tasks: &'a Tasks,
+    pub(super) options: Options,
+    pub(super) seed: u64,
+    pub(super) output: Option<&'a Path>,
+    pub(super) as_json: bool,
+}
+
+/// Measures, and writes the table where it is asked for.
+pub(super) fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
+    let (cpus, usable) = (&asked.cpus, asked.platform.usable());
     if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
         return Err(Failure::says(Exit::Usage, format!("--cpus: CPU {cpu} may not be used here")));
     }
-    let measured =
-        overheads(cpus, !own.no_bpf).map_err(|error| Failure::new(Exit::Failed, error))?;
+    let plan = asked.plan()?;
+    let measured = measure(asked, plan.as_ref())?;
+    if interrupt::requested() {
+        return Err(Failure::says(Exit::Interrupted, "interrupted: nothing was written"));
+    }
     let rows: Vec<Overhead> = measured.series.iter().filter_map(row).collect();
     let watching = match cpus.first() {
         Some(cpu) => {
@@ -56,13 +70,16 @@ pub(super) fn carry_out(
         }
         None => Err("no CPU".to_owned()),
     };
-    if let Some(path) = output {
-        answer::write(path, csv(&rows, Some(TASKS)))?;
+    let plan = plan.filter(|_| measured.recording.is_some());
+    if let Some(path) = asked.output {
+        answer::write(path, csv(&rows, if plan.is_some() { None } else { Some(TASKS) }))?;
     }
-    if as_json {
+    if asked.as_json {
         let watching = watching.as_ref().ok();
         let answer = json!({
             "overheads": rows,
+            "scheduler": plan.as_ref().map(|plan| plan.scheduler),
+            "seed": plan.as_ref().map(|plan| plan.seed),
             "missing": measured.missing,
             "recording": measured.recording,
             "control_page": watching,
@@ -72,6 +89,7 @@ pub(super) fn carry_out(
         return Ok(Exit::Done);
     }
     let mut notes = notes(&measured);
+    notes.extend(plan.as_ref().map(under));
     notes.push(match &watching {
         Ok(it) => {
             let (unregistered, registered) = it.ratios();
@@ -85,6 +103,43 @@ pub(super) fn carry_out(
     });
     print(&text(&rows, &notes))?;
     Ok(Exit::Done)
+}
+
+impl Asked<'_> {
+    /// The task sets to measure under; none where threads say it alone.
+    fn plan(&self) -> Result<Option<TaskPlan>, Failure> {
+        if self.own.no_bpf {
+            refuse("--no-bpf measures two threads", &self.tasks.given())?;
+            return Ok(None);
+        }
+        self.tasks.of_overheads(self.platform, self.cpus.clone(), self.seed).map(Some)
+    }
+}
+
+fn measure(asked: &Asked<'_>, plan: Option<&TaskPlan>) -> Result<Overheads, Failure> {
+    interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
+    let mut machine = plan.map(|_| LiveMachine::new(asked.platform.clone(), asked.options.clone()));
+    let sets = machine.as_mut().zip(plan);
+    let sets = sets.map(|(machine, plan)| Sets { machine, plan, go_on });
+    overheads(&asked.cpus, !asked.own.no_bpf, sets).map_err(|error| match error {
+        OverheadsError::Sets(error) => error.into(),
+        error => Failure::new(Exit::Failed, error),
+    })
+}
+
+fn go_on() -> bool {
+    !interrupt::requested()
+}
+
+/// What ran meanwhile.
+fn under(plan: &TaskPlan) -> String {
+    let seconds = plan.runs.iter().map(|run| run.duration.get()).max().unwrap_or(0) as f64 / 1e9;
+    format!(
+        "in the kernel: {} task sets under {}, {seconds} s each, seed {}; interrupts between CPUs also with two threads",
+        plan.runs.len(),
+        plan.scheduler,
+        plan.seed
+    )
 }
 
 /// What was not measured, and what measuring took.

@@ -18,10 +18,14 @@ use crate::answer::print;
 use crate::exit::{Exit, Failure, refuse};
 
 /// Where these options are listed.
-const HEADING: &str = "Task sets (schedule-sensitive)";
+const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
 
 /// The share of each CPU that real-time tasks may use on this host.
 const LIVE_SHARE: f64 = 0.5;
+
+/// Numbers of tasks that overheads are measured of, and for how long each.
+const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
+const OVERHEADS_DURATION: Nanos = Nanos::from_secs(3);
 
 /// Which task sets run, and who schedules them.
 #[derive(Debug, Clone, clap::Args)]
@@ -125,6 +129,41 @@ impl Tasks {
             cpus,
             cluster_level: self.cluster_level,
         })
+    }
+
+    /// The plan that overheads are measured under: small sets, one for each number of tasks, that nobody
+    /// watches.
+    pub(super) fn of_overheads(
+        &self,
+        platform: &Platform,
+        cpus: CpuList,
+        seed: u64,
+    ) -> Result<TaskPlan, Failure> {
+        let paired = [("--paired", self.paired)];
+        refuse("overheads are measured while nobody watches", &paired)?;
+        let mut own = self.clone();
+        if own.counts.is_empty() && own.task_set.is_none() {
+            own.counts = OVERHEADS_COUNTS.to_vec();
+        }
+        own.scheduler = own.scheduler.or(Some((Scheduler::Eevdf, None)));
+        own.sets = own.sets.or_else(|| self.task_set.is_none().then_some(1));
+        own.duration = own.duration.or(Some(OVERHEADS_DURATION));
+        own.share = own.share.or(Some(LIVE_SHARE));
+        let wss = Bytes::from_kib(64);
+        let experiment = own.experiment(&Asked {
+            platform,
+            live: true,
+            preset: Preset::Quick,
+            loads: vec![Load::Idle],
+            cpus,
+            like: WorkingSet::list(wss, 0.5),
+            sizes: &[wss],
+            ratios: &[],
+        })?;
+        let plan = experiment.plan(platform, seed);
+        let mut plan = plan.map_err(|error| Failure::new(Exit::Usage, error))?;
+        plan.runs.iter_mut().for_each(|run| run.watched = false);
+        Ok(plan)
     }
 
     fn drawn(&self, asked: &Asked<'_>) -> Drawn {

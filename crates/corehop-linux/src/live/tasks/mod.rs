@@ -102,6 +102,9 @@ impl LiveMachine {
         let policies = crew.set_policies(plan.scheduler, it);
         let outcome = match policies {
             Ok(()) => {
+                if let Some(events) = &self.events {
+                    events.begin();
+                }
                 crew.start(monotonic_ns() + LEAD.as_nanos() as u64);
                 crew.drain(it, take, || load.check().and_then(|()| all_online(&it.cpus())))
             }
