@@ -237,7 +237,7 @@ fn of_task_sets(tasks: &[(Vec<TaskJob>, Vec<Sample>)]) -> Option<Verdict> {
         runs.jobs(&from, jobs);
         runs.samples(&from, Estimator::Difference, samples);
     }
-    runs.finish().map(|report| report.verdict)
+    runs.finish()?.verdicts.into_values().next()
 }
 
 fn observed(verdict: &Verdict, expected: Outcome) -> Tested {

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::costs::{SelectError, Selected, Selection, Source};
 use crate::model::ordered::Ordered;
-use crate::model::quantile::median_interval;
+use crate::model::quantile::{median, median_interval};
 use crate::platform::Platform;
 use crate::samples::{Absence, Recording};
 use crate::units::{Bytes, Nanos};
@@ -196,9 +196,8 @@ fn sum<'a>(priced: impl Iterator<Item = &'a Priced<'a>>) -> Between {
 
 fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
     let of: Vec<&Priced<'_>> = priced.iter().filter(|it| it.1 == event).collect();
-    let mut lengths: Vec<u64> = of.iter().map(|it| it.0.length_ns()).collect();
-    lengths.sort_unstable();
-    let (&median, &longest) = (lengths.get(lengths.len() / 2)?, lengths.last()?);
+    let lengths: Vec<f64> = of.iter().map(|it| it.0.length_ns() as f64 / 1e3).collect();
+    let lengths = Ordered::new(&lengths).ok()?;
     let why_not = of.iter().find_map(|it| it.2.as_ref().and_then(|cost| cost.as_ref().err()));
     let known = of.iter().any(|it| matches!(it.2, Some(Ok(_))));
     let count = |is: fn(&Absence) -> bool| of.iter().filter(|it| is(it.0)).count() as u64;
@@ -207,8 +206,8 @@ fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
         count: of.len() as u64,
         preempted: count(|absence| absence.preempted),
         pinned: count(|absence| absence.pinned),
-        median_length_us: median as f64 / 1e3,
-        longest_us: longest as f64 / 1e3,
+        median_length_us: median(&lengths),
+        longest_us: lengths.max(),
         cost: known.then(|| sum(of.iter().copied())),
         why_not: why_not.cloned(),
     })

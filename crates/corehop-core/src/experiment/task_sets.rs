@@ -215,6 +215,9 @@ impl Drawn {
         if !(0.0..=1.0).contains(&self.sporadic) {
             return Err(format!("a sporadic share of {} is outside 0 to 1", self.sporadic));
         }
+        if self.sets == 0 {
+            return Err("0 sets of each kind: draw at least 1".to_owned());
+        }
         let wrong = self.task_counts.iter().find(|&&it| it == 0 || it as usize > MOST_TASKS);
         match wrong {
             Some(count) => Err(format!("{count} tasks: 1 to {MOST_TASKS} can run")),
@@ -327,13 +330,24 @@ fn by_cache(
         groups.map(|group| group.intersection(cpus)).filter(|group| !group.is_empty()).collect()
     };
     let whole = |groups: &[CpuList]| groups.iter().map(CpuList::len).sum::<usize>() == cpus.len();
-    if let Some(level) = level {
-        let groups = of_level(level);
-        let none = format!("{} has no level-{level} cache for all of the CPUs {cpus}", platform.id);
-        return if whole(&groups) { Ok(groups) } else { Err(none) };
-    }
     let mut levels: Vec<u32> = platform.caches.iter().map(|cache| cache.level).collect();
     levels.sort_unstable_by(|a, b| b.cmp(a));
+    levels.dedup();
+    if let Some(level) = level {
+        let groups = of_level(level);
+        let none = || {
+            let all: Vec<String> = levels
+                .iter()
+                .rev()
+                .filter(|&&it| whole(&of_level(it)))
+                .map(u32::to_string)
+                .collect();
+            let here =
+                format!("{} has no level-{level} cache for all of the CPUs {cpus}", platform.id);
+            format!("{here}: name one of {}", all.join(", "))
+        };
+        return if whole(&groups) { Ok(groups) } else { Err(none()) };
+    }
     let several = |groups: &Vec<CpuList>| whole(groups) && groups.len() > 1;
     let clusters = levels.into_iter().map(of_level).find(several);
     clusters.ok_or_else(|| {
@@ -386,7 +400,8 @@ mod tests {
         assert_eq!(clusters(&pairs.plan(&l7455(), 1).unwrap()), 12);
         let error = TaskSets { cpus: "0-3".parse().unwrap(), ..sets(Scheduler::CEdf, 25) };
         let error = TaskSets { cluster_level: Some(4), ..error };
-        assert!(error.plan(&l7455(), 1).unwrap_err().to_string().contains("level-4"));
+        let error = error.plan(&l7455(), 1).unwrap_err().to_string();
+        assert!(error.contains("level-4") && error.ends_with("name one of 1, 2, 3"), "{error}");
     }
 
     #[test]
@@ -435,6 +450,9 @@ mod tests {
         };
         refused(TaskSets { share: 0.0, ..sets(Scheduler::GEdf, 25) }, "share of 0");
         refused(sets(Scheduler::GEdf, 0), "0 tasks");
+        let Source::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
+        let source = Source::Drawn(Drawn { sets: 0, ..drawn });
+        refused(TaskSets { source, ..sets(Scheduler::GEdf, 25) }, "0 sets");
         refused(TaskSets { duration: Nanos::new(0), ..sets(Scheduler::GEdf, 25) }, "duration");
         refused(TaskSets { cpus: "99".parse().unwrap(), ..sets(Scheduler::GEdf, 25) }, "99");
         let task = GivenTask {

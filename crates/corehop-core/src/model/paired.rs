@@ -6,6 +6,9 @@ use serde::Serialize;
 use super::moments::moments;
 use super::ordered::{BadInput, Interval};
 
+/// How often a difference shows that is called detectable.
+const POWER: f64 = 0.8;
+
 /// What pairs of measurements, without a change and with it, say of the change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Paired {
@@ -20,9 +23,17 @@ pub struct Paired {
     pub detectable: Option<f64>,
 }
 
-/// The sum of the normal quantiles of 0.975 and 0.8, over that of 0.975: from half of a 95 % interval to
-/// what is found with a power of 0.8.
-const POWER: f64 = (1.959_964 + 0.841_621) / 1.959_964;
+/// What a standard normal variable exceeds with probability `p`.
+pub(super) fn exceeded(p: f64) -> f64 {
+    std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
+}
+
+/// By what half of an interval is multiplied to be what shows in four of five experiments, as a shift
+/// that the interval does not reach back from: for 95 % 1.43.
+pub(super) fn to_detectable(interval: &Interval) -> f64 {
+    let half = exceeded((1.0 - interval.level) / 2.0);
+    (half + exceeded(1.0 - POWER)) / half
+}
 
 impl Paired {
     /// Of the differences, in the order in which they were taken; the interval at confidence
@@ -32,7 +43,7 @@ impl Paired {
     /// [`BadInput`] where there is none, one is not finite, or `alpha` is not between 0 and 1.
     pub fn of(differences: &[f64], alpha: f64, seed: u64) -> Result<Self, BadInput> {
         let of = moments(differences, alpha, seed)?;
-        let detectable = of.interval.map(|interval| interval.width() / 2.0 * POWER);
+        let detectable = of.interval.map(|it| it.width() / 2.0 * to_detectable(&it));
         Ok(Self { pairs: of.n, mean: of.mean, interval: of.interval, detectable })
     }
 
@@ -64,6 +75,16 @@ mod tests {
         assert!((0.08..0.15).contains(&detectable), "{detectable}");
         assert_eq!(Paired::of(&around(2.0 * detectable), 0.05, 1).unwrap().verdict(), "more");
         assert_eq!(Paired::of(&around(-2.0 * detectable), 0.05, 1).unwrap().verdict(), "less");
+    }
+
+    #[test]
+    fn what_shows_in_four_of_five_experiments_is_a_quantile_of_power_beyond_half_of_any_interval() {
+        let of = |alpha| Paired::of(&around(0.0), alpha, 1).unwrap();
+        for (alpha, factor) in [(0.05, 1.429_4), (0.1, 1.511_7), (0.32, 1.846_3)] {
+            let half = of(alpha).interval.unwrap().width() / 2.0;
+            let detectable = of(alpha).detectable.unwrap();
+            assert!((detectable / half - factor).abs() < 1e-3, "{alpha}: {}", detectable / half);
+        }
     }
 
     #[test]

@@ -300,9 +300,9 @@ impl Gather {
 impl MachineNote {
     /// What task sets say of an observation that nothing else can test.
     fn tell(&mut self, tasks: &TaskReport) {
-        let here = tasks.effects.iter().any(|effect| *effect.under.machine == *self.id);
-        let verdicts = self.verdicts.iter_mut().filter(|it| here && it.id == tasks.verdict.id);
-        verdicts.for_each(|it| it.clone_from(&tasks.verdict));
+        let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
+        let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);
+        verdicts.for_each(|it| it.clone_from(verdict));
     }
 }
 

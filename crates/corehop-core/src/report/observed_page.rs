@@ -46,6 +46,14 @@ fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<S
          back, in the colour of what coming back was. Blocking and coming back to the same CPU is not shown. Point \
          at a bar to see by whom, and for how long; a trace for Perfetto (--trace) has all of it.",
     );
+    let left_out = recording.absences.len().saturating_sub(BARS);
+    let timeline = if left_out == 0 {
+        timeline
+    } else {
+        timeline.says(format!(
+            "The {BARS} longest absences are drawn, and {left_out} shorter ones are not."
+        ))
+    };
     let drawing = Some(drawing(recording, platform));
     let who = Section::new("who", "Which threads, and by whom");
     let tables = vec![threads(cost).shown(), preemptors(cost).shown()];

@@ -152,8 +152,10 @@ pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> 
 /// The table of the cells; with what else is in the files, unless cells were picked.
 fn text(data: &ReportData, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
+    let notes = if whole { sections::notes_on_tasks(data) } else { Vec::new() };
     table::text(&data.summaries, answer::width())
         + &others.iter().map(table::plain).collect::<String>()
+        + &notes.iter().map(|note| format!("{note}\n")).collect::<String>()
 }
 
 #[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]

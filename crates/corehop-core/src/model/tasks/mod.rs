@@ -2,8 +2,11 @@
 //! What task sets under a scheduler came to: how their jobs went, which deadlines they missed, and
 //! whether delays depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
 //!
-//! Jobs and samples of a run come in two files. They belong together by the digest of their plan and
-//! the date of their run, and a sample says which job it is of by that job's place in its file.
+//! Jobs and samples of a run come in two files. They belong together by what made them, which is the same
+//! in both, and a sample says which job it is of by that job's place in its file.
+//!
+//! Runs that nobody watched are counted among the courses and nowhere else: they are there to be compared
+//! with the same ones watched ([`crate::model::recording`]).
 
 mod schedule;
 mod size;
@@ -66,12 +69,24 @@ struct Delay {
 #[derive(Debug, Clone)]
 struct Run {
     under: Under,
+    seed: u64,
     set: u64,
     task_count: u64,
     wss_bytes: u64,
     write_ratio: f64,
+    /// Whether it gave samples, or only ran.
+    watched: bool,
     /// When its last job ended, in seconds after its start.
     seconds: f64,
+    tasks: BTreeMap<u64, Timing>,
+}
+
+/// What a task asks for, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+struct Timing {
+    period: u64,
+    deadline: u64,
+    wcet: u64,
 }
 
 /// The files of one run of a plan.
@@ -80,6 +95,8 @@ struct Pair {
     runs: BTreeMap<u64, Run>,
     jobs: Vec<Job>,
     delays: Vec<Delay>,
+    /// Whether there were samples, valid or not.
+    sampled: bool,
 }
 
 impl Pair {
@@ -118,10 +135,12 @@ pub struct TaskReport {
     pub runs: Vec<RunSummary>,
     /// The tasks of each run.
     pub tasks: Vec<TaskSummary>,
-    /// Observation 5 of Bastoni et al.
-    pub verdict: Verdict,
+    /// Observation 5 of Bastoni et al., by machine.
+    pub verdicts: BTreeMap<String, Verdict>,
     /// Samples whose jobs are not among the files.
     pub samples_without_jobs: usize,
+    /// Jobs that gave samples which are not among the files.
+    pub jobs_without_samples: usize,
 }
 
 impl TaskRuns {
@@ -135,11 +154,19 @@ impl TaskRuns {
                     scheduler: job.scheduler,
                     load: job.load.clone(),
                 },
+                seed: job.seed,
                 set: job.set,
                 task_count: job.task_count,
                 wss_bytes: job.wss_bytes,
                 write_ratio: job.write_ratio,
+                watched: job.course != Course::Unwatched,
                 seconds: 0.0,
+                tasks: BTreeMap::new(),
+            });
+            run.tasks.entry(job.task).or_insert(Timing {
+                period: job.period_ns,
+                deadline: job.deadline_ns,
+                wcet: job.wcet_ns,
             });
             let ended = (job.release_ns as f64 + job.response_ns) / 1e9;
             run.seconds = run.seconds.max(ended);
@@ -158,7 +185,10 @@ impl TaskRuns {
 
     /// Takes samples of a file from there; those that are of no task are left alone.
     pub fn samples(&mut self, from: &Provenance, estimator: Estimator, samples: &[Sample]) {
-        let of_tasks = samples.iter().filter(|it| it.valid && it.task_count.is_some());
+        let mut of_tasks = samples.iter().filter(|it| it.task_count.is_some()).peekable();
+        if of_tasks.peek().is_none() {
+            return;
+        }
         let delay = |sample: &Sample| {
             let (_, micros) = estimator.delays_us(std::slice::from_ref(sample)).next()?;
             Some(Delay {
@@ -169,10 +199,9 @@ impl TaskRuns {
                 micros,
             })
         };
-        let delays: Vec<Delay> = of_tasks.filter_map(delay).collect();
-        if !delays.is_empty() {
-            self.pairs.entry(key(from)).or_default().delays.extend(delays);
-        }
+        let pair = self.pairs.entry(key(from)).or_default();
+        pair.sampled = true;
+        pair.delays.extend(of_tasks.filter(|it| it.valid).filter_map(delay));
     }
 
     /// What they come to; nothing where no file had anything of a task set.
@@ -182,9 +211,10 @@ impl TaskRuns {
             return None;
         }
         let (sizes, effects) = size::sizes(&pairs);
-        let told = effects.iter().filter(|it| &*it.under.load != "idle");
-        let verdict = bastoni_5(told.map(|it| it.comparison.clone()).collect());
         let lost = |pair: &&Pair| pair.delays.len() - pair.of_runs().count();
+        let unseen = |pair: &&&Pair| !pair.sampled;
+        let gave =
+            |pair: &Pair| pair.jobs.iter().filter(|job| job.course == Course::Sample).count();
         Some(TaskReport {
             courses: schedule::courses(&pairs),
             schedulers: schedule::schedulers(&pairs),
@@ -193,14 +223,28 @@ impl TaskRuns {
             runs: schedule::runs(&pairs),
             tasks: schedule::tasks(&pairs),
             samples_without_jobs: pairs.iter().map(lost).sum(),
+            jobs_without_samples: pairs.iter().filter(unseen).map(|pair| gave(pair)).sum(),
+            verdicts: verdicts(&pairs, &effects),
             sizes,
             effects,
-            verdict,
         })
     }
 }
 
-/// What the two files of a run have in common.
+/// Observation 5 by machine, from what its own runs say.
+fn verdicts(pairs: &[&Pair], effects: &[SizeEffect]) -> BTreeMap<String, Verdict> {
+    let of_machine = |run: &Run| {
+        let told = effects.iter().filter(|it| it.under.machine == run.under.machine);
+        let told = told.filter(|it| size::counts(&it.under));
+        let comparisons = told.map(|it| it.comparison.clone()).collect();
+        (run.under.machine.to_string(), bastoni_5(comparisons))
+    };
+    pairs.iter().flat_map(|pair| pair.runs.values()).map(of_machine).collect()
+}
+
+/// What the two files of a run have in common, and no others: two commands may run the same plan within a
+/// second, on two machines, but hardly into the same file.
 fn key(from: &Provenance) -> String {
-    format!("{} {} {}", from.plan_digest, from.date, from.seed)
+    let Provenance { plan_digest, date, seed, command, .. } = from;
+    format!("{plan_digest} {date} {seed} {}", command.join(" "))
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Job, Pair, Run, Under};
+use super::{Job, Pair, Run, Timing, Under};
 use crate::model::binomial;
 use crate::model::compare::{Difference, median_difference};
 use crate::model::delay::ALPHA;
 use crate::model::ordered::{Interval, Ordered};
-use crate::model::quantile::{Quantile, median_interval, quantile};
+use crate::model::quantile::{Quantile, median, median_interval, quantile};
 use crate::samples::Course;
 use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
@@ -144,6 +144,8 @@ pub struct DelayPair {
     pub event: Event,
     /// The working-set size.
     pub wss_bytes: u64,
+    /// The share of word accesses that write.
+    pub write_ratio: f64,
     /// The valid samples of each.
     pub n: [usize; 2],
     /// The median delay of the second less that of the first, in microseconds.
@@ -159,14 +161,22 @@ pub struct SchedulerPair {
     pub load: String,
     /// The two.
     pub schedulers: [Scheduler; 2],
-    /// The tasks that both ran.
+    /// The tasks that both ran: of the same set, with the same period and deadline.
     pub tasks: usize,
+    /// A task's execution time under the second over that under the first, the median of all tasks: not 1
+    /// where sets were scaled differently to fit their CPUs, and then responses differ for that as well.
+    pub execution_ratio: Option<f64>,
     /// Those that missed fewer of their deadlines under the first, and under the second.
     pub fewer_misses: [usize; 2],
     /// A task's longest response under the second over that under the first: the median of all tasks.
     pub response_ratio: Option<Quantile>,
     /// Delays, class by class.
     pub delays: Vec<DelayPair>,
+}
+
+/// The runs of all files that were watched, with their jobs.
+fn watched<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, usize)> {
+    each(pairs).into_iter().filter(|(run, ..)| run.watched).collect()
 }
 
 /// The runs of all files, with their jobs.
@@ -212,12 +222,12 @@ pub(super) fn runs(pairs: &[&Pair]) -> Vec<RunSummary> {
         misses: Misses::of(&jobs),
         responses: Responses::of(&jobs),
     };
-    each(pairs).into_iter().map(summary).collect()
+    watched(pairs).into_iter().map(summary).collect()
 }
 
 pub(super) fn tasks(pairs: &[&Pair]) -> Vec<TaskSummary> {
     let mut all = Vec::new();
-    for (run, jobs, _) in each(pairs) {
+    for (run, jobs, _) in watched(pairs) {
         for (task, jobs) in by_task(&jobs) {
             all.push(TaskSummary {
                 under: run.under.clone(),
@@ -243,7 +253,7 @@ fn by_task<'a>(jobs: &[&'a Job]) -> BTreeMap<u64, Vec<&'a Job>> {
 
 pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
     let mut all: BTreeMap<&Under, (usize, f64, Vec<&Job>, usize)> = BTreeMap::new();
-    for (run, jobs, samples) in each(pairs) {
+    for (run, jobs, samples) in watched(pairs) {
         let of = all.entry(&run.under).or_default();
         (of.0, of.1, of.3) = (of.0 + 1, of.1 + run.seconds, of.3 + samples);
         of.2.extend(jobs);
@@ -271,7 +281,7 @@ pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
 
 pub(super) fn lengths(pairs: &[&Pair]) -> Vec<LengthQuantiles> {
     let mut all: BTreeMap<(&Under, Event), Vec<f64>> = BTreeMap::new();
-    for (run, jobs, _) in each(pairs) {
+    for (run, jobs, _) in watched(pairs) {
         for (event, length) in jobs.iter().filter_map(|job| job.away) {
             all.entry((&run.under, event)).or_default().push(length);
         }
@@ -290,33 +300,78 @@ pub(super) fn lengths(pairs: &[&Pair]) -> Vec<LengthQuantiles> {
     all.into_iter().filter_map(quantiles).collect()
 }
 
-/// A task, wherever it runs: set, number of tasks, size, write ratio in millionths, and task.
-type Same = (u64, u64, u64, u64, u64);
+/// A task, wherever it runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Same {
+    seed: u64,
+    set: u64,
+    task_count: u64,
+    wss_bytes: u64,
+    /// In millionths.
+    write_ratio: u64,
+    task: u64,
+    period: u64,
+    deadline: u64,
+}
 
-/// What a scheduler made of tasks, and the delays in it by class and size.
+/// What a scheduler made of a task, in all runs of it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Fate {
+    jobs: u64,
+    missed: u64,
+    longest_us: f64,
+    wcet: u64,
+}
+
+/// What a scheduler made of tasks, and the delays in it by class, size and write ratio in millionths.
 #[derive(Default)]
 struct Made {
-    tasks: BTreeMap<Same, (f64, f64)>,
-    delays: BTreeMap<(Event, u64), Vec<f64>>,
+    tasks: BTreeMap<Same, Fate>,
+    delays: BTreeMap<(Event, u64, u64), Vec<f64>>,
+}
+
+impl Fate {
+    fn with(self, jobs: &[&Job], wcet: u64) -> Self {
+        let misses = Misses::of(jobs);
+        Self {
+            jobs: self.jobs + misses.jobs,
+            missed: self.missed + misses.missed,
+            longest_us: self.longest_us.max(Responses::of(jobs).max_us),
+            wcet,
+        }
+    }
+
+    /// The share of its jobs that missed their deadlines.
+    fn missed(self) -> f64 {
+        self.missed as f64 / self.jobs.max(1) as f64
+    }
+}
+
+fn millionths(ratio: f64) -> u64 {
+    (ratio * 1e6).round() as u64
 }
 
 pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
     let mut all: BTreeMap<(String, String), BTreeMap<Scheduler, Made>> = BTreeMap::new();
     let place = |under: &Under| (under.machine.to_string(), under.load.to_string());
-    for (run, jobs, _) in each(pairs) {
+    for (run, jobs, _) in watched(pairs) {
         let made = all.entry(place(&run.under)).or_default().entry(run.under.scheduler);
         let made = made.or_default();
-        let ratio = (run.write_ratio * 1e6).round() as u64;
+        let &Run { seed, set, task_count, wss_bytes, write_ratio, .. } = run;
+        let write_ratio = millionths(write_ratio);
         for (task, jobs) in by_task(&jobs) {
-            let same = (run.set, run.task_count, run.wss_bytes, ratio, task);
-            let of = (Misses::of(&jobs).ratio, Responses::of(&jobs).max_us);
-            made.tasks.insert(same, of);
+            let Timing { period, deadline, wcet } = run.tasks[&task];
+            let same =
+                Same { seed, set, task_count, wss_bytes, write_ratio, task, period, deadline };
+            let fate = made.tasks.entry(same).or_default();
+            *fate = fate.with(&jobs, wcet);
         }
     }
     for (_, run, delay) in pairs.iter().flat_map(|pair| pair.of_runs()) {
         let made = all.entry(place(&run.under)).or_default().entry(run.under.scheduler);
         let delays = &mut made.or_default().delays;
-        delays.entry((delay.event, delay.wss_bytes)).or_default().push(delay.micros);
+        let of = (delay.event, delay.wss_bytes, millionths(delay.write_ratio));
+        delays.entry(of).or_default().push(delay.micros);
     }
     let mut compared = Vec::new();
     for ((machine, load), made) in &all {
@@ -338,14 +393,17 @@ pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
 
 impl Made {
     fn against(&self, other: &Self, schedulers: [Scheduler; 2]) -> SchedulerPair {
-        let both = |(same, one): (&Same, &(f64, f64))| Some((*one, *other.tasks.get(same)?));
-        let both: Vec<((f64, f64), (f64, f64))> = self.tasks.iter().filter_map(both).collect();
-        let ratios: Vec<f64> = both.iter().map(|(one, two)| two.1 / one.1).collect();
-        let ratios = Ordered::new(&ratios).ok();
-        let delay = |(&(event, wss_bytes), one): (&(Event, u64), &Vec<f64>)| {
-            let two = other.delays.get(&(event, wss_bytes))?;
+        let both = |(same, one): (&Same, &Fate)| Some((*one, *other.tasks.get(same)?));
+        let both: Vec<(Fate, Fate)> = self.tasks.iter().filter_map(both).collect();
+        let ratios = |of: fn(&Fate) -> f64| {
+            let ratios: Vec<f64> = both.iter().map(|(one, two)| of(two) / of(one)).collect();
+            Ordered::new(&ratios).ok()
+        };
+        let delay = |(&(event, wss_bytes, ratio), one): (&(Event, u64, u64), &Vec<f64>)| {
+            let two = other.delays.get(&(event, wss_bytes, ratio))?;
             let difference = median_difference(one, two, ALPHA).ok()?;
-            Some(DelayPair { event, wss_bytes, n: [one.len(), two.len()], difference })
+            let (n, write_ratio) = ([one.len(), two.len()], ratio as f64 / 1e6);
+            Some(DelayPair { event, wss_bytes, write_ratio, n, difference })
         };
         SchedulerPair {
             machine: String::new(),
@@ -353,10 +411,12 @@ impl Made {
             schedulers,
             tasks: both.len(),
             fewer_misses: [
-                both.iter().filter(|(one, two)| one.0 < two.0).count(),
-                both.iter().filter(|(one, two)| two.0 < one.0).count(),
+                both.iter().filter(|(one, two)| one.missed() < two.missed()).count(),
+                both.iter().filter(|(one, two)| two.missed() < one.missed()).count(),
             ],
-            response_ratio: ratios.and_then(|ratios| median_interval(&ratios, ALPHA).ok()),
+            execution_ratio: ratios(|fate| fate.wcet as f64).map(|ratios| median(&ratios)),
+            response_ratio: ratios(|fate| fate.longest_us)
+                .and_then(|ratios| median_interval(&ratios, ALPHA).ok()),
             delays: self.delays.iter().filter_map(delay).collect(),
         }
     }

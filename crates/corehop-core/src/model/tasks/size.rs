@@ -7,8 +7,11 @@
 //! trace that has [`LEAST_SAMPLES`] at least; shorter ones are listed, and not compared.
 //!
 //! Intervals are percentiles of a bootstrap that draws runs, and then samples within each, since
-//! samples of one run have its tasks in common. With fewer than two runs they are of samples alone. That
-//! of a maximum says how it varies with what was seen; what was never seen it cannot know.
+//! samples of one run have its tasks in common. Few runs drawn from themselves vary less than runs do: the
+//! ends of `n` runs are moved out by the square root of n/(n - 1). A single run has an interval of its
+//! samples alone, which knows nothing of other runs. Ends further out than resamples reach follow from
+//! those that they reach, by the normal law of a ratio's logarithm. The interval of a maximum says how it
+//! varies with what was seen; what was never seen it cannot know.
 
 use std::collections::BTreeMap;
 
@@ -18,6 +21,7 @@ use super::{Pair, Under};
 use crate::experiment::Draw;
 use crate::model::delay::ALPHA;
 use crate::model::ordered::{Interval, Ordered};
+use crate::model::paired::{exceeded, to_detectable};
 use crate::model::quantile::median;
 use crate::model::verdict::{COMPARABLE, Comparison, Says};
 use crate::words::words;
@@ -27,6 +31,8 @@ use crate::workload::Event;
 pub const LEAST_SAMPLES: usize = 10;
 /// The resamples of a bootstrap.
 const RESAMPLES: usize = 2_000;
+/// The resamples that must lie beyond an end that is read off them.
+const BEYOND: f64 = 10.0;
 
 /// Class, size and write ratio (in millionths) under a scheduler and a load.
 type Group = (Under, Event, u64, u64);
@@ -91,7 +97,8 @@ pub struct SizeEffect {
     pub to_tasks: u64,
     /// The statistic at the largest over that at the smallest.
     pub comparison: Comparison,
-    /// The smallest ratio that as many samples would have told from 1.
+    /// The smallest ratio that as many samples tell from 1 in four of five experiments: the interval of the
+    /// comparison then lies beyond 1.
     pub detectable: Option<f64>,
 }
 
@@ -107,10 +114,18 @@ pub(super) fn sizes(pairs: &[&Pair]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
         }
     }
     let points = groups.iter().flat_map(|(group, traces)| points(group, traces)).collect();
-    let enough = |traces: &&Traces| k_min(traces).is_some();
-    let comparisons = groups.values().filter(enough).count() * Statistic::ALL.len();
+    let compared = |(group, traces): &(&Group, &Traces)| {
+        let long = traces.values().filter(|runs| long_enough(runs)).count();
+        long > 1 && counts(&group.0)
+    };
+    let comparisons = groups.iter().filter(compared).count() * Statistic::ALL.len();
     let effects = groups.iter().flat_map(|(group, traces)| effects(group, traces, comparisons));
     (points, effects.collect())
+}
+
+/// Whether observation 5 is about it.
+pub(super) fn counts(under: &Under) -> bool {
+    &*under.load != "idle"
 }
 
 fn long_enough(runs: &BTreeMap<(usize, u64), Vec<f64>>) -> bool {
@@ -180,7 +195,7 @@ fn effects(group: &Group, traces: &Traces, comparisons: usize) -> Vec<SizeEffect
     let effect = |&statistic: &Statistic| {
         let ratios = Ratios::new(&first, &last, statistic, k_min)?;
         let narrow = ratios.interval(2.0 * ALPHA);
-        let wide = ratios.interval(ALPHA / comparisons as f64);
+        let wide = ratios.interval(ALPHA / comparisons.max(1) as f64);
         let most = 1.0 + COMPARABLE;
         let fits = narrow.is_some_and(|it| it.low >= 1.0 / most && it.high <= most);
         let contradicts = wide.is_some_and(|it| it.low > most || it.high < 1.0 / most);
@@ -209,16 +224,18 @@ fn effects(group: &Group, traces: &Traces, comparisons: usize) -> Vec<SizeEffect
                     (false, false) => Says::Open,
                 },
             },
-            detectable: narrow.map(|it| ((it.high / it.low).ln() / 2.0).exp()),
+            detectable: narrow.map(|it| ((it.high / it.low).ln() / 2.0 * to_detectable(&it)).exp()),
         })
     };
     Statistic::ALL.iter().filter_map(effect).collect()
 }
 
-/// A ratio, and those of resamples in order.
+/// A ratio, and the logarithms of those of resamples in order.
 struct Ratios {
     estimate: f64,
     resampled: Vec<f64>,
+    /// By how much few runs vary less than runs do.
+    stretch: f64,
 }
 
 impl Ratios {
@@ -239,29 +256,91 @@ impl Ratios {
         let estimate = ratio(first, last)?;
         let mut draw = Draw::new(0x0b5e_7265, statistic as u64);
         let mut resampled: Vec<f64> = (0..RESAMPLES)
-            .filter_map(|_| ratio(&resample(first, &mut draw), &resample(last, &mut draw)))
+            .filter_map(|_| {
+                let again = [first, last].map(|runs| resample(runs, k_min, &mut draw));
+                Some(ratio(&again[0], &again[1])?.ln())
+            })
             .collect();
         resampled.sort_by(f64::total_cmp);
-        Some(Self { estimate, resampled })
+        let runs = first.len().min(last.len()) as f64;
+        let stretch = if runs > 1.0 { (runs / (runs - 1.0)).sqrt() } else { 1.0 };
+        Some(Self { estimate, resampled, stretch })
     }
 
     /// The interval at confidence `1 - alpha`; none where resamples too often have no ratio.
     fn interval(&self, alpha: f64) -> Option<Interval> {
         let n = self.resampled.len();
-        let out = (n as f64 * alpha / 2.0) as usize;
-        (n * 10 >= RESAMPLES * 9).then(|| Interval {
-            low: self.resampled[out],
-            high: self.resampled[n - 1 - out],
-            level: 1.0 - alpha,
-        })
+        if n * 10 < RESAMPLES * 9 {
+            return None;
+        }
+        let (share, reached) = (alpha / 2.0, BEYOND / n as f64);
+        let further = if share < reached { exceeded(share) / exceeded(reached) } else { 1.0 };
+        let out = (n as f64 * share.max(reached)) as usize;
+        let middle = self.resampled[n / 2];
+        let end =
+            |at: usize| (middle + (self.resampled[at] - middle) * further * self.stretch).exp();
+        Some(Interval { low: end(out), high: end(n - 1 - out), level: 1.0 - alpha })
     }
 }
 
-/// As many runs, drawn with replacement, each with as many of its samples, drawn likewise.
-fn resample(runs: &[Vec<f64>], draw: &mut Draw) -> Vec<Vec<f64>> {
-    let one = |draw: &mut Draw| {
+/// As many runs, drawn with replacement, each with as many of its samples, drawn likewise; more where
+/// short ones were drawn, so that there are `least` samples for a maximum.
+fn resample(runs: &[Vec<f64>], least: usize, draw: &mut Draw) -> Vec<Vec<f64>> {
+    let (mut again, mut samples) = (Vec::with_capacity(runs.len()), 0);
+    while again.len() < runs.len() || samples < least {
         let run = draw.from(runs);
-        (0..run.len()).map(|_| *draw.from(run)).collect()
-    };
-    (0..runs.len()).map(|_| one(draw)).collect()
+        samples += run.len();
+        again.push((0..run.len()).map(|_| *draw.from(run)).collect());
+    }
+    again
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many ratios as there are resamples, whose logarithms are standard normal.
+    fn normal(stretch: f64) -> Ratios {
+        let at = |at: usize| exceeded(1.0 - (at as f64 + 0.5) / RESAMPLES as f64);
+        Ratios { estimate: 1.0, resampled: (0..RESAMPLES).map(at).collect(), stretch }
+    }
+
+    #[test]
+    fn ends_lie_where_the_law_has_them_within_and_beyond_what_resamples_reach() {
+        let ends = |alpha| normal(1.0).interval(alpha).unwrap();
+        for (alpha, end) in
+            [(0.1, 1.644_9), (0.05, 1.960_0), (0.05 / 30.0, 3.143), (0.05 / 480.0, 3.882)]
+        {
+            let Interval { low, high, level } = ends(alpha);
+            assert!((level - (1.0 - alpha)).abs() < 1e-12);
+            assert!(
+                (high.ln() - end).abs() < 0.02 * end && (low.ln() + end).abs() < 0.02 * end,
+                "{alpha}: {low} {high}"
+            );
+        }
+        // Two runs: moved out by the square root of two.
+        let two = normal(2.0_f64.sqrt()).interval(0.1).unwrap();
+        assert!((two.high.ln() - 1.644_9 * 2.0_f64.sqrt()).abs() < 0.05, "{}", two.high.ln());
+    }
+
+    #[test]
+    fn ratios_of_few_runs_are_stretched_by_their_number() {
+        let runs = |count: usize| vec![(1..=20).map(f64::from).collect::<Vec<_>>(); count];
+        let stretch = |first, last| {
+            Ratios::new(&runs(first), &runs(last), Statistic::Mean, 20).unwrap().stretch
+        };
+        assert!((stretch(2, 10) - 2.0_f64.sqrt()).abs() < 1e-12);
+        assert!((stretch(10, 10) - (10.0_f64 / 9.0).sqrt()).abs() < 1e-12);
+        assert!((stretch(1, 10) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn every_resample_has_samples_enough_for_a_maximum() {
+        let runs = [vec![1.0; 30], vec![1.0; 2]];
+        let mut draw = Draw::new(1, 1);
+        for _ in 0..100 {
+            let again = resample(&runs, 32, &mut draw);
+            assert!(again.iter().map(Vec::len).sum::<usize>() >= 32 && again.len() >= 2);
+        }
+    }
 }

@@ -114,17 +114,17 @@ fn delays_that_do_not_depend_on_the_number_of_tasks_let_observation_5_hold() {
         assert!((effect.comparison.estimate - 1.0).abs() < 1e-9);
         assert!(effect.detectable.unwrap() < 1.1);
     }
-    assert_eq!(report.verdict.outcome, Outcome::Holds);
+    assert_eq!(report.verdicts["box"].outcome, Outcome::Holds);
 }
 
 #[test]
 fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open() {
     let twice = report([level, |at| 2.0 * level(at)]);
-    assert_eq!(twice.verdict.outcome, Outcome::DoesNot);
+    assert_eq!(twice.verdicts["box"].outcome, Outcome::DoesNot);
     assert!((twice.effects[0].comparison.estimate - 2.0).abs() < 1e-9);
     // Half of them cost nearly nothing, in no order.
     let wide = report([|at| if at % 2 == 0 { 1.0 } else { 50.0 }, |at| (at * 7 % 40) as f64 + 0.1]);
-    assert_eq!(wide.verdict.outcome, Outcome::CannotTell);
+    assert_eq!(wide.verdicts["box"].outcome, Outcome::CannotTell);
     let mut runs = TaskRuns::default();
     let jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
     runs.jobs(&of("today"), &jobs);
@@ -132,7 +132,7 @@ fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open(
     runs.samples(&of("today"), Estimator::Difference, &few);
     let report = runs.finish().unwrap();
     assert_eq!((report.sizes[0].k_min, report.effects.len()), (None, 0));
-    assert_eq!(report.verdict.outcome, Outcome::CannotTell);
+    assert_eq!(report.verdicts["box"].outcome, Outcome::CannotTell);
 }
 
 #[test]
@@ -175,4 +175,126 @@ fn the_interval_of_a_share_is_that_of_clopper_and_pearson() {
     let none = share(0, 100);
     assert!(none.low == 0.0 && (none.high - 0.036_22).abs() < 1e-4);
     assert!((share(100, 100).low - 0.963_78).abs() < 1e-4);
+}
+
+#[test]
+fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
+    let mut runs = TaskRuns::default();
+    // The same set twice: 20 jobs unwatched, which are late and take 99 ms, then 20 watched ones.
+    let unwatched = |at| TaskJob {
+        course: Course::Unwatched,
+        response_ns: 99e6,
+        lateness_ns: 89e6,
+        migrations: 0,
+        length_ns: None,
+        ..job(Scheduler::GEdf, 0, 75, at)
+    };
+    let mut jobs: Vec<TaskJob> = (0..20).map(unwatched).collect();
+    jobs.extend((0..20).map(|at| job(Scheduler::GEdf, 1, 75, at)));
+    runs.jobs(&of("today"), &jobs);
+    let samples: Vec<Sample> = (20..40).map(|at| moved(at, 75, 100.0)).collect();
+    runs.samples(&of("today"), Estimator::Difference, &samples);
+    let other: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::PEdf, 0, 75, at)).collect();
+    runs.jobs(&of("tomorrow"), &other);
+    let report = runs.finish().unwrap();
+    assert_eq!((report.courses[0].jobs, report.courses[0].courses[&Course::Unwatched]), (40, 20));
+    let global = report.schedulers.iter().find(|it| it.under.scheduler == Scheduler::GEdf).unwrap();
+    assert_eq!((global.runs, global.misses.jobs, global.misses.missed), (1, 20, 0));
+    // The last watched job ends at 97 ms.
+    assert!((global.samples_per_second - 20.0 / 0.097).abs() < 1e-6);
+    assert_eq!((report.runs.len(), report.tasks.len()), (2, 4));
+    let pair = &report.pairs[0];
+    assert_eq!((pair.tasks, pair.fewer_misses), (2, [0, 0]));
+    assert!((pair.response_ratio.unwrap().estimate - 1.0).abs() < 1e-9);
+}
+
+/// What the same 20 jobs come to under two schedulers, the second of which had others in this respect.
+fn against(other: impl Fn(&mut TaskJob)) -> TaskReport {
+    let mut runs = TaskRuns::default();
+    let first: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
+    let mut second: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::PEdf, 0, 75, at)).collect();
+    second.iter_mut().for_each(other);
+    runs.jobs(&of("today"), &first);
+    runs.jobs(&of("tomorrow"), &second);
+    runs.finish().unwrap()
+}
+
+#[test]
+fn tasks_of_other_seeds_sets_or_periods_are_no_pairs_and_scaled_ones_are_named() {
+    assert_eq!(against(|_| ()).pairs[0].tasks, 2);
+    assert_eq!(against(|job| job.seed = 2).pairs[0].tasks, 0);
+    assert_eq!(against(|job| job.set = 1).pairs[0].tasks, 0);
+    assert_eq!(against(|job| job.period_ns += 1).pairs[0].tasks, 0);
+    assert_eq!(against(|job| job.deadline_ns -= 1).pairs[0].tasks, 0);
+    let scaled = against(|job| job.wcet_ns = 800_000);
+    assert_eq!((scaled.pairs[0].tasks, scaled.pairs[0].execution_ratio), (2, Some(0.8)));
+}
+
+#[test]
+fn a_task_that_ran_twice_under_a_scheduler_has_the_misses_of_both_runs() {
+    let mut runs = TaskRuns::default();
+    let late =
+        |at| TaskJob { lateness_ns: 1.0, response_ns: 9e6, ..job(Scheduler::GEdf, 0, 75, at) };
+    runs.jobs(&of("today"), &(0..20).map(late).collect::<Vec<_>>());
+    let again: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
+    runs.jobs(&of("tomorrow"), &again);
+    let other: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::PEdf, 0, 75, at)).collect();
+    runs.jobs(&of("after that"), &other);
+    let pair = &runs.finish().unwrap().pairs[0];
+    assert_eq!((pair.tasks, pair.fewer_misses), (2, [0, 2]));
+    assert!((pair.response_ratio.unwrap().estimate - 2.0 / 9.0).abs() < 1e-9);
+}
+
+#[test]
+fn delays_are_compared_within_one_write_ratio() {
+    let mut runs = TaskRuns::default();
+    for (scheduler, write_ratio) in [(Scheduler::GEdf, 0.5), (Scheduler::PEdf, 0.25)] {
+        let jobs: Vec<TaskJob> =
+            (0..20).map(|at| TaskJob { write_ratio, ..job(scheduler, 0, 75, at) }).collect();
+        let sample = |at| Sample { write_ratio, ..moved(at, 75, 100.0) };
+        runs.jobs(&of(scheduler.word()), &jobs);
+        let samples: Vec<Sample> = (0..20).map(sample).collect();
+        runs.samples(&of(scheduler.word()), Estimator::Difference, &samples);
+    }
+    let report = runs.finish().unwrap();
+    assert_eq!((report.pairs[0].tasks, report.pairs[0].delays.len()), (0, 0));
+    assert_eq!(report.sizes.len(), 2);
+}
+
+#[test]
+fn each_machine_has_a_verdict_of_its_own() {
+    let mut runs = TaskRuns::default();
+    for (machine, factor) in [("box", 1.0), ("other", 2.0)] {
+        let (mut jobs, mut samples) = (Vec::new(), Vec::new());
+        for (run, (tasks, factor)) in [(75, 1.0), (250, factor)].into_iter().enumerate() {
+            for at in 0..40 {
+                samples.push(moved(jobs.len() as u64, tasks, factor * level(at)));
+                let job = job(Scheduler::GEdf, run as u64, tasks, at);
+                jobs.push(TaskJob { machine: machine.into(), ..job });
+            }
+        }
+        // The same plan within the same second: what tells them apart is where they write.
+        let from = Provenance { command: vec![machine.to_owned()], ..of("today") };
+        runs.jobs(&from, &jobs);
+        runs.samples(&from, Estimator::Difference, &samples);
+    }
+    let report = runs.finish().unwrap();
+    assert_eq!(report.verdicts["box"].outcome, Outcome::Holds);
+    assert_eq!(report.verdicts["other"].outcome, Outcome::DoesNot);
+    assert_eq!((report.runs.len(), report.courses.len()), (4, 2));
+    assert_eq!(report.courses[0].jobs, 80);
+}
+
+#[test]
+fn jobs_whose_samples_are_not_there_are_told() {
+    let mut runs = TaskRuns::default();
+    let mut jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
+    jobs[2].course = Course::NotAway;
+    runs.jobs(&of("today"), &jobs);
+    assert_eq!(runs.finish().unwrap().jobs_without_samples, 4);
+    // None of them is valid, but they are there.
+    let invalid = Sample { valid: false, ..moved(0, 75, 1.0) };
+    runs.samples(&of("today"), Estimator::Difference, &[invalid]);
+    let report = runs.finish().unwrap();
+    assert_eq!((report.jobs_without_samples, report.schedulers[0].samples), (0, 0));
 }

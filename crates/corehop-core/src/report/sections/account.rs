@@ -135,15 +135,18 @@ pub(super) fn verdicts(data: &ReportData) -> Option<Section> {
     })
 }
 
-fn verdict(verdict: &Verdict) -> Vec<String> {
-    let outcome = match verdict.outcome {
+pub(super) fn word(outcome: Outcome) -> &'static str {
+    match outcome {
         Outcome::Holds => "holds",
         Outcome::DoesNot => "does not hold",
         Outcome::CannotTell => "cannot tell",
-    };
+    }
+}
+
+fn verdict(verdict: &Verdict) -> Vec<String> {
     vec![
         verdict.claim.to_owned(),
-        outcome.to_owned(),
+        word(verdict.outcome).to_owned(),
         verdict.evidence.clone(),
         format!("{} ({})", verdict.source, verdict.id),
     ]

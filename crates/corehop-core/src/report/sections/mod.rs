@@ -26,6 +26,8 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
     sweep::saturation(data).into_iter().chain(tables).chain(sets).collect()
 }
 
+pub use tasks::notes as notes_on_tasks;
+
 /// All parts that the data have something for, in the order of reading.
 pub(super) fn sections(data: &ReportData) -> Vec<Section> {
     let parts = [

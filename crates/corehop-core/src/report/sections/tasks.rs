@@ -4,6 +4,7 @@
 
 use super::super::data::ReportData;
 use super::super::figure::{Section, Table};
+use super::account::word;
 use crate::model::tasks::{
     JobCounts, LengthQuantiles, SchedulerPair, SchedulerSummary, SizeEffect, SizePoint, TaskReport,
     TaskSummary, Under,
@@ -23,9 +24,9 @@ pub(super) fn tasks(data: &ReportData) -> Option<Section> {
         pairs(&report.pairs),
         delays(&report.pairs),
         lengths(&report.lengths),
+        late(report),
         sizes(&report.sizes),
         effects(&report.effects),
-        late(report),
     ];
     let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(Table::shown);
     let mut section = Section::new("task-sets", "Task sets under their schedulers").says(
@@ -34,15 +35,33 @@ pub(super) fn tasks(data: &ReportData) -> Option<Section> {
          intervals at 95 %, as if jobs missed their deadlines independently.",
     );
     section.tables = tables.collect();
+    Some(notes(data).into_iter().fold(section, Section::says))
+}
+
+/// What the tables of task sets leave out, and what they come to.
+pub fn notes(data: &ReportData) -> Vec<String> {
+    let Some(report) = data.tasks.as_ref() else { return Vec::new() };
+    let mut notes = Vec::new();
     if report.samples_without_jobs > 0 {
-        section = section.says(format!(
+        notes.push(format!(
             "{} samples are of jobs that are not among the files, so that nobody knows which run they \
              are from: give the file `….jobs.parquet` beside each as well.",
             report.samples_without_jobs
         ));
     }
-    let verdict = &report.verdict;
-    Some(section.says(format!("Observation 5 ({}): {}.", verdict.claim, verdict.evidence)))
+    if report.jobs_without_samples > 0 {
+        notes.push(format!(
+            "{} jobs gave samples that are not among the files: give the file beside each \
+             `….jobs.parquet` as well.",
+            report.jobs_without_samples
+        ));
+    }
+    notes.extend(report.verdicts.iter().map(|(machine, verdict)| {
+        let (claim, evidence) = (verdict.claim.trim_end_matches('.'), &verdict.evidence);
+        let outcome = word(verdict.outcome);
+        format!("Observation 5 on {machine} ({claim}): {outcome}; {evidence}.")
+    }));
+    notes
 }
 
 const UNDER: [&str; 3] = ["machine", "scheduler", "load"];
@@ -114,7 +133,8 @@ fn schedulers(all: &[SchedulerSummary]) -> Table {
 }
 
 fn pairs(all: &[SchedulerPair]) -> Table {
-    let head = ["machine", "load", "schedulers", "tasks", "fewer misses", "longest response"];
+    let head =
+        ["machine", "load", "schedulers", "tasks", "execution", "fewer misses", "longest response"];
     let mut table = Table::new("two schedulers with the same task sets", &head);
     let row = |it: &SchedulerPair| {
         let [first, second] = it.schedulers;
@@ -132,6 +152,7 @@ fn pairs(all: &[SchedulerPair]) -> Table {
             it.load.clone(),
             format!("{second} against {first}"),
             it.tasks.to_string(),
+            it.execution_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("x {ratio:.3}")),
             format!("{} with {second}, {} with {first}", it.fewer_misses[1], it.fewer_misses[0]),
             ratio,
         ]
@@ -141,7 +162,8 @@ fn pairs(all: &[SchedulerPair]) -> Table {
 }
 
 fn delays(all: &[SchedulerPair]) -> Table {
-    let head = ["machine", "load", "schedulers", "event", "WSS", "samples", "median delay µs"];
+    let head =
+        ["machine", "load", "schedulers", "event", "WSS", "write", "samples", "median delay µs"];
     let mut table = Table::new("delays of two schedulers, the second less the first", &head);
     for pair in all {
         let [first, second] = pair.schedulers;
@@ -155,6 +177,7 @@ fn delays(all: &[SchedulerPair]) -> Table {
                 format!("{second} against {first}"),
                 it.event.to_string(),
                 Bytes::new(it.wss_bytes).to_string(),
+                it.write_ratio.to_string(),
                 format!("{} and {}", it.n[1], it.n[0]),
                 three_digits(it.difference.estimate) + &interval,
             ]
