@@ -10,7 +10,7 @@ use corehop_core::samples::{Course, TaskJobRecord, TaskRows};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
 use corehop_core::workload::scheduler::Scheduler;
-use corehop_core::workload::{Event, Load, WorkingSet};
+use corehop_core::workload::{Absence, Event, Load, WorkingSet};
 
 /// Without prefetchers, which would keep small working sets from being sampled.
 fn x5650() -> Platform {
@@ -116,12 +116,21 @@ fn the_latest_deadline_of_two_cpus_gives_way_and_goes_on_where_one_is_free_first
     let job = rows.job(moved);
     assert_eq!((job.response_ns as i64, job.lateness_ns as i64), (8_000_000, -4_000_000));
     assert_eq!(records[1].executed_ns, 6_000_000);
+    let left = moved.touched.as_ref().unwrap().leaves[0];
+    assert_eq!((left.from, left.to, sample.preempted_by), (Cpu(1), Cpu(0), Absence::Preemptor));
+    // The third one is released at 2 ms.
+    let job = rows.job(&records[2]);
+    assert_eq!((job.latency_ns as i64, job.response_ns as i64), (0, 3_000_000));
+    assert_eq!(job.lateness_ns as i64, -2_000_000);
 }
 
 #[test]
 fn with_fixed_priorities_the_last_rank_waits_for_a_cpu() {
     let records = run(&plan(Scheduler::GFp, &["0-1"], three()));
     assert_eq!(times(&records), [(0, 4_000), (0, 6_000), (4_000, 7_000)]);
+    let (plan, platform) = (plan(Scheduler::GFp, &["0-1"], three()), x5650());
+    let job = TaskRows::new(&plan, &platform).job(&records[2]);
+    assert_eq!((job.latency_ns as i64, job.response_ns as i64), (2_000_000, 5_000_000));
     assert!(records.iter().all(|it| it.away.is_none()));
 }
 
@@ -244,6 +253,11 @@ fn any_number_of_threads_gives_the_same_records_in_the_same_order() {
     let (one, two) = (with(1), with(2));
     assert!(one.len() > 50, "{}", one.len());
     assert!(one.is_sorted_by_key(|record| record.run));
+    // Times count from the start of the run, with a load that had begun before as well.
+    for record in &one {
+        let released = plan.releases(record.run, record.task).nth(record.job as usize);
+        assert_eq!(Some(record.release_ns), released);
+    }
     assert_eq!(one, two);
 }
 

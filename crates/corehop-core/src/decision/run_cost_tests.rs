@@ -66,12 +66,6 @@ const fn between(low_us: f64, high_us: f64) -> Between {
     Between { low_us, high_us }
 }
 
-/// The lengths of all absences by whose `make` had the CPU, in microseconds.
-fn answer_lengths(recording: &Recording) -> f64 {
-    let by_make = |it: &&Absence| it.by.as_ref().is_some_and(|(_, name)| name == "make");
-    recording.absences.iter().filter(by_make).map(|it| it.length_ns() as f64 / 1e3).sum()
-}
-
 #[test]
 fn at_a_known_size_a_run_costs_what_its_absences_cost() {
     let platform = platform();
@@ -89,7 +83,7 @@ fn at_a_known_size_a_run_costs_what_its_absences_cost() {
     assert_eq!((answer.preemptors[0].name.as_str(), answer.preemptors[0].count), ("make", 3));
     // Of 2 and 4 us.
     assert_eq!((answer.classes[0].median_length_us, answer.classes[0].longest_us), (3.0, 4.0));
-    assert!((answer.preemptors[0].length_us - answer_lengths(&recording(&platform))).abs() < 1e-9);
+    assert!((answer.preemptors[0].length_us - 14.0).abs() < 1e-9);
 }
 
 #[test]

@@ -332,3 +332,92 @@ impl TaskRun {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Bytes;
+
+    fn task(rank: u32, kib: u64) -> PlannedTask {
+        PlannedTask {
+            name: None,
+            wcet: Nanos::from_millis(1),
+            period: Nanos::from_millis(10),
+            deadline: Nanos::from_millis(10),
+            rank,
+            cluster: 0,
+            offset: Nanos::new(0),
+            longest_delay: Nanos::from_millis(5),
+            set: WorkingSet::list(Bytes::from_kib(kib), 0.5),
+        }
+    }
+
+    /// A run of three tasks on two CPUs.
+    fn plan() -> TaskPlan {
+        let run = TaskRun {
+            index: 0,
+            load: Load::Idle,
+            duration: Nanos::from_millis(100),
+            watched: true,
+            scale: 1.0,
+            clusters: vec![CpuList::new([Cpu(0)]), CpuList::new([Cpu(1)])],
+            tasks: vec![task(0, 4), task(1, 64), task(2, 4)],
+        };
+        TaskPlan {
+            schema: TASK_SCHEMA,
+            experiment: "schedule-sensitive".to_owned(),
+            seed: 1,
+            scheduler: Scheduler::PEdf,
+            sched_ext: None,
+            runs: vec![run.clone(), TaskRun { index: 1, ..run }],
+        }
+    }
+
+    #[test]
+    fn what_cannot_run_is_refused_by_run_and_task() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        assert_eq!(plan().check(&platform), Ok(()));
+        let refused = |change: fn(&mut TaskRun), part: &str| {
+            let mut plan = plan();
+            change(&mut plan.runs[1]);
+            let error = plan.check(&platform).unwrap_err().to_string();
+            assert!(error.starts_with("run 1") && error.contains(part), "{error}");
+        };
+        refused(|run| run.tasks[2].rank = 0, "same rank");
+        refused(|run| run.tasks[2].cluster = 2, "cluster 2 of 2");
+        refused(|run| run.tasks[2].deadline = Nanos::new(999_999), "before the end");
+        refused(|run| run.tasks[2].wcet = Nanos::from_millis(11), "at most the period");
+        refused(|run| run.tasks[2].wcet = Nanos::new(0), "positive");
+        refused(|run| run.clusters[1] = run.clusters[0].clone(), "none in common");
+        refused(|run| run.clusters.clear(), "must have CPUs");
+        refused(|run| run.clusters[1] = CpuList::new([Cpu(99)]), "CPU 99");
+        refused(|run| run.tasks.clear(), "0 tasks");
+        refused(|run| run.duration = Nanos::new(0), "duration of 0");
+    }
+
+    #[test]
+    fn every_task_and_every_set_has_release_delays_of_its_own_until_the_run_ends() {
+        let plan = plan();
+        let all = |run, task| plan.releases(run, task).collect::<Vec<_>>();
+        assert_ne!(all(0, 0), all(1, 0));
+        assert_ne!(all(0, 0), all(0, 2));
+        // The last of these would be released as the run ends.
+        let mut periodic = plan.clone();
+        periodic.runs[0].tasks[0].longest_delay = Nanos::new(0);
+        let millis: Vec<u64> = periodic.releases(0, 0).map(|at| at / 1_000_000).collect();
+        assert_eq!(millis, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
+    }
+
+    #[test]
+    fn tasks_with_the_same_working_set_share_cells_one_for_each_way_to_be_away() {
+        let (scripted, first) = plan().as_scripted();
+        let ways = Event::RESUMING.len();
+        assert_eq!(first, [vec![0, ways, 0], vec![2 * ways, 3 * ways, 2 * ways]]);
+        assert_eq!(scripted.cells.len(), 4 * ways);
+        for (number, cell) in scripted.cells.iter().enumerate() {
+            assert_eq!((cell.set, cell.event), (number / ways, Event::RESUMING[number % ways]));
+        }
+        let sizes: Vec<u64> = scripted.sets.iter().map(|set| set.wss.get() >> 10).collect();
+        assert_eq!(sizes, [4, 64, 4, 64]);
+    }
+}

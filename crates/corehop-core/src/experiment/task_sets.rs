@@ -483,4 +483,94 @@ mod tests {
         assert_eq!(ranks(&[task(30, None), task(10, None), task(20, None)]), [2, 0, 1]);
         assert_eq!(ranks(&[task(30, Some(1)), task(10, Some(3)), task(20, Some(2))]), [0, 2, 1]);
     }
+
+    /// Sets like those of `sets`, drawn otherwise.
+    fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut Drawn)) -> TaskPlan {
+        let mut sets = sets(scheduler, count);
+        if let Source::Drawn(drawn) = &mut sets.source {
+            change(drawn);
+        }
+        sets.plan(&l7455(), 1).unwrap()
+    }
+
+    #[test]
+    fn both_ends_of_a_range_of_periods_are_drawn_and_delays_are_a_share_of_them() {
+        let us = Nanos::from_micros;
+        let plan = drawn(Scheduler::GEdf, 100, |drawn| {
+            drawn.period = (us(10_000), us(10_002));
+            drawn.sporadic = 0.5;
+        });
+        let mut periods: Vec<Nanos> = plan.runs[0].tasks.iter().map(|task| task.period).collect();
+        periods.sort_unstable();
+        periods.dedup();
+        assert_eq!(periods, [us(10_000), us(10_001), us(10_002)]);
+        for task in &plan.runs[0].tasks {
+            assert_eq!(task.longest_delay.get(), task.period.get() / 2);
+            assert!(task.offset < task.period && task.offset.get().is_multiple_of(1_000));
+        }
+    }
+
+    #[test]
+    fn every_working_set_gets_the_same_tasks_and_every_set_others() {
+        let plan = drawn(Scheduler::GEdf, 25, |drawn| {
+            drawn.working_sets = vec![
+                WorkingSet::list(Bytes::from_kib(64), 0.5),
+                WorkingSet::list(Bytes::from_kib(256), 0.25),
+            ];
+        });
+        let of = |run: usize| -> Vec<_> {
+            plan.runs[run].tasks.iter().map(|it| (it.wcet, it.period, it.offset)).collect()
+        };
+        assert_eq!(plan.runs.len(), 4);
+        assert_eq!((of(0), of(1)), (of(2), of(3)));
+        assert_ne!(of(0), of(1));
+    }
+
+    #[test]
+    fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_more_use() {
+        let mut large = sets(Scheduler::GEdf, 2);
+        large.share = 0.25;
+        if let Source::Drawn(drawn) = &mut large.source {
+            drawn.utilisation = (0.5, 0.6);
+        }
+        let run = &large.plan(&l7455(), 1).unwrap().runs[0];
+        let most = run.tasks.iter().map(PlannedTask::utilisation).fold(0.0, f64::max);
+        assert!((most - 0.25).abs() < 1e-3, "{most}");
+        let early = GivenTask {
+            name: None,
+            wcet: Nanos::from_millis(2),
+            period: Nanos::from_millis(10),
+            deadline: Nanos::from_millis(3),
+            priority: None,
+            set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+        };
+        let given = TaskSets { source: Source::Given(vec![early]), ..large };
+        assert!((given.plan(&l7455(), 1).unwrap().runs[0].scale - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn tasks_go_where_most_is_free_for_each_cpu() {
+        let tasks = given(&vec![
+            GivenTask {
+                name: None,
+                wcet: Nanos::from_millis(1),
+                period: Nanos::from_millis(10),
+                deadline: Nanos::from_millis(10),
+                priority: None,
+                set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+            };
+            8
+        ]);
+        let clusters = ["0-2".parse().unwrap(), "3".parse().unwrap()];
+        let (tasks, _) = placed(tasks.unwrap(), &clusters, 1.0);
+        assert_eq!(tasks.iter().filter(|task| task.cluster == 0).count(), 6);
+    }
+
+    #[test]
+    fn watched_and_unwatched_take_turns_to_be_first() {
+        let paired = TaskSets { paired: true, ..sets(Scheduler::GEdf, 25) };
+        let plan = paired.plan(&l7455(), 1).unwrap();
+        let turns: Vec<_> = plan.runs.iter().map(|run| (run.index, run.watched)).collect();
+        assert_eq!(turns, [(0, false), (0, true), (1, true), (1, false)]);
+    }
 }

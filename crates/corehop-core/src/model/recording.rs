@@ -129,4 +129,26 @@ mod tests {
         assert_eq!((effect.response_ns.verdict(), effect.misses.verdict()), ("more", "more"));
         assert!(RecordingPairs::default().effect().unwrap().is_none());
     }
+
+    #[test]
+    fn the_same_job_under_another_load_or_of_another_set_is_another_job() {
+        let mut pairs = RecordingPairs::default();
+        for number in 0..20 {
+            let idle = job(number, Course::Unwatched, 50.0);
+            pairs.take(&TaskJob { load: "constructed".into(), ..idle.clone() });
+            pairs.take(&TaskJob { set: 1, ..idle.clone() });
+            pairs.take(&TaskJob { task: 1, ..idle });
+            pairs.take(&job(number, Course::Sample, 60.0));
+        }
+        assert!(pairs.effect().unwrap().is_none());
+    }
+
+    #[test]
+    fn a_job_that_ends_on_its_deadline_misses_none() {
+        let mut pairs = RecordingPairs::default();
+        pairs.take(&job(0, Course::Unwatched, 100.0));
+        pairs.take(&job(0, Course::Sample, 100.0));
+        let effect = pairs.effect().unwrap().unwrap();
+        assert_eq!((effect.missed_with, effect.missed_without), (0, 0));
+    }
 }

@@ -208,4 +208,46 @@ mod tests {
         let page = page(&recording, &cost, &platform);
         assert!(!page.contains("<script>alert") && page.contains("&lt;script&gt;alert"));
     }
+
+    /// A millisecond of two threads: 7 is away from a quarter to three quarters of it, 8 for 1 us.
+    fn millisecond() -> Recording {
+        let mut recording = recording();
+        (recording.began_ns, recording.span_ns) = (5_000_000, 1_000_000);
+        let at = |tid, from, length| Absence {
+            tid,
+            out_ns: recording.began_ns + from,
+            in_ns: recording.began_ns + from + length,
+            ..recording.absences[0].clone()
+        };
+        recording.absences = vec![at(8, 0, 1_000), at(7, 250_000, 500_000)];
+        let thread = |tid| ObservedThread { tid, ..recording.threads[0].clone() };
+        recording.threads = vec![thread(8), thread(7)];
+        recording
+    }
+
+    #[test]
+    fn bars_lie_where_absences_were_below_the_longest_and_the_axis_is_in_milliseconds() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let svg = drawing(&millisecond(), &platform);
+        // A quarter and a half of the 774 that are left for the time; the first row begins at 58.
+        assert!(svg.contains("<rect x=\"363.50\" y=\"61.0\" width=\"387.00\""), "{svg}");
+        assert!(svg.contains("<rect x=\"170.00\" y=\"79.0\" width=\"0.77\""), "{svg}");
+        for time in ["0.0 ms", "0.2 ms", "0.5 ms", "0.8 ms", "1.0 ms"] {
+            assert!(svg.contains(&format!(">{time}<")), "{time}: {svg}");
+        }
+    }
+
+    #[test]
+    fn of_too_many_absences_the_longest_are_drawn_and_the_others_counted() {
+        let platform = Platform::named("xeon_x5650").unwrap().unwrap();
+        let mut recording = millisecond();
+        let short = recording.absences[0].clone();
+        recording.absences.splice(0..0, vec![short; BARS]);
+        let svg = drawing(&recording, &platform);
+        assert_eq!(svg.matches("<title>").count(), BARS);
+        assert!(svg.contains("width=\"387.00\""));
+        let range = WssRange::unknown(None, &platform);
+        let cost = run_cost(&recording, &platform, None, range).unwrap();
+        assert!(page(&recording, &cost, &platform).contains("and 2 shorter ones are not"));
+    }
 }

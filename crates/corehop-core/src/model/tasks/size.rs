@@ -343,4 +343,16 @@ mod tests {
             assert!(again.iter().map(Vec::len).sum::<usize>() >= 32 && again.len() >= 2);
         }
     }
+
+    #[test]
+    fn every_run_is_drawn() {
+        let runs = [vec![1.0], vec![2.0], vec![3.0]];
+        let mut draw = Draw::new(1, 1);
+        let drawn: Vec<f64> =
+            (0..100).flat_map(|_| resample(&runs, 1, &mut draw).concat()).collect();
+        for value in [1.0, 2.0, 3.0] {
+            let share = drawn.iter().filter(|&&it| (it - value).abs() < 0.5).count();
+            assert!((60..140).contains(&share), "{value}: {share} of {}", drawn.len());
+        }
+    }
 }

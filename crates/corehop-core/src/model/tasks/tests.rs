@@ -298,3 +298,103 @@ fn jobs_whose_samples_are_not_there_are_told() {
     let report = runs.finish().unwrap();
     assert_eq!((report.jobs_without_samples, report.schedulers[0].samples), (0, 0));
 }
+
+#[test]
+fn a_trace_of_exactly_the_least_is_compared() {
+    let of = |count: u64| {
+        let mut runs = TaskRuns::default();
+        let jobs: Vec<TaskJob> = (0..count).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
+        runs.jobs(&of("today"), &jobs);
+        let samples: Vec<Sample> = (0..count).map(|at| moved(at, 75, level(at))).collect();
+        runs.samples(&of("today"), Estimator::Difference, &samples);
+        runs.finish().unwrap().sizes[0].k_min
+    };
+    assert_eq!((of(LEAST_SAMPLES as u64), of(LEAST_SAMPLES as u64 - 1)), (Some(10), None));
+}
+
+#[test]
+fn the_first_samples_of_a_trace_are_taken_from_its_runs_in_turn() {
+    let mut runs = TaskRuns::default();
+    let (mut jobs, mut samples) = (Vec::new(), Vec::new());
+    // 20 samples with 75 tasks; with 250 twice 20, the sixteenth of the first run the largest of all.
+    for (run, tasks) in [(0, 75), (1, 250), (2, 250)] {
+        for at in 0..20 {
+            let delay = if run == 1 && at == 15 { 900.0 } else { level(at) };
+            samples.push(moved(jobs.len() as u64, tasks, delay));
+            jobs.push(job(Scheduler::GEdf, run, tasks, at));
+        }
+    }
+    runs.samples(&of("today"), Estimator::Difference, &samples);
+    runs.jobs(&of("today"), &jobs);
+    let sizes = runs.finish().unwrap().sizes;
+    assert_eq!((sizes[1].runs, sizes[1].n, sizes[1].k_min), (2, 40, Some(20)));
+    assert!((sizes[1].max_us.unwrap() - 109.0).abs() < 1e-9);
+}
+
+#[test]
+fn half_the_delay_contradicts_it_as_twice_does_and_idle_runs_say_nothing() {
+    let half = report([|at| 2.0 * level(at), level]);
+    assert_eq!(half.verdicts["box"].outcome, Outcome::DoesNot);
+    let mut runs = TaskRuns::default();
+    let (mut jobs, mut samples) = (Vec::new(), Vec::new());
+    for (run, tasks) in [(0, 75), (1, 250)] {
+        for at in 0..40 {
+            samples.push(moved(jobs.len() as u64, tasks, level(at) * (1 + run) as f64));
+            jobs.push(TaskJob { load: "idle".into(), ..job(Scheduler::GEdf, run, tasks, at) });
+        }
+    }
+    runs.samples(&of("today"), Estimator::Difference, &samples);
+    runs.jobs(&of("today"), &jobs);
+    let idle = runs.finish().unwrap();
+    assert_eq!((idle.effects.len(), idle.verdicts["box"].outcome), (3, Outcome::CannotTell));
+}
+
+#[test]
+fn to_contradict_takes_more_than_one_interval_beyond_a_half() {
+    // 50 to 150 us and 1.735 times that, 20 and 40 samples: the mean's ratio is known to 10 %.
+    let spread = |at: u64| 50.0 + (at * 37 % 101) as f64;
+    let report = report([spread, |at| 1.735 * (50.0 + (at * 37 % 101) as f64)]);
+    let mean = report.effects.iter().find(|it| it.statistic == size::Statistic::Mean).unwrap();
+    let interval = mean.comparison.interval.unwrap();
+    assert!(interval.low > 1.5, "{interval:?}");
+    assert_eq!(mean.comparison.says, crate::model::verdict::Says::Open, "{interval:?}");
+    // Half of a 90 % interval, and what shows in four of five experiments beyond it.
+    let half = (interval.high / interval.low).ln() / 2.0;
+    assert!((mean.detectable.unwrap().ln() / half - 1.511_7).abs() < 1e-3);
+}
+
+#[test]
+fn a_job_on_its_deadline_is_in_time_and_quantiles_are_of_all_jobs() {
+    let mut runs = TaskRuns::default();
+    let jobs: Vec<TaskJob> = (0..200)
+        .map(|at| TaskJob {
+            task: 0,
+            response_ns: 1e6 * (at + 1) as f64,
+            lateness_ns: if at == 0 { 0.0 } else { -1.0 },
+            preemptions: 3,
+            length_ns: Some(1e6 * (at + 1) as f64),
+            ..job(Scheduler::GEdf, 0, 75, at)
+        })
+        .collect();
+    runs.jobs(&of("today"), &jobs);
+    let twice: Vec<TaskJob> = jobs
+        .iter()
+        .map(|job| {
+            let doubled = if job.response_ns > 100e6 { 2.0 } else { 1.0 };
+            TaskJob {
+                scheduler: Scheduler::PEdf,
+                response_ns: doubled * job.response_ns,
+                ..job.clone()
+            }
+        })
+        .collect();
+    runs.jobs(&of("tomorrow"), &twice);
+    let report = runs.finish().unwrap();
+    let scheduler = &report.schedulers[0];
+    assert_eq!((scheduler.misses.missed, scheduler.misses.tardiness_us), (0, 0.0));
+    assert_eq!(scheduler.migration_share, Some(0.25));
+    let within = |value: f64| (197_000.0..=200_000.0).contains(&value);
+    assert!(within(scheduler.responses.p99_us) && within(report.lengths[0].quantiles_us[3]));
+    // The longest response is twice as long, the median is not.
+    assert!((report.pairs[0].response_ratio.unwrap().estimate - 2.0).abs() < 1e-9);
+}

@@ -273,3 +273,112 @@ fn late(report: &TaskReport) -> Table {
         (&it.under, row)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::estimator::Estimator;
+    use crate::model::example::sample;
+    use crate::model::tasks::TaskRuns;
+    use crate::samples::{Provenance, Sample, TaskJob};
+    use crate::workload::Event;
+    use crate::workload::scheduler::Scheduler;
+
+    /// Two tasks of ten jobs each, which respond after 2 ms under G-EDF; under P-EDF after 15 ms, and every
+    /// second job is late: by 5 ms, and by 7 ms those of task 1.
+    fn report() -> TaskReport {
+        let mut runs = TaskRuns::default();
+        for (scheduler, sampled) in [(Scheduler::GEdf, 20), (Scheduler::PEdf, 15)] {
+            let part = scheduler == Scheduler::PEdf;
+            let job = |at: u64| TaskJob {
+                machine: "box".into(),
+                scheduler,
+                seed: 1,
+                run: 0,
+                set: 0,
+                load: "constructed".into(),
+                task: at % 2,
+                task_count: 2,
+                wss_bytes: 4_096,
+                write_ratio: 0.5,
+                job: at / 2,
+                period_ns: 10_000_000,
+                deadline_ns: 10_000_000,
+                wcet_ns: 1_000_000,
+                release_ns: 0,
+                latency_ns: 0.0,
+                response_ns: if part { 15e6 } else { 2e6 },
+                lateness_ns: if part && at % 4 < 2 { 5e6 + 2e6 * (at % 2) as f64 } else { -1e6 },
+                executed_ns: 1_000_000,
+                course: Course::Sample,
+                preemptions: 1,
+                migrations: 0,
+                event: Event::Preemption,
+                length_ns: Some(1e6),
+                by: None,
+                scale: 1.0,
+            };
+            let from = Provenance { date: scheduler.to_string(), ..Provenance::default() };
+            runs.jobs(&from, &(0..20).map(job).collect::<Vec<_>>());
+            let moved = |job| Sample { job, task: Some(0), task_count: Some(2), ..sample() };
+            let samples: Vec<Sample> = (0..sampled).map(moved).collect();
+            runs.samples(&from, Estimator::Difference, &samples);
+        }
+        runs.finish().unwrap()
+    }
+
+    /// The field of the last row below this word.
+    fn field(table: &Table, head: &str) -> String {
+        let place = table.head.iter().position(|it| it == head).unwrap();
+        table.rows.last().unwrap()[place].clone()
+    }
+
+    #[test]
+    fn every_field_stands_below_its_heading() {
+        let report = report();
+        let table = schedulers(&report.schedulers);
+        assert!(table.rows.iter().all(|row| row.len() == table.head.len()));
+        for (head, value) in [
+            ("scheduler", "p-edf"),
+            ("missed", "50.0%"),
+            ("interval", "27.2% to 72.8%"),
+            ("largest tardiness µs", "7000"),
+            ("response median µs", "15000"),
+            ("samples", "15"),
+            ("preemptions", "20"),
+            ("migrations", "0"),
+        ] {
+            assert_eq!(field(&table, head), value, "{head}");
+        }
+        let table = jobs(&report.courses);
+        assert_eq!((field(&table, "jobs"), field(&table, "sample")), ("20".into(), "20".into()));
+        let table = lengths(&report.lengths);
+        assert_eq!(
+            (field(&table, "absences"), field(&table, "median µs")),
+            ("20".into(), "1000".into())
+        );
+    }
+
+    #[test]
+    fn of_two_schedulers_each_has_its_own_misses_and_samples() {
+        let report = report();
+        let table = pairs(&report.pairs);
+        assert_eq!(field(&table, "schedulers"), "p-edf against g-edf");
+        assert_eq!(field(&table, "fewer misses"), "0 with p-edf, 2 with g-edf");
+        assert_eq!(field(&table, "execution"), "x 1.000");
+        assert!(field(&table, "longest response").starts_with("x 7.500"));
+        assert_eq!(field(&delays(&report.pairs), "samples"), "15 and 20");
+    }
+
+    #[test]
+    fn the_latest_task_is_listed_first() {
+        let table = late(&report());
+        assert_eq!(table.caption, "tasks that missed deadlines: 2 of 4");
+        let tasks: Vec<&str> = table.rows.iter().map(|row| row[6].as_str()).collect();
+        assert_eq!((table.head[6].as_str(), tasks), ("task", vec!["1", "0"]));
+        assert_eq!(
+            (field(&table, "missed"), field(&table, "tardiness µs")),
+            ("5".into(), "5000".into())
+        );
+    }
+}

@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::dispatch::{Change, Cluster, Places, Urgency};
+use super::job::{Doing, Job};
+use crate::samples::Course;
 
 /// CPUs in pairs that share a cache, and where tasks were.
 struct Pairs(BTreeMap<usize, usize>);
@@ -67,6 +69,85 @@ fn of_two_that_lose_their_cpus_each_gives_its_own_to_who_was_there() {
     // Nobody moves for a job that is as urgent, of a task that comes later.
     two.ready(job(20, 4));
     assert_eq!(two.decide(&homes(&[0, 1, 0, 1, 0])), []);
+}
+
+#[test]
+fn who_cannot_go_home_takes_the_cpu_of_the_least_urgent_first() {
+    let mut three = Cluster::new(0..3);
+    let homes = |of: &[usize]| Pairs(of.iter().copied().enumerate().collect());
+    for (by, task) in [(30, 0), (40, 1), (5, 2)] {
+        three.ready(job(by, task));
+    }
+    three.decide(&homes(&[0, 1, 2]));
+    // Both were on CPU 2, which is kept: the more urgent one takes from the job that is due at 40.
+    three.ready(job(20, 3));
+    three.ready(job(10, 4));
+    let of = |cpu, loses, gains| Change { cpu, loses: Some(loses), gains };
+    assert_eq!(three.decide(&homes(&[0, 1, 2, 2, 2])), [of(1, 1, 4), of(0, 0, 3)]);
+}
+
+/// A job of 10 us that passes over two lines at a time, on CPU 0 from the start.
+fn begun() -> Job {
+    let mut job = Job::new(0, 0, 10_000);
+    job.gain(0, 0, 2);
+    job
+}
+
+/// Visits lines of a pass, 100 ps and one miss each, until the clock shows `until`.
+fn visit(job: &mut Job, until: u64) {
+    while let Some((at, false)) = job.event().filter(|event| event.0 < until) {
+        if job.passes(at) {
+            job.visited(at, 100, 1);
+        } else {
+            job.visited(at, 1_000, 0);
+        }
+    }
+}
+
+#[test]
+fn a_job_makes_up_for_the_rest_of_the_visit_in_which_it_lost_its_cpu() {
+    let mut job = begun();
+    visit(&mut job, 100);
+    job.lose(140, Some(1));
+    assert_eq!(job.event(), None);
+    job.gain(1, 1_000, 2);
+    // The visit that began at 0 was over at 100; there was none under way at 140 but the one from there.
+    assert_eq!(job.event(), Some((1_000, false)));
+    let mut job = begun();
+    visit(&mut job, 101);
+    job.lose(140, Some(1));
+    job.gain(1, 1_000, 2);
+    assert_eq!(job.event(), Some((1_060, false)));
+    visit(&mut job, 1_061);
+    let cold = job.over[0];
+    assert_eq!((cold.cpus, cold.picos, cold.switches, cold.misses), ([0, 1], 1_060, 1, 2));
+    assert_eq!((job.doing, job.end(1_100)), (Doing::Warm, Course::AwayInCold));
+}
+
+#[test]
+fn each_touch_has_its_own_misses_and_a_job_whose_time_is_over_in_the_warm_one_was_too_short() {
+    let mut job = begun();
+    visit(&mut job, 401);
+    let [cold, warm] = job.over.as_slice() else { panic!("{:?}", job.over) };
+    assert_eq!((cold.misses, warm.misses, warm.picos), (2, 2, 200));
+    assert_eq!(job.end(500), Course::NotAway);
+    let mut job = begun();
+    visit(&mut job, 301);
+    assert_eq!((job.doing, job.end(350)), (Doing::Warm, Course::TooShort));
+}
+
+#[test]
+fn a_job_touches_its_working_set_again_with_more_than_one_and_a_half_cold_touches_left() {
+    // Its cold touch takes 200 ps; it loses its CPU with so much of its 10,000 left.
+    for (left, course) in [(300, Course::TooShort), (301, Course::Sample), (200, Course::TooShort)]
+    {
+        let mut job = begun();
+        visit(&mut job, 10_000 - left);
+        job.lose(10_000 - left, Some(1));
+        job.gain(0, 20_000, 2);
+        visit(&mut job, 20_000 + left);
+        assert_eq!(job.end(20_000 + left), course, "{left}");
+    }
 }
 
 /// The obvious twin: all ready jobs in a list, and who has which CPU.
