@@ -155,7 +155,7 @@ fn text(data: &ReportData, whole: bool) -> String {
     let notes = if whole { sections::notes_on_tasks(data) } else { Vec::new() };
     table::text(&data.summaries, answer::width())
         + &others.iter().map(table::plain).collect::<String>()
-        + &notes.iter().map(|note| format!("{note}\n")).collect::<String>()
+        + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
 }
 
 #[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]
