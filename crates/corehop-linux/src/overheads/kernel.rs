@@ -170,7 +170,7 @@ fn tick_handler(symbols: &str) -> Option<u32> {
     symbols.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
         let (address, name) = (words.next()?, words.nth(1)?);
-        // The latter until Linux 6.8.
+        // The latter on older kernels.
         let it = ["tick_nohz_handler", "tick_sched_timer"].contains(&name);
         let address = u64::from_str_radix(address, 16).ok()?;
         (it && address != 0).then_some(address as u32)
