@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the kernel takes for scheduling: the inputs of overhead-aware analysis.
 //!
-//! Measured in the kernel, between its own tracepoints ([`kernel`]), and from threads, which needs no
-//! rights but says less ([`threads`]).
+//! Measured in the kernel, between its own tracepoints (`kernel`), and from threads, which needs no
+//! rights but says less (`threads`).
 
 mod kernel;
 mod streams;
