@@ -125,11 +125,77 @@ fn a_file_of_tasks_runs_on_as_many_cpus_as_it_says() {
     refused(&["--task-set", "/none.json", "--dry-run"], 2, "/none.json");
 }
 
+/// The plan that these words ask for.
+fn planned(words: &[&str]) -> TaskPlan {
+    let output = corehop(&[words, &["--dry-run", "--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    TaskPlan::from_json(&String::from_utf8(output.stdout).unwrap()).unwrap()
+}
+
+#[test]
+fn every_option_comes_through_to_the_plan() {
+    let words =
+        ["--on", "xeon_l7455", "--tasks", "7", "--sets", "1", "--load", "idle", "--seed", "3"];
+    let with = |more: &[&str]| planned(&[&words[..], more].concat());
+    let usual = with(&[]);
+    assert_eq!(usual.runs.len(), 2, "of 64 and of 256 KiB");
+    let plan = with(&[
+        "--wss",
+        "32KiB",
+        "--write-ratio",
+        "0.25",
+        "--period",
+        "20..30ms",
+        "--sporadic",
+        "0.5",
+        "--utilisation",
+        "0.2..0.3",
+        "--duration",
+        "250ms",
+    ]);
+    let run = &plan.runs[0];
+    assert_eq!(
+        (plan.runs.len(), run.tasks.len(), run.duration.to_string()),
+        (1, 7, "250 ms".into())
+    );
+    for task in &run.tasks {
+        assert_eq!((task.set.wss.get(), task.set.write_ratio), (32 << 10, 0.25));
+        assert!((20_000_000..=30_000_000).contains(&task.period.get()));
+        assert_eq!(task.longest_delay.get(), task.period.get() / 2);
+        assert!((0.199..0.3).contains(&task.utilisation()), "{}", task.utilisation());
+    }
+    let clusters =
+        |level| with(&["--scheduler", "c-edf", "--cluster-level", level]).runs[0].clusters.len();
+    assert_eq!((clusters("2"), clusters("3")), (12, 4));
+    // A task that takes a whole CPU: a described machine has room, real-time tasks of this host have half.
+    let full = ["--tasks", "1", "--sets", "1", "--load", "idle", "--utilisation", "1..1"];
+    let scale = |more: &[&str]| planned(&[&full[..], more].concat()).runs[0].scale;
+    assert!((scale(&["--on", "xeon_l7455"]) - 1.0).abs() < 1e-9);
+    assert!((scale(&["--scheduler", "g-edf"]) - 0.5).abs() < 1e-9);
+    assert!((scale(&["--scheduler", "eevdf"]) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_file_gives_times_in_microseconds_and_deadlines_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("set.json");
+    let text =
+        r#"{"cpus": 3, "tasks": [{"wcet_us": 1000, "period_us": 10000, "deadline_us": 7000}]}"#;
+    std::fs::write(&set, text).unwrap();
+    let set = set.to_string_lossy().into_owned();
+    let plan = planned(&["--on", "xeon_l7455", "--load", "idle", "--task-set", &set]);
+    let (run, task) = (&plan.runs[0], &plan.runs[0].tasks[0]);
+    assert_eq!(run.clusters[0].to_string(), "0-2");
+    let times = [task.wcet, task.period, task.deadline].map(|it| it.get());
+    assert_eq!(times, [1_000_000, 10_000_000, 7_000_000]);
+}
+
 #[test]
 fn what_makes_no_sense_is_refused_before_anything_runs() {
     for (words, code, part) in [
         (&["--scheduler", "edf", "--dry-run"][..], 2, "g-edf"),
         (&["--tasks", "0", "--dry-run"], 2, "0 tasks"),
+        (&["--sets", "0", "--dry-run"], 2, "0 sets"),
         (&["--tasks", "5", "--utilisation", "0.5..0.1", "--dry-run"], 2, "in order"),
         (&["--tasks", "5", "--duration", "0s", "--dry-run"], 2, "duration"),
         (&["--tasks", "5", "--share", "0%", "--dry-run"], 2, "5%"),
@@ -323,4 +389,11 @@ fn a_described_machine_runs_task_sets_and_its_files_are_reported_together() {
     assert_eq!(sets["courses"][0]["jobs"], jobs("a.jobs.parquet").len());
     assert_eq!(sets["tasks"].as_array().unwrap().len(), 60);
     assert!(!answer["cells"].as_array().unwrap().is_empty());
+    let text = |name: &str| {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_corehop")).args(["report", &path(name)]).output();
+        String::from_utf8(output.unwrap().stdout).unwrap()
+    };
+    assert!(text("a.parquet").contains("of jobs that are not among the files"));
+    assert!(text("a.jobs.parquet").contains("gave samples that are not among the files"));
 }
