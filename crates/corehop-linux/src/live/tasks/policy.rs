@@ -102,7 +102,9 @@ impl Policy {
             _ => (0, 0, 0),
         };
         let size = size_of::<Attributes>() as u32;
-        let reclaim = if self.may_reclaim(real_time_share()) { RECLAIM } else { 0 };
+        // What is put back under the ordinary policy has to wait for nothing, not even for a file.
+        let may_reclaim = policy == DEADLINE && self.may_reclaim(real_time_share());
+        let reclaim = if may_reclaim { RECLAIM } else { 0 };
         let (flags, nice) = (RESET_ON_FORK | reclaim, 0);
         let attributes =
             Attributes { size, policy, flags, nice, priority, runtime, deadline, period };

@@ -27,7 +27,7 @@ pub(super) fn fits(plan: &TaskPlan, run: usize) -> Result<(), TaskPlanError> {
         let (used, why, remedy) = if said > MOST * 1.001 {
             (said, String::new(), "scale their execution times (--share)")
         } else if at_least > MOST + TOO_SHORT {
-            let why = format!(", as a job takes up to {:.0} us at least", MARGIN_NS / 1e3);
+            let why = format!(", as a job takes some {:.0} us at least", MARGIN_NS / 1e3);
             (at_least, why, "run fewer tasks, or with longer periods (--period)")
         } else {
             continue;
