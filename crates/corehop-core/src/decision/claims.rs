@@ -156,7 +156,8 @@ impl ClaimStudy {
     pub fn set_samples(&mut self, samples: u32) {
         for of_tasks in &mut self.task_sets {
             if let Source::Drawn(drawn) = &mut of_tasks.source {
-                drawn.sets = (drawn.sets * samples / USUAL_SAMPLES).clamp(1, drawn.sets.max(1));
+                drawn.sets = (drawn.sets.saturating_mul(samples) / USUAL_SAMPLES)
+                    .clamp(1, drawn.sets.max(1));
             }
         }
         let figures = self.figures.iter_mut().map(|figure| &mut figure.experiment);

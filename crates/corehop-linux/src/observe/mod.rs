@@ -114,7 +114,7 @@ pub fn record(target: &Target, how: &How) -> Result<Recording, ObserveError> {
             break None;
         }
         if let Some(working_sets) = &mut working_sets {
-            working_sets.look(&follower.pids());
+            working_sets.look(&follower);
         }
         std::thread::sleep(PERIOD);
     };

@@ -5,10 +5,10 @@
 //! while later which were (proc(5)). Both walk the page tables, and the process fills its TLB anew: it
 //! pays some for being asked. A page counts whole, however little of it was touched.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
+use super::follower::Follower;
 use super::target::bytes_of;
 
 /// The while in which touched pages are counted: a preemption length of the usual kind.
@@ -33,14 +33,14 @@ impl WorkingSets {
         Self { next: Instant::now() + EVERY / 4, samples: Vec::new() }
     }
 
-    /// Takes a sample of each of these processes, where it is time to: that takes [`WINDOW`].
-    pub(super) fn look(&mut self, pids: &BTreeSet<u32>) {
+    /// Takes a sample of each process that is followed, where it is time to: that takes [`WINDOW`].
+    pub(super) fn look(&mut self, follower: &Follower) {
         if Instant::now() < self.next {
             return;
         }
         let own = std::process::id();
         let forgotten =
-            pids.iter().copied().rev().filter(|&pid| pid != 0 && pid != own && forget(pid));
+            follower.pids().into_iter().rev().filter(|&pid| pid != 0 && pid != own && forget(pid));
         let asked: Vec<u32> = forgotten.take(MOST).collect();
         std::thread::sleep(WINDOW);
         self.samples.extend(asked.into_iter().filter_map(touched).filter(|&bytes| bytes > 0));

@@ -242,6 +242,11 @@ fn verdicts(pairs: &[&Pair], effects: &[SizeEffect]) -> BTreeMap<String, Verdict
     pairs.iter().flat_map(|pair| pair.runs.values()).map(of_machine).collect()
 }
 
+/// A write ratio as a whole number, to group by.
+fn millionths(ratio: f64) -> u64 {
+    (ratio * 1e6).round() as u64
+}
+
 /// What the two files of a run have in common, and no others: two commands may run the same plan within a
 /// second, on two machines, but hardly into the same file.
 fn key(from: &Provenance) -> String {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Job, Pair, Run, Timing, Under};
+use super::{Job, Pair, Run, Timing, Under, millionths};
 use crate::model::binomial;
 use crate::model::compare::{Difference, median_difference};
 use crate::model::delay::ALPHA;
@@ -345,10 +345,6 @@ impl Fate {
     fn missed(self) -> f64 {
         self.missed as f64 / self.jobs.max(1) as f64
     }
-}
-
-fn millionths(ratio: f64) -> u64 {
-    (ratio * 1e6).round() as u64
 }
 
 pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::{Pair, Under};
+use super::{Pair, Under, millionths};
 use crate::experiment::Draw;
 use crate::model::delay::ALPHA;
 use crate::model::ordered::{Interval, Ordered};
@@ -107,7 +107,7 @@ pub(super) fn sizes(pairs: &[&Pair]) -> (Vec<SizePoint>, Vec<SizeEffect>) {
     let mut groups: BTreeMap<Group, Traces> = BTreeMap::new();
     for (file, pair) in pairs.iter().enumerate() {
         for (run, of, delay) in pair.of_runs() {
-            let ratio = (delay.write_ratio * 1e6).round() as u64;
+            let ratio = millionths(delay.write_ratio);
             let group = (of.under.clone(), delay.event, delay.wss_bytes, ratio);
             let traces = groups.entry(group).or_default().entry(of.task_count).or_default();
             traces.entry((file, run)).or_default().push(delay.micros);

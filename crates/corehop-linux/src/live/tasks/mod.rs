@@ -73,9 +73,10 @@ impl TaskMachine for LiveMachine {
         take: &mut TakeJobs<'_>,
     ) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
+        let available = available_memory();
         for run in 0..plan.runs.len() {
             share::fits(plan, run)?;
-            share::fits_memory(&plan.runs[run], available_memory())?;
+            share::fits_memory(&plan.runs[run], available)?;
         }
         for run in 0..plan.runs.len() {
             if self.run_set(plan, run, take)? == Outcome::Stopped {
