@@ -376,6 +376,12 @@ fn sample(machine: &str, kib: u64, event: Event) -> Sample {
         node: None,
         fresh_frames: None,
         absence_switches: None,
+        replicate: None,
+        exchange_cpu: None,
+        exchange_ns: None,
+        exchange_after_ns: None,
+        declared_event: None,
+        pair_class: None,
     }
 }
 
@@ -424,6 +430,7 @@ fn walk(machine: &str, kib: u64, cache_state: LineState, access_ns: f64) -> Acce
         repaired: Vec::new(),
         certificate: Certificate::RseqAndGaps,
         huge_share: 0.0,
+        replicate: None,
     }
 }
 
@@ -443,6 +450,7 @@ fn preemption_length(machine: &str, draw: &mut Draw) -> Vec<PreemptionLength> {
                 requested_length_ns: micros * 1_000,
                 length_ns: micros as f64 * 1e3 + 55_000.0 * skewed(draw),
                 policy: "fifo:2".into(),
+        replicate: None,
             });
         }
     }

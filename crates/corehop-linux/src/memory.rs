@@ -4,6 +4,7 @@
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_mfence};
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::LazyLock;
 
@@ -15,6 +16,11 @@ use crate::walk::CodeMemory;
 
 /// The huge page that transparent and pool pages are asked for in.
 const HUGE: usize = 2 << 20;
+/// The page that the page map counts in.
+const BASE_PAGE: usize = 4096;
+/// The bits of an entry of the page map that hold the frame of a page in memory: zero for who may not
+/// know (Documentation/admin-guide/mm/pagemap.rst).
+const FRAME: u64 = (1 << 55) - 1;
 /// The policy of mbind(2) that takes memory from the given nodes alone.
 const MPOL_BIND: i32 = 2;
 
@@ -317,6 +323,18 @@ impl SetMemory {
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
         let huge = huge_bytes(&smaps, start);
         (huge as f64 / length as f64).min(1.0)
+    }
+
+    /// The numbers of its page frames; None where the kernel does not show them.
+    pub(crate) fn frames(&self) -> Option<Vec<u64>> {
+        let (start, length) = self.raw();
+        let pages = length.div_ceil(BASE_PAGE);
+        let mut entries = vec![0; pages * 8];
+        let map = std::fs::File::open("/proc/self/pagemap").ok()?;
+        map.read_exact_at(&mut entries, start / BASE_PAGE as u64 * 8).ok()?;
+        let entry = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes) & FRAME;
+        let frames: Vec<u64> = entries.as_chunks::<8>().0.iter().map(entry).collect();
+        frames.iter().all(|&frame| frame != 0).then_some(frames)
     }
 
     /// Its first byte and its length, for the user's own jobs.

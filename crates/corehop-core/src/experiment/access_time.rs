@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::Cell;
 use super::plan::{Job, Length, PLAN_SCHEMA, Plan, Step};
 use super::synthetic::phases;
-use super::{Draw, Experiment, ExperimentError};
+use super::{Draw, Experiment, ExperimentError, Turn};
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
@@ -64,12 +64,12 @@ impl Experiment for AccessTime {
         &self,
         platform: &Platform,
         seed: u64,
-        block: u64,
+        turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
-        let phases = phases(&cells, quota, &mut Draw::new(seed, 1 + block), |cell, _, _| {
+        let phases = phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, _| {
             // The first touch after a state is the one that meets it; for `valid` that state is made
             // by an untimed pass in the same order.
             Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }

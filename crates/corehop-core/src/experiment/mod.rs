@@ -84,8 +84,8 @@ pub trait Experiment {
     /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
     fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError>;
 
-    /// The plan that takes `quota[i]` samples of cell `i` of [`Experiment::cells`], in random order;
-    /// `block` counts the plans of one run, so that each draws anew.
+    /// The plan that takes `quota[i]` samples of cell `i` of [`Experiment::cells`], in random order,
+    /// at this turn of the run.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::cells`].
@@ -93,7 +93,7 @@ pub trait Experiment {
         &self,
         platform: &Platform,
         seed: u64,
-        block: u64,
+        turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError>;
 
@@ -115,14 +115,64 @@ pub trait Experiment {
         Ok(Nanos::new(self.cells(platform)?.iter().map(of_cell).fold(0, u64::saturating_add)))
     }
 
-    /// The whole plan: every cell with as many samples as asked for.
+    /// The whole plan: every cell with as many samples as asked for, in no replicates of its own.
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Experiment::cells`].
     fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
         let quota: Vec<u32> = self.cells(platform)?.iter().map(|&(_, samples)| samples).collect();
-        self.block(platform, seed, 0, &quota)
+        self.block(platform, seed, Turn::default(), &quota)
     }
+
+    /// The whole plan in so many replicates, each with its share of every cell's samples.
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Experiment::cells`].
+    fn replicated(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        replicates: u32,
+    ) -> Result<Plan, ExperimentError> {
+        let asked: Vec<u32> = self.cells(platform)?.iter().map(|&(_, samples)| samples).collect();
+        let jobs = asked.iter().map(|&samples| u64::from(samples)).sum();
+        if jobs > Plan::MOST_JOBS {
+            return Err(ExperimentError::TooLarge { jobs });
+        }
+        let mut whole = self.block(platform, seed, Turn::default(), &vec![0; asked.len()])?;
+        for replicate in 0..replicates {
+            let quota: Vec<u32> = asked
+                .iter()
+                .map(|&samples| {
+                    share(samples, replicate + 1, replicates) - share(samples, replicate, replicates)
+                })
+                .collect();
+            let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
+            whole.phases.extend(self.block(platform, seed, turn, &quota)?.phases);
+        }
+        Ok(whole)
+    }
+}
+
+/// Where in a run a plan stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Turn {
+    /// The number of the plan in the run, so that each draws other jobs.
+    pub block: u64,
+    /// The replicate that it belongs to; None where the machine is to decide.
+    pub replicate: Option<u32>,
+}
+
+/// How many of a cell's samples the first `done` of so many replicates take together.
+pub fn share(samples: u32, done: u32, replicates: u32) -> u32 {
+    // Rounded up, so that the first replicate already has one of each cell.
+    (u64::from(samples) * u64::from(done)).div_ceil(u64::from(replicates.max(1))) as u32
+}
+
+/// The replicates of a run whose smallest cell has so many samples: ten at least, up to twenty where
+/// each still has three samples of it; never more than there are samples.
+pub fn usual_replicates(fewest_samples: u32) -> u32 {
+    (fewest_samples / 3).clamp(10, 20).min(fewest_samples.max(1))
 }
 
 /// The CPU asked for, or the first usable one.

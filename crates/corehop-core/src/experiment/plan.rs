@@ -14,7 +14,7 @@ use crate::workload::{
 };
 
 /// The version of the plan's JSON form.
-pub const PLAN_SCHEMA: u32 = 1;
+pub const PLAN_SCHEMA: u32 = 2;
 
 /// Scripted jobs on working sets, in phases of one background load each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -150,6 +150,11 @@ impl Length {
 /// Jobs that run one after the other under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
+    /// The replicate of the run, counted from 0. Where it differs from the phase before, a machine
+    /// draws anew what a process draws when it starts: the frames of job, preemptors, polluters and
+    /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<u32>,
     /// What else runs meanwhile.
     pub load: Load,
     /// The jobs, in order.
@@ -318,6 +323,15 @@ impl Plan {
         self.phases.iter().map(|phase| phase.jobs.len()).sum()
     }
 
+    /// How many replicates its phases belong to; None where they do not say.
+    pub fn replicates(&self) -> Option<usize> {
+        let mut numbers: Vec<u32> =
+            self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        Some(numbers.len())
+    }
+
     /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
     pub fn absences(&self) -> Nanos {
         let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
@@ -432,8 +446,10 @@ impl Plan {
 fn phase_json(phase: &Phase) -> String {
     let jobs: Vec<String> =
         phase.jobs.iter().map(|job| format!("      {}", serde_json::json!(job))).collect();
+    let replicate =
+        phase.replicate.map_or_else(String::new, |number| format!("\"replicate\": {number}, "));
     format!(
-        "    {{\"load\": {}, \"jobs\": [\n{}\n    ]}}",
+        "    {{{replicate}\"load\": {}, \"jobs\": [\n{}\n    ]}}",
         serde_json::json!(phase.load),
         jobs.join(",\n")
     )

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Length, Plan};
 use super::synthetic::{Group, Synthetic};
-use super::{Experiment, ExperimentError};
+use super::{Experiment, ExperimentError, Turn};
 use crate::experiment::Cell;
 use crate::platform::Platform;
 use crate::units::{CpuList, Nanos};
@@ -75,10 +75,10 @@ impl Experiment for PolluterSweep {
         &self,
         platform: &Platform,
         seed: u64,
-        block: u64,
+        turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
-        let plan = self.as_synthetic().block(platform, seed, block, quota)?;
+        let plan = self.as_synthetic().block(platform, seed, turn, quota)?;
         Ok(Plan { experiment: self.name().to_owned(), ..plan })
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::Cell;
 use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Plan, Step};
 use super::synthetic::phases;
-use super::{Draw, Experiment, ExperimentError};
+use super::{Draw, Experiment, ExperimentError, Turn};
 use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
@@ -60,12 +60,12 @@ impl Experiment for PreemptionLength {
         &self,
         platform: &Platform,
         seed: u64,
-        block: u64,
+        turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
-        let phases = phases(&cells, quota, &mut Draw::new(seed, 1 + block), |cell, _, draw| {
+        let phases = phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, draw| {
             let Cell { length, absence, .. } = cells[cell];
             let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
             Job { cell, start, steps: vec![Step::Leave(away)] }

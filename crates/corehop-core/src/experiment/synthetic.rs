@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
 use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
-use super::{Draw, Experiment, ExperimentError};
+use super::{Draw, Experiment, ExperimentError, Turn};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
@@ -104,7 +104,7 @@ impl Experiment for Synthetic {
         &self,
         platform: &Platform,
         seed: u64,
-        block: u64,
+        turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let cpus = self.usable(platform)?;
@@ -113,10 +113,11 @@ impl Experiment for Synthetic {
         if jobs > Plan::MOST_JOBS {
             return Err(ExperimentError::TooLarge { jobs });
         }
-        let mut draw = Draw::new(seed, 1 + block);
-        let phases = phases(&cells, quota, &mut draw, |cell, here, draw| {
+        let routes = Routes::new(platform, &cpus, seed, turn.replicate);
+        let mut draw = Draw::new(seed, 1 + turn.block);
+        let phases = phases(&cells, quota, turn, &mut draw, |cell, here, draw| {
             let cell_of = &cells[cell];
-            let (start, to) = route(platform, &cpus, cell_of.event, here, draw);
+            let (start, to) = routes.of(cell_of.event, here, draw);
             Job { cell, start, steps: script(cell_of, to, draw) }
         });
         Ok(Plan {
@@ -151,6 +152,7 @@ impl Group {
 pub(super) fn phases(
     cells: &[Cell],
     quota: &[u32],
+    turn: Turn,
     draw: &mut Draw,
     mut job: impl FnMut(usize, Option<Cpu>, &mut Draw) -> Job,
 ) -> Vec<Phase> {
@@ -159,6 +161,11 @@ pub(super) fn phases(
         if !loads.contains(&cell.load) {
             loads.push(cell.load.clone());
         }
+    }
+    // Loads take turns, so that none always runs first.
+    if let Some(replicate) = turn.replicate {
+        let first = replicate as usize % loads.len().max(1);
+        loads.rotate_left(first);
     }
     let mut here = None;
     let mut phase = |load: Load| {
@@ -176,7 +183,7 @@ pub(super) fn phases(
                 job
             })
             .collect();
-        Phase { load, jobs }
+        Phase { replicate: turn.replicate, load, jobs }
     };
     let phases: Vec<Phase> = loads.into_iter().map(&mut phase).collect();
     phases.into_iter().filter(|phase| !phase.jobs.is_empty()).collect()
@@ -230,25 +237,50 @@ fn require(platform: &Platform, cpus: &CpuList, event: Event) -> Result<(), Expe
     Ok(())
 }
 
-/// Where a job of this event starts and resumes.
-///
-/// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
-/// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a
-/// partner of the class, it goes on from there, as the single task of the method does.
-fn route(
-    platform: &Platform,
-    cpus: &CpuList,
-    event: Event,
-    here: Option<Cpu>,
-    draw: &mut Draw,
-) -> (Cpu, Cpu) {
-    let all: Vec<Cpu> = cpus.iter().collect();
-    let start = here.unwrap_or(all[0]);
-    let Some(affinity) = affinity_of(event) else { return (start, start) };
-    let pairs = pairs(platform, cpus, affinity);
-    let from_here: Vec<(Cpu, Cpu)> =
-        pairs.iter().copied().filter(|&(from, _)| from == start).collect();
-    *draw.from(if from_here.is_empty() { &pairs } else { &from_here })
+/// The streams of the pairs that replicates draw, far from those of the blocks.
+const PAIRS: u64 = 1 << 40;
+
+/// The pairs of CPUs between which jobs migrate.
+struct Routes {
+    first: Cpu,
+    /// For each class of migration its ordered pairs: all of them, or the one that the replicate drew,
+    /// both ways.
+    pairs: Vec<(Event, Vec<(Cpu, Cpu)>)>,
+}
+
+impl Routes {
+    /// All pairs of every class; in a replicate, one of each, drawn anew for each replicate.
+    fn new(platform: &Platform, cpus: &CpuList, seed: u64, replicate: Option<u32>) -> Self {
+        let mut draw = replicate.map(|number| Draw::new(seed, PAIRS + u64::from(number)));
+        let migrations = Event::ALL.iter().filter_map(|&event| Some((event, affinity_of(event)?)));
+        let of_class = |(event, affinity)| {
+            let mut all = pairs(platform, cpus, affinity);
+            if let Some(draw) = draw.as_mut().filter(|_| !all.is_empty()) {
+                let (from, to) = *draw.from(&all);
+                all = vec![(from, to), (to, from)];
+            }
+            (event, all)
+        };
+        Self {
+            first: cpus.first().unwrap_or_default(),
+            pairs: migrations.map(of_class).filter(|(_, pairs)| !pairs.is_empty()).collect(),
+        }
+    }
+
+    /// Where a job of this event starts and resumes, if the job before it ended `here`.
+    ///
+    /// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
+    /// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a
+    /// partner of the class, it goes on from there, as the single task of the method does.
+    fn of(&self, event: Event, here: Option<Cpu>, draw: &mut Draw) -> (Cpu, Cpu) {
+        let start = here.unwrap_or(self.first);
+        let Some((_, pairs)) = self.pairs.iter().find(|(of, _)| *of == event) else {
+            return (start, start);
+        };
+        let from_here: Vec<(Cpu, Cpu)> =
+            pairs.iter().copied().filter(|&(from, _)| from == start).collect();
+        *draw.from(if from_here.is_empty() { pairs } else { &from_here })
+    }
 }
 
 /// Cold, settle, warm, event, resumed.

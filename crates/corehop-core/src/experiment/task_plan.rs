@@ -252,7 +252,7 @@ impl TaskPlan {
             preemptor: None,
             sets: Vec::new(),
             cells: Vec::new(),
-            phases: vec![Phase { load: Load::Idle, jobs: Vec::new() }],
+            phases: vec![Phase { replicate: None, load: Load::Idle, jobs: Vec::new() }],
         };
         let mut first_cells = Vec::with_capacity(self.runs.len());
         for run in &self.runs {

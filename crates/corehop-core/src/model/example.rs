@@ -61,6 +61,12 @@ pub(crate) fn sample() -> Sample {
         node: None,
         fresh_frames: None,
         absence_switches: None,
+        replicate: None,
+        exchange_cpu: None,
+        exchange_ns: None,
+        exchange_after_ns: None,
+        declared_event: None,
+        pair_class: None,
     }
 }
 
@@ -90,6 +96,7 @@ pub(crate) fn access_time() -> AccessTime {
         repaired: Vec::new(),
         certificate: Certificate::RseqAndGaps,
         huge_share: 0.0,
+        replicate: None,
     }
 }
 
@@ -106,5 +113,6 @@ pub(crate) fn preemption_length() -> PreemptionLength {
         requested_length_ns: 1_000_000,
         length_ns: 1_060_000.0,
         policy: "fifo:2".into(),
+        replicate: None,
     }
 }

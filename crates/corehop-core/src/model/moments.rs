@@ -81,6 +81,14 @@ fn mean(samples: &[f64]) -> f64 {
 }
 
 /// Sum of squared distances from `mean`, corrected for the rounding of `mean`.
+/// The variance of values with divisor `n - 1`; zero of fewer than two.
+pub(crate) fn variance(values: &[f64]) -> f64 {
+    if values.len() < 2 {
+        return 0.0;
+    }
+    sum_of_squares(values, mean(values)) / (values.len() - 1) as f64
+}
+
 fn sum_of_squares(samples: &[f64], mean: f64) -> f64 {
     let squares: f64 = samples.iter().map(|x| (x - mean).powi(2)).sum();
     let rest: f64 = samples.iter().map(|x| x - mean).sum();

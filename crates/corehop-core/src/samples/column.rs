@@ -173,6 +173,21 @@ macro_rules! word_columns {
                 }).collect()
             }
         }
+        impl Column for Option<$ty> {
+            const OPTIONAL: bool = true;
+            fn data_type() -> DataType { DataType::Utf8 }
+            fn array<'a>(values: impl Iterator<Item = &'a Self>) -> ArrayRef {
+                Arc::new(values.map(|value| value.as_ref().map(|it| it.word())).collect::<StringArray>())
+            }
+            fn values(array: &ArrayRef, name: &str) -> Result<Vec<Self>, SchemaError> {
+                let all = cast::<StringArray>(array, name)?.iter().enumerate();
+                all.map(|(row, value)| {
+                    value.map(str::parse).transpose().map_err(|error: $crate::words::UnknownWord| SchemaError::Value {
+                        name: name.to_owned(), row, what: error.to_string(),
+                    })
+                }).collect()
+            }
+        }
     )*};
 }
 word_columns! {

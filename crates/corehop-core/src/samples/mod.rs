@@ -19,7 +19,7 @@ pub use gang::{GangRecord, MemberRecord};
 pub use observed::{Absence, ObservedThread, Recording, Took};
 pub use project::{Observation, Project, RunContext};
 pub use provenance::Provenance;
-pub use record::{Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
+pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
 pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData, TaskJob};
 pub use store::{FileError, FileKind, Part, Reader, write_parquet};
 pub use task_job::{AS_SCHEDULED, Away, Course, TaskJobRecord, TaskRows};

@@ -74,6 +74,8 @@ pub struct Observation {
     pub value_ns: f64,
     /// What the precision is relative to, in nanoseconds.
     pub scale_ns: f64,
+    /// The replicate it belongs to, where that is known.
+    pub replicate: Option<u64>,
 }
 
 /// A row made of a job's record; `None` where the job's script does not lead to such a row.
@@ -83,6 +85,12 @@ pub trait Project: Sized {
 
     /// The row as far as deciding how many more to take needs it.
     fn observation(&self) -> Observation;
+}
+
+/// The replicate of a record: that of its phase, or else the draw that the machine names.
+fn replicate(plan: &Plan, record: &JobRecord) -> Option<u64> {
+    let planned = plan.phases.get(record.phase).and_then(|phase| phase.replicate);
+    planned.map(u64::from).or(record.draw)
 }
 
 /// The job, its cell and its working set.
@@ -95,7 +103,13 @@ fn origin<'a>(plan: &'a Plan, record: &JobRecord) -> Option<(&'a Job, &'a Cell, 
 impl Project for Sample {
     fn observation(&self) -> Observation {
         let value_ns = self.resumed_ns - self.warm_ns;
-        Observation { cell: self.cell, valid: self.valid, value_ns, scale_ns: self.warm_ns }
+        Observation {
+            cell: self.cell,
+            valid: self.valid,
+            value_ns,
+            scale_ns: self.warm_ns,
+            replicate: self.replicate,
+        }
     }
 
     /// Cold, warm and resumed are the job's first, second and last touch.
@@ -166,6 +180,12 @@ impl Project for Sample {
             node: set.node.map(u64::from),
             fresh_frames: Some(set.fresh_frames),
             absence_switches: leave.and_then(|leave| leave.switches).map(u64::from),
+            replicate: replicate(plan, record),
+            exchange_cpu: record.exchange.map(|exchange| u64::from(exchange.with.0)),
+            exchange_ns: record.exchange.and_then(|exchange| exchange.before_ns),
+            exchange_after_ns: record.exchange.and_then(|exchange| exchange.after_ns),
+            declared_event: Some(cell.event),
+            pair_class: None,
         })
     }
 }
@@ -236,6 +256,7 @@ impl Project for AccessTime {
             valid: self.valid,
             value_ns: self.walk_ns,
             scale_ns: self.walk_ns,
+            replicate: self.replicate,
         }
     }
 
@@ -269,6 +290,7 @@ impl Project for AccessTime {
             disturbed_by,
             certificate: walk.certificate,
             huge_share: record.huge_share,
+            replicate: replicate(plan, record),
         })
     }
 }
@@ -280,6 +302,7 @@ impl Project for PreemptionLength {
             valid: true,
             value_ns: self.length_ns,
             scale_ns: self.length_ns,
+            replicate: self.replicate,
         }
     }
 
@@ -299,6 +322,7 @@ impl Project for PreemptionLength {
             requested_length_ns: leave.requested_ns,
             length_ns: leave.length_ns,
             policy: record.policy.as_str().into(),
+            replicate: replicate(plan, record),
         })
     }
 }

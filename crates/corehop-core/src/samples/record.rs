@@ -11,6 +11,11 @@ pub struct JobRecord {
     pub phase: usize,
     /// Its place in the phase, counted from 0.
     pub job: usize,
+    /// The draw of all that a process draws when it starts (frames, order, threads) that it belongs to,
+    /// where the plan leaves that to the machine.
+    pub draw: Option<u64>,
+    /// A line exchange before its batch and one after it, where there was another CPU for it.
+    pub exchange: Option<BatchExchange>,
     /// When it started, in nanoseconds since the run did.
     pub start_ns: u64,
     /// The scheduling policy it ran under, with its priority (`fifo:2`, `other:-20`).
@@ -21,6 +26,20 @@ pub struct JobRecord {
     pub touches: Vec<Touch>,
     /// Its absences, in order.
     pub leaves: Vec<Leave>,
+}
+
+/// The distance of two CPUs around a batch of jobs: the time of a cache line from one to the other, in
+/// nanoseconds for one way; None where the other CPU could not be had in time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct BatchExchange {
+    /// The CPU of the job that it was measured from.
+    pub from: Cpu,
+    /// The other CPU.
+    pub with: Cpu,
+    /// Before the batch.
+    pub before_ns: Option<f64>,
+    /// After the batch.
+    pub after_ns: Option<f64>,
 }
 
 words! {
@@ -61,6 +80,8 @@ words! {
         LoadAbsent = "load_absent",
         /// A CPU was taken from the job's set of allowed CPUs.
         CpuTaken = "cpu_taken",
+        /// The distance of its CPUs changed while its batch ran: the host moved a virtual CPU.
+        ClassChanged = "class_changed",
     }
 }
 

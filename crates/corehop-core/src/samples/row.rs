@@ -125,6 +125,19 @@ row! {
         /// How often the CPU resumed on went from one thread to another during the absence, where that
         /// is counted: twice for an absence in which nothing else ran there.
         absence_switches: Option<u64>,
+        /// The replicate, counted from 0: samples of one share what a process draws when it starts
+        /// (frames, threads, order). None in files that know of none.
+        replicate: Option<u64>,
+        /// The CPU with which lines were exchanged around its batch.
+        exchange_cpu: Option<u64>,
+        /// A line exchange with that CPU before its batch, in nanoseconds for one way.
+        exchange_ns: Option<f64>,
+        /// The same after its batch, in nanoseconds.
+        exchange_after_ns: Option<f64>,
+        /// What the machine's description calls the event; `event` is what was measured.
+        declared_event: Option<Event>,
+        /// What a migration to `exchange_cpu` was measured to be at that time.
+        pair_class: Option<Event>,
     }
 }
 
@@ -177,6 +190,8 @@ row! {
         certificate: Certificate,
         /// The share of the working set on huge pages.
         huge_share: f64,
+        /// The replicate, counted from 0: walks of one share frames and order.
+        replicate: Option<u64>,
     }
 }
 
@@ -203,6 +218,8 @@ row! {
         length_ns: f64,
         /// The scheduling policy and priority it ran under.
         policy: Text,
+        /// The replicate, counted from 0: absences of one share their threads.
+        replicate: Option<u64>,
     }
 }
 

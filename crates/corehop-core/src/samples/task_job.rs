@@ -117,7 +117,9 @@ impl<'a> TaskRows<'a> {
         let event = self.event(away);
         let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
         let cell = self.first_cells[record.run][record.task] + way;
-        let touched = JobRecord { phase: 0, job: cell, ..touched.clone() };
+        // Every run starts its threads and maps its memory anew.
+        let draw = Some(record.run as u64);
+        let touched = JobRecord { phase: 0, job: cell, draw, ..touched.clone() };
         let mut sample = Sample::project(&self.context, &self.scripted, &touched)?;
         sample.disturbed_by.retain(|&cause| cause != Cause::Frequency);
         if record.course != Course::Sample && !sample.disturbed_by.contains(&Cause::Preempted) {

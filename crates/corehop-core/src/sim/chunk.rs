@@ -50,7 +50,33 @@ pub(super) struct ChunkRun<'a> {
     preemptors: BTreeMap<usize, Walker>,
     system: SystemData,
     eviction: Option<Vec<Line>>,
+    /// What the records say they were drawn with, where the plan has no replicates.
+    stream: u64,
     sum: Sum,
+}
+
+/// What has frames of its own, and an order.
+#[derive(Debug, Clone, Copy)]
+enum Owner {
+    Set(usize),
+    FreshSet(usize),
+    Preemptor(usize),
+    System(usize),
+    Eviction,
+}
+
+impl Owner {
+    /// The stream of its draws in a replicate, apart from those of chunks.
+    const fn stream(self, replicate: u32) -> u64 {
+        let (kind, number) = match self {
+            Self::Set(number) => (1, number),
+            Self::FreshSet(job) => (2, job),
+            Self::Preemptor(cpu) => (3, cpu),
+            Self::System(cpu) => (4, cpu),
+            Self::Eviction => (5, 0),
+        };
+        1 << 63 | (replicate as u64) << 35 | kind << 32 | number as u64
+    }
 }
 
 impl<'a> ChunkRun<'a> {
@@ -75,7 +101,17 @@ impl<'a> ChunkRun<'a> {
             preemptors: BTreeMap::new(),
             system: SystemData::default(),
             eviction: None,
+            stream,
             sum: Sum::default(),
+        }
+    }
+
+    /// From here on draws are those of `owner`: in a replicate the same in every chunk.
+    fn draw_for(&mut self, owner: Owner) {
+        if let Some(replicate) = self.plan.phases[self.phase].replicate {
+            let stream = owner.stream(replicate);
+            self.stage.frames.redraw(self.plan.seed, stream);
+            self.draw = Draw::new(self.plan.seed, stream);
         }
     }
 
@@ -92,11 +128,17 @@ impl<'a> ChunkRun<'a> {
         let mut here = self.machine.place(job.start);
         let mut memory = match self.sets.remove(&set_number) {
             Some(memory) if !set.fresh_frames => memory,
-            _ => self.machine.set_on(&mut self.stage, here, set, &mut self.draw)?,
+            _ => {
+                let fresh = set.fresh_frames;
+                self.draw_for(if fresh { Owner::FreshSet(number) } else { Owner::Set(set_number) });
+                self.machine.set_on(&mut self.stage, here, set, &mut self.draw)?
+            }
         };
         let mut record = JobRecord {
             phase: self.phase,
             job: number,
+            draw: Some(self.stream),
+            exchange: None,
             start_ns: self.stage.now() / 1_000,
             policy: "simulated".to_owned(),
             huge_share: if set.page == Page::Base { 0.0 } else { 1.0 },
@@ -156,6 +198,7 @@ impl<'a> ChunkRun<'a> {
             lines
         } else {
             let node = self.stage.node_of(here);
+            self.draw_for(Owner::Eviction);
             let lines = self.stage.frames.place(wss, Page::Base, node, None);
             lines.map_err(|error| no_frames(&error))?
         };
@@ -167,6 +210,7 @@ impl<'a> ChunkRun<'a> {
     }
 
     fn touch_system(&mut self, cpu: usize, footprint: Option<Bytes>) -> Result<(), MachineError> {
+        self.draw_for(Owner::System(cpu));
         self.system.touch(self.machine, &mut self.stage, &mut self.draw, cpu, footprint)
     }
 
@@ -178,6 +222,7 @@ impl<'a> ChunkRun<'a> {
             let walker = match self.preemptors.remove(&here) {
                 Some(walker) => walker,
                 None => {
+                    self.draw_for(Owner::Preemptor(here));
                     self.machine.polluter_on(&mut self.stage, here, polluter, &mut self.draw)?
                 }
             };

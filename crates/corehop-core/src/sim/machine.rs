@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated machine behind the seam: carries out plans as the live one does.
 //!
-//! Jobs run in chunks of [`CHUNK`], each from a snapshot of the machine under the phase's load and
-//! with frames of its own: what a chunk does depends on the plan and the seed alone, so that chunks
-//! may run side by side, and any number of threads gives the same records.
+//! Jobs run in chunks of [`CHUNK`], each from a snapshot of the machine under the phase's load: what a
+//! chunk does depends on the plan and the seed alone, so that chunks may run side by side, and any
+//! number of threads gives the same records. Chunks of one replicate share their frames; where the
+//! plan has no replicates each chunk has frames of its own, and its records say which.
 
 use std::collections::BTreeMap;
 
@@ -196,8 +197,10 @@ impl SimMachine {
                 continue;
             }
             let same = chunks.iter().filter(|other| other.every == chunk.every).count();
-            let wanted = if idle { 1 } else { SNAPSHOTS.min(same) };
-            let under = |at| self.under(&phase.load, chunk.every, plan.seed, at);
+            // In a replicate the load has the same frames throughout.
+            let wanted = if idle || phase.replicate.is_some() { 1 } else { SNAPSHOTS.min(same) };
+            let drawn = phase.replicate.map_or(0, |replicate| SNAPSHOTS + replicate as usize);
+            let under = |at| self.under(&phase.load, chunk.every, plan.seed, drawn + at);
             let stages: Result<Vec<Stage>, MachineError> =
                 side_by_side(0..wanted, under).into_iter().collect();
             bases.insert(chunk.every, stages?);

@@ -8,12 +8,14 @@
 
 mod calibrate;
 mod crew;
+mod distance;
 mod duty;
 mod evict;
 mod host;
 mod load;
 pub(crate) mod offsets;
 mod polluter;
+mod renewal;
 mod runner;
 mod set;
 mod tasks;
@@ -41,17 +43,19 @@ use crate::supervisor::Guard;
 
 use calibrate::Calibration;
 use crew::Crew;
+use distance::{Exchanges, Pair, Partners};
 use evict::Eviction;
 use load::{Classification, Host, Known, Probe, RunningLoad};
 use offsets::Offsets;
 use polluter::Preemptor;
+use renewal::{Renewal, memory_of, seed_of};
 use runner::{Runner, Tally};
 use set::SetState;
 use unseen::Unseen;
 use watch::Watch;
 
-/// How long a batch of jobs should take, so that records reach the sink in time.
-const BATCH: Duration = Duration::from_millis(250);
+/// How long a batch of jobs should take: the distance of its CPUs is measured before and after it.
+const BATCH: Duration = Duration::from_millis(100);
 
 /// What the live machine is told beside the plan.
 #[derive(Debug, Clone, Default)]
@@ -71,6 +75,10 @@ pub struct LiveMachine {
     started: Instant,
     /// What is kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
+    /// The replicate that they belong to.
+    replicate: Option<u32>,
+    renewal: Renewal,
+    partners: Option<Partners>,
     eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
     watch: Arc<Watch>,
@@ -99,6 +107,9 @@ impl LiveMachine {
             clock: Clock::calibrate(Duration::from_millis(20)),
             started: Instant::now(),
             sets: Vec::new(),
+            replicate: None,
+            renewal: Renewal::default(),
+            partners: None,
             eviction: None,
             offsets: None,
             calibrations: Vec::new(),
@@ -143,6 +154,29 @@ impl LiveMachine {
         plan.sets.iter().enumerate().map(&mut prepare).collect()
     }
 
+    /// Draws anew what a process draws when it starts, where the phase begins a replicate.
+    fn begin_replicate(
+        &mut self,
+        plan: &Plan,
+        phase: &Phase,
+        sets: &mut [SetState],
+    ) -> Result<(), MachineError> {
+        if phase.replicate.is_none() || phase.replicate == self.replicate {
+            return Ok(());
+        }
+        self.replicate = phase.replicate;
+        let seed = seed_of(plan.seed, phase.replicate);
+        let preemptor = plan.preemptor.as_ref().map(|polluter| polluter.wss);
+        let given_back = memory_of(&phase.load, preemptor, self.platform.usable().len());
+        self.renewal.begin(sets, &plan.sets, seed, given_back)?;
+        if self.eviction.is_some() {
+            let fresh = Eviction::new(&self.platform).map_err(|error| not_possible(&error))?;
+            // The one before is given back after the new one has its frames.
+            self.eviction = Some(fresh);
+        }
+        Ok(())
+    }
+
     /// The buffer that fills caches with modified lines, where the plan has touches of such.
     fn prepare_eviction(&mut self, plan: &Plan) -> Result<(), MachineError> {
         let steps = plan.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
@@ -159,13 +193,16 @@ impl LiveMachine {
         &mut self,
         plan: &Plan,
         at: usize,
-        sets: Vec<SetState>,
+        mut sets: Vec<SetState>,
         sink: &mut dyn Sink,
     ) -> Result<(Outcome, Vec<SetState>), MachineError> {
         let phase = &plan.phases[at];
         let cpus = cpus_of(phase);
-        let load = self.start_load(&phase.load, &cpus, plan.seed)?;
-        let preemptors = park_preemptors(plan, phase)?;
+        self.begin_replicate(plan, phase, &mut sets)?;
+        let seed = seed_of(plan.seed, phase.replicate);
+        let load = self.start_load(&phase.load, &cpus, seed)?;
+        let preemptors = park_preemptors(plan, phase, seed)?;
+        self.park_partners()?;
         let offsets = self.offsets(&cpus)?;
         let mut runner = Box::new(Runner::new(
             plan.clone(),
@@ -182,7 +219,7 @@ impl LiveMachine {
         runner.watch = self.watch.clone();
         let crew = Crew::start(plan.mover, &cpus, &self.real_time())
             .map_err(|error| failed("starting the measured thread", error))?;
-        let outcome = Self::run_batches(&mut runner, &crew, phase, sink);
+        let outcome = self.run_batches(&mut runner, &crew, phase, sink);
         self.note(&phase.load, &crew, &runner);
         let (sets, eviction) = runner.into_kept();
         self.eviction = eviction;
@@ -228,18 +265,48 @@ impl LiveMachine {
         self.calibrations.iter().find(|(of, _)| of == load).map(|&(_, calibration)| calibration)
     }
 
+    /// Threads that measure how far apart CPUs are, where there is more than one.
+    fn park_partners(&mut self) -> Result<(), MachineError> {
+        let usable = self.platform.usable();
+        if self.partners.is_none() && usable.len() > 1 {
+            let parked = Partners::park(&usable, self.clock);
+            self.partners =
+                Some(parked.map_err(|error| failed("parking the threads of exchanges", error))?);
+        }
+        Ok(())
+    }
+
+    /// The exchanges of these pairs; none where there is but one CPU.
+    fn exchanges(&self, pairs: &[Pair]) -> Result<Exchanges, MachineError> {
+        let Some(partners) = &self.partners else { return Ok(Exchanges::default()) };
+        partners.all(pairs).map_err(|error| not_possible(&error))
+    }
+
     fn run_batches(
+        &self,
         runner: &mut Box<Runner>,
         crew: &Crew,
         phase: &Phase,
         sink: &mut dyn Sink,
     ) -> Result<Outcome, MachineError> {
         let mut next = 0;
+        let usable = self.platform.usable();
+        let (mut measured, mut before) = (Vec::new(), Exchanges::default());
         while next < phase.jobs.len() {
             let end = batch_end(&phase.jobs, next, runner);
+            let pairs = distance::pairs(&phase.jobs[next..end], &usable);
+            if pairs != measured {
+                (before, measured) = (self.exchanges(&pairs)?, pairs);
+            }
             runner.order(next..end);
             crew.run(runner, phase.jobs[next].start);
-            sink.take(&runner.take_records()).map_err(MachineError::Sink)?;
+            let after = self.exchanges(&measured)?;
+            let mut records = runner.take_records();
+            for record in &mut records {
+                record.exchange = Exchanges::around(&before, &after, &phase.jobs[record.job]);
+            }
+            before = after;
+            sink.take(&records).map_err(MachineError::Sink)?;
             if let Some(error) = runner.take_error() {
                 return Err(error);
             }
@@ -300,6 +367,7 @@ impl Machine for LiveMachine {
     fn provenance(&self) -> Map<String, Value> {
         let mut facts = self.facts.clone();
         facts.insert("kind".to_owned(), json!("live"));
+        facts.insert("renewal".to_owned(), self.renewal.describe());
         facts.insert("tsc_hz".to_owned(), json!(self.clock.hertz()));
         facts.insert("tsc_relative_error".to_owned(), json!(self.clock.error));
         facts.insert("counters".to_owned(), self.watch.describe());
@@ -310,12 +378,16 @@ impl Machine for LiveMachine {
 }
 
 /// A preemptor on every CPU on which a job of the phase is preempted by one.
-fn park_preemptors(plan: &Plan, phase: &Phase) -> Result<BTreeMap<Cpu, Preemptor>, MachineError> {
+fn park_preemptors(
+    plan: &Plan,
+    phase: &Phase,
+    seed: u64,
+) -> Result<BTreeMap<Cpu, Preemptor>, MachineError> {
     let Some(polluter) = &plan.preemptor else { return Ok(BTreeMap::new()) };
     let mut parked = BTreeMap::new();
     for cpu in phase.jobs.iter().flat_map(preempted_on) {
         if let std::collections::btree_map::Entry::Vacant(place) = parked.entry(cpu) {
-            let parked = Preemptor::park(polluter, cpu, plan.seed);
+            let parked = Preemptor::park(polluter, cpu, seed);
             place.insert(parked.map_err(|error| not_possible(&error))?);
         }
     }

@@ -71,6 +71,35 @@ impl SetState {
         })
     }
 
+    /// Goes on with other memory; the one that it had.
+    pub(super) fn replace(&mut self, set: &WorkingSet, memory: SetMemory) -> SetMemory {
+        let before = std::mem::replace(&mut self.memory, memory);
+        self.meet(set);
+        before
+    }
+
+    /// Takes fresh page frames in an order of `draw`.
+    ///
+    /// # Errors
+    /// Where there are none.
+    pub(super) fn renew_with(
+        &mut self,
+        set: &WorkingSet,
+        draw: &mut Draw,
+    ) -> Result<(), MachineError> {
+        let renewed = self.memory.renew(draw);
+        renewed.map_err(|error| super::failed("taking fresh page frames", error))?;
+        self.meet(set);
+        Ok(())
+    }
+
+    /// What follows from other memory.
+    fn meet(&mut self, set: &WorkingSet) {
+        self.walk = walk(set, self.own_job, &self.memory);
+        self.huge_share = if set.page == Page::Base { 0.0 } else { self.memory.huge_share() };
+        self.warm_chunk = f64::NAN;
+    }
+
     /// Takes fresh page frames, the state of a job before it begins.
     ///
     /// # Errors

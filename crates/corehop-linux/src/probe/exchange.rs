@@ -16,13 +16,13 @@ use corehop_core::workload::Page;
 
 use super::{ProbeError, joined, on_cpu, pin};
 use crate::clock::{Clock, Ticks, now};
-use crate::memory::Mapping;
+use crate::memory::{Mapping, MemoryError};
 
 /// Lines used, two lines apart so that fetching a neighbour does not help.
 const LINES: u64 = 16;
 const APART: usize = 128;
 /// Round trips per batch: some microseconds, short against a time slice.
-const ROUNDS: u64 = 32;
+pub(crate) const ROUNDS: u64 = 32;
 /// The most time for all pairs, and the bounds for one.
 const ALL_PAIRS_NS: f64 = 8e9;
 const PAIR_NS: [f64; 2] = [1.5e6, 100e6];
@@ -69,29 +69,34 @@ fn summary(from: Cpu, to: Cpu, mut batches: Vec<Ticks>, clock: &Clock) -> Option
     })
 }
 
-/// The lines: fresh memory, touched first by the calling thread.
-fn lines(page: &Mapping) -> Vec<&AtomicU64> {
-    let line = |place: u64| {
-        let address = page.address() as usize + place as usize * APART;
-        // SAFETY: the address is aligned and lies within the mapping, which outlives the borrow;
-        // from here on these words are used as atomics only.
-        unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
-    };
-    (0..LINES).map(line).collect()
-}
+/// The lines that two players exchange: fresh memory, touched first by the thread that makes it.
+#[derive(Debug)]
+pub(crate) struct Lines(Mapping);
 
-fn page() -> Result<Mapping, ProbeError> {
-    Ok(Mapping::new(Bytes::new(LINES * APART as u64), Page::Base, None)?)
+// SAFETY: the memory is reached through `Lines::of` alone, as atomics.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    pub(crate) fn new() -> Result<Self, MemoryError> {
+        Mapping::new(Bytes::new(LINES * APART as u64), Page::Base, None).map(Self)
+    }
+
+    /// The line of a batch.
+    fn of(&self, batch: u64) -> &AtomicU64 {
+        let address = self.0.address() as usize + (batch % LINES) as usize * APART;
+        // SAFETY: the address is aligned and lies within the mapping, which outlives the borrow;
+        // these words are used as atomics only.
+        unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(address)) }
+    }
 }
 
 /// Both sides on one CPU.
 fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
-    let page = page()?;
-    let lines = lines(&page);
+    let lines = Lines::new()?;
     let mut batches = Vec::new();
     let end = now() + share;
     for batch in 0..BATCHES {
-        let line = lines[(batch % LINES) as usize];
+        let line = lines.of(batch);
         let began = now();
         for _ in 0..2 * ROUNDS {
             let value = line.load(Ordering::Acquire);
@@ -108,47 +113,56 @@ fn control(share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
 /// The durations of the batches that `from` measures against `to`.
 fn between(from: Cpu, to: Cpu, share: Ticks) -> Result<Vec<Ticks>, ProbeError> {
     on_cpu(from, || {
-        let page = page()?;
-        let game = Game {
-            lines: lines(&page),
-            over: AtomicBool::new(false),
-            deadline: now() + (share as f64 * PATIENCE) as Ticks,
-        };
+        let deadline = now() + (share as f64 * PATIENCE) as Ticks;
+        let game = Game::new(Lines::new()?, BATCHES, deadline);
         std::thread::scope(|scope| {
             let other = std::thread::Builder::new().spawn_scoped(scope, || {
                 let pinned = pin(to);
                 if pinned.is_ok() {
                     game.answer();
                 }
-                game.over.store(true, Ordering::Relaxed);
+                game.leave();
                 pinned
             })?;
             let batches = game.serve(share);
-            game.over.store(true, Ordering::Relaxed);
+            game.leave();
             joined(other).map(|()| batches)
         })
     })
 }
 
 /// The lines between two players, and how the game ends.
-struct Game<'a> {
-    lines: Vec<&'a AtomicU64>,
-    /// Set by whoever leaves; the other one does not wait any longer.
+#[derive(Debug)]
+pub(crate) struct Game {
+    lines: Lines,
+    /// The most batches.
+    batches: u64,
+    /// Set by the player who leaves; the other one does not wait any longer.
     over: AtomicBool,
     deadline: Ticks,
 }
 
-impl Game<'_> {
+impl Game {
+    /// A game that ends after so many batches, or at the stamp `deadline`.
+    pub(crate) fn new(lines: Lines, batches: u64, deadline: Ticks) -> Self {
+        Self { lines, batches, over: AtomicBool::new(false), deadline }
+    }
+
+    /// One player leaves.
+    pub(crate) fn leave(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
     /// The line of a batch, and its value at the beginning.
     fn line(&self, batch: u64) -> (&AtomicU64, u64) {
-        (self.lines[(batch % LINES) as usize], batch / LINES * 2 * ROUNDS)
+        (self.lines.of(batch), batch / LINES * 2 * ROUNDS)
     }
 
     /// Writes odd values and waits for even ones: the durations of whole batches.
-    fn serve(&self, share: Ticks) -> Vec<Ticks> {
+    pub(crate) fn serve(&self, share: Ticks) -> Vec<Ticks> {
         let mut batches = Vec::new();
         let mut end = None;
-        for batch in 0..BATCHES {
+        for batch in 0..self.batches {
             let (line, base) = self.line(batch);
             let began = now();
             // The share counts from the first batch on: the other thread has to start first.
@@ -167,8 +181,8 @@ impl Game<'_> {
     }
 
     /// Waits for odd values and writes even ones.
-    fn answer(&self) {
-        for batch in 0..BATCHES {
+    pub(crate) fn answer(&self) {
+        for batch in 0..self.batches {
             let (line, base) = self.line(batch);
             for round in 0..ROUNDS {
                 if !self.wait(line, base + 2 * round + 1) {

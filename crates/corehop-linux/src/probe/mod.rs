@@ -8,7 +8,7 @@
 
 mod contention;
 mod curve;
-mod exchange;
+pub(crate) mod exchange;
 
 use std::io;
 use std::time::Duration;
@@ -65,7 +65,7 @@ pub fn observe(
 }
 
 /// Puts the calling thread on `cpu`, ahead of other work as far as the user may.
-fn pin(cpu: Cpu) -> Result<(), ProbeError> {
+pub(crate) fn pin(cpu: Cpu) -> Result<(), ProbeError> {
     set_affinity([cpu]).map_err(|error| ProbeError::Pin { cpu, error })?;
     // Where this is refused, the thread is served as all others are.
     let _ = set_policy(Policy::Other(-20));

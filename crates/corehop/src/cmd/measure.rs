@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use corehop_core::decision::sampling::Goal;
-use corehop_core::experiment::{Experiment, Length, Overrides, Plan, PlanError, Preset, names};
+use corehop_core::experiment::{
+    Experiment, Length, Overrides, Plan, PlanError, Preset, Turn, names, usual_replicates,
+};
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{AccessTime, PreemptionLength, Sample};
@@ -92,6 +94,10 @@ pub(crate) struct Args {
     /// Valid samples of each cell
     #[arg(long, value_name = "N", help_heading = "Enough samples")]
     samples: Option<u32>,
+    /// Replicates: how often everything that a process draws when it starts is drawn anew (10 to 20,
+    /// where each cell has enough samples)
+    #[arg(long, value_name = "N", help_heading = "Enough samples")]
+    replicates: Option<u32>,
     /// Until every cell's median is known to ±PERCENT of its warm touch, with 95 % confidence
     #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
     precision: Option<f64>,
@@ -238,7 +244,9 @@ fn carry_out<R: Target>(
         on::arrangement(&args.on, &platform, &args.arrange)?;
         return dry_run(args, &platform, experiment);
     }
-    args.to_run(args.goal())?.experiment::<R>(
+    let replicates = args.replicates(experiment, &platform)?;
+    let run = Run { replicates, ..args.to_run(args.goal())? };
+    run.experiment::<R>(
         on::machine(&args.on, platform, args.options(), &args.arrange)?.as_mut(),
         experiment,
         args.seed,
@@ -277,13 +285,16 @@ fn run_plan(args: &Args, platform: Platform, path: &PathBuf) -> Result<Exit, Fai
 fn dry_run(args: &Args, platform: &Platform, experiment: &dyn Experiment) -> Result<Exit, Failure> {
     let projected = experiment.projected(platform)?;
     if args.json {
-        print(&format!("{}\n", experiment.plan(platform, args.seed)?.to_json()))?;
+        let replicates = args.replicates(experiment, platform)?;
+        let plan = experiment.replicated(platform, args.seed, replicates)?;
+        print(&format!("{}\n", plan.to_json()))?;
         return Ok(Exit::Done);
     }
     let cells = experiment.cells(platform)?;
     let counts: Vec<u32> = cells.iter().map(|&(_, samples)| samples).collect();
-    let empty = experiment.block(platform, args.seed, 0, &vec![0; cells.len()])?;
-    print(&outline(&empty, &counts, platform, projected))?;
+    let empty = experiment.block(platform, args.seed, Turn::default(), &vec![0; cells.len()])?;
+    let replicates = args.replicates(experiment, platform)?;
+    print(&outline(&empty, &counts, Some(replicates as usize), platform, projected))?;
     Ok(Exit::Done)
 }
 
@@ -295,15 +306,26 @@ fn outline_of_plan(args: &Args, platform: &Platform, plan: &Plan) -> Result<Exit
     }
     let mut counts = vec![0; plan.cells.len()];
     plan.phases.iter().flat_map(|phase| &phase.jobs).for_each(|job| counts[job.cell] += 1);
-    print(&outline(plan, &counts, platform, plan.projected()))?;
+    print(&outline(plan, &counts, plan.replicates(), platform, plan.projected()))?;
     Ok(Exit::Done)
 }
 
 /// The cells of a plan with the number of their samples, how long it takes, what cannot be measured.
-fn outline(plan: &Plan, counts: &[u32], platform: &Platform, projected: Nanos) -> String {
+fn outline(
+    plan: &Plan,
+    counts: &[u32],
+    replicates: Option<usize>,
+    platform: &Platform,
+    projected: Nanos,
+) -> String {
     let samples: u64 = counts.iter().map(|&count| u64::from(count)).sum();
     let (what, machine, cells) = (&plan.experiment, &platform.name, counts.len());
-    let head = format!("{what} on {machine}: {cells} cells, {samples} samples");
+    let replicates = match replicates {
+        None | Some(0) => "no replicates of its own".to_owned(),
+        Some(1) => "1 replicate, so no intervals".to_owned(),
+        Some(several) => format!("{several} replicates"),
+    };
+    let head = format!("{what} on {machine}: {cells} cells, {samples} samples, {replicates}");
     let names = names(&plan.cells, &plan.sets);
     let cells = names.iter().zip(counts).map(|(name, samples)| format!("{samples:>8}  {name}"));
     let time = format!("projected: {}", crate::run::rough(duration(projected)));
@@ -323,6 +345,9 @@ impl Args {
             (_, Some(time)) if time.get() == 0 => {
                 "--budget 0 leaves no time for a sample: leave it out"
             }
+            _ if self.replicates == Some(0) => {
+                "--replicates 0 measures nothing: ask for 6 or more, or leave it out for the usual number"
+            }
             _ if self.cpus.as_ref().is_some_and(CpuList::is_empty) => {
                 "--cpus names no CPU: leave it out, or write for instance --cpus 0,1"
             }
@@ -339,6 +364,7 @@ impl Args {
             &[
                 ("--samples", self.samples.is_some()),
                 ("--precision", self.precision.is_some()),
+                ("--replicates", self.replicates.is_some()),
                 ("--load", self.load.is_some()),
                 ("--command", self.command.is_some()),
             ],
@@ -400,7 +426,11 @@ impl Args {
                 refuse(why, &[event, preemptor, mover, ("--length", self.length.is_some())])?;
                 refuse(
                     why,
-                    &[("--load", self.load.is_some()), ("--precision", self.precision.is_some())],
+                    &[
+                        ("--load", self.load.is_some()),
+                        ("--precision", self.precision.is_some()),
+                        ("--replicates", self.replicates.is_some()),
+                    ],
                 )?;
                 refuse(why, &self.of_working_sets())?;
             }
@@ -440,6 +470,7 @@ impl Args {
             &[
                 ("--samples", self.samples.is_some()),
                 ("--precision", self.precision.is_some()),
+                ("--replicates", self.replicates.is_some()),
                 ("--budget", self.budget.is_some()),
                 ("--load", self.load.is_some()),
                 ("--command", self.command.is_some()),
@@ -470,10 +501,33 @@ impl Args {
         }
     }
 
+    /// How many replicates a run of `experiment` consists of.
+    fn replicates(
+        &self,
+        experiment: &dyn Experiment,
+        platform: &Platform,
+    ) -> Result<u32, Failure> {
+        let cells = experiment.cells(platform)?;
+        let counts = || cells.iter().map(|&(_, samples)| samples);
+        let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
+        match self.replicates {
+            None => Ok(usual_replicates(fewest)),
+            Some(asked) if self.goal() == Goal::Count && asked > most => {
+                let why = format!(
+                    "--replicates {asked}: the cells have {most} samples at most, and a replicate \
+                     without a sample is none; ask for --samples {asked} or more"
+                );
+                Err(Failure::says(Exit::Usage, why))
+            }
+            Some(asked) => Ok(asked),
+        }
+    }
+
     fn to_run(&self, goal: Goal) -> Result<Run, Failure> {
         Ok(Run {
             destination: self.destination()?,
             goal,
+            replicates: 1,
             budget: self.budget.map(duration),
             quiet: self.quiet,
             json: self.json,

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use corehop_core::decision::sampling::{Campaign, Goal};
-use corehop_core::experiment::{Experiment, Plan};
+use corehop_core::experiment::{Experiment, Plan, Turn};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
 use corehop_core::samples::{JobRecord, Observation, Project, Provenance, Row, RunContext};
+use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
@@ -43,6 +44,8 @@ pub(crate) enum Destination {
 pub(crate) struct Run {
     pub(crate) destination: Destination,
     pub(crate) goal: Goal,
+    /// How many replicates a run of jobs consists of.
+    pub(crate) replicates: u32,
     pub(crate) budget: Option<Duration>,
     pub(crate) quiet: bool,
     pub(crate) json: bool,
@@ -98,6 +101,15 @@ impl<R: Target> Underway<R> {
         self.deadline.is_some_and(|deadline| Instant::now() >= deadline).then_some("budget")
     }
 
+    /// Takes so small a share in each replicate that all of them fit into the budget, as far as the
+    /// projected time of the whole is to be believed.
+    fn keep_to(&mut self, budget: Option<Duration>, projected: Nanos) {
+        if let Some(budget) = budget {
+            let share = budget.as_nanos() as f64 / projected.get().max(1) as f64;
+            self.campaign = self.campaign.clone().paced(share);
+        }
+    }
+
     fn run_block(
         &mut self,
         machine: &mut dyn Machine,
@@ -118,20 +130,22 @@ impl Run {
     ) -> Result<Exit, Failure> {
         let asked: Vec<u32> =
             experiment.cells(machine.platform())?.iter().map(|&(_, samples)| samples).collect();
-        let first = experiment.block(machine.platform(), seed, 0, &vec![0; asked.len()])?;
+        let nothing = vec![0; asked.len()];
+        let first = experiment.block(machine.platform(), seed, Turn::default(), &nothing)?;
         let mut provenance = provenance::begin(machine, &first);
         provenance.parameters = experiment.parameters();
         let mut underway = self.begin::<R>(&provenance, &first, &asked)?;
+        underway.keep_to(self.budget, experiment.projected(machine.platform())?);
         let mut run = || -> Result<(), Failure> {
             for block in 0.. {
-                let quota = underway.campaign.next();
-                if quota.iter().all(|&more| more == 0) || underway.stopped_by().is_some() {
+                let Some(round) = underway.campaign.next() else { break };
+                if underway.stopped_by().is_some() {
                     break;
                 }
                 // Blocks of a resumed run draw other numbers than those it has had.
-                let block = block + underway.jobs;
-                let plan = experiment.block(machine.platform(), seed, block, &quota)?;
-                underway.progress.block(&underway.campaign, &quota);
+                let turn = Turn { block: block + underway.jobs, replicate: Some(round.replicate) };
+                let plan = experiment.block(machine.platform(), seed, turn, &round.quota)?;
+                underway.progress.block(&underway.campaign, &round.quota);
                 provenance.note_plan(&plan);
                 underway.run_block(machine, &plan)?;
             }
@@ -164,7 +178,7 @@ impl Run {
     ) -> Result<Underway<R>, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
         let (output, earlier) = Output::begin(&self.destination, provenance)?;
-        let mut campaign = Campaign::new(asked, self.goal);
+        let mut campaign = Campaign::new(asked, self.replicates, self.goal);
         let observations: Vec<Observation> = earlier.iter().map(Project::observation).collect();
         for &observation in &observations {
             campaign.note(observation);

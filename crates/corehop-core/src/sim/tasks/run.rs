@@ -336,6 +336,8 @@ impl<'a> Run<'a> {
         });
         let set = &self.set().tasks[task].set;
         let touched = away.filter(|_| job.over.len() == 3).map(|away| JobRecord {
+            draw: None,
+            exchange: None,
             phase: 0,
             job: 0,
             start_ns: began_ns,

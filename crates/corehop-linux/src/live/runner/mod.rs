@@ -367,6 +367,9 @@ impl Runner {
         self.record = JobRecord {
             phase: self.phase,
             job: self.jobs.start,
+            // Without replicates in the plan all of it is one.
+            draw: Some(0),
+            exchange: None,
             start_ns: self.started.elapsed().as_nanos() as u64,
             policy: policy.to_string(),
             huge_share,

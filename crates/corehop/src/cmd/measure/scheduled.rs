@@ -23,6 +23,7 @@ impl Args {
             &[
                 ("--samples", self.samples.is_some()),
                 ("--precision", self.precision.is_some()),
+                ("--replicates", self.replicates.is_some()),
                 ("--event", !self.events.is_empty()),
                 ("--length", self.length.is_some()),
                 ("--preemptor", self.preemptor.is_some()),
@@ -82,6 +83,7 @@ impl Args {
             &[
                 ("--samples", self.samples.is_some()),
                 ("--precision", self.precision.is_some()),
+                ("--replicates", self.replicates.is_some()),
                 ("--event", !self.events.is_empty()),
                 ("--preemptor", self.preemptor.is_some()),
                 ("--mover", self.mover.is_some()),

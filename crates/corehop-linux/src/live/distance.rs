@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far apart two CPUs are at the moment: lines exchanged by threads that are parked on them.
+//!
+//! A host moves the virtual CPUs of its guests, and no topology says so. Some hundred exchanges take
+//! tens of microseconds and tell one cache from two. They are made before and after every batch of
+//! jobs, while no job runs, by threads under the ordinary policy: they wait for their CPU as any
+//! other thread does, for a bounded time, and then give up.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+use corehop_core::experiment::{Job, Step};
+use corehop_core::samples::BatchExchange;
+use corehop_core::units::{Cpu, CpuList};
+
+use crate::clock::{Clock, Ticks, now};
+use crate::memory::MemoryError;
+use crate::probe::exchange::{Game, Lines, ROUNDS};
+use crate::probe::pin;
+use crate::supervisor::interrupt;
+
+/// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
+const BATCHES: u64 = 8;
+/// How long the two threads wait for each other, in nanoseconds.
+const PATIENCE_NS: f64 = 10e6;
+/// The most pairs of CPUs that are measured around one batch of jobs.
+const MOST_PAIRS: usize = 4;
+
+/// What a parked thread is asked to do.
+enum Order {
+    /// Begin the game, and say how long its batches took.
+    Serve(Arc<Game>, Sender<Vec<Ticks>>),
+    Answer(Arc<Game>),
+}
+
+/// Two CPUs, the smaller number first.
+pub(super) type Pair = (Cpu, Cpu);
+
+/// The threads, one parked on each CPU.
+#[derive(Debug)]
+pub(super) struct Partners {
+    orders: BTreeMap<Cpu, Sender<Order>>,
+    threads: Vec<JoinHandle<()>>,
+    clock: Clock,
+}
+
+impl Partners {
+    /// Parks a thread on each of `cpus`.
+    ///
+    /// # Errors
+    /// Where the system starts no more threads.
+    pub(super) fn park(cpus: &CpuList, clock: Clock) -> io::Result<Self> {
+        // Where one cannot be started, dropping `all` ends the others.
+        let mut all = Self { orders: BTreeMap::new(), threads: Vec::new(), clock };
+        for cpu in cpus.iter() {
+            let (order, orders) = channel();
+            let name = format!("line-{}", cpu.0);
+            let thread = std::thread::Builder::new().name(name);
+            all.threads.push(thread.spawn(move || wait_for_orders(cpu, &orders))?);
+            all.orders.insert(cpu, order);
+        }
+        Ok(all)
+    }
+
+    /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two
+    /// threads did not meet in time, or one of them could not be put on its CPU.
+    ///
+    /// # Errors
+    /// Where there is no memory for the lines.
+    pub(super) fn exchange(&self, pair: Pair) -> Result<Option<f64>, MemoryError> {
+        let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.orders.get(&cpu)) else {
+            return Ok(None);
+        };
+        let deadline = now() + self.clock.ticks(PATIENCE_NS);
+        let game = Arc::new(Game::new(Lines::new()?, BATCHES, deadline));
+        let (tell, told) = channel();
+        let asked = second.send(Order::Answer(game.clone())).is_ok()
+            && first.send(Order::Serve(game, tell)).is_ok();
+        let batches = if asked { told.recv().unwrap_or_default() } else { Vec::new() };
+        let shortest = batches.into_iter().min();
+        Ok(shortest.map(|ticks| self.clock.nanos(ticks) / (2 * ROUNDS) as f64))
+    }
+
+    /// The exchanges of these pairs.
+    ///
+    /// # Errors
+    /// As [`Partners::exchange`].
+    pub(super) fn all(&self, pairs: &[Pair]) -> Result<Exchanges, MemoryError> {
+        let of = |&pair: &Pair| Ok((pair, self.exchange(pair)?));
+        pairs.iter().map(of).collect::<Result<_, _>>().map(Exchanges)
+    }
+}
+
+fn wait_for_orders(cpu: Cpu, orders: &Receiver<Order>) {
+    interrupt::keep_off_this_thread();
+    let pinned = pin(cpu).is_ok();
+    while let Ok(order) = orders.recv() {
+        match order {
+            Order::Serve(game, tell) => {
+                let batches = if pinned { game.serve(Ticks::MAX / 4) } else { Vec::new() };
+                game.leave();
+                // The one who asked waits for this.
+                let _ = tell.send(batches);
+            }
+            Order::Answer(game) => {
+                if pinned {
+                    game.answer();
+                }
+                game.leave();
+            }
+        }
+    }
+}
+
+impl Drop for Partners {
+    fn drop(&mut self) {
+        self.orders.clear();
+        for thread in self.threads.drain(..) {
+            // One that panicked has nothing more to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The exchanges of some pairs at one time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Exchanges(BTreeMap<Pair, Option<f64>>);
+
+impl Exchanges {
+    /// Those of a batch for one of its jobs; None where no pair holds its CPU.
+    pub(super) fn around(before: &Self, after: &Self, job: &Job) -> Option<BatchExchange> {
+        let pair = pair_of(job).filter(|pair| before.0.contains_key(pair));
+        let holds = |pair: &&Pair| pair.0 == job.start || pair.1 == job.start;
+        let pair = pair.or_else(|| before.0.keys().find(holds).copied())?;
+        Some(BatchExchange {
+            from: job.start,
+            with: if pair.0 == job.start { pair.1 } else { pair.0 },
+            before_ns: before.0.get(&pair).copied().flatten(),
+            after_ns: after.0.get(&pair).copied().flatten(),
+        })
+    }
+}
+
+/// The CPUs between which a job migrates.
+fn pair_of(job: &Job) -> Option<Pair> {
+    let to = job.steps.iter().find_map(|step| match step {
+        Step::Leave(away) if away.to != job.start => Some(away.to),
+        _ => None,
+    })?;
+    Some((job.start.min(to), job.start.max(to)))
+}
+
+/// The pairs to measure around these jobs: those between which some migrate, as far as they are few;
+/// for jobs that stay, their CPU and the next one of `cpus`.
+pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for pair in jobs.iter().filter_map(pair_of) {
+        if pairs.len() < MOST_PAIRS && !pairs.contains(&pair) {
+            pairs.push(pair);
+        }
+    }
+    for job in jobs {
+        let held = pairs.iter().any(|pair| pair.0 == job.start || pair.1 == job.start);
+        let after = cpus.iter().find(|&cpu| cpu > job.start).or(cpus.first());
+        if let Some(other) = after.filter(|&other| !held && other != job.start) {
+            if pairs.len() < MOST_PAIRS {
+                pairs.push((job.start.min(other), job.start.max(other)));
+            }
+        }
+    }
+    pairs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_core::experiment::Absent;
+    use corehop_core::units::Nanos;
+    use corehop_core::workload::Absence;
+    use std::time::Duration;
+
+    fn job(start: u32, to: Option<u32>) -> Job {
+        let leave = |to| {
+            let (to, length) = (Cpu(to), Nanos::from_millis(1));
+            Step::Leave(Absent { to, length, to_whom: Absence::Nothing })
+        };
+        Job { cell: 0, start: Cpu(start), steps: to.map(leave).into_iter().collect() }
+    }
+
+    fn list(text: &str) -> CpuList {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn migrations_name_the_pairs_and_jobs_that_stay_use_one_that_holds_their_cpu() {
+        let jobs = [job(0, None), job(2, Some(1)), job(1, Some(2)), job(2, None)];
+        let (one, zero) = ((Cpu(1), Cpu(2)), (Cpu(0), Cpu(1)));
+        assert_eq!(pairs(&jobs, &list("0-3")), [one, zero]);
+        assert_eq!(pairs(&jobs[..1], &list("0-3")), [zero]);
+        assert_eq!(pairs(&jobs[..1], &list("0")), [], "one CPU has no other");
+    }
+
+    #[test]
+    fn a_job_is_given_the_exchange_of_its_own_pair_and_none_where_there_is_none() {
+        let at = |ns| Exchanges([((Cpu(0), Cpu(1)), Some(ns))].into());
+        let given = Exchanges::around(&at(40.0), &at(200.0), &job(1, Some(0))).unwrap();
+        assert_eq!((given.from, given.with), (Cpu(1), Cpu(0)));
+        assert_eq!((given.before_ns, given.after_ns), (Some(40.0), Some(200.0)));
+        assert_eq!(Exchanges::around(&at(1.0), &at(1.0), &job(5, None)), None);
+    }
+
+    #[test]
+    fn parked_threads_exchange_lines_again_and_again_and_end() {
+        let cpus = crate::thread::affinity().unwrap();
+        let [Some(first), Some(second)] = [cpus.first(), cpus.iter().nth(1)] else {
+            #[expect(clippy::print_stderr, reason = "a skip that is not told is none")]
+            {
+                eprintln!("skipped: only one CPU is usable");
+            }
+            return;
+        };
+        let clock = Clock::calibrate(Duration::from_millis(20));
+        let partners = Partners::park(&cpus, clock).unwrap();
+        let got = (0..40).filter_map(|_| partners.exchange((first, second)).unwrap());
+        let got: Vec<f64> = got.collect();
+        // On a busy machine some do not meet in time.
+        assert!(!got.is_empty() && got.iter().all(|&ns| ns > 1.0), "{got:?}");
+        assert_eq!(partners.exchange((first, Cpu(60_000))).unwrap(), None, "no such CPU");
+    }
+
+    #[test]
+    fn a_cpu_that_cannot_be_had_gives_no_exchange_and_no_endless_wait() {
+        let cpu = crate::thread::affinity().unwrap().first().unwrap();
+        let both = CpuList::new([cpu, Cpu(1_000)]);
+        let clock = Clock::calibrate(Duration::from_millis(20));
+        let partners = Partners::park(&both, clock).unwrap();
+        assert_eq!(partners.exchange((cpu, Cpu(1_000))).unwrap(), None);
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The beginning of a replicate: what a process draws when it starts is drawn anew.
+//!
+//! Frames that were just given back are the first that the kernel hands out again. So the memory of
+//! the replicate before is kept until the new one has its own, and a ballast takes what polluters and
+//! preemptors have given back meanwhile. Where the kernel shows the frames, it is counted how many of
+//! them are old ones.
+
+use corehop_core::experiment::Draw;
+use corehop_core::machine::MachineError;
+use corehop_core::units::Bytes;
+use corehop_core::workload::{Load, Page, WorkingSet};
+use serde_json::{Value, json};
+
+use super::set::SetState;
+use crate::memory::{Mapping, SetMemory, available_memory};
+
+/// The most that is held back, and the least; both small against what a machine has.
+const MOST_BALLAST: u64 = 256 << 20;
+const LEAST_BALLAST: u64 = 1 << 20;
+/// The streams of a replicate's draws begin here, far from those of a run without replicates.
+const STREAM: u64 = 1 << 48;
+
+/// The seed of what is drawn in a replicate: that of the plan where it has none.
+pub(super) fn seed_of(seed: u64, replicate: Option<u32>) -> u64 {
+    replicate.map_or(seed, |number| Draw::new(seed, STREAM + u64::from(number)).bits())
+}
+
+/// What is held back, and what has been seen of the frames.
+#[derive(Debug, Default)]
+pub(super) struct Renewal {
+    /// The working sets of the replicate before, and a ballast: given back once the next has its own.
+    kept: Vec<SetMemory>,
+    ballast: Option<Mapping>,
+    replicates: u64,
+    frames: u64,
+    reused: u64,
+    /// Why frames could not be looked at, or not be kept back.
+    no_look: Option<&'static str>,
+    short_of_memory: bool,
+}
+
+impl Renewal {
+    /// Gives every set fresh memory in another order.
+    ///
+    /// # Errors
+    /// Where there is no memory even for the sets alone.
+    pub(super) fn begin(
+        &mut self,
+        sets: &mut [SetState],
+        of: &[WorkingSet],
+        seed: u64,
+        others: Bytes,
+    ) -> Result<(), MachineError> {
+        self.replicates += 1;
+        let total: u64 = of.iter().map(|set| set.wss.get()).sum();
+        // Twice: while the new sets are made, the old ones are still there.
+        let roomy = available_memory().get() / 4 > 2 * total + MOST_BALLAST;
+        if !roomy {
+            self.short_of_memory = true;
+            (self.kept, self.ballast) = (Vec::new(), None);
+        }
+        let before = self.ballast.take();
+        if roomy {
+            let size = ballast_size(total + others.get(), seed);
+            self.ballast = Mapping::new(size, Page::Base, None).ok();
+        }
+        let mut kept = Vec::new();
+        for (index, (state, set)) in sets.iter_mut().zip(of).enumerate() {
+            let mut draw = Draw::new(seed, 100 + index as u64);
+            if roomy {
+                let memory = SetMemory::new(set, &mut draw).map_err(|it| super::not_possible(&it))?;
+                self.compare(&state.memory, &memory);
+                kept.push(state.replace(set, memory));
+            } else {
+                state.renew_with(set, &mut draw)?;
+            }
+        }
+        drop(before);
+        self.kept = kept;
+        Ok(())
+    }
+
+    fn compare(&mut self, before: &SetMemory, after: &SetMemory) {
+        let (Some(mut old), Some(new)) = (before.frames(), after.frames()) else {
+            self.no_look = Some("/proc/self/pagemap shows frames only with CAP_SYS_ADMIN");
+            return;
+        };
+        old.sort_unstable();
+        self.frames += new.len() as u64;
+        self.reused += new.iter().filter(|frame| old.binary_search(frame).is_ok()).count() as u64;
+    }
+
+    /// For the provenance.
+    pub(super) fn describe(&self) -> Value {
+        json!({
+            "replicates": self.replicates,
+            "frames": self.frames,
+            "frames_of_the_replicate_before": (self.frames > 0).then_some(self.reused),
+            "why_not_seen": self.no_look,
+            "why_not_fresh": self.short_of_memory.then_some(
+                "too little memory to keep a replicate's frames while the next takes its own",
+            ),
+        })
+    }
+}
+
+/// What holds back frames that were just given back: once to three times as much.
+fn ballast_size(given_back: u64, seed: u64) -> Bytes {
+    let share = 1 + Draw::new(seed, 99).below(2 * given_back.max(1));
+    let size = (given_back + share).clamp(LEAST_BALLAST, MOST_BALLAST);
+    Bytes::new(size.next_multiple_of(4096))
+}
+
+/// What preemptors and a load may have given back.
+pub(super) fn memory_of(load: &Load, preemptor: Option<Bytes>, cpus: usize) -> Bytes {
+    let polluter = match load {
+        Load::Constructed { polluter, .. } => polluter.wss.get(),
+        _ => 0,
+    };
+    Bytes::new((polluter + preemptor.map_or(0, Bytes::get)) * cpus as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(kib: u64) -> WorkingSet {
+        WorkingSet::list(Bytes::from_kib(kib), 0.5)
+    }
+
+    fn state(set: &WorkingSet) -> SetState {
+        let memory = SetMemory::new(set, &mut Draw::new(1, 0)).unwrap();
+        SetState::new(set, memory, 1).unwrap()
+    }
+
+    #[test]
+    fn a_replicate_has_other_frames_and_another_order_than_the_two_before() {
+        let sets = [set(256), set(1024)];
+        let mut states: Vec<SetState> = sets.iter().map(state).collect();
+        let mut renewal = Renewal::default();
+        let mut seen: Vec<Vec<Option<Vec<u64>>>> = Vec::new();
+        for replicate in 0..6 {
+            let seed = seed_of(7, Some(replicate));
+            renewal.begin(&mut states, &sets, seed, Bytes::from_mib(4)).unwrap();
+            seen.push(states.iter().map(|state| state.memory.frames()).collect());
+        }
+        let told = renewal.describe();
+        assert_eq!(told["replicates"], 6);
+        let Some(reused) = told["frames_of_the_replicate_before"].as_u64() else {
+            #[expect(clippy::print_stderr, reason = "a skip that is not told is none")]
+            {
+                eprintln!("skipped: frames are not shown here ({})", told["why_not_seen"]);
+            }
+            return;
+        };
+        assert_eq!(reused, 0, "{told}");
+        // Not those of the one before the last either, but for a few.
+        let (old, new) = (seen[3][1].clone().unwrap(), seen[5][1].clone().unwrap());
+        let again = new.iter().filter(|frame| old.contains(frame)).count();
+        assert!(again * 4 < new.len(), "{again} of {}", new.len());
+    }
+
+    #[test]
+    fn the_seed_of_a_replicate_is_its_own_and_without_one_that_of_the_plan() {
+        assert_eq!(seed_of(5, None), 5);
+        assert_ne!(seed_of(5, Some(0)), seed_of(5, Some(1)));
+        assert_eq!(seed_of(5, Some(3)), seed_of(5, Some(3)));
+    }
+
+    #[test]
+    fn a_ballast_is_at_least_what_was_given_back_and_bounded() {
+        for seed in 0..50 {
+            let size = ballast_size(8 << 20, seed).get();
+            assert!((8 << 20..=24 << 20).contains(&size), "{size}");
+            assert_eq!(ballast_size(1 << 40, seed).get(), MOST_BALLAST);
+        }
+    }
+}
