@@ -3,8 +3,11 @@
 //!
 //! A host moves the virtual CPUs of its guests, and no topology says so. Some hundred exchanges take
 //! tens of microseconds and tell one cache from two. They are made before and after every batch of
-//! jobs, while no job runs, by threads under the ordinary policy: they wait for their CPU as any
-//! other thread does, for a bounded time, and then give up.
+//! jobs, while no job runs.
+//!
+//! The thread that measures runs under the ordinary policy: it waits for its CPU as any other thread
+//! does. Only when it has it, the other one is woken, which is real-time where that is allowed, so
+//! that the two meet whatever else runs; it plays for a bounded time and never alone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,52 +24,65 @@ use crate::memory::MemoryError;
 use crate::probe::exchange::{Game, Lines, ROUNDS};
 use crate::probe::pin;
 use crate::supervisor::interrupt;
+use crate::thread::{FIFO_PRIORITY, Policy, set_policy};
 
 /// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
 const BATCHES: u64 = 8;
-/// How long the two threads wait for each other, in nanoseconds.
-const PATIENCE_NS: f64 = 10e6;
+/// How long one thread waits for the other, in nanoseconds.
+const PATIENCE_NS: f64 = 3e6;
 /// The most pairs of CPUs that are measured around one batch of jobs.
 const MOST_PAIRS: usize = 4;
 
-/// What a parked thread is asked to do.
-enum Order {
-    /// Begin the game, and say how long its batches took.
-    Serve(Arc<Game>, Sender<Vec<Ticks>>),
-    Answer(Arc<Game>),
+/// What a thread that measures is asked to do: begin a game with the one that answers, and say how
+/// long its batches took.
+struct Order {
+    game: Lines,
+    answers: Sender<Arc<Game>>,
+    tell: Sender<Vec<Ticks>>,
 }
 
 /// Two CPUs, the smaller number first.
 pub(super) type Pair = (Cpu, Cpu);
 
-/// The threads, one parked on each CPU.
+/// The threads, two parked on each CPU.
 #[derive(Debug)]
 pub(super) struct Partners {
-    orders: BTreeMap<Cpu, Sender<Order>>,
+    orders: BTreeMap<Cpu, (Sender<Order>, Sender<Arc<Game>>)>,
     threads: Vec<JoinHandle<()>>,
     clock: Clock,
 }
 
 impl Partners {
-    /// Parks a thread on each of `cpus`.
+    /// Parks threads on each of `cpus`.
     ///
     /// # Errors
     /// Where the system starts no more threads.
-    pub(super) fn park(cpus: &CpuList, clock: Clock) -> io::Result<Self> {
+    pub(super) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
         // Where one cannot be started, dropping `all` ends the others.
         let mut all = Self { orders: BTreeMap::new(), threads: Vec::new(), clock };
         for cpu in cpus.iter() {
             let (order, orders) = channel();
-            let name = format!("line-{}", cpu.0);
-            let thread = std::thread::Builder::new().name(name);
-            all.threads.push(thread.spawn(move || wait_for_orders(cpu, &orders))?);
-            all.orders.insert(cpu, order);
+            let (play, games) = channel();
+            all.start("line", cpu, move || measure(cpu, &clock, &orders))?;
+            all.start("echo", cpu, move || answer(cpu, real_time, &games))?;
+            all.orders.insert(cpu, (order, play));
         }
         Ok(all)
     }
 
+    fn start(
+        &mut self,
+        name: &str,
+        cpu: Cpu,
+        work: impl FnOnce() + Send + 'static,
+    ) -> io::Result<()> {
+        let thread = std::thread::Builder::new().name(format!("{name}-{}", cpu.0));
+        self.threads.push(thread.spawn(work)?);
+        Ok(())
+    }
+
     /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two
-    /// threads did not meet in time, or one of them could not be put on its CPU.
+    /// threads did not meet, or one of them could not be put on its CPU.
     ///
     /// # Errors
     /// Where there is no memory for the lines.
@@ -74,11 +90,9 @@ impl Partners {
         let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.orders.get(&cpu)) else {
             return Ok(None);
         };
-        let deadline = now() + self.clock.ticks(PATIENCE_NS);
-        let game = Arc::new(Game::new(Lines::new()?, BATCHES, deadline));
         let (tell, told) = channel();
-        let asked = second.send(Order::Answer(game.clone())).is_ok()
-            && first.send(Order::Serve(game, tell)).is_ok();
+        let order = Order { game: Lines::new()?, answers: second.1.clone(), tell };
+        let asked = first.0.send(order).is_ok();
         let batches = if asked { told.recv().unwrap_or_default() } else { Vec::new() };
         let shortest = batches.into_iter().min();
         Ok(shortest.map(|ticks| self.clock.nanos(ticks) / (2 * ROUNDS) as f64))
@@ -94,24 +108,31 @@ impl Partners {
     }
 }
 
-fn wait_for_orders(cpu: Cpu, orders: &Receiver<Order>) {
+fn measure(cpu: Cpu, clock: &Clock, orders: &Receiver<Order>) {
     interrupt::keep_off_this_thread();
     let pinned = pin(cpu).is_ok();
-    while let Ok(order) = orders.recv() {
-        match order {
-            Order::Serve(game, tell) => {
-                let batches = if pinned { game.serve(Ticks::MAX / 4) } else { Vec::new() };
-                game.leave();
-                // The one who asked waits for this.
-                let _ = tell.send(batches);
-            }
-            Order::Answer(game) => {
-                if pinned {
-                    game.answer();
-                }
-                game.leave();
-            }
+    while let Ok(Order { game, answers, tell }) = orders.recv() {
+        let game = Arc::new(Game::new(game, BATCHES, now() + clock.ticks(PATIENCE_NS)));
+        let both = pinned && answers.send(game.clone()).is_ok();
+        let batches = if both { game.serve(Ticks::MAX / 4) } else { Vec::new() };
+        game.leave();
+        // The one who asked waits for this.
+        let _ = tell.send(batches);
+    }
+}
+
+fn answer(cpu: Cpu, real_time: bool, games: &Receiver<Arc<Game>>) {
+    interrupt::keep_off_this_thread();
+    let pinned = pin(cpu).is_ok();
+    if real_time {
+        // Where this is refused, the thread is served as all others are.
+        let _ = set_policy(Policy::Fifo(FIFO_PRIORITY - 1));
+    }
+    while let Ok(game) = games.recv() {
+        if pinned {
+            game.answer();
         }
+        game.leave();
     }
 }
 
@@ -223,7 +244,7 @@ mod tests {
             return;
         };
         let clock = Clock::calibrate(Duration::from_millis(20));
-        let partners = Partners::park(&cpus, clock).unwrap();
+        let partners = Partners::park(&cpus, clock, true).unwrap();
         let got = (0..40).filter_map(|_| partners.exchange((first, second)).unwrap());
         let got: Vec<f64> = got.collect();
         // On a busy machine some do not meet in time.
@@ -236,7 +257,7 @@ mod tests {
         let cpu = crate::thread::affinity().unwrap().first().unwrap();
         let both = CpuList::new([cpu, Cpu(1_000)]);
         let clock = Clock::calibrate(Duration::from_millis(20));
-        let partners = Partners::park(&both, clock).unwrap();
+        let partners = Partners::park(&both, clock, false).unwrap();
         assert_eq!(partners.exchange((cpu, Cpu(1_000))).unwrap(), None);
     }
 }

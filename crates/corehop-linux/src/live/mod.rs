@@ -269,7 +269,7 @@ impl LiveMachine {
     fn park_partners(&mut self) -> Result<(), MachineError> {
         let usable = self.platform.usable();
         if self.partners.is_none() && usable.len() > 1 {
-            let parked = Partners::park(&usable, self.clock);
+            let parked = Partners::park(&usable, self.clock, self.real_time().is_ok());
             self.partners =
                 Some(parked.map_err(|error| failed("parking the threads of exchanges", error))?);
         }
