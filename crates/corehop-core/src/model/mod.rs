@@ -5,6 +5,7 @@
 //! do not carry is None, a refusal or "cannot tell", never a number.
 
 pub mod ordered;
+pub mod distance;
 pub(crate) mod binomial;
 #[cfg(test)]
 mod draw;

@@ -113,6 +113,15 @@ pub(crate) fn dependence(series: &[f64]) -> f64 {
     if significant { integrated_time(&correlations) } else { 1.0 }
 }
 
+/// The block length with which a bootstrap of `series` (in order) keeps its dependence: the automatic
+/// choice of the module, 1 for independent values, no values or equal ones.
+pub(crate) fn block(series: &[f64]) -> usize {
+    if series.is_empty() {
+        return 1;
+    }
+    block_length(&autocorrelations(series, mean(series)), series.len())
+}
+
 /// Autocorrelations at lags 0, 1, …, as far as the estimators below look; `[1]` for a constant.
 fn autocorrelations(samples: &[f64], mean: f64) -> Vec<f64> {
     let n = samples.len();

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often a machine changes between levels and how long it stays.
+
+use serde::Serialize;
+
+use super::{Level, Levels};
+
+/// How long the machine is in which level.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Stays {
+    /// From the first exchange of a level to the last, in seconds.
+    pub seconds: f64,
+    /// How often the level changed.
+    pub changes: usize,
+    /// One for each level, nearest first.
+    pub levels: Vec<LevelStay>,
+}
+
+/// How long the machine is in one level.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LevelStay {
+    /// The share of the time in it, 0 to 1; 0 where no time passed.
+    pub share: f64,
+    /// How many times it was in it.
+    pub visits: usize,
+    /// The median length of a stay in seconds. The first and the last visit of the run went on
+    /// before or after it: they lasted at least as long (Kaplan and Meier, Journal of the American
+    /// Statistical Association 53, 1958). None where that leaves it open.
+    pub median_stay_s: Option<f64>,
+    /// The longest visit in seconds; 0 without one. A first or last visit may have been longer.
+    pub longest_stay_s: f64,
+    /// The level.
+    pub level: Level,
+}
+
+/// How long the machine is in which level, from exchanges as (time in ns, exchange in ns) in the
+/// order of their times.
+///
+/// Exchanges of no level are passed over. Between two exchanges of one level the machine is taken to
+/// have stayed in it, between two of different levels to have changed halfway: stays shorter than the
+/// time between two exchanges remain unseen, and a disturbed exchange that happens to be as long as
+/// those of a farther level counts as a visit there.
+pub fn stays(series: &[(u64, f64)], levels: &Levels) -> Stays {
+    let known = series.iter().filter_map(|&(at, exchange)| Some((at, levels.level_of(exchange)?)));
+    let visits = visits(&known.collect::<Vec<_>>());
+    let seconds = visits.iter().map(|visit| visit.seconds).sum();
+    let stay = |(index, level): (usize, &Level)| {
+        let own: Vec<Visit> = visits.iter().copied().filter(|visit| visit.level == index).collect();
+        level_stay(&own, *level, seconds)
+    };
+    let changes = visits.len().saturating_sub(1);
+    Stays { seconds, changes, levels: levels.levels.iter().enumerate().map(stay).collect() }
+}
+
+/// A stretch of time in one level.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Visit {
+    level: usize,
+    seconds: f64,
+    /// Whether both its ends were seen.
+    whole: bool,
+}
+
+/// The visits of a series of (time in ns, level).
+fn visits(known: &[(u64, usize)]) -> Vec<Visit> {
+    let runs: Vec<&[(u64, usize)]> = known.chunk_by(|a, b| a.1 == b.1).collect();
+    let mut starts: Vec<u64> = known.iter().take(1).map(|first| first.0).collect();
+    let halfway =
+        |pair: &[&[(u64, usize)]]| u64::midpoint(pair[0][pair[0].len() - 1].0, pair[1][0].0);
+    starts.extend(runs.windows(2).map(halfway));
+    starts.extend(known.last().map(|last| last.0));
+    let visit = |(index, run): (usize, &&[(u64, usize)])| Visit {
+        level: run[0].1,
+        seconds: starts[index + 1].saturating_sub(starts[index]) as f64 / 1e9,
+        whole: index > 0 && index + 1 < runs.len(),
+    };
+    runs.iter().enumerate().map(visit).collect()
+}
+
+fn level_stay(visits: &[Visit], level: Level, seconds: f64) -> LevelStay {
+    let inside: f64 = visits.iter().map(|visit| visit.seconds).sum();
+    LevelStay {
+        share: if seconds > 0.0 { inside / seconds } else { 0.0 },
+        visits: visits.len(),
+        median_stay_s: median_stay(visits),
+        longest_stay_s: visits.iter().map(|visit| visit.seconds).fold(0.0, f64::max),
+        level,
+    }
+}
+
+/// The length that half of the stays survive, by the estimator of Kaplan and Meier.
+fn median_stay(visits: &[Visit]) -> Option<f64> {
+    let mut visits = visits.to_vec();
+    // Of equally long ones those that ended come first: the others went on.
+    visits.sort_by(|a, b| a.seconds.total_cmp(&b.seconds).then(b.whole.cmp(&a.whole)));
+    let mut surviving = 1.0;
+    for (place, visit) in visits.iter().enumerate() {
+        if visit.whole {
+            surviving *= 1.0 - 1.0 / (visits.len() - place) as f64;
+        }
+        if surviving <= 0.5 + 1e-9 {
+            return Some(visit.seconds);
+        }
+    }
+    None
+}
