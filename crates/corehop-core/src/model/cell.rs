@@ -55,6 +55,9 @@ pub struct CellKey {
     pub polluter: Option<Text>,
     /// How the job got to the other CPU.
     pub mover: Mover,
+    /// For what runs beside a load without migrating: the class of its CPU and the other one, where it
+    /// was measured. A polluter below the same cache is another neighbour than one apart.
+    pub pair_class: Option<Event>,
     /// The working-set size in bytes.
     pub wss_bytes: u64,
 }
@@ -66,6 +69,12 @@ pub(super) fn text<S: Serializer>(text: &Text, serializer: S) -> Result<S::Ok, S
 #[expect(clippy::ref_option, reason = "the form that serde calls")]
 fn optional_text<S: Serializer>(text: &Option<Text>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_some(&text.as_deref())
+}
+
+/// The class that tells neighbours apart; a migration's own event does so already.
+fn beside_a_load(sample: &Sample) -> Option<Event> {
+    let stays = !sample.event.is_migration() && sample.preempted_by == Absence::Load;
+    sample.pair_class.filter(|_| stays)
 }
 
 impl CellKey {
@@ -89,6 +98,7 @@ impl CellKey {
             preemption_length: sample.preemption_length.clone(),
             polluter: sample.polluter.clone(),
             mover: sample.mover,
+            pair_class: beside_a_load(sample),
             wss_bytes: sample.wss_bytes,
         }
     }
@@ -117,6 +127,7 @@ impl CellKey {
                 preemption_length: self.preemption_length.clone(),
                 polluter: self.polluter.clone(),
                 mover: self.mover,
+                pair_class: self.pair_class,
                 wss_bytes: self.wss_bytes,
                 ..other.clone()
             }
@@ -154,7 +165,7 @@ impl CellKey {
         let drawn = self.preemption_length.parse::<Length>().ok();
         let drawn = drawn.map(|length| (!matches!(length, Length::Fixed(_)), length.mean()));
         let drawn = (drawn, &self.preemption_length);
-        let length = (self.preempted_by, drawn, &self.polluter, self.mover);
+        let length = (self.preempted_by, drawn, &self.polluter, self.mover, self.pair_class);
         (place, load, set, self.cache_state, self.event, length, self.wss_bytes)
     }
 }

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::moments::{Moments, moments};
 use super::ordered::{Interval, Ordered};
-use super::quantile::{Maximum, Quantile, maximum, quantile_interval};
+use super::quantile::{Maximum, Quantile, maximum};
+use super::replicates::{Drift, FEWEST_REPLICATES, Nested, NoInterval, ReplicateMaximum, Spread};
 use super::tail::fit_tail;
 
 /// One less the confidence of every interval of a summary.
@@ -17,10 +18,19 @@ const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 /// The statistics of a delay, in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Delay {
-    /// Number, mean and standard deviation; the interval of the mean allows for autocorrelation.
+    /// Number, mean and standard deviation; the interval of the mean is that of replicate means.
     pub moments: Moments,
-    /// The median and what other quantiles the number of samples carries, with their intervals.
+    /// The median and what other quantiles the number of samples carries, with their intervals, which
+    /// come from the replicates.
     pub quantiles: Vec<Quantile>,
+    /// How far the medians of the replicates lie apart, and how many replicates there are.
+    pub spread: Spread,
+    /// Why the median has no interval, where it has none.
+    pub no_interval: Option<NoInterval>,
+    /// Whether the replicates change in the course of the run; None below six.
+    pub drift: Option<Drift>,
+    /// The greatest of all replicates, and what it bounds.
+    pub max_between: ReplicateMaximum,
     /// The least.
     pub min: f64,
     /// The greatest, and over how many.
@@ -95,18 +105,26 @@ impl Extrapolation {
 const SEED: u64 = 1;
 
 impl Delay {
-    /// The statistics of `values`, in microseconds and in the order in which they were taken, of a
-    /// working set of `wss_kib` KiB whose warm touch has this median. None of no values.
-    pub fn of(values: &[f64], wss_kib: f64, warm: Option<&Quantile>) -> Option<Self> {
+    /// The statistics of `values`, in microseconds and in the order in which they were taken, each
+    /// with its replicate, of a working set of `wss_kib` KiB whose warm touch has this median. None of
+    /// no values.
+    pub fn of(
+        values: &[f64],
+        replicates: &[u64],
+        wss_kib: f64,
+        warm: Option<&Quantile>,
+    ) -> Option<Self> {
         let ordered = Ordered::new(values).ok()?;
+        let nested = Nested::from_labelled(values, replicates).ok()?;
         // At least one value must lie beyond; 10 × (1 - 0.9) is a little less than 1 in binary.
         let carried = |p: f64| p <= 0.5 || values.len() as f64 * (1.0 - p) > 0.999;
         let quantiles: Vec<Quantile> = QUANTILES
             .into_iter()
             .filter(|&p| carried(p))
-            .filter_map(|p| quantile_interval(&ordered, p, ALPHA).ok())
+            .filter_map(|p| nested_quantile(&nested, p))
             .collect();
-        let moments = moments(values, ALPHA, SEED).ok()?;
+        let mean = nested.mean(ALPHA).ok()?;
+        let moments = Moments { interval: mean.interval, ..moments(values, ALPHA, SEED).ok()? };
         let max = maximum(&ordered, 1.0 - ALPHA).ok()?;
         let median = *quantiles.first()?;
         let per_kib = |value: f64| value / wss_kib;
@@ -122,11 +140,20 @@ impl Delay {
                 .map(|warm| median.estimate / warm.estimate)
                 .filter(|ratio| ratio.is_finite()),
             min: ordered.min(),
+            spread: nested.spread(),
+            no_interval: nested.median(ALPHA).ok()?.why_none,
+            drift: nested.drift(ALPHA),
+            max_between: nested.maximum(1.0 - ALPHA).ok()?,
             moments,
             quantiles,
             max,
             tail: Extrapolation::of(values),
         })
+    }
+
+    /// Whether there are replicates enough for an interval.
+    pub fn has_replicates(&self) -> bool {
+        self.spread.replicates >= FEWEST_REPLICATES
     }
 
     /// The median, with its interval.
@@ -141,28 +168,48 @@ impl Delay {
     }
 }
 
+/// The quantile `p` with what replicates say of it; None of nothing.
+pub(crate) fn nested_quantile(nested: &Nested, p: f64) -> Option<Quantile> {
+    let between = nested.quantile(p, ALPHA).ok()?;
+    let level = 1.0 - ALPHA;
+    Some(Quantile {
+        p,
+        estimate: between.estimate,
+        low: between.interval.map(|interval| interval.low),
+        high: between.interval.map(|interval| interval.high),
+        level,
+        coverage: level,
+        n: between.samples,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each value a replicate of its own.
+    fn apart(n: usize) -> Vec<u64> {
+        (0..n as u64).collect()
+    }
 
     #[test]
     fn a_smooth_tail_of_a_thousand_samples_is_extrapolated_a_little_and_a_short_one_is_not() {
         let mut draw = crate::model::draw::Draw::new(3);
         let values = draw.values(crate::model::draw::Law::Exponential, 2_000);
-        let delay = Delay::of(&values, 4.0, None).unwrap();
+        let delay = Delay::of(&values, &apart(2_000), 4.0, None).unwrap();
         let Extrapolation::Quantile { p, estimate, interval, .. } = delay.tail else {
             panic!("{:?}", delay.tail)
         };
         // -ln(1 - p) for p = 1 - 1/20,000 is 9.9.
         assert!((p - 0.999_95).abs() < 1e-9 && interval.contains(9.9), "{estimate} {interval:?}");
-        let short = Delay::of(&values[..100], 4.0, None).unwrap();
+        let short = Delay::of(&values[..100], &apart(100), 4.0, None).unwrap();
         assert!(matches!(short.tail, Extrapolation::Refused(why) if why.contains("100 samples")));
     }
 
     #[test]
     fn quantiles_that_the_number_of_samples_cannot_carry_are_not_stated() {
-        let of = |n: usize| Delay::of(&vec![1.0; n], 4.0, None).unwrap().quantiles.len();
+        let of = |n: usize| Delay::of(&vec![1.0; n], &apart(n), 4.0, None).unwrap().quantiles.len();
         assert_eq!([of(1), of(10), of(100), of(1000)], [1, 2, 3, 4]);
-        assert!(Delay::of(&[], 4.0, None).is_none());
+        assert!(Delay::of(&[], &[], 4.0, None).is_none());
     }
 }

@@ -21,6 +21,7 @@ pub mod verdict;
 pub(crate) mod example;
 pub mod estimator;
 pub mod cell;
+pub mod classes;
 pub mod delay;
 pub mod summary;
 pub mod access;

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 
 use super::cell::CellKey;
-use super::delay::{ALPHA, Delay};
+use super::delay::{ALPHA, Delay, nested_quantile};
 use super::estimator::Estimator;
-use super::ordered::{BadInput, Ordered};
-use super::quantile::{Quantile, median_interval};
+use super::ordered::BadInput;
+use super::quantile::Quantile;
+use super::replicates::Nested;
 use super::verdict::{CellView, MachineView, Verdict, verdicts};
 use crate::samples::{Cause, Certificate, Sample, Text};
 
@@ -66,6 +67,38 @@ pub struct CellSummary {
     pub policies: BTreeSet<String>,
 }
 
+/// Values in the order in which they were taken, each with its replicate.
+#[derive(Debug, Clone, Default)]
+struct Labelled {
+    values: Vec<f64>,
+    replicates: Vec<u64>,
+}
+
+impl Labelled {
+    /// Keeps a value that is there and is a number.
+    fn keep(&mut self, value: Option<f64>, replicate: u64) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.values.push(value);
+            self.replicates.push(replicate);
+        }
+    }
+
+    /// The median with its interval, of values divided by `unit`; None of nothing.
+    fn middle(&self, unit: f64) -> Option<Quantile> {
+        let values: Vec<f64> = self.values.iter().map(|value| value / unit).collect();
+        let nested = Nested::from_labelled(&values, &self.replicates).ok()?;
+        nested_quantile(&nested, 0.5).filter(|_| !values.is_empty())
+    }
+}
+
+/// The replicate of a sample; a file that knows of none is one.
+pub(crate) fn replicate_of(sample: &Sample) -> u64 {
+    sample.replicate.unwrap_or_default()
+}
+
+/// Nanoseconds in a microsecond.
+const MICROS: f64 = 1e3;
+
 /// What is kept of a cell's samples while they stream by; times in nanoseconds.
 #[derive(Debug, Clone, Default)]
 struct Gathered {
@@ -76,14 +109,14 @@ struct Gathered {
     lost_to: BTreeMap<Cause, usize>,
     repaired_by: BTreeMap<Cause, usize>,
     /// One value a valid sample in each of these three.
-    delays: Vec<f64>,
-    warm: Vec<f64>,
-    lengths: Vec<f64>,
-    cold_bound: Vec<f64>,
-    switch: Vec<f64>,
-    extra_misses: Vec<f64>,
-    load_rate: Vec<f64>,
-    preemptor_rate: Vec<f64>,
+    delays: Labelled,
+    warm: Labelled,
+    lengths: Labelled,
+    cold_bound: Labelled,
+    switch: Labelled,
+    extra_misses: Labelled,
+    load_rate: Labelled,
+    preemptor_rate: Labelled,
     huge_share: f64,
     away: bool,
     certificates: BTreeMap<Certificate, usize>,
@@ -109,30 +142,35 @@ impl Gathered {
         count(&mut self.repaired_by, &sample.repaired);
         *self.certificates.entry(sample.certificate).or_default() += 1;
         self.take_times(sample, estimator);
+        let of = replicate_of(sample);
         let misses = sample.misses_resumed.zip(sample.misses_warm);
-        keep(&mut self.extra_misses, misses.map(|(resumed, warm)| resumed as f64 - warm as f64));
-        keep(&mut self.load_rate, sample.load_bytes_per_s);
+        let extra = misses.map(|(resumed, warm)| resumed as f64 - warm as f64);
+        self.extra_misses.keep(extra, of);
+        self.load_rate.keep(sample.load_bytes_per_s, of);
         let walked = sample.preemptor_lines.map(|lines| lines as f64 / (sample.length_ns / 1e9));
-        keep(&mut self.preemptor_rate, walked);
+        self.preemptor_rate.keep(walked, of);
     }
 
     fn take_times(&mut self, sample: &Sample, estimator: Estimator) {
+        let of = replicate_of(sample);
         let delay = estimator.delay_ns(sample).unwrap_or(f64::NAN);
         if [delay, sample.warm_ns, sample.length_ns].into_iter().all(f64::is_finite) {
-            self.delays.push(delay);
-            self.warm.push(sample.warm_ns);
-            self.lengths.push(sample.length_ns);
+            self.delays.keep(Some(delay), of);
+            self.warm.keep(Some(sample.warm_ns), of);
+            self.lengths.keep(Some(sample.length_ns), of);
         }
-        keep(&mut self.cold_bound, Estimator::ColdBound.delay_ns(sample));
-        keep(&mut self.switch, sample.switch_ns);
+        self.cold_bound.keep(Estimator::ColdBound.delay_ns(sample), of);
+        self.switch.keep(sample.switch_ns, of);
     }
 
     fn summary(&self, cell: CellKey, estimator: Estimator) -> CellSummary {
-        let warm_us = middle(&micros(&self.warm));
-        let cold_bound_us = middle(&micros(&self.cold_bound));
+        let warm_us = self.warm.middle(MICROS);
+        let cold_bound_us = self.cold_bound.middle(MICROS);
+        let delays_us: Vec<f64> = self.delays.values.iter().map(|ns| ns / MICROS).collect();
+        let kib = cell.wss_kib();
         CellSummary {
-            cold_bound_us_per_kib: cold_bound_us.map(|bound| bound.estimate / cell.wss_kib()),
-            delay: Delay::of(&micros(&self.delays), cell.wss_kib(), warm_us.as_ref()),
+            cold_bound_us_per_kib: cold_bound_us.map(|bound| bound.estimate / kib),
+            delay: Delay::of(&delays_us, &self.delays.replicates, kib, warm_us.as_ref()),
             cell,
             estimator,
             n_all: self.n_all,
@@ -146,11 +184,11 @@ impl Gathered {
             repaired_by: self.repaired_by.clone(),
             warm_us,
             cold_bound_us,
-            switch_us: middle(&micros(&self.switch)),
-            length_us: self.away.then(|| middle(&micros(&self.lengths))).flatten(),
-            extra_misses: middle(&self.extra_misses),
-            load_bytes_per_s: middle(&self.load_rate),
-            preemptor_lines_per_s: middle(&self.preemptor_rate),
+            switch_us: self.switch.middle(MICROS),
+            length_us: self.away.then(|| self.lengths.middle(MICROS)).flatten(),
+            extra_misses: self.extra_misses.middle(1.0),
+            load_bytes_per_s: self.load_rate.middle(1.0),
+            preemptor_lines_per_s: self.preemptor_rate.middle(1.0),
             huge_share: self.huge_share / self.n_all as f64,
             certificates: self.certificates.clone(),
             policies: self.policies.iter().map(ToString::to_string).collect(),
@@ -158,24 +196,10 @@ impl Gathered {
     }
 }
 
-fn micros(nanos: &[f64]) -> Vec<f64> {
-    nanos.iter().map(|nanos| nanos / 1e3).collect()
-}
-
 fn count(counts: &mut BTreeMap<Cause, usize>, causes: &[Cause]) {
     for &cause in causes {
         *counts.entry(cause).or_default() += 1;
     }
-}
-
-/// Keeps a value that is there and is a number.
-fn keep(values: &mut Vec<f64>, value: Option<f64>) {
-    values.extend(value.filter(|value| value.is_finite()));
-}
-
-/// The median with its interval; None of nothing.
-fn middle(values: &[f64]) -> Option<Quantile> {
-    median_interval(&Ordered::new(values).ok()?, ALPHA).ok()
 }
 
 /// Sorts samples into cells as they stream by.
@@ -225,9 +249,10 @@ impl Summaries {
                 write_ratio: cell.write_ratio,
                 variant,
                 absence: cell.absence(),
-                warm_ns: &gathered.warm,
-                delay_ns: &gathered.delays,
-                length_ns: &gathered.lengths,
+                warm_ns: &gathered.warm.values,
+                delay_ns: &gathered.delays.values,
+                length_ns: &gathered.lengths.values,
+                replicates: &gathered.delays.replicates,
             })
             .collect();
         verdicts(&views, view, ALPHA)

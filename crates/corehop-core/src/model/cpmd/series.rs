@@ -45,6 +45,9 @@ pub struct SeriesKey {
     pub cache_state: LineState,
     /// The user's own job in its place.
     pub workload: Option<String>,
+    /// For what runs beside a load without migrating: the measured class of its CPU and the other one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair_class: Option<Event>,
 }
 
 impl SeriesKey {
@@ -67,6 +70,7 @@ impl SeriesKey {
             fresh_frames: cell.fresh_frames,
             cache_state: cell.cache_state,
             workload: cell.workload.as_ref().map(ToString::to_string),
+            pair_class: cell.pair_class,
         }
     }
 
@@ -89,6 +93,7 @@ impl SeriesKey {
             fresh_frames: false,
             cache_state: LineState::Valid,
             workload: None,
+            pair_class: None,
         }
     }
 

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The class of every sample, as it was measured: from the exchanges around the batches of a run.
+//!
+//! A description of a machine says which caches two CPUs share. A host that moves the virtual CPUs of
+//! its guests makes that true at one time and false at another. The exchanges of a run, of all pairs
+//! that are declared alike, fall into levels (see [`crate::model::distance`]); a sample's class is that
+//! of its batch. What cannot be told is said: a batch whose two exchanges disagree, and one without
+//! exchanges on a machine that has several levels, give no valid samples.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::distance::{BatchClass, Levels, Stays, measured_event, stays};
+use crate::platform::{Affinity, Platform};
+use crate::samples::{Cause, Sample};
+use crate::units::Cpu;
+use crate::workload::{Absence, Event};
+
+/// Exchanges as they stream by, each batch once.
+#[derive(Debug, Clone, Default)]
+pub struct Exchanges {
+    /// By the declared class of the pair: the time in nanoseconds since the run began, and the exchange.
+    of_class: BTreeMap<Event, Vec<(u64, f64)>>,
+    last: Option<(u64, Option<f64>, Option<f64>)>,
+    batches: u64,
+    /// Batches that lack one of their exchanges or both.
+    incomplete: u64,
+}
+
+/// The declared class of the pair whose lines were exchanged around a sample.
+fn declared_pair(platform: &Platform, sample: &Sample) -> Option<Event> {
+    let (from, with) = (Cpu(sample.from_cpu as u32), Cpu(sample.exchange_cpu? as u32));
+    let class = match platform.affinity(from, with) {
+        Affinity::SameCpu => return None,
+        Affinity::Smt => Event::SmtMigration,
+        Affinity::L2 => Event::L2Migration,
+        Affinity::L3 => Event::L3Migration,
+        Affinity::Memory => Event::MemoryMigration,
+    };
+    Some(class)
+}
+
+impl Exchanges {
+    /// Takes the exchanges of a sample, unless they are those of the sample before.
+    pub fn take(&mut self, platform: &Platform, sample: &Sample) {
+        let Some(class) = declared_pair(platform, sample) else { return };
+        let (before, after) = (sample.exchange_ns, sample.exchange_after_ns);
+        // The pair, whichever way round.
+        let pair = sample.from_cpu.min(sample.exchange_cpu.unwrap_or_default()) << 32
+            | sample.from_cpu.max(sample.exchange_cpu.unwrap_or_default());
+        let batch = Some((pair, before, after));
+        if self.last == batch {
+            return;
+        }
+        self.last = batch;
+        self.batches += 1;
+        self.incomplete += u64::from(before.is_none() || after.is_none());
+        let series = self.of_class.entry(class).or_default();
+        // What stands after one batch stands before the next one too.
+        let known = series.last().map(|&(_, exchange)| exchange);
+        series.extend(before.filter(|_| before != known).map(|ns| (sample.start_ns, ns)));
+        series.extend(after.map(|ns| (sample.start_ns + AFTER_NS, ns)));
+    }
+
+    /// The levels.
+    pub fn finish(&self) -> Classes {
+        let told = |(&declared, series): (&Event, &Vec<(u64, f64)>)| {
+            let exchanges: Vec<f64> = series.iter().map(|&(_, exchange)| exchange).collect();
+            let levels = Levels::of(&exchanges);
+            let stays = stays(series, &levels);
+            OfPairs { declared, levels, stays }
+        };
+        Classes {
+            pairs: self.of_class.iter().map(told).collect(),
+            batches: self.batches,
+            batches_without_exchange: self.incomplete,
+        }
+    }
+}
+
+/// About how long after its first job a batch ends, in nanoseconds.
+const AFTER_NS: u64 = 100_000_000;
+
+/// What was measured of the pairs of CPUs of a run, by what they are declared to be.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Classes {
+    /// By the declared class.
+    pub pairs: Vec<OfPairs>,
+    /// Batches of jobs around which lines were to be exchanged.
+    pub batches: u64,
+    /// Those that lack an exchange before or after them: the other CPU was not to be had in time.
+    pub batches_without_exchange: u64,
+}
+
+/// The levels of pairs that are declared alike.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OfPairs {
+    /// What a migration between such CPUs is declared to be.
+    pub declared: Event,
+    /// The levels of their exchanges.
+    pub levels: Levels,
+    /// How long they were in which.
+    pub stays: Stays,
+}
+
+impl Classes {
+    /// Gives a sample its class: what it is, and whether that can be told.
+    pub fn assign(&self, platform: &Platform, sample: &mut Sample) {
+        let Some(declared) = declared_pair(platform, sample) else { return };
+        let Some(of) = self.pairs.iter().find(|of| of.declared == declared) else { return };
+        let several = of.levels.count() > 1;
+        match of.levels.batch(sample.exchange_ns, sample.exchange_after_ns) {
+            BatchClass::Level(level) => {
+                let class = measured_event(declared, level, of.levels.count());
+                sample.pair_class = Some(class);
+                if sample.event == declared && Some(sample.to_cpu) == sample.exchange_cpu {
+                    sample.event = class;
+                }
+            }
+            BatchClass::Changed => disturb(sample),
+            BatchClass::Unknown if several && depends_on_class(sample) => disturb(sample),
+            BatchClass::Unknown => {}
+        }
+    }
+
+    /// Whether some pairs showed more than one level.
+    pub fn several(&self) -> bool {
+        self.pairs.iter().any(|of| of.levels.count() > 1)
+    }
+}
+
+/// Whether what is measured differs with the distance to the other CPU: migrations, and whatever runs
+/// beside a load.
+pub(crate) fn depends_on_class(sample: &Sample) -> bool {
+    sample.event.is_migration() || sample.preempted_by == Absence::Load
+}
+
+fn disturb(sample: &mut Sample) {
+    sample.valid = false;
+    if !sample.disturbed_by.contains(&Cause::ClassChanged) {
+        sample.disturbed_by.push(Cause::ClassChanged);
+        sample.disturbed_by.sort_unstable();
+    }
+    // What was cut out is told of valid samples only.
+    sample.repaired.clear();
+    sample.repaired_ns = 0.0;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::example::sample;
+
+    /// Two CPUs below one cache, as a guest is told.
+    fn guest() -> Platform {
+        let text = "schema = 1\nid = \"box\"\nname = \"box\"\n\
+             cpus = { value = \"0-1\", source = \"assumed\" }\n\
+             packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
+             cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
+             [[cache]]\nlevel = 3\nkind = \"unified\"\n\
+             size = { value = \"32 MiB\", source = \"assumed\" }\n\
+             instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
+        Platform::from_toml(text).unwrap()
+    }
+
+    fn taken(event: Event, number: u64, before: Option<f64>, after: Option<f64>) -> Sample {
+        Sample {
+            event,
+            declared_event: Some(event),
+            from_cpu: 0,
+            to_cpu: u64::from(event.is_migration()),
+            exchange_cpu: Some(1),
+            exchange_ns: before,
+            exchange_after_ns: after,
+            start_ns: number * 100_000_000,
+            ..sample()
+        }
+    }
+
+    /// The samples of a run with their classes.
+    fn assigned(mut samples: Vec<Sample>) -> (Vec<Sample>, Classes) {
+        let platform = guest();
+        let mut exchanges = Exchanges::default();
+        samples.iter().for_each(|sample| exchanges.take(&platform, sample));
+        let classes = exchanges.finish();
+        samples.iter_mut().for_each(|sample| classes.assign(&platform, sample));
+        (samples, classes)
+    }
+
+    /// Near for thirty batches, far for thirty, with a batch between them in which the host moves.
+    fn moved() -> Vec<Sample> {
+        let near = |i: u64| 45.0 + (i % 7) as f64;
+        let far = |i: u64| 205.0 + (i % 5) as f64;
+        let mut samples: Vec<Sample> = (0..30)
+            .map(|i| taken(Event::L3Migration, i, Some(near(i)), Some(near(i + 1))))
+            .collect();
+        samples.push(taken(Event::L3Migration, 30, Some(near(30)), Some(far(0))));
+        samples.extend(
+            (0..30).map(|i| taken(Event::L3Migration, 31 + i, Some(far(i)), Some(far(i + 1)))),
+        );
+        samples
+    }
+
+    #[test]
+    fn a_migration_is_what_the_exchanges_around_its_batch_say() {
+        let (samples, classes) = assigned(moved());
+        assert!(classes.several());
+        assert!(samples[..30].iter().all(|it| it.event == Event::L3Migration && it.valid));
+        assert!(samples[31..].iter().all(|it| it.event == Event::MemoryMigration && it.valid));
+        assert!(samples.iter().all(|it| it.declared_event == Some(Event::L3Migration)));
+        let changed = &samples[30];
+        assert_eq!((changed.valid, &changed.disturbed_by[..]), (false, &[Cause::ClassChanged][..]));
+        assert_eq!(classes.pairs[0].stays.changes, 1);
+    }
+
+    #[test]
+    fn a_machine_of_one_level_is_as_declared_and_a_missing_exchange_spoils_nothing() {
+        let mut all: Vec<Sample> = moved().into_iter().take(30).collect();
+        all.push(taken(Event::L3Migration, 40, None, None));
+        let (samples, classes) = assigned(all);
+        assert!(!classes.several() && samples.iter().all(|it| it.valid));
+        assert!(samples.iter().all(|it| it.event == Event::L3Migration));
+        assert_eq!(classes.batches_without_exchange, 1);
+    }
+
+    #[test]
+    fn where_there_are_several_levels_a_migration_without_an_exchange_has_no_class() {
+        let mut all = moved();
+        all.push(taken(Event::L3Migration, 70, None, None));
+        all.push(taken(Event::None, 71, None, None));
+        all.push(taken(Event::Preemption, 72, Some(206.0), Some(207.0)));
+        let (samples, _) = assigned(all);
+        let [lost, control, preemption] = &samples[61..] else { panic!() };
+        assert!(!lost.valid && control.valid && preemption.valid);
+        assert_eq!(preemption.event, Event::Preemption, "it stays what it is");
+        assert_eq!(preemption.pair_class, Some(Event::MemoryMigration));
+    }
+
+    #[test]
+    fn the_samples_of_a_batch_count_its_exchanges_once() {
+        let batch = || taken(Event::None, 3, Some(40.0), Some(41.0));
+        let (_, classes) = assigned(vec![batch(), batch(), batch()]);
+        assert_eq!((classes.batches, classes.pairs[0].levels.exchanges), (1, 2));
+    }
+}
