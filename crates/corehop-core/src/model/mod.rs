@@ -13,6 +13,7 @@ pub mod moments;
 pub mod tail;
 pub mod sequential;
 pub mod paired;
+pub mod replicates;
 pub mod recording;
 pub mod compare;
 pub mod verdict;
