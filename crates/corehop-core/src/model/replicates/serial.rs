@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! For how many independent replicates a series of them counts.
+
+/// From so many replicates on, dependence is corrected for as soon as it may be there.
+const ENOUGH_TO_CORRECT: usize = 20;
+
+/// By how many standard errors an autocorrelation stands out: fewer replicates than
+/// [`ENOUGH_TO_CORRECT`] must show it at 5 %, one-sided, for else one run in eight of independent
+/// replicates would lose its interval.
+fn stands_out(replicates: usize) -> f64 {
+    if replicates < ENOUGH_TO_CORRECT { 1.645 } else { 1.0 }
+}
+
+/// How many independent replicates the `series`, in time order, is worth; its length where no
+/// dependence stands out. The series is taken for an autoregression of its ranks, for which
+/// `(1 + ρ)/(1 - ρ)` replicates say as much as one.
+pub(super) fn worth(series: &[f64]) -> f64 {
+    let n = series.len() as f64;
+    // Of independent values the estimate is -1/n on average.
+    let rho = rank_correlation(series) + 1.0 / n;
+    if rho * n.sqrt() <= stands_out(series.len()) {
+        return n;
+    }
+    let rho = rho.min(0.95);
+    (n * (1.0 - rho) / (1.0 + rho)).max(1.0)
+}
+
+/// Autocorrelation at lag 1 of the ranks; 0 where all values are equal.
+fn rank_correlation(series: &[f64]) -> f64 {
+    let ranks = centred_ranks(series);
+    let squares: f64 = ranks.iter().map(|rank| rank * rank).sum();
+    let products: f64 = ranks.windows(2).map(|pair| pair[0] * pair[1]).sum();
+    if squares > 0.0 { products / squares } else { 0.0 }
+}
+
+/// Twice the rank of each value less its mean: values below less values above. Ties share a rank.
+fn centred_ranks(series: &[f64]) -> Vec<f64> {
+    let mut sorted = series.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let above = |x: f64| sorted.len() - sorted.partition_point(|&value| value <= x);
+    let rank = |&x: &f64| sorted.partition_point(|&value| value < x) as f64 - above(x) as f64;
+    series.iter().map(rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ramp_is_worth_little_and_an_alternation_no_more_than_its_length() {
+        let ramp: Vec<f64> = (0..50).map(f64::from).collect();
+        assert!(worth(&ramp) < 3.0, "{}", worth(&ramp));
+        let alternating: Vec<f64> = (0..50).map(|i| f64::from(i % 2)).collect();
+        assert!((worth(&alternating) - 50.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_replicates_show_no_dependence() {
+        assert!((worth(&[3.0; 7]) - 7.0).abs() < 1e-12);
+        assert!((worth(&[3.0]) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn ties_share_a_rank() {
+        assert_eq!(centred_ranks(&[2.0, 1.0, 2.0, 5.0]), [0.0, -3.0, 0.0, 3.0]);
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far replicates lie apart, and the greatest of all samples.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::super::ordered::{BadInput, Ordered, probability};
+use super::super::quantile::quantile;
+use super::{Nested, mean};
+
+/// From so many replicates on, quarters of them are told apart.
+const FEWEST_FOR_QUARTILES: usize = 4;
+
+/// How much replicates differ.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// The least median of a replicate, in the unit of the samples.
+    pub low: f64,
+    /// The greatest median of a replicate.
+    pub high: f64,
+    /// Lower and upper quartile of the replicates' medians; None below four replicates.
+    pub quartiles: Option<(f64, f64)>,
+    /// Number of replicates.
+    pub replicates: usize,
+    /// Standard deviation of what replicates add to their samples, in the unit of the samples, by
+    /// analysis of variance; 0 where they differ no more than their samples let expect. None for a
+    /// single replicate, or where no replicate has two samples.
+    pub std_between: Option<f64>,
+    /// The share of the variance of a sample that is between replicates, 0 to 1: the intraclass
+    /// correlation of the one-way model with random effects and unequal sizes (Donner, International
+    /// Statistical Review 54, 1986). None as above, or where all samples are equal. Moments of
+    /// second order: a few far samples decide it.
+    pub share_between: Option<f64>,
+}
+
+/// The greatest sample, with what it stands for where the replicate is the unit.
+///
+/// Of `R` independent replicates all maxima stay below the quantile `p` of such maxima with
+/// probability `p^R`; so with confidence `1 - p^R` the greatest sample is at least that quantile.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct ReplicateMaximum {
+    /// The greatest sample, in the unit of the samples.
+    pub value: f64,
+    /// Of how many replicates.
+    pub replicates: usize,
+    /// Of how many samples.
+    pub samples: usize,
+    /// The highest quantile, of the maxima of replicates of such size, that the value bounds from
+    /// above with confidence `level`.
+    pub bounds_quantile: f64,
+    /// That confidence.
+    pub level: f64,
+}
+
+impl ReplicateMaximum {
+    /// The confidence with which the value bounds the quantile `p` of replicate maxima: `1 - p^R`.
+    ///
+    /// # Errors
+    /// [`BadInput::NotAProbability`] unless 0 < `p` < 1.
+    pub fn confidence_for(&self, p: f64) -> Result<f64, BadInput> {
+        probability("p", p)?;
+        Ok(-(self.replicates as f64 * p.ln()).exp_m1())
+    }
+}
+
+impl fmt::Display for ReplicateMaximum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the largest of {} samples in {} replicates; with {:.0} % confidence at most {:.1} % of \
+             all replicates have a larger one",
+            self.samples,
+            self.replicates,
+            100.0 * self.level,
+            100.0 * (1.0 - self.bounds_quantile)
+        )
+    }
+}
+
+impl Nested {
+    /// The greatest sample, and the quantile of replicate maxima that it bounds with confidence
+    /// `level`. Replicates are taken for independent.
+    ///
+    /// # Errors
+    /// [`BadInput`] for a bad `level`, or no sample.
+    pub fn maximum(&self, level: f64) -> Result<ReplicateMaximum, BadInput> {
+        probability("level", level)?;
+        let value = self.groups.iter().flatten().copied().max_by(f64::total_cmp);
+        let replicates = self.replicates();
+        Ok(ReplicateMaximum {
+            value: value.ok_or(BadInput::Empty)?,
+            replicates,
+            samples: self.samples(),
+            bounds_quantile: ((1.0 - level).ln() / replicates as f64).exp(),
+            level,
+        })
+    }
+
+    /// How far the replicates lie apart. Without any sample all is zero or None.
+    pub fn spread(&self) -> Spread {
+        let medians = Ordered::new(&self.medians()).ok();
+        let variances = self.variances();
+        let quarter = |p| medians.as_ref().and_then(|it| quantile(it, p).ok());
+        Spread {
+            low: medians.as_ref().map_or(0.0, Ordered::min),
+            high: medians.as_ref().map_or(0.0, Ordered::max),
+            quartiles: (self.replicates() >= FEWEST_FOR_QUARTILES)
+                .then(|| quarter(0.25).zip(quarter(0.75)))
+                .flatten(),
+            replicates: self.replicates(),
+            std_between: variances.map(|(between, _)| between.sqrt()),
+            share_between: variances
+                .filter(|(between, within)| between + within > 0.0)
+                .map(|(between, within)| between / (between + within)),
+        }
+    }
+
+    /// The variances between and within replicates by one-way analysis of variance; None where
+    /// either has no degree of freedom.
+    fn variances(&self) -> Option<(f64, f64)> {
+        let (groups, samples) = (self.replicates(), self.samples());
+        if groups < 2 || samples == groups {
+            return None;
+        }
+        let means: Vec<f64> = self.groups.iter().map(|group| mean(group)).collect();
+        let sizes: Vec<f64> = self.groups.iter().map(|group| group.len() as f64).collect();
+        let n = samples as f64;
+        let centre = sizes.iter().zip(&means).map(|(size, mean)| size * mean).sum::<f64>() / n;
+        let off = |(size, mean): (&f64, &f64)| size * (mean - centre).powi(2);
+        let between = sizes.iter().zip(&means).map(off).sum::<f64>() / (groups - 1) as f64;
+        let own = |(group, mean): (&Vec<f64>, &f64)| -> f64 {
+            group.iter().map(|x| (x - mean).powi(2)).sum()
+        };
+        let within =
+            self.groups.iter().zip(&means).map(own).sum::<f64>() / (samples - groups) as f64;
+        // The size of a replicate, for unequal sizes.
+        let squares: f64 = sizes.iter().map(|size| size * size).sum();
+        let size = (n - squares / n) / (groups - 1) as f64;
+        Some((((between - within) / size).max(0.0), within))
+    }
+}
