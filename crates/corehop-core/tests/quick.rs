@@ -72,6 +72,8 @@ fn judged(platform: &Platform) -> Vec<Verdict> {
         .iter()
         .map(|(cell, set, ..)| (set.page.to_string(), cell.length.to_string()))
         .collect();
+    let most = samples.iter().map(|(_, _, delays, ..)| delays.len()).max().unwrap();
+    let numbers: Vec<u64> = (0..most as u64).collect();
     let cells: Vec<CellView> = samples
         .iter()
         .zip(&texts)
@@ -86,6 +88,7 @@ fn judged(platform: &Platform) -> Vec<Verdict> {
             warm_ns: warm,
             delay_ns: delays,
             length_ns: lengths,
+            replicates: &numbers[..delays.len()],
         })
         .collect();
     let view = MachineView {

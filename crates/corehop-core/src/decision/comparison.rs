@@ -5,24 +5,25 @@
 //! the confidence asked for (Bonferroni), however many cells there are. A cell is *slower* where its
 //! interval lies above the margin, *faster* where it lies below it, *equivalent* where it lies within, and
 //! cannot be told otherwise: then the smallest effect that could have been seen says what to do about it.
-//! The floor is what the same comparison finds within the first result, its samples dealt out in turn.
+//! The floor is what the same comparison finds within the first result, its replicates dealt out in turn:
+//! the replicate is the unit, and without six of them on either side there is no interval.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::model::cell::CellKey;
-use crate::model::compare::median_difference;
 use crate::model::estimator::Estimator;
-use crate::model::ordered::{BadInput, Interval, Ordered};
-use crate::model::quantile;
+use crate::model::ordered::{BadInput, Interval};
+use crate::model::replicates::{Nested, median_difference};
+use crate::model::summary::replicate_of;
 use crate::samples::Sample;
 
 /// The delays of a result by cell, the machine left out, in microseconds.
 #[derive(Debug, Clone)]
 pub struct Delays {
     estimator: Estimator,
-    cells: BTreeMap<CellKey, Vec<f64>>,
+    cells: BTreeMap<CellKey, (Vec<f64>, Vec<u64>)>,
 }
 
 impl Delays {
@@ -36,7 +37,9 @@ impl Delays {
         for (sample, delay) in self.estimator.delays_us(samples) {
             let mut cell = CellKey::of(sample);
             cell.machine = "".into();
-            self.cells.entry(cell).or_default().push(delay);
+            let (delays, replicates) = self.cells.entry(cell).or_default();
+            delays.push(delay);
+            replicates.push(replicate_of(sample));
         }
     }
 }
@@ -72,13 +75,19 @@ pub struct Compared {
     pub n_a: usize,
     /// Samples of the second.
     pub n_b: usize,
+    /// Replicates of the first.
+    pub replicates_a: usize,
+    /// Replicates of the second.
+    pub replicates_b: usize,
+    /// Why there is no interval, where there is none.
+    pub no_interval: Option<String>,
     /// The first one's median, in microseconds.
     pub a_us: f64,
     /// The second one's.
     pub b_us: f64,
     /// Second less first.
     pub difference_us: f64,
-    /// Its interval; None where there are too few samples.
+    /// Its interval, from the replicates; None where there are too few.
     pub interval: Option<Interval>,
     /// What makes no difference here, in microseconds.
     pub margin_us: f64,
@@ -122,14 +131,16 @@ impl Comparison {
 /// # Errors
 /// [`BadInput`] where `alpha` is no probability.
 pub fn compare(a: &Delays, b: &Delays, margin: Margin, alpha: f64) -> Result<Comparison, BadInput> {
-    let common: Vec<(&CellKey, &[f64], &[f64])> = a
-        .cells
-        .iter()
-        .filter_map(|(cell, of_a)| Some((cell, of_a.as_slice(), b.cells.get(cell)?.as_slice())))
-        .collect();
+    let common: Vec<&CellKey> = a.cells.keys().filter(|cell| b.cells.contains_key(cell)).collect();
     let each = alpha / common.len().max(1) as f64;
-    let cells: Result<Vec<Compared>, BadInput> =
-        common.iter().map(|&(cell, of_a, of_b)| compared(cell, of_a, of_b, margin, each)).collect();
+    let of = |result: &Delays, cell: &CellKey| {
+        let (delays, replicates) = &result.cells[cell];
+        Nested::from_labelled(delays, replicates)
+    };
+    let cells: Result<Vec<Compared>, BadInput> = common
+        .iter()
+        .map(|&cell| compared(cell, &of(a, cell)?, &of(b, cell)?, margin, each))
+        .collect();
     Ok(Comparison {
         only_a: a.cells.len() - common.len(),
         only_b: b.cells.len() - common.len(),
@@ -140,43 +151,37 @@ pub fn compare(a: &Delays, b: &Delays, margin: Margin, alpha: f64) -> Result<Com
 
 fn compared(
     cell: &CellKey,
-    a: &[f64],
-    b: &[f64],
+    a: &Nested,
+    b: &Nested,
     margin: Margin,
     alpha: f64,
 ) -> Result<Compared, BadInput> {
-    let [a_us, b_us] = [quantile::median(&Ordered::new(a)?), quantile::median(&Ordered::new(b)?)];
+    let [a_us, b_us] = [a.median(alpha)?.estimate, b.median(alpha)?.estimate];
     let margin_us = (margin.share * a_us.abs()).max(margin.least_us);
-    let interval = interval(a, b, alpha)?;
+    let difference = median_difference(a, b, alpha)?;
+    let interval = difference.interval;
     // A difference shows once it is larger than half the interval around it.
     let smallest_us = interval.map(|it| it.width() / 2.0);
-    let [even, odd] =
-        [0, 1].map(|first| a.iter().skip(first).step_by(2).copied().collect::<Vec<_>>());
-    let floor_us = match (Ordered::new(&even), Ordered::new(&odd)) {
-        (Ok(even), Ok(odd)) => Some((quantile::median(&odd) - quantile::median(&even)).abs()),
-        _ => None,
-    };
+    let floor_us = a.in_turn().map(|[even, odd]| {
+        let estimate = |half: &Nested| half.median(alpha).map(|it| it.estimate);
+        Ok::<f64, BadInput>((estimate(&odd)? - estimate(&even)?).abs())
+    });
     Ok(Compared {
         cell: cell.clone(),
-        n_a: a.len(),
-        n_b: b.len(),
+        n_a: a.samples(),
+        n_b: b.samples(),
+        replicates_a: a.replicates(),
+        replicates_b: b.replicates(),
+        no_interval: difference.why_none.map(|why| why.to_string()),
         a_us,
         b_us,
         difference_us: b_us - a_us,
         outcome: outcome(interval, margin_us),
         interval,
         margin_us,
-        floor_us,
+        floor_us: floor_us.transpose()?,
         smallest_us,
     })
-}
-
-/// None where either side has too few samples to bound its own median.
-fn interval(a: &[f64], b: &[f64], alpha: f64) -> Result<Option<Interval>, BadInput> {
-    if a.len() < 2 || b.len() < 2 {
-        return Ok(None);
-    }
-    Ok(median_difference(a, b, alpha)?.interval)
 }
 
 fn outcome(interval: Option<Interval>, margin_us: f64) -> Outcome {

@@ -12,9 +12,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::delay::ALPHA;
 use super::ordered::Ordered;
-use super::quantile::{Quantile, median_interval};
+use super::delay::nested_quantile;
+use super::quantile::Quantile;
+use super::replicates::Nested;
 use crate::platform::Platform;
 use crate::samples::{AccessTime, Text};
 use crate::workload::{LineState, Page, Pattern};
@@ -117,36 +118,53 @@ impl Curve {
     }
 }
 
+/// The walks of a point: how many there are, and the valid ones with their replicates.
+#[derive(Debug, Clone, Default)]
+struct Walks {
+    n_all: usize,
+    access_ns: Vec<f64>,
+    replicates: Vec<u64>,
+}
+
+impl Walks {
+    fn take(&mut self, walk: &AccessTime) {
+        self.n_all += 1;
+        if walk.valid && walk.access_ns.is_finite() {
+            self.access_ns.push(walk.access_ns);
+            self.replicates.push(walk.replicate.unwrap_or_default());
+        }
+    }
+
+    fn point(&self, wss_bytes: u64) -> CurvePoint {
+        let nested = Nested::from_labelled(&self.access_ns, &self.replicates).ok();
+        CurvePoint {
+            wss_bytes,
+            n_all: self.n_all,
+            access_ns: nested.and_then(|nested| nested_quantile(&nested, 0.5)),
+            min_ns: Ordered::new(&self.access_ns).ok().as_ref().map(Ordered::min),
+        }
+    }
+}
+
 /// Sorts walks into curves as they stream by.
 #[derive(Debug, Clone, Default)]
 pub struct Curves {
-    walks: BTreeMap<(CurveKey, u64), (usize, Vec<f64>)>,
+    walks: BTreeMap<(CurveKey, u64), Walks>,
 }
 
 impl Curves {
     /// Takes some more walks.
     pub fn take(&mut self, walks: &[AccessTime]) {
         for walk in walks {
-            let (n_all, valid) =
-                self.walks.entry((CurveKey::of(walk), walk.wss_bytes)).or_default();
-            *n_all += 1;
-            if walk.valid && walk.access_ns.is_finite() {
-                valid.push(walk.access_ns);
-            }
+            self.walks.entry((CurveKey::of(walk), walk.wss_bytes)).or_default().take(walk);
         }
     }
 
     /// The curves with their plateaus.
     pub fn finish(&self) -> Vec<Curve> {
         let mut curves: Vec<Curve> = Vec::new();
-        for ((key, wss_bytes), (n_all, valid)) in &self.walks {
-            let ordered = Ordered::new(valid).ok();
-            let point = CurvePoint {
-                wss_bytes: *wss_bytes,
-                n_all: *n_all,
-                access_ns: ordered.as_ref().and_then(|all| median_interval(all, ALPHA).ok()),
-                min_ns: ordered.as_ref().map(Ordered::min),
-            };
+        for ((key, wss_bytes), walks) in &self.walks {
+            let point = walks.point(*wss_bytes);
             match curves.last_mut() {
                 Some(curve) if curve.key == *key => curve.points.push(point),
                 _ => curves.push(Curve {

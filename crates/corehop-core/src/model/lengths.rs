@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::delay::ALPHA;
+use super::delay::{ALPHA, nested_quantile};
 use super::ordered::Ordered;
-use super::quantile::{Maximum, Quantile, maximum, median_interval, quantile_interval};
+use super::quantile::{Maximum, Quantile, maximum};
+use super::replicates::Nested;
 use crate::samples::{PreemptionLength, Text};
 
 /// What was got where one length was asked for; times in microseconds.
@@ -32,7 +33,7 @@ pub struct LengthSummary {
 /// Sorts absences by what was asked for as they stream by.
 #[derive(Debug, Clone, Default)]
 pub struct Lengths {
-    got: BTreeMap<(Text, Text, u64), Vec<f64>>,
+    got: BTreeMap<(Text, Text, u64), (Vec<f64>, Vec<u64>)>,
 }
 
 impl Lengths {
@@ -40,7 +41,9 @@ impl Lengths {
     pub fn take(&mut self, absences: &[PreemptionLength]) {
         for absence in absences.iter().filter(|absence| absence.length_ns.is_finite()) {
             let key = (absence.machine.clone(), absence.load.clone(), absence.requested_length_ns);
-            self.got.entry(key).or_default().push(absence.length_ns / 1e3);
+            let (got, replicates) = self.got.entry(key).or_default();
+            got.push(absence.length_ns / 1e3);
+            replicates.push(absence.replicate.unwrap_or_default());
         }
     }
 
@@ -50,19 +53,24 @@ impl Lengths {
     }
 }
 
-fn summary((machine, load, requested): &(Text, Text, u64), got: &[f64]) -> Option<LengthSummary> {
+fn summary(
+    (machine, load, requested): &(Text, Text, u64),
+    (got, replicates): &(Vec<f64>, Vec<u64>),
+) -> Option<LengthSummary> {
     let requested_us = *requested as f64 / 1e3;
     let excess: Vec<f64> = got.iter().map(|got| got - requested_us).collect();
-    let (got, excess) = (Ordered::new(got).ok()?, Ordered::new(&excess).ok()?);
+    let [of_got, of_excess] =
+        [got, &excess].map(|values| Nested::from_labelled(values, replicates).ok());
+    let (of_got, of_excess) = (of_got?, of_excess?);
     let carried = excess.len() >= 100;
     Some(LengthSummary {
         machine: machine.to_string(),
         load: load.to_string(),
         requested_us,
-        got_us: median_interval(&got, ALPHA).ok()?,
-        excess_us: median_interval(&excess, ALPHA).ok()?,
-        excess_p99_us: quantile_interval(&excess, 0.99, ALPHA).ok().filter(|_| carried),
-        excess_max_us: maximum(&excess, 1.0 - ALPHA).ok()?,
+        got_us: nested_quantile(&of_got, 0.5)?,
+        excess_us: nested_quantile(&of_excess, 0.5)?,
+        excess_p99_us: nested_quantile(&of_excess, 0.99).filter(|_| carried),
+        excess_max_us: maximum(&Ordered::new(&excess).ok()?, 1.0 - ALPHA).ok()?,
     })
 }
 

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use analytic::Hierarchy;
 pub use holdout::Errors;
+use point::Seen;
 pub use point::{Cost, Point, Statistic};
 pub use question::{Asked, NoAnswer, Prediction};
 pub use series::{Place, Series, SeriesKey};
@@ -31,6 +32,7 @@ pub use store::{MODEL_SCHEMA, NotAModel};
 use super::balance::Levels;
 use super::cell::CellKey;
 use super::estimator::Estimator;
+use super::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
 use crate::units::Bytes;
@@ -96,13 +98,13 @@ pub struct FittedSeries {
 pub struct Fit {
     estimator: Estimator,
     machines: BTreeMap<String, Caches>,
-    /// By series (those are few) and size: length and delay of each valid sample, in microseconds.
+    /// By series (those are few) and size: each valid sample.
     seen: Vec<(SeriesKey, BySize)>,
     /// The series of a cell.
     known: BTreeMap<CellKey, usize>,
 }
 
-type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<(f64, f64)>>>;
+type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<Seen>>>;
 /// How lengths were drawn.
 type Drawn = String;
 
@@ -135,7 +137,8 @@ impl Fit {
             let sizes = &mut self.seen[at].1;
             let drawn = sizes.entry(sample.wss_bytes).or_default();
             let seen = drawn.entry(sample.preemption_length.to_string()).or_default();
-            seen.push((length_us(sample), delay));
+            let replicate = replicate_of(sample);
+            seen.push(Seen { length_us: length_us(sample), delay_us: delay, replicate });
         }
     }
 
@@ -147,7 +150,10 @@ impl Fit {
         }
         let at = self.place(SeriesKey::usual(event, load));
         let drawn = self.seen[at].1.entry(wss.get()).or_default();
-        drawn.entry("given".to_owned()).or_default().push((length_us, delay_us));
+        let drawn = drawn.entry("given".to_owned()).or_default();
+        // Each is known apart from the others.
+        let replicate = drawn.len() as u64;
+        drawn.push(Seen { length_us, delay_us, replicate });
     }
 
     fn place(&mut self, key: SeriesKey) -> usize {
@@ -189,13 +195,13 @@ fn length_us(sample: &Sample) -> f64 {
 }
 
 /// The points of a size: one for each fixed length, several for lengths that were drawn.
-fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<(f64, f64)>>) -> Vec<Point> {
+fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>) -> Vec<Point> {
     let mut points = Vec::new();
     for (drawn, mut seen) in by_length {
         let parts =
             if drawn.starts_with("fixed") || drawn == "none" { 1 } else { parts(seen.len()) };
         if parts > 1 {
-            seen.sort_by(|a, b| a.0.total_cmp(&b.0));
+            seen.sort_by(|a, b| a.length_us.total_cmp(&b.length_us));
         }
         let n = seen.len();
         let part =

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::delay::ALPHA;
-use crate::model::moments::moments;
+use crate::model::delay::{ALPHA, nested_quantile};
 use crate::model::ordered::Ordered;
-use crate::model::quantile::quantile_interval;
+use crate::model::replicates::Nested;
 use crate::words::words;
 
 words! {
@@ -73,36 +72,54 @@ pub struct Point {
     pub most_length_us: f64,
     /// Valid samples.
     pub n: usize,
+    /// The replicates that they come from; None in models of before there were any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicates: Option<usize>,
     /// The statistics that they carry.
     pub delay: BTreeMap<Statistic, Cost>,
 }
 
+/// A valid sample, as far as a model needs it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Seen {
+    /// The time off the CPU, in microseconds.
+    pub(super) length_us: f64,
+    /// The delay, in microseconds.
+    pub(super) delay_us: f64,
+    /// The replicate that it is of.
+    pub(super) replicate: u64,
+}
+
 impl Point {
-    /// What delays seen after absences say: pairs of length and delay, in microseconds, in the order in
-    /// which they were taken. None where there are none, or one is no number.
-    pub(super) fn of(wss_bytes: u64, seen: &[(f64, f64)]) -> Option<Self> {
-        let lengths = Ordered::new(&seen.iter().map(|pair| pair.0).collect::<Vec<_>>()).ok()?;
-        let delays: Vec<f64> = seen.iter().map(|pair| pair.1).collect();
+    /// What delays seen after absences say, in the order in which they were taken. None where there are
+    /// none, or one is no number.
+    pub(super) fn of(wss_bytes: u64, seen: &[Seen]) -> Option<Self> {
+        let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
+        let lengths = Ordered::new(&of(|it| it.length_us)).ok()?;
+        let delays = of(|it| it.delay_us);
+        let labels: Vec<u64> = seen.iter().map(|it| it.replicate).collect();
+        let nested = Nested::from_labelled(&delays, &labels).ok()?;
         let sorted = Ordered::new(&delays).ok()?;
-        let cost = |&statistic: &Statistic| Some((statistic, cost(statistic, &delays, &sorted)?));
+        let cost = |&statistic: &Statistic| Some((statistic, cost(statistic, &nested, &sorted)?));
         Some(Self {
             wss_bytes,
             length_us: crate::model::quantile::median(&lengths),
             least_length_us: lengths.min(),
             most_length_us: lengths.max(),
             n: delays.len(),
+            replicates: Some(nested.replicates()),
             delay: Statistic::ALL.iter().filter_map(cost).collect(),
         })
     }
 }
 
-/// A statistic of delays, given in the order taken and sorted.
-fn cost(statistic: Statistic, delays: &[f64], sorted: &Ordered) -> Option<Cost> {
+/// A statistic of delays, given by replicate and sorted.
+fn cost(statistic: Statistic, nested: &Nested, sorted: &Ordered) -> Option<Cost> {
     if sorted.len() < statistic.needs() {
         return None;
     }
     if let Some(share) = statistic.share() {
-        let quantile = quantile_interval(sorted, share, ALPHA).ok()?;
+        let quantile = nested_quantile(nested, share)?;
         let (low_us, high_us) = (quantile.low, quantile.high);
         return Some(Cost { estimate_us: quantile.estimate, low_us, high_us });
     }
@@ -111,10 +128,10 @@ fn cost(statistic: Statistic, delays: &[f64], sorted: &Ordered) -> Option<Cost> 
         let max = sorted.max();
         return Some(Cost { estimate_us: max, low_us: Some(max), high_us: None });
     }
-    let moments = moments(delays, ALPHA, 1).ok()?;
-    let low_us = moments.interval.map(|interval| interval.low);
-    let high_us = moments.interval.map(|interval| interval.high);
-    Some(Cost { estimate_us: moments.mean, low_us, high_us })
+    let mean = nested.mean(ALPHA).ok()?;
+    let low_us = mean.interval.map(|interval| interval.low);
+    let high_us = mean.interval.map(|interval| interval.high);
+    Some(Cost { estimate_us: mean.estimate, low_us, high_us })
 }
 
 #[cfg(test)]
@@ -123,7 +140,8 @@ mod tests {
 
     #[test]
     fn a_point_has_the_statistics_that_its_samples_carry() {
-        let seen: Vec<(f64, f64)> = (1..=21).map(|k| (4000.0, f64::from(k))).collect();
+        let at = |delay_us, replicate| Seen { length_us: 4000.0, delay_us, replicate };
+        let seen: Vec<Seen> = (1..=21_u32).map(|k| at(f64::from(k), u64::from(k % 7))).collect();
         let point = Point::of(4096, &seen).unwrap();
         assert_eq!((point.n, point.length_us, point.delay.len()), (21, 4000.0, 4));
         assert!((point.delay[&Statistic::Mean].estimate_us - 11.0).abs() < 1e-12);
@@ -132,6 +150,6 @@ mod tests {
         let max = point.delay[&Statistic::Max];
         assert_eq!((max.estimate_us, max.low_us, max.high_us), (21.0, Some(21.0), None));
         assert_eq!(Point::of(4096, &[]), None);
-        assert_eq!(Point::of(4096, &[(1.0, f64::NAN)]), None);
+        assert_eq!(Point::of(4096, &[at(f64::NAN, 0)]), None);
     }
 }

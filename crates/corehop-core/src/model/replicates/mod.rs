@@ -196,6 +196,14 @@ impl Nested {
         Ok(Self { groups: groups.into_values().collect() })
     }
 
+    /// Its replicates dealt out in turn to two halves; None of a single one.
+    pub fn in_turn(&self) -> Option<[Self; 2]> {
+        let half = |first: usize| {
+            Self { groups: self.groups.iter().skip(first).step_by(2).cloned().collect() }
+        };
+        (self.replicates() > 1).then(|| [half(0), half(1)])
+    }
+
     /// Number of replicates with a sample.
     pub fn replicates(&self) -> usize {
         self.groups.len()
@@ -270,7 +278,7 @@ impl Nested {
     }
 
     /// The quantile `p` of each replicate.
-    fn own_quantiles(&self, p: f64) -> Result<Vec<f64>, BadInput> {
+    pub(crate) fn own_quantiles(&self, p: f64) -> Result<Vec<f64>, BadInput> {
         self.groups.iter().map(|group| quantile::quantile(&Ordered::new(group)?, p)).collect()
     }
 

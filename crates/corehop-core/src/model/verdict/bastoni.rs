@@ -6,8 +6,9 @@ use super::{
     margin, says,
 };
 use crate::model::compare::order;
-use crate::model::ordered::{BadInput, Interval};
-use crate::model::quantile::{median, quantile, quantile_interval};
+use crate::model::ordered::{BadInput, Interval, Ordered};
+use crate::model::quantile::{median, quantile};
+use crate::model::replicates::Nested;
 use crate::workload::Event;
 
 /// The spread of a normal law between its quartiles, in standard deviations.
@@ -97,7 +98,7 @@ fn spread(
     sure: Sureness,
     rule: impl Fn(f64, f64) -> (bool, bool),
 ) -> Result<Comparison, BadInput> {
-    let delays = cell.delays()?;
+    let delays = Ordered::new(cell.delay_ns)?;
     let [q1, q2, q3] = [quantile(&delays, 0.25)?, median(&delays), quantile(&delays, 0.75)?];
     let narrow = relative_spread(cell, sure.to_fit())?;
     let wide = relative_spread(cell, sure.to_contradict())?;
@@ -115,11 +116,11 @@ fn spread(
 }
 
 /// An interval of the relative spread that assumes no law: the three quartiles lie in their
-/// order-statistic intervals, each at a third of `alpha`.
+/// intervals over replicates, each at a third of `alpha`.
 fn relative_spread(cell: &CellView, alpha: f64) -> Result<Option<Interval>, BadInput> {
-    let delays = cell.delays()?;
+    let nested = Nested::from_labelled(cell.delay_ns, cell.replicates)?;
     let quartile = |p| -> Result<Option<Interval>, BadInput> {
-        Ok(quantile_interval(&delays, p, alpha / 3.0)?.interval())
+        Ok(nested.quantile(p, alpha / 3.0)?.interval)
     };
     let (Some(q1), Some(q2), Some(q3)) = (quartile(0.25)?, quartile(0.5)?, quartile(0.75)?) else {
         return Ok(None);
@@ -211,6 +212,16 @@ const THIRD_A: Observation = Observation {
            preemption was measured with nothing running, an idle leave stands in for it.",
 };
 
+/// Whether the replicates of a migration tend to cost more than those of a preemption.
+fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result<bool, BadInput> {
+    let [of_one, of_other] = [preemption, migration].map(|cell| cell.replicate_quantiles(0.5));
+    let (of_one, of_other) = (of_one?, of_other?);
+    if of_one.len() < 2 || of_other.len() < 2 {
+        return Ok(false);
+    }
+    Ok(order(&of_one, &of_other, sure.to_contradict())?.ascending())
+}
+
 /// Observation 3, first half: preemption against migration in an idle system.
 ///
 /// # Errors
@@ -223,10 +234,8 @@ pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<Verdict, BadInput> {
     for (preemption, migration) in pairs {
         let margin = super::NEGLIGIBLE * preemption.warm()?;
         comparisons.push(difference(preemption, migration, 0.5, margin, Expect::NotLess, sure)?);
-        let dearer = preemption.delay_ns.len() > 1
-            && migration.delay_ns.len() > 1
-            && order(preemption.delay_ns, migration.delay_ns, sure.to_contradict())?.ascending();
-        classes.push((migration.event, dearer));
+        let shown = dearer(preemption, migration, sure)?;
+        classes.push((migration.event, shown));
     }
     let never = classes
         .iter()
@@ -341,7 +350,7 @@ pub fn bastoni_4(
 /// The delays after the shortest fifth and the longest half of the preemptions, in the order in which
 /// they were taken; None where the lengths do not differ enough for that.
 fn short_and_long(cell: &CellView) -> Option<(Vec<f64>, Vec<f64>)> {
-    let lengths = crate::model::ordered::Ordered::new(cell.length_ns).ok()?;
+    let lengths = Ordered::new(cell.length_ns).ok()?;
     if lengths.len() < FEWEST_FOR_LENGTH {
         return None;
     }

@@ -19,9 +19,10 @@ use serde::{Deserialize, Serialize};
 
 pub use self::bastoni::{bastoni_1, bastoni_2, bastoni_3a, bastoni_3b, bastoni_4, bastoni_5};
 pub use self::waechtler::{waechtler_1, waechtler_2};
-use super::compare::quantile_difference;
+use super::compare::median_difference;
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::median;
+use super::replicates::Nested;
 use crate::platform::{Inclusion, MemoryArchitecture, Platform};
 use crate::units::three_digits;
 use crate::workload::{Absence, Event};
@@ -59,6 +60,8 @@ pub struct CellView<'a> {
     pub delay_ns: &'a [f64],
     /// Preemption lengths, in nanoseconds, one per warm touch.
     pub length_ns: &'a [f64],
+    /// The replicate of each. It is the unit: samples of one say less than as many of several.
+    pub replicates: &'a [u64],
 }
 
 /// What the observations need to know of the machine.
@@ -294,6 +297,10 @@ fn checked<'a, 'b>(
                 return Err(BadInput::Unpaired { left, left_len, right, right_len });
             }
         }
+        if cell.replicates.len() != n {
+            let (left, left_len) = ("replicates", cell.replicates.len());
+            return Err(BadInput::Unpaired { left, left_len, right: "delay_ns", right_len: n });
+        }
         if n > 0 {
             for column in [cell.warm_ns, cell.delay_ns, cell.length_ns] {
                 finite(column)?;
@@ -326,8 +333,14 @@ impl CellView<'_> {
             && self.variant == other.variant
     }
 
+    /// The quantile `p` of the delays of each replicate, in nanoseconds: what intervals are made of.
+    fn replicate_quantiles(&self, p: f64) -> Result<Vec<f64>, BadInput> {
+        Nested::from_labelled(self.delay_ns, self.replicates)?.own_quantiles(p)
+    }
+
+    /// The medians of the replicates, sorted.
     fn delays(&self) -> Result<Ordered, BadInput> {
-        Ordered::new(self.delay_ns)
+        Ordered::new(&self.replicate_quantiles(0.5)?)
     }
 
     /// The median warm touch, in nanoseconds.
@@ -383,13 +396,14 @@ fn difference(
         x.write_ratio
     );
     let wss_bytes = x.wss_bytes;
-    if x.delay_ns.len() < 2 || y.delay_ns.len() < 2 {
+    let (of_x, of_y) = (x.replicate_quantiles(p)?, y.replicate_quantiles(p)?);
+    if of_x.len() < 2 || of_y.len() < 2 {
         let estimate = median(&y.delays()?) - median(&x.delays()?);
         let (interval, unit, says) = (None, "ns", Says::Open);
         return Ok(Comparison { what, wss_bytes, estimate, interval, margin, unit, says });
     }
-    let narrow = quantile_difference(x.delay_ns, y.delay_ns, p, sure.to_fit())?;
-    let wide = quantile_difference(x.delay_ns, y.delay_ns, p, sure.to_contradict())?;
+    let narrow = median_difference(&of_x, &of_y, sure.to_fit())?;
+    let wide = median_difference(&of_x, &of_y, sure.to_contradict())?;
     let fits = narrow.interval.is_some_and(|interval| match expect {
         Expect::Equal => interval.within(margin),
         Expect::NotLess => interval.low >= -margin,
@@ -449,6 +463,7 @@ mod synthetic {
         pub(super) warm: Vec<f64>,
         pub(super) delay: Vec<f64>,
         pub(super) length: Vec<f64>,
+        pub(super) replicates: Vec<u64>,
     }
 
     impl Cell {
@@ -472,6 +487,7 @@ mod synthetic {
                 warm: (0..n).map(|_| warm * (1.0 + 0.01 * draw.unit())).collect(),
                 delay: draw.values(Law::Normal, n).iter().map(|z| 1e3 * (mean + std * z)).collect(),
                 length: draw.values(Law::Uniform, n).iter().map(|u| 5e7 * u).collect(),
+                replicates: (0..n as u64).collect(),
             }
         }
 
@@ -487,6 +503,7 @@ mod synthetic {
                 warm_ns: &self.warm,
                 delay_ns: &self.delay,
                 length_ns: &self.length,
+                replicates: &self.replicates,
             }
         }
     }
@@ -533,6 +550,7 @@ mod tests {
         let error = verdicts(&views(&[cell.clone()]), &L7455, 0.05).unwrap_err();
         assert!(error.to_string().contains("warm_ns has 5 values and delay_ns 4"), "{error}");
         (cell.delay, cell.warm, cell.length) = (vec![], vec![], vec![]);
+        cell.replicates = vec![];
         assert!(verdicts(&views(&[cell]), &L7455, 0.05).is_ok());
     }
 

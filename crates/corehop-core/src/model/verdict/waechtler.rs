@@ -166,9 +166,11 @@ fn gain(
     let margin = GAIN * migration.warm()?;
     let gains = median_interval(&delays, sure.to_contradict())?.high.is_some_and(|high| high < 0.0);
     let beats_control = match control {
-        Some(control) if control.delay_ns.len() > 1 && delays.len() > 1 => {
+        Some(control) if control.delays()?.len() > 1 && delays.len() > 1 => {
+            let control_medians = control.replicate_quantiles(0.5)?;
+            let medians = migration.replicate_quantiles(0.5)?;
             let difference =
-                median_difference(control.delay_ns, migration.delay_ns, sure.to_contradict())?;
+                median_difference(&control_medians, &medians, sure.to_contradict())?;
             difference.interval.is_some_and(|interval| interval.high < 0.0)
         }
         _ => false,
