@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test bench dist lab lint clean
+.PHONY: run test bench repeat dist lab lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -37,6 +37,11 @@ bench: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
 	cargo bench --locked -p corehop-core --bench sim -- $(CURDIR)/out/bench.json
+
+## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
+repeat: build
+	@mkdir -p out && rm -f out/repeat-*.part
+	cargo bench --locked -p corehop --bench repeat -- $(CURDIR)/out/bench.json
 
 ## A binary that runs on a machine with nothing installed: dist/corehop. (Its random numbers come from
 ## the system call, as an initramfs may have no /dev.)

@@ -105,7 +105,7 @@ fn finished<R: Row>(
     begun(&part, rows, provenance)?.end()?;
     let mut reader = Reader::open(File::open(&part)?)?;
     let out = File::create(folder.join(format!("{name}.parquet")))?;
-    write_parquet::<R, _, _>(&mut reader, provenance, out)?;
+    write_parquet::<R, _, _>(&mut reader, provenance, out, |_| {})?;
     Ok(std::fs::remove_file(part)?)
 }
 

@@ -55,6 +55,7 @@ fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
         requested_length_ns: 1_000_000,
         length_ns: 1_050_000.0 + job as f64,
         policy: "fifo:2".into(),
+        replicate: None,
     };
     for batch in 0..4 {
         part.append(&(0..50).map(|job| row(50 * batch + job)).collect::<Vec<_>>()).unwrap();

@@ -205,7 +205,8 @@ mod tests {
         let of = |k: u64| {
             let place = (k * 37 % n) as f64 / n as f64 - 0.5;
             let resumed_ns = 1e3 * (1.0 + us + spread * place);
-            Sample { warm_ns: 1e3, resumed_ns, wss_bytes: kib << 10, ..sample() }
+            let replicate = Some(k);
+            Sample { warm_ns: 1e3, resumed_ns, wss_bytes: kib << 10, replicate, ..sample() }
         };
         let mut delays = Delays::new(Estimator::Difference);
         delays.take(&(0..n).map(of).collect::<Vec<_>>());

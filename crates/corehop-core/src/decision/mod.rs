@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Decisions: pure functions of models.
 
+pub mod class_quota;
+pub mod landing;
 pub mod sampling;
 pub mod forecast;
 pub mod costs;

@@ -136,6 +136,14 @@ pub(crate) fn depends_on_class(sample: &Sample) -> bool {
     sample.event.is_migration() || sample.preempted_by == Absence::Load
 }
 
+/// The sample as it was before classes were assigned: what the machine's description calls it.
+pub fn as_declared(sample: &mut Sample) {
+    sample.event = sample.declared_event.unwrap_or(sample.event);
+    sample.pair_class = None;
+    sample.disturbed_by.retain(|&cause| cause != Cause::ClassChanged);
+    sample.valid = sample.disturbed_by.is_empty();
+}
+
 fn disturb(sample: &mut Sample) {
     sample.valid = false;
     if !sample.disturbed_by.contains(&Cause::ClassChanged) {
@@ -212,6 +220,16 @@ mod tests {
         let changed = &samples[30];
         assert_eq!((changed.valid, &changed.disturbed_by[..]), (false, &[Cause::ClassChanged][..]));
         assert_eq!(classes.pairs[0].stays.changes, 1);
+    }
+
+    #[test]
+    fn a_run_that_goes_on_begins_with_its_samples_as_declared() {
+        let declared = moved();
+        let (mut samples, classes) = assigned(declared.clone());
+        samples.iter_mut().for_each(as_declared);
+        assert_eq!(samples, declared);
+        samples.iter_mut().for_each(|sample| classes.assign(&guest(), sample));
+        assert_eq!(samples, assigned(declared).0);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use super::figure::Table;
 use crate::model::cell::CellKey;
 use crate::model::control::{leaving_alone, within_error};
 use crate::model::delay::Delay;
+use crate::model::replicates::Spread;
 use crate::model::quantile::Quantile;
 use crate::model::summary::CellSummary;
 use crate::units::Bytes;
@@ -180,7 +181,8 @@ fn of_quantile(quantile: &Quantile) -> Vec<(String, f64)> {
 pub fn text(summaries: &[CellSummary], width: usize) -> String {
     let mut table = match summaries.first() {
         Some(first) => format!(
-            "delay in µs by `{}`: median [95 % interval], max (n valid samples, of how many)\n\n",
+            "delay in µs by `{}`: median [95 % interval], max (n valid samples, of how many), \
+             medians of the replicates\n\n",
             first.estimator
         ),
         None => String::new(),
@@ -381,7 +383,7 @@ pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// What a cell says, in two lines.
+/// What a cell says, in three lines.
 fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     let count = if summary.n_valid == summary.n_all {
         format!("n {}", summary.n_valid)
@@ -394,9 +396,21 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
             vec![
                 mark.to_owned() + &median_text(delay),
                 format!("max {} ({count})", micros(delay.max.value)),
+                spread_text(delay),
             ]
         }
         None => vec!["–".to_owned(), format!("({count})")],
+    }
+}
+
+/// How far the replicates lie apart: `0.29 to 0.75 in 20`; that there is but one is said too.
+fn spread_text(delay: &Delay) -> String {
+    match delay.spread.replicates {
+        1 => "1 replicate".to_owned(),
+        several => {
+            let Spread { low, high, .. } = delay.spread;
+            format!("{} to {} in {several}", micros(low), micros(high))
+        }
     }
 }
 

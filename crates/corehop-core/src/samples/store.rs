@@ -314,7 +314,8 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     }
 }
 
-/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own.
+/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own, each row
+/// as `finish` leaves it.
 ///
 /// # Errors
 /// [`FileError`] where either side fails; nothing is promised of `out` then.
@@ -322,6 +323,7 @@ pub fn write_parquet<R, S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
     out: W,
+    finish: impl Fn(&mut R),
 ) -> Result<u64, FileError>
 where
     R: Row,
@@ -332,9 +334,10 @@ where
     let snappy = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(snappy))?;
     let mut count = 0;
-    while let Some(batch) = from.next_batch()? {
-        count += batch.num_rows() as u64;
-        writer.write(&RecordBatch::try_new(schema.clone(), batch.columns().to_vec())?)?;
+    while let Some(mut rows) = from.next_rows::<R>()? {
+        count += rows.len() as u64;
+        rows.iter_mut().for_each(&finish);
+        writer.write(&RecordBatch::try_new(schema.clone(), R::columns(&rows))?)?;
     }
     writer.close()?;
     Ok(count)

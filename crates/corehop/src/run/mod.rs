@@ -10,10 +10,15 @@ mod tasks;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::sampling::{Campaign, Goal};
-use corehop_core::experiment::{Experiment, Plan, Turn};
+use corehop_core::decision::class_quota::ClassQuota;
+use corehop_core::decision::sampling::{Campaign, Goal, Round};
+use corehop_core::experiment::{Experiment, Plan, Turn, share};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
-use corehop_core::samples::{JobRecord, Observation, Project, Provenance, Row, RunContext};
+use corehop_core::samples::{
+    AccessTime, JobRecord, Observation, PreemptionLength, Project, Provenance, Row, RunContext, Sample,
+};
+use corehop_core::model::classes::as_declared;
+use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
@@ -27,8 +32,26 @@ pub(crate) use progress::rough;
 pub(crate) use tasks::TaskRunner;
 
 /// A row type that a machine's records become.
-pub(crate) trait Target: Row + Project + 'static {}
-impl<R: Row + Project + 'static> Target for R {}
+pub(crate) trait Target: Row + Project + 'static {
+    /// The row as a sample, where it is one: its class is told from the whole run.
+    fn as_sample(&self) -> Option<&Sample> {
+        None
+    }
+    /// The same, to be changed.
+    fn as_sample_mut(&mut self) -> Option<&mut Sample> {
+        None
+    }
+}
+impl Target for Sample {
+    fn as_sample(&self) -> Option<&Sample> {
+        Some(self)
+    }
+    fn as_sample_mut(&mut self) -> Option<&mut Sample> {
+        Some(self)
+    }
+}
+impl Target for AccessTime {}
+impl Target for PreemptionLength {}
 
 /// Where the rows go.
 #[derive(Debug, Clone)]
@@ -38,6 +61,9 @@ pub(crate) enum Destination {
     /// As an Arrow stream to stdout.
     Stdout,
 }
+
+/// Of the replicates asked for, one in so many may be added for the sake of classes.
+const FURTHER: u32 = 5;
 
 /// What a run is to do, apart from the experiment.
 #[derive(Debug)]
@@ -55,6 +81,7 @@ pub(crate) struct Run {
 struct Underway<R: Target> {
     output: Output<R>,
     campaign: Campaign,
+    classes: ClassQuota,
     progress: Progress,
     deadline: Option<Instant>,
     jobs: u64,
@@ -89,6 +116,9 @@ impl<R: Target> Underway<R> {
     fn note(&mut self, row: &R) {
         let observation = row.observation();
         self.campaign.note(observation);
+        if let Some(sample) = row.as_sample() {
+            self.classes.take(sample);
+        }
         self.jobs += 1;
         self.valid += u64::from(observation.valid);
     }
@@ -134,11 +164,14 @@ impl Run {
         let first = experiment.block(machine.platform(), seed, Turn::default(), &nothing)?;
         let mut provenance = provenance::begin(machine, &first);
         provenance.parameters = experiment.parameters();
-        let mut underway = self.begin::<R>(&provenance, &first, &asked)?;
+        let mut underway = self.begin::<R>(machine.platform(), &provenance, &first, &asked)?;
         underway.keep_to(self.budget, experiment.projected(machine.platform())?);
         let mut run = || -> Result<(), Failure> {
+            let mut further = 0..self.replicates.div_ceil(FURTHER);
             for block in 0.. {
-                let Some(round) = underway.campaign.next() else { break };
+                let next = underway.campaign.next();
+                let next = next.or_else(|| further.next().and(self.for_classes(&underway, &asked)));
+                let Some(round) = next else { break };
                 if underway.stopped_by().is_some() {
                     break;
                 }
@@ -155,6 +188,18 @@ impl Run {
         self.end(underway, ended, machine, provenance)
     }
 
+    /// One more replicate for the cells that lack samples of a class which the machine has shown.
+    fn for_classes<R: Target>(&self, underway: &Underway<R>, asked: &[u32]) -> Option<Round> {
+        if self.goal != Goal::Count {
+            return None;
+        }
+        let lacking = underway.classes.lacking(asked);
+        let usual = |(lacks, &asked): (u32, &u32)| lacks.min(share(asked, 1, self.replicates));
+        let quota: Vec<u32> = lacking.into_iter().zip(asked).map(usual).collect();
+        let replicate = underway.campaign.begun();
+        quota.iter().any(|&more| more > 0).then_some(Round { replicate, quota })
+    }
+
     /// Runs a plan as it stands.
     pub(crate) fn plan<R: Target>(
         &self,
@@ -165,29 +210,33 @@ impl Run {
         provenance.note_plan(plan);
         let mut asked = vec![0; plan.cells.len()];
         plan.phases.iter().flat_map(|phase| &phase.jobs).for_each(|job| asked[job.cell] += 1);
-        let mut underway = self.begin::<R>(&provenance, plan, &asked)?;
+        let mut underway = self.begin::<R>(machine.platform(), &provenance, plan, &asked)?;
         let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
         self.end(underway, ended, machine, provenance)
     }
 
     fn begin<R: Target>(
         &self,
+        platform: &Platform,
         provenance: &Provenance,
         plan: &Plan,
         asked: &[u32],
     ) -> Result<Underway<R>, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-        let (output, earlier) = Output::begin(&self.destination, provenance)?;
+        let (output, mut earlier) = Output::begin(&self.destination, provenance)?;
+        earlier.iter_mut().filter_map(R::as_sample_mut).for_each(as_declared);
         let mut campaign = Campaign::new(asked, self.replicates, self.goal);
         let observations: Vec<Observation> = earlier.iter().map(Project::observation).collect();
         for &observation in &observations {
             campaign.note(observation);
         }
         let valid = observations.iter().filter(|observation| observation.valid).count() as u64;
+        let mut classes = ClassQuota::new(platform.clone());
+        earlier.iter().filter_map(R::as_sample).for_each(|sample| classes.take(sample));
         let deadline = self.budget.map(|budget| Instant::now() + budget);
         let progress = Progress::new(self.quiet, plan, &campaign, deadline);
         let jobs = observations.len() as u64;
-        Ok(Underway { output, campaign, progress, deadline, jobs, valid })
+        Ok(Underway { output, campaign, classes, progress, deadline, jobs, valid })
     }
 
     /// Turns the stream into the file, says what is missing, and decides the exit code.
@@ -212,7 +261,17 @@ impl Run {
             return ended.map(|()| Exit::Done);
         }
         let campaign = underway.campaign;
-        let written = underway.output.end(&provenance);
+        let classes = underway.classes.classes();
+        if classes.batches > 0 {
+            provenance.machine.insert("distance".to_owned(), json!(classes));
+        }
+        let platform = machine.platform();
+        let assign = |row: &mut R| {
+            if let Some(sample) = row.as_sample_mut() {
+                classes.assign(platform, sample);
+            }
+        };
+        let written = underway.output.end_with(&provenance, assign);
         ended?;
         let written = written?;
         if self.json {

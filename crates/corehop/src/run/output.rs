@@ -67,13 +67,23 @@ impl<R: Row> Output<R> {
 
     /// Ends the stream and turns it into Parquet, which takes the file's place at once or not at all.
     pub(super) fn end(self, provenance: &Provenance) -> Result<Option<PathBuf>, Failure> {
+        self.end_with(provenance, |_| {})
+    }
+
+    /// The same, with each row as `finish` leaves it: what only the whole run can tell.
+    pub(super) fn end_with(
+        self,
+        provenance: &Provenance,
+        finish: impl Fn(&mut R),
+    ) -> Result<Option<PathBuf>, Failure> {
         self.part.end()?;
         let Some(path) = self.path else { return Ok(None) };
         let part_path = beside(&path, "part");
         let converting = beside(&path, "converting");
         let convert = || -> Result<(), FileError> {
             let mut rows = Reader::open(File::open(&part_path)?)?;
-            write_parquet::<R, _, _>(&mut rows, provenance, File::create(&converting)?)?;
+            let out = File::create(&converting)?;
+            write_parquet::<R, _, _>(&mut rows, provenance, out, finish)?;
             fs::rename(&converting, &path)?;
             Ok(fs::remove_file(&part_path)?)
         };

@@ -23,6 +23,8 @@ fn samples(event: Event, kib: u64, length_ms: u32, us: f64, spread: f64) -> Vec<
             requested_length_ns: 1_000_000 * u64::from(length_ms),
             warm_ns: 1e3,
             resumed_ns: 1e3 + delay,
+            // A replicate each, in an order without a trend.
+            replicate: Some(k as u64 * 17 % 41),
             ..sample()
         }
     };

@@ -14,7 +14,10 @@ fn samples(kib: u64, us: f64, n: u32) -> Vec<Sample> {
     let of = |k: u32| {
         let spread = f64::from(k) - f64::from(n - 1) / 2.0;
         let delay = 1e3 * us + spread;
-        Sample { wss_bytes: kib << 10, warm_ns: 1e3, resumed_ns: 1e3 + delay, ..sample() }
+        // A replicate each, in an order without a trend.
+        let replicate = Some(u64::from(k * 17 % n));
+        let resumed_ns = 1e3 + delay;
+        Sample { wss_bytes: kib << 10, warm_ns: 1e3, resumed_ns, replicate, ..sample() }
     };
     (0..n).map(of).collect()
 }

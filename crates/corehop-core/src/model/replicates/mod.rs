@@ -44,6 +44,7 @@
 mod difference;
 mod drift;
 mod estimate;
+mod quantiles;
 mod serial;
 mod spread;
 #[cfg(test)]
@@ -55,6 +56,7 @@ mod tests;
 
 pub use difference::{BetweenDifference, median_difference};
 pub use drift::Drift;
+pub use quantiles::quantile_difference;
 pub use spread::{ReplicateMaximum, Spread};
 
 use std::collections::BTreeMap;

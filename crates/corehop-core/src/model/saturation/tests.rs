@@ -22,6 +22,8 @@ fn at(ms: u64, us: f64) -> Vec<Sample> {
             resumed_ns: 1e3 * (1.0 + us * (0.99 + 0.02 * f64::from(i) / 39.0)),
             preemptor_lines: None,
             preempted_by: Absence::Load,
+            // A replicate each, in an order without a trend.
+            replicate: Some(i as u64 * 17 % 40),
             ..sample()
         })
         .collect()

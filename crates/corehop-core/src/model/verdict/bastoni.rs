@@ -8,7 +8,6 @@ use super::{
 use crate::model::compare::order;
 use crate::model::ordered::{BadInput, Interval, Ordered};
 use crate::model::quantile::{median, quantile};
-use crate::model::replicates::Nested;
 use crate::workload::Event;
 
 /// The spread of a normal law between its quartiles, in standard deviations.
@@ -118,7 +117,7 @@ fn spread(
 /// An interval of the relative spread that assumes no law: the three quartiles lie in their
 /// intervals over replicates, each at a third of `alpha`.
 fn relative_spread(cell: &CellView, alpha: f64) -> Result<Option<Interval>, BadInput> {
-    let nested = Nested::from_labelled(cell.delay_ns, cell.replicates)?;
+    let nested = cell.nested()?;
     let quartile = |p| -> Result<Option<Interval>, BadInput> {
         Ok(nested.quantile(p, alpha / 3.0)?.interval)
     };
@@ -214,7 +213,7 @@ const THIRD_A: Observation = Observation {
 
 /// Whether the replicates of a migration tend to cost more than those of a preemption.
 fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result<bool, BadInput> {
-    let [of_one, of_other] = [preemption, migration].map(|cell| cell.replicate_quantiles(0.5));
+    let [of_one, of_other] = [preemption, migration].map(|cell| cell.replicate_medians());
     let (of_one, of_other) = (of_one?, of_other?);
     if of_one.len() < 2 || of_other.len() < 2 {
         return Ok(false);

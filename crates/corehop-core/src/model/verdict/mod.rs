@@ -19,10 +19,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::bastoni::{bastoni_1, bastoni_2, bastoni_3a, bastoni_3b, bastoni_4, bastoni_5};
 pub use self::waechtler::{waechtler_1, waechtler_2};
-use super::compare::median_difference;
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::median;
-use super::replicates::Nested;
+use super::replicates::{Nested, quantile_difference};
 use crate::platform::{Inclusion, MemoryArchitecture, Platform};
 use crate::units::three_digits;
 use crate::workload::{Absence, Event};
@@ -333,14 +332,19 @@ impl CellView<'_> {
             && self.variant == other.variant
     }
 
-    /// The quantile `p` of the delays of each replicate, in nanoseconds: what intervals are made of.
-    fn replicate_quantiles(&self, p: f64) -> Result<Vec<f64>, BadInput> {
-        Nested::from_labelled(self.delay_ns, self.replicates)?.own_quantiles(p)
+    /// The delays by replicate, in nanoseconds: what intervals are made of.
+    fn nested(&self) -> Result<Nested, BadInput> {
+        Nested::from_labelled(self.delay_ns, self.replicates)
+    }
+
+    /// The median of each replicate.
+    fn replicate_medians(&self) -> Result<Vec<f64>, BadInput> {
+        self.nested()?.own_quantiles(0.5)
     }
 
     /// The medians of the replicates, sorted.
     fn delays(&self) -> Result<Ordered, BadInput> {
-        Ordered::new(&self.replicate_quantiles(0.5)?)
+        Ordered::new(&self.replicate_medians()?)
     }
 
     /// The median warm touch, in nanoseconds.
@@ -396,23 +400,18 @@ fn difference(
         x.write_ratio
     );
     let wss_bytes = x.wss_bytes;
-    let (of_x, of_y) = (x.replicate_quantiles(p)?, y.replicate_quantiles(p)?);
-    if of_x.len() < 2 || of_y.len() < 2 {
-        let estimate = median(&y.delays()?) - median(&x.delays()?);
-        let (interval, unit, says) = (None, "ns", Says::Open);
-        return Ok(Comparison { what, wss_bytes, estimate, interval, margin, unit, says });
-    }
-    let narrow = median_difference(&of_x, &of_y, sure.to_fit())?;
-    let wide = median_difference(&of_x, &of_y, sure.to_contradict())?;
-    let fits = narrow.interval.is_some_and(|interval| match expect {
+    let (of_x, of_y) = (x.nested()?, y.nested()?);
+    let (estimate, narrow) = quantile_difference(&of_x, &of_y, p, sure.to_fit())?;
+    let (_, wide) = quantile_difference(&of_x, &of_y, p, sure.to_contradict())?;
+    let fits = narrow.is_some_and(|interval| match expect {
         Expect::Equal => interval.within(margin),
         Expect::NotLess => interval.low >= -margin,
     });
-    let contradicts = wide.interval.is_some_and(|interval| match expect {
+    let contradicts = wide.is_some_and(|interval| match expect {
         Expect::Equal => interval.low > margin || interval.high < -margin,
         Expect::NotLess => interval.high < -margin,
     });
-    let (estimate, interval, unit) = (narrow.estimate, narrow.interval, "ns");
+    let (interval, unit) = (narrow, "ns");
     Ok(Comparison {
         what,
         wss_bytes,

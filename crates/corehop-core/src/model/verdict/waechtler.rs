@@ -167,8 +167,8 @@ fn gain(
     let gains = median_interval(&delays, sure.to_contradict())?.high.is_some_and(|high| high < 0.0);
     let beats_control = match control {
         Some(control) if control.delays()?.len() > 1 && delays.len() > 1 => {
-            let control_medians = control.replicate_quantiles(0.5)?;
-            let medians = migration.replicate_quantiles(0.5)?;
+            let control_medians = control.replicate_medians()?;
+            let medians = migration.replicate_medians()?;
             let difference =
                 median_difference(&control_medians, &medians, sure.to_contradict())?;
             difference.interval.is_some_and(|interval| interval.high < 0.0)
