@@ -69,7 +69,7 @@ impl Preset {
         let (sizes, states) = match self {
             Self::Quick => (
                 doubling(4, 8 * 1024),
-                [(LineState::Valid, 24), (LineState::Invalid, 8), (LineState::Modified, 4)],
+                [(LineState::Valid, 30), (LineState::Invalid, 10), (LineState::Modified, 6)],
             ),
             // The 10 million accesses to valid lines per point are walks of the smallest size; larger
             // sizes get as many walks, hence more accesses.
@@ -211,7 +211,7 @@ fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Ve
     let under_load = lists(&kib(&[64, 256, 1024]), Page::Base);
     let mut groups = vec![
         idle(lists(&kib(&[4, 16, 64, 256, 1024]), Page::Base), every.clone(), four, 100),
-        idle(lists(&kib(&[4096]), Page::Base), every.clone(), four, 40),
+        idle(lists(&kib(&[4096]), Page::Base), every.clone(), four, 60),
         idle(lists(&kib(&[256, 1024]), Page::Transparent), every, four, 60),
         idle(
             lists(&kib(&[256]), Page::Base),
