@@ -19,7 +19,8 @@
 //! samples together. The interval is Woodruff's (JASA 47, 1952; Francisco and Fuller, Annals of
 //! Statistics 19, 1991): the share of samples below the estimate, with a standard error between
 //! replicates and `t` with one degree of freedom less than replicates, read back as ranks. Where a
-//! rank falls off the samples there is no interval.
+//! rank falls off the samples, or fewer than six replicates have a sample beyond the quantile, there
+//! is no interval.
 //!
 //! **Mean.** What is estimated is the expected mean of a replicate; replicates count alike. The
 //! interval is that of `t` on replicate means after Hall's cubic transformation against skewness
@@ -236,7 +237,11 @@ impl Nested {
             below as f64 - share * group.len() as f64
         };
         let replicates = Replicates::new(self.groups.iter().map(excess).collect());
-        let interval = replicates.share_interval(&all, p, alpha);
+        let interval = if self.reach_beyond(estimate, p) < FEWEST_REPLICATES {
+            replicates.enough().and(Err(NoInterval::QuantileOutOfReach { p }))
+        } else {
+            replicates.share_interval(&all, p, alpha)
+        };
         Ok(self.between(estimate, interval, IntervalMethod::ReplicateShares, &replicates))
     }
 
@@ -284,7 +289,14 @@ impl Nested {
     fn carries(&self, p: f64) -> bool {
         let rarer = p.min(1.0 - p);
         // 20 × (1 - 0.95) is 1.0000000000000009 in binary, 10 × (1 - 0.9) is 0.9999999999999998.
-        rarer == 0.5 || self.groups.iter().all(|group| group.len() as f64 * rarer >= 1.0 - 1e-9)
+        rarer >= 0.5 || self.groups.iter().all(|group| group.len() as f64 * rarer >= 1.0 - 1e-9)
+    }
+
+    /// How many replicates have a sample on the rarer side of the quantile. Where these are few, what
+    /// seems to be the spread of all is that of one or two.
+    fn reach_beyond(&self, x: f64, p: f64) -> usize {
+        let beyond = |&value: &f64| if p > 0.5 { value > x } else { value < x };
+        self.groups.iter().filter(|group| group.iter().any(beyond)).count()
     }
 
     fn between(
