@@ -115,7 +115,9 @@ fn coverage(n: usize, rank: usize) -> f64 {
 /// (Hettmansperger and Sheather, 1986, equation 5); None where not even the extremes cover so much.
 fn interpolated(sorted: &Ordered, alpha: f64) -> Option<(f64, f64)> {
     let n = sorted.len();
-    let rank = (1..=n / 2).take_while(|&rank| coverage(n, rank) >= 1.0 - alpha).last()?;
+    let ranks: Vec<usize> = (1..=n / 2).collect();
+    let enough = ranks.partition_point(|&rank| coverage(n, rank) >= 1.0 - alpha);
+    let rank = *ranks[..enough].last()?;
     let (outer, inner) = (coverage(n, rank), coverage(n, rank + 1).max(0.0));
     let part = ((outer - (1.0 - alpha)) / (outer - inner)).clamp(0.0, 1.0);
     let (d, all) = (rank as f64, n as f64);

@@ -137,6 +137,10 @@ impl Nested {
         // The size of a replicate, for unequal sizes.
         let squares: f64 = sizes.iter().map(|size| size * size).sum();
         let size = (n - squares / n) / (groups - 1) as f64;
+        // Below this the differences are the rounding of the means and no signal.
+        if between.max(within) <= (centre * 1e-14).powi(2) {
+            return Some((0.0, 0.0));
+        }
         Some((((between - within) / size).max(0.0), within))
     }
 }
