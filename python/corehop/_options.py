@@ -22,6 +22,7 @@ class Options(TypedDict, total=False):
 
     # Enough samples.
     samples: int | None
+    replicates: int | None
     precision: str | None
     budget: str | None
     # In place of the preset's values.

@@ -151,6 +151,7 @@ fn keys(cells: &[CellSummary]) -> Columns {
         ("preemption_length", texts(all().map(|cell| Some(&cell.preemption_length)))),
         ("polluter", texts(all().map(|cell| cell.polluter.as_ref()))),
         ("mover", texts(all().map(|cell| Some(cell.mover)))),
+        ("pair_class", texts(all().map(|cell| cell.pair_class))),
         ("wss_bytes", counts(all().map(|cell| cell.wss_bytes))),
         ("estimator", texts(cells.iter().map(|cell| Some(cell.estimator)))),
     ]
@@ -161,7 +162,12 @@ fn numbers_of_samples(cells: &[CellSummary]) -> Columns {
         ("n", counts(cells.iter().map(|cell| cell.n_valid as u64))),
         ("n_all", counts(cells.iter().map(|cell| cell.n_all as u64))),
         ("n_repaired", counts(cells.iter().map(|cell| cell.n_repaired as u64))),
+        ("replicates", counts(cells.iter().map(replicates))),
     ]
+}
+
+fn replicates(cell: &CellSummary) -> u64 {
+    cell.delay.as_ref().map_or(0, |delay| delay.spread.replicates as u64)
 }
 
 fn delays(cells: &[CellSummary]) -> Columns {
@@ -174,6 +180,9 @@ fn delays(cells: &[CellSummary]) -> Columns {
         ("avg_high_us", numbers(mean().map(|interval| Some(interval?.high)))),
         ("std_us", numbers(all().map(|delay| delay?.moments.std))),
         ("min_us", numbers(all().map(|delay| Some(delay?.min)))),
+        ("spread_low_us", numbers(all().map(|delay| Some(delay?.spread.low)))),
+        ("spread_high_us", numbers(all().map(|delay| Some(delay?.spread.high)))),
+        ("share_between", numbers(all().map(|delay| delay?.spread.share_between))),
     ]
 }
 

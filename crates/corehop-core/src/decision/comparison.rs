@@ -15,8 +15,8 @@ use serde::Serialize;
 use crate::model::cell::CellKey;
 use crate::model::estimator::Estimator;
 use crate::model::ordered::{BadInput, Interval};
-use crate::model::replicates::{Nested, median_difference};
-use crate::model::summary::replicate_of;
+use crate::model::replicates::{Nested, median_difference, shared_dependence};
+use crate::model::summary::{is_control, replicate_of};
 use crate::samples::Sample;
 
 /// The delays of a result by cell, the machine left out, in microseconds.
@@ -41,6 +41,27 @@ impl Delays {
             delays.push(delay);
             replicates.push(replicate_of(sample));
         }
+    }
+}
+
+impl Delays {
+    /// The delays of every cell by replicate, of which so many in a row count for one as all cells show
+    /// together.
+    fn nested(&self) -> Result<BTreeMap<&CellKey, Nested>, BadInput> {
+        let mut all = BTreeMap::new();
+        for (cell, (delays, replicates)) in &self.cells {
+            all.insert(cell, Nested::from_labelled(delays, replicates)?);
+        }
+        let of = |control| {
+            let alike = all.iter().filter(|(cell, _)| is_control(cell) == control);
+            shared_dependence(alike.map(|(_, nested)| nested))
+        };
+        let [controls, others] = [of(true), of(false)];
+        let depending = |(cell, nested): (_, Nested)| {
+            let in_a_row = if is_control(cell) { controls } else { others };
+            (cell, nested.depending(in_a_row))
+        };
+        Ok(all.into_iter().map(depending).collect())
     }
 }
 
@@ -133,13 +154,10 @@ impl Comparison {
 pub fn compare(a: &Delays, b: &Delays, margin: Margin, alpha: f64) -> Result<Comparison, BadInput> {
     let common: Vec<&CellKey> = a.cells.keys().filter(|cell| b.cells.contains_key(cell)).collect();
     let each = alpha / common.len().max(1) as f64;
-    let of = |result: &Delays, cell: &CellKey| {
-        let (delays, replicates) = &result.cells[cell];
-        Nested::from_labelled(delays, replicates)
-    };
+    let (of_a, of_b) = (a.nested()?, b.nested()?);
     let cells: Result<Vec<Compared>, BadInput> = common
         .iter()
-        .map(|&cell| compared(cell, &of(a, cell)?, &of(b, cell)?, margin, each))
+        .map(|&cell| compared(cell, &of_a[cell], &of_b[cell], margin, each))
         .collect();
     Ok(Comparison {
         only_a: a.cells.len() - common.len(),

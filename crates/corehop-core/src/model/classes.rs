@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::distance::{BatchClass, Levels, Stays, measured_event, stays};
 use crate::platform::{Affinity, Platform};
@@ -83,7 +83,7 @@ impl Exchanges {
 const AFTER_NS: u64 = 100_000_000;
 
 /// What was measured of the pairs of CPUs of a run, by what they are declared to be.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Classes {
     /// By the declared class.
     pub pairs: Vec<OfPairs>,
@@ -94,7 +94,7 @@ pub struct Classes {
 }
 
 /// The levels of pairs that are declared alike.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfPairs {
     /// What a migration between such CPUs is declared to be.
     pub declared: Event,

@@ -106,16 +106,17 @@ const SEED: u64 = 1;
 
 impl Delay {
     /// The statistics of `values`, in microseconds and in the order in which they were taken, each
-    /// with its replicate, of a working set of `wss_kib` KiB whose warm touch has this median. None of
+    /// with its replicate, of which so many in a row count for one, of a working set of `wss_kib` KiB whose warm touch has this median. None of
     /// no values.
     pub fn of(
         values: &[f64],
         replicates: &[u64],
+        in_a_row: f64,
         wss_kib: f64,
         warm: Option<&Quantile>,
     ) -> Option<Self> {
         let ordered = Ordered::new(values).ok()?;
-        let nested = Nested::from_labelled(values, replicates).ok()?;
+        let nested = Nested::from_labelled(values, replicates).ok()?.depending(in_a_row);
         // At least one value must lie beyond; 10 × (1 - 0.9) is a little less than 1 in binary.
         let carried = |p: f64| p <= 0.5 || values.len() as f64 * (1.0 - p) > 0.999;
         let quantiles: Vec<Quantile> = QUANTILES
@@ -196,20 +197,20 @@ mod tests {
     fn a_smooth_tail_of_a_thousand_samples_is_extrapolated_a_little_and_a_short_one_is_not() {
         let mut draw = crate::model::draw::Draw::new(3);
         let values = draw.values(crate::model::draw::Law::Exponential, 2_000);
-        let delay = Delay::of(&values, &apart(2_000), 4.0, None).unwrap();
+        let delay = Delay::of(&values, &apart(2_000), 1.0, 4.0, None).unwrap();
         let Extrapolation::Quantile { p, estimate, interval, .. } = delay.tail else {
             panic!("{:?}", delay.tail)
         };
         // -ln(1 - p) for p = 1 - 1/20,000 is 9.9.
         assert!((p - 0.999_95).abs() < 1e-9 && interval.contains(9.9), "{estimate} {interval:?}");
-        let short = Delay::of(&values[..100], &apart(100), 4.0, None).unwrap();
+        let short = Delay::of(&values[..100], &apart(100), 1.0, 4.0, None).unwrap();
         assert!(matches!(short.tail, Extrapolation::Refused(why) if why.contains("100 samples")));
     }
 
     #[test]
     fn quantiles_that_the_number_of_samples_cannot_carry_are_not_stated() {
-        let of = |n: usize| Delay::of(&vec![1.0; n], &apart(n), 4.0, None).unwrap().quantiles.len();
+        let of = |n: usize| Delay::of(&vec![1.0; n], &apart(n), 1.0, 4.0, None).unwrap().quantiles.len();
         assert_eq!([of(1), of(10), of(100), of(1000)], [1, 2, 3, 4]);
-        assert!(Delay::of(&[], &[], 4.0, None).is_none());
+        assert!(Delay::of(&[], &[], 1.0, 4.0, None).is_none());
     }
 }

@@ -14,9 +14,10 @@ use super::delay::{ALPHA, Delay, nested_quantile};
 use super::estimator::Estimator;
 use super::ordered::BadInput;
 use super::quantile::Quantile;
-use super::replicates::Nested;
+use super::replicates::{Nested, shared_dependence};
 use super::verdict::{CellView, MachineView, Verdict, verdicts};
 use crate::samples::{Cause, Certificate, Sample, Text};
+use crate::workload::Event;
 
 /// What a cell says. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -83,6 +84,10 @@ impl Labelled {
         }
     }
 
+    fn nested(&self) -> Option<Nested> {
+        Nested::from_labelled(&self.values, &self.replicates).ok()
+    }
+
     /// The median with its interval, of values divided by `unit`; None of nothing.
     fn middle(&self, unit: f64) -> Option<Quantile> {
         let values: Vec<f64> = self.values.iter().map(|value| value / unit).collect();
@@ -94,6 +99,11 @@ impl Labelled {
 /// The replicate of a sample; a file that knows of none is one.
 pub(crate) fn replicate_of(sample: &Sample) -> u64 {
     sample.replicate.unwrap_or_default()
+}
+
+/// Whether nothing happened between the two touches of a cell's samples.
+pub(crate) fn is_control(cell: &CellKey) -> bool {
+    cell.event == Event::None
 }
 
 /// Nanoseconds in a microsecond.
@@ -163,14 +173,14 @@ impl Gathered {
         self.switch.keep(sample.switch_ns, of);
     }
 
-    fn summary(&self, cell: CellKey, estimator: Estimator) -> CellSummary {
+    fn summary(&self, cell: CellKey, estimator: Estimator, in_a_row: f64) -> CellSummary {
         let warm_us = self.warm.middle(MICROS);
         let cold_bound_us = self.cold_bound.middle(MICROS);
         let delays_us: Vec<f64> = self.delays.values.iter().map(|ns| ns / MICROS).collect();
-        let kib = cell.wss_kib();
+        let (kib, labels) = (cell.wss_kib(), &self.delays.replicates);
         CellSummary {
             cold_bound_us_per_kib: cold_bound_us.map(|bound| bound.estimate / kib),
-            delay: Delay::of(&delays_us, &self.delays.replicates, kib, warm_us.as_ref()),
+            delay: Delay::of(&delays_us, labels, in_a_row, kib, warm_us.as_ref()),
             cell,
             estimator,
             n_all: self.n_all,
@@ -225,10 +235,21 @@ impl Summaries {
 
     /// The summary of every cell, sorted.
     pub fn finish(&self) -> Vec<CellSummary> {
+        let [controls, others] = [true, false].map(|control| self.dependence(control));
         let summary = |(cell, gathered): (&CellKey, &Gathered)| {
-            gathered.summary(cell.clone(), self.estimator)
+            let in_a_row = if is_control(cell) { controls } else { others };
+            gathered.summary(cell.clone(), self.estimator, in_a_row)
         };
         self.cells.iter().map(summary).collect()
+    }
+
+    /// How many replicates in a row count for one, by what all cells show: a machine that changes slowly
+    /// changes for all of them. What is touched again at once feels nothing of it, and is apart.
+    fn dependence(&self, control: bool) -> f64 {
+        let of = |(_, gathered): (&CellKey, &Gathered)| gathered.delays.nested();
+        let alike = self.cells.iter().filter(|(cell, _)| is_control(cell) == control);
+        let nested: Vec<Nested> = alike.filter_map(of).collect();
+        shared_dependence(nested.iter())
     }
 
     /// The observations of the studies on the cells of `machine`, each with a verdict.
@@ -271,7 +292,7 @@ mod tests {
     use super::*;
     use crate::model::example::sample;
     use crate::platform::MemoryArchitecture;
-    use crate::workload::{Absence, Event, Page, Pattern};
+    use crate::workload::{Absence, Page, Pattern};
     use proptest::prelude::*;
 
     /// A sample with this delay in microseconds.

@@ -88,6 +88,31 @@ const WORDS: &[(&str, &str)] = &[
     ("sample", "One row: the raw intervals of one job, and what may have disturbed it."),
     ("cell", "What samples have in common: machine, load, event, absence, working set."),
     (
+        "replicate",
+        "A part of a run for which everything that a process draws when it starts is drawn anew: page \
+         frames, order, threads, the pair of CPUs. Samples of one replicate are alike, so intervals come \
+         from the differences between replicates; fewer than six give none.",
+    ),
+    (
+        "line exchange",
+        "A cache line sent from one CPU to another and back; half of it, in nanoseconds, tells how far \
+         apart the two are at that moment.",
+    ),
+    (
+        "level",
+        "Line exchanges of about the same time: one for each distance that two CPUs had in a run.",
+    ),
+    (
+        "measured class",
+        "What a migration was by the line exchanges around its batch; `declared_event` is what the \
+         machine's description says.",
+    ),
+    (
+        "drift",
+        "Medians of replicates that rise or fall in the course of a run: the run did not last long \
+         enough, or the machine changed.",
+    ),
+    (
         "valid",
         "Not disturbed: exactly when `disturbed_by` is empty. Statistics are over valid samples.",
     ),

@@ -404,7 +404,7 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
 }
 
 /// How far the replicates lie apart: `0.29 to 0.75 in 20`; that there is but one is said too.
-fn spread_text(delay: &Delay) -> String {
+pub fn spread_text(delay: &Delay) -> String {
     match delay.spread.replicates {
         1 => "1 replicate".to_owned(),
         several => {

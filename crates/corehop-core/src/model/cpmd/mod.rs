@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub use analytic::Hierarchy;
 pub use holdout::Errors;
-use point::Seen;
+use point::{Seen, nested};
 pub use point::{Cost, Point, Statistic};
 pub use question::{Asked, NoAnswer, Prediction};
 pub use series::{Place, Series, SeriesKey};
@@ -32,6 +32,7 @@ pub use store::{MODEL_SCHEMA, NotAModel};
 use super::balance::Levels;
 use super::cell::CellKey;
 use super::estimator::Estimator;
+use super::replicates::{Nested, shared_dependence};
 use super::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
@@ -175,9 +176,20 @@ impl Fit {
 
     /// The model.
     pub fn finish(self) -> Model {
-        let Self { estimator, machines, seen, .. } = self;
+        let Self { estimator, mut machines, seen, .. } = self;
+        for (key, _) in &seen {
+            // What was measured can happen, whatever the description of the machine says.
+            if let Some(events) = machines.get_mut(&key.machine).and_then(|it| it.events.as_mut()) {
+                if key.event.is_migration() && !events.contains(&key.event) {
+                    events.push(key.event);
+                }
+            }
+        }
+        let dependences = dependences(&seen);
         let curve = |(key, sizes): (SeriesKey, BySize)| {
-            let points = sizes.into_iter().flat_map(|(size, drawn)| points(size, drawn)).collect();
+            let in_a_row = dependences[&(key.machine.clone(), key.event == Event::None)];
+            let of_size = |(size, drawn)| points(size, drawn, in_a_row);
+            let points = sizes.into_iter().flat_map(of_size).collect();
             let series = Series { key, points };
             let caches = machines.get(&series.key.machine).cloned().unwrap_or_default();
             let errors = holdout::errors(&series, &caches.sizes, caches.hierarchy.as_ref());
@@ -189,13 +201,27 @@ impl Fit {
     }
 }
 
+/// By machine, and for controls apart: how many replicates in a row count for one.
+fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<(String, bool), f64> {
+    let mut cells: BTreeMap<(String, bool), Vec<Nested>> = BTreeMap::new();
+    for (key, sizes) in seen {
+        let group = cells.entry((key.machine.clone(), key.event == Event::None)).or_default();
+        group.extend(sizes.values().flat_map(BTreeMap::values).filter_map(|it| nested(it)));
+    }
+    cells.into_iter().map(|(group, cells)| (group, shared_dependence(cells.iter()))).collect()
+}
+
 /// The time off the CPU; 0 where the job resumed at once.
 fn length_us(sample: &Sample) -> f64 {
     if sample.requested_length_ns == 0 { 0.0 } else { sample.length_ns / 1e3 }
 }
 
 /// The points of a size: one for each fixed length, several for lengths that were drawn.
-fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>) -> Vec<Point> {
+fn points(
+    wss_bytes: u64,
+    by_length: BTreeMap<Drawn, Vec<Seen>>,
+    in_a_row: f64,
+) -> Vec<Point> {
     let mut points = Vec::new();
     for (drawn, mut seen) in by_length {
         let parts =
@@ -204,8 +230,10 @@ fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>) -> Vec<Point> {
             seen.sort_by(|a, b| a.length_us.total_cmp(&b.length_us));
         }
         let n = seen.len();
-        let part =
-            |part: usize| Point::of(wss_bytes, &seen[part * n / parts..(part + 1) * n / parts]);
+        let part = |part: usize| {
+            let range = part * n / parts..(part + 1) * n / parts;
+            Point::of(wss_bytes, &seen[range], in_a_row)
+        };
         points.extend((0..parts).filter_map(part));
     }
     points.sort_by(|a, b| a.length_us.total_cmp(&b.length_us));

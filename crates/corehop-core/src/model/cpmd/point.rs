@@ -90,15 +90,22 @@ pub(super) struct Seen {
     pub(super) replicate: u64,
 }
 
+/// The delays by replicate.
+pub(super) fn nested(seen: &[Seen]) -> Option<Nested> {
+    let (delays, labels): (Vec<f64>, Vec<u64>) =
+        seen.iter().map(|it| (it.delay_us, it.replicate)).unzip();
+    Nested::from_labelled(&delays, &labels).ok()
+}
+
 impl Point {
-    /// What delays seen after absences say, in the order in which they were taken. None where there are
+    /// What delays seen after absences say, in the order in which they were taken, where so many
+    /// replicates in a row count for one. None where there are
     /// none, or one is no number.
-    pub(super) fn of(wss_bytes: u64, seen: &[Seen]) -> Option<Self> {
+    pub(super) fn of(wss_bytes: u64, seen: &[Seen], in_a_row: f64) -> Option<Self> {
         let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
         let lengths = Ordered::new(&of(|it| it.length_us)).ok()?;
         let delays = of(|it| it.delay_us);
-        let labels: Vec<u64> = seen.iter().map(|it| it.replicate).collect();
-        let nested = Nested::from_labelled(&delays, &labels).ok()?;
+        let nested = nested(seen)?.depending(in_a_row);
         let sorted = Ordered::new(&delays).ok()?;
         let cost = |&statistic: &Statistic| Some((statistic, cost(statistic, &nested, &sorted)?));
         Some(Self {
@@ -142,14 +149,14 @@ mod tests {
     fn a_point_has_the_statistics_that_its_samples_carry() {
         let at = |delay_us, replicate| Seen { length_us: 4000.0, delay_us, replicate };
         let seen: Vec<Seen> = (1..=21_u32).map(|k| at(f64::from(k), u64::from(k % 7))).collect();
-        let point = Point::of(4096, &seen).unwrap();
+        let point = Point::of(4096, &seen, 1.0).unwrap();
         assert_eq!((point.n, point.length_us, point.delay.len()), (21, 4000.0, 4));
         assert!((point.delay[&Statistic::Mean].estimate_us - 11.0).abs() < 1e-12);
         assert!((point.delay[&Statistic::P90].estimate_us - 19.0).abs() < 1e-12);
         assert!(!point.delay.contains_key(&Statistic::P99));
         let max = point.delay[&Statistic::Max];
         assert_eq!((max.estimate_us, max.low_us, max.high_us), (21.0, Some(21.0), None));
-        assert_eq!(Point::of(4096, &[]), None);
-        assert_eq!(Point::of(4096, &[at(f64::NAN, 0)]), None);
+        assert_eq!(Point::of(4096, &[], 1.0), None);
+        assert_eq!(Point::of(4096, &[at(f64::NAN, 0)], 1.0), None);
     }
 }

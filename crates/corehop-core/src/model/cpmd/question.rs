@@ -238,6 +238,7 @@ impl Model {
         }
         match left.as_slice() {
             [one] => Ok(one),
+            several if let Some(dearest) = dearest_neighbour(several) => Ok(dearest),
             several => {
                 Err(NoAnswer::Several { count: several.len(), differences: differences(several) })
             }
@@ -294,4 +295,22 @@ fn refusal(series: &Series, asked: &Asked) -> NoAnswer {
     }
     let most = series.points.iter().map(|point| point.n).max().unwrap_or(0);
     NoAnswer::TooFew { statistic: asked.statistic, most }
+}
+
+/// Of series that differ in the measured class of a neighbour alone, the dearest: it bounds the others,
+/// and none can say in which class the machine will be. Those that lack a size that another has are
+/// left out. None where the series differ in more.
+fn dearest_neighbour<'a>(all: &[&'a FittedSeries]) -> Option<&'a FittedSeries> {
+    let key = |it: &FittedSeries| SeriesKey { pair_class: None, ..it.series.key.clone() };
+    let first = key(all.first()?);
+    if all.iter().any(|it| key(it) != first) {
+        return None;
+    }
+    let most = all.iter().map(|it| it.series.sizes().len()).max()?;
+    let cost = |it: &FittedSeries| -> f64 {
+        let medians = it.series.points.iter().filter_map(|it| it.delay.get(&Statistic::Median));
+        medians.map(|cost| cost.estimate_us).sum()
+    };
+    let whole = all.iter().filter(|it| it.series.sizes().len() == most);
+    whole.copied().max_by(|a, b| cost(a).total_cmp(&cost(b)))
 }

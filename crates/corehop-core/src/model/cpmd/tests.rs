@@ -291,3 +291,33 @@ fn a_platform_with_sizes_ways_and_times_gives_a_hierarchy() {
     assert_eq!((l3.sets, l3.ways), (12_288, 16));
     assert!(l3.hit_ns > hierarchy.caches[1].hit_ns && hierarchy.memory_ns > l3.hit_ns);
 }
+
+#[test]
+fn a_class_that_was_measured_can_happen_though_the_platform_does_not_know_of_it() {
+    let mut fit = Fit::new(Estimator::Difference);
+    let events = Some(vec![Event::Preemption, Event::L3Migration]);
+    fit.machines.insert("box".to_owned(), Caches { events, ..Caches::default() });
+    let far = |it: Sample| Sample { event: Event::MemoryMigration, ..it };
+    fit.take(&samples(64, 90.0, 41).into_iter().map(far).collect::<Vec<_>>());
+    let events = fit.finish().machines["box"].events.clone().unwrap();
+    assert_eq!(events, [Event::Preemption, Event::L3Migration, Event::MemoryMigration]);
+}
+
+#[test]
+fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
+    let mut fit = Fit::new(Estimator::Difference);
+    for (class, us) in [(Event::L3Migration, 40.0), (Event::MemoryMigration, 90.0)] {
+        let beside = |it: Sample| Sample {
+            load: "constructed".into(),
+            preempted_by: Absence::Load,
+            pair_class: Some(class),
+            ..it
+        };
+        fit.take(&samples(64, us, 41).into_iter().map(beside).collect::<Vec<_>>());
+    }
+    let model = fit.finish();
+    let asked = Asked { load: "constructed".to_owned(), ..asked(64) };
+    assert!(near(model.predict(&asked).unwrap().cost.estimate_us, 90.0));
+    let only = vec![("pair_class".to_owned(), "l3_migration".to_owned())];
+    assert!(near(model.predict(&Asked { only, ..asked }).unwrap().cost.estimate_us, 40.0));
+}

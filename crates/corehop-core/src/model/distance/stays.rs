@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often a machine changes between levels and how long it stays.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Level, Levels};
 
 /// How long the machine is in which level.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stays {
     /// From the first exchange of a level to the last, in seconds.
     pub seconds: f64,
@@ -17,7 +17,7 @@ pub struct Stays {
 }
 
 /// How long the machine is in one level.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelStay {
     /// The share of the time in it, 0 to 1; 0 where no time passed.
     pub share: f64,

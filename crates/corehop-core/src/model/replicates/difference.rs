@@ -55,7 +55,7 @@ struct Side {
 
 impl Side {
     fn new(of: &Nested, alpha: f64) -> Result<Self, BadInput> {
-        let replicates = Replicates::new(of.medians());
+        let replicates = Replicates::new(of.medians()).counting(of.in_a_row);
         let sorted = Ordered::new(&replicates.values)?;
         let interval = replicates.median_interval(&sorted, alpha);
         Ok(Self { median: median(&sorted), interval, replicates })

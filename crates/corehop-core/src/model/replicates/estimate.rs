@@ -19,6 +19,14 @@ impl Replicates {
         Self { values, worth }
     }
 
+    /// The same where so many in a row count for one by what is known from elsewhere. That alone takes
+    /// no interval away: how slow a machine is cannot be told from one run.
+    pub(super) fn counting(self, in_a_row: f64) -> Self {
+        let least = self.count().min(FEWEST_REPLICATES as f64);
+        let worth = (self.count() / in_a_row.max(1.0)).max(least).min(self.worth);
+        Self { worth, ..self }
+    }
+
     fn count(&self) -> f64 {
         self.values.len() as f64
     }

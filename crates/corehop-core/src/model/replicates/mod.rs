@@ -54,6 +54,7 @@ mod difference;
 mod drift;
 mod estimate;
 mod quantiles;
+mod shared;
 mod serial;
 mod spread;
 #[cfg(test)]
@@ -66,6 +67,7 @@ mod tests;
 pub use difference::{BetweenDifference, median_difference};
 pub use drift::Drift;
 pub use quantiles::quantile_difference;
+pub use shared::shared_dependence;
 pub use spread::{ReplicateMaximum, Spread};
 
 use std::collections::BTreeMap;
@@ -91,6 +93,8 @@ const FEWEST_BEYOND: usize = 9;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Nested {
     groups: Vec<Vec<f64>>,
+    /// How many replicates in a row count for one by what other cells show; below 1 as 1.
+    in_a_row: f64,
 }
 
 /// Which estimator an interval came from.
@@ -187,7 +191,7 @@ impl Nested {
     pub fn new(mut groups: Vec<Vec<f64>>) -> Result<Self, BadInput> {
         groups.retain(|group| !group.is_empty());
         finite(&groups.concat())?;
-        Ok(Self { groups })
+        Ok(Self { groups, in_a_row: 1.0 })
     }
 
     /// Of samples in time order with the replicate of each; replicates in ascending order.
@@ -208,13 +212,20 @@ impl Nested {
         for (&value, &label) in values.iter().zip(replicates) {
             groups.entry(label).or_default().push(value);
         }
-        Ok(Self { groups: groups.into_values().collect() })
+        Ok(Self { groups: groups.into_values().collect(), in_a_row: 1.0 })
+    }
+
+    /// The same where so many replicates in a row count for one (see [`shared_dependence`]).
+    #[must_use]
+    pub fn depending(self, in_a_row: f64) -> Self {
+        Self { in_a_row, ..self }
     }
 
     /// Its replicates dealt out in turn to two halves; None of a single one.
     pub fn in_turn(&self) -> Option<[Self; 2]> {
         let half = |first: usize| {
-            Self { groups: self.groups.iter().skip(first).step_by(2).cloned().collect() }
+            let groups = self.groups.iter().skip(first).step_by(2).cloned().collect();
+            Self { groups, ..*self }
         };
         (self.replicates() > 1).then(|| [half(0), half(1)])
     }
@@ -259,6 +270,7 @@ impl Nested {
             below as f64 - share * group.len() as f64
         };
         let replicates = Replicates::new(self.groups.iter().map(excess).collect());
+        let replicates = replicates.counting(self.in_a_row);
         let interval = if self.reach_beyond(estimate, p) < FEWEST_BEYOND {
             replicates.enough().and(Err(NoInterval::QuantileOutOfReach { p }))
         } else {
@@ -278,6 +290,7 @@ impl Nested {
             return Err(BadInput::Empty);
         }
         let replicates = Replicates::new(self.groups.iter().map(|group| mean(group)).collect());
+        let replicates = replicates.counting(self.in_a_row);
         let interval = replicates.mean_interval(alpha);
         Ok(self.between(
             mean(&replicates.values),
@@ -289,7 +302,7 @@ impl Nested {
 
     /// The median of the replicates' own quantiles `p`.
     fn by_own_quantiles(&self, p: f64, alpha: f64) -> Result<Between, BadInput> {
-        let replicates = Replicates::new(self.own_quantiles(p)?);
+        let replicates = Replicates::new(self.own_quantiles(p)?).counting(self.in_a_row);
         let sorted = Ordered::new(&replicates.values)?;
         let interval = replicates.median_interval(&sorted, alpha);
         let method = IntervalMethod::ReplicateQuantiles;

@@ -34,7 +34,7 @@ fn rank_correlation(series: &[f64]) -> f64 {
 }
 
 /// Twice the rank of each value less its mean: values below less values above. Ties share a rank.
-fn centred_ranks(series: &[f64]) -> Vec<f64> {
+pub(super) fn centred_ranks(series: &[f64]) -> Vec<f64> {
     let mut sorted = series.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     let above = |x: f64| sorted.len() - sorted.partition_point(|&value| value <= x);

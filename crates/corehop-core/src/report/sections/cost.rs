@@ -10,7 +10,7 @@ use crate::report::data::ReportData;
 use crate::report::figure::{
     Axis, Figure, FigureKind, Mark, Point, Section, Series, Style, Table, Unit, Variant,
 };
-use crate::report::table::micros;
+use crate::report::table::{micros, spread_text};
 use crate::units::Bytes;
 
 /// Cost against working-set size by class.
@@ -36,7 +36,7 @@ pub(super) fn cost(data: &ReportData) -> Option<Section> {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
         ..Section::new("cost", "Cost by working-set size").says(
-            "Median with its distribution-free 95 % interval (bars), mean, and the greatest \
+            "Median with its 95 % interval from the replicates (bars), mean, and the greatest \
                  value. A maximum grows with the number of samples: each says over how many it is. \
                  Vertical lines are cache sizes, as declared, or as found where that is \
                  contradicted. Values at or below zero cannot be drawn \
@@ -120,6 +120,7 @@ pub(super) fn table(panel: &Panel) -> Table {
             "WSS",
             "n",
             "median [95 %]",
+            "medians of replicates",
             "mean",
             "std",
             "p90",
@@ -167,6 +168,7 @@ fn row(name: &str, cell: &CellSummary) -> Vec<String> {
             let quantile = |p| delay.quantile(p).map_or_else(none, with_interval);
             row.extend([
                 median(delay),
+                spread_text(delay),
                 micros(delay.moments.mean),
                 delay.moments.std.map_or_else(none, micros),
                 quantile(0.9),
@@ -176,7 +178,7 @@ fn row(name: &str, cell: &CellSummary) -> Vec<String> {
                 delay.over_warm.map_or_else(none, |ratio| format!("{ratio:.2}×")),
             ]);
         }
-        None => row.extend(std::iter::repeat_with(none).take(8)),
+        None => row.extend(std::iter::repeat_with(none).take(9)),
     }
     let value = |quantile: &Option<crate::model::quantile::Quantile>| {
         quantile.as_ref().map_or_else(none, |it| micros(it.estimate))

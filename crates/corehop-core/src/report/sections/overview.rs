@@ -3,11 +3,15 @@
 
 use super::panel::{count, median, panels, percent};
 use crate::finding::Severity;
+use crate::model::classes::Classes;
 use crate::model::control::within_error;
+use crate::model::delay::ALPHA;
+use crate::model::distance::LevelStay;
+use crate::model::replicates::{Drift, FEWEST_REPLICATES};
 use crate::model::saturation::SWEEP;
 use crate::model::summary::CellSummary;
 use crate::platform::Platform;
-use crate::report::data::ReportData;
+use crate::report::data::{FileNote, ReportData};
 use crate::report::figure::{Section, Table};
 use crate::report::table::{self, IN_ERROR, micros};
 use crate::units::Bytes;
@@ -94,6 +98,9 @@ pub(super) fn trust(data: &ReportData) -> Option<Section> {
             format!("Not measurable here: {} ({}).", class.affinity.event(), class.why)
         }));
     }
+    points.extend(few_replicates(&data.summaries));
+    points.extend(drifting(&data.summaries));
+    points.extend(data.files.iter().filter_map(distance));
     points.extend(stopped_by_the_data(data));
     points.extend(censored(&data.summaries));
     points.extend(weak_certificates(&data.summaries));
@@ -119,6 +126,68 @@ fn control(summaries: &[CellSummary]) -> Option<String> {
          {} of the warm touch, at {}. Delays below that share mean little.",
         percent(worst.abs()),
         Bytes::new(wss)
+    ))
+}
+
+/// Cells without an interval because they have too few replicates.
+fn few_replicates(summaries: &[CellSummary]) -> Option<String> {
+    let few = |it: &&CellSummary| it.delay.as_ref().is_some_and(|delay| !delay.has_replicates());
+    let cells = summaries.iter().filter(few).count();
+    (cells > 0).then(|| {
+        format!(
+            "{cells} of {} cells have fewer than {FEWEST_REPLICATES} replicates, and so no interval: one \
+             replicate says nothing of the next. Their medians are those of a moment.",
+            summaries.len()
+        )
+    })
+}
+
+/// Cells whose replicates rise or fall in the course of the run, where they are more than chance
+/// makes of as many.
+fn drifting(summaries: &[CellSummary]) -> Option<String> {
+    let tested: Vec<(&CellSummary, Drift)> =
+        summaries.iter().filter_map(|it| Some((it, it.delay.as_ref()?.drift?))).collect();
+    let found: Vec<&(&CellSummary, Drift)> = tested.iter().filter(|(_, it)| it.drifts).collect();
+    // One in twenty does where nothing drifts; cells of one run drift together.
+    let many = found.len() as f64 > 2.0 * ALPHA * tested.len() as f64 + 1.0;
+    let worst = found.iter().min_by(|a, b| a.1.p_value.total_cmp(&b.1.p_value)).filter(|_| many)?;
+    Some(format!(
+        "In {} of {} cells the replicates rise or fall in the course of the run (chance alone makes one \
+         in twenty); most clearly {} at {}, load {}: its second half lies {} µs from its first. The \
+         machine changed meanwhile, and the next run may not land in these intervals: measure longer, \
+         or when less else runs.",
+        found.len(),
+        tested.len(),
+        worst.0.cell.event,
+        Bytes::new(worst.0.cell.wss_bytes),
+        worst.0.cell.load,
+        micros(worst.1.shift)
+    ))
+}
+
+/// What the line exchanges of a run say of the distance between its CPUs.
+fn distance(file: &FileNote) -> Option<String> {
+    let classes: Classes =
+        serde_json::from_value(file.provenance.machine.get("distance")?.clone()).ok()?;
+    let of = classes.pairs.iter().find(|of| of.levels.count() > 1)?;
+    let stay = |stay: &LevelStay| {
+        let length = stay.median_stay_s.map_or_else(
+            || format!("at most {:.1} s at a time", stay.longest_stay_s),
+            |seconds| format!("{seconds:.1} s at a time (median)"),
+        );
+        format!("{:.0} ns for {} of the time, {length}", stay.level.median_ns, percent(stay.share))
+    };
+    let stays: Vec<String> = of.stays.levels.iter().map(stay).collect();
+    Some(format!(
+        "{}: CPUs that are declared {} apart were at {} distances by turns: {}. The host moves its \
+         virtual CPUs. Each sample has the class that was measured around it; {} changes were seen in \
+         {:.0} s.",
+        file.name,
+        of.declared,
+        stays.len(),
+        stays.join("; "),
+        of.stays.changes,
+        of.stays.seconds
     ))
 }
 

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Dependence that the cells of a run share.
+//!
+//! What a machine does slowly (neighbours come and go, the host moves memory) makes neighbouring
+//! replicates alike by little: too little to stand out in one cell of twenty replicates, and enough
+//! to make its interval a third too narrow. All cells of a run go through it together, so it shows in
+//! all of them. It is estimated from blocks of neighbouring replicates (batch means: Conway,
+//! Management Science 9, 1963): of independent replicates the mean ranks of blocks of `b` vary a
+//! `b`-th as much as the ranks do; what they vary beyond that is how many replicates in a row count
+//! for one. The average over cells is taken, since one cell alone has five blocks.
+
+use super::Nested;
+
+/// A run of a cell is cut into so many blocks.
+const BLOCKS: usize = 5;
+
+/// How many replicates in a row count for one, by all `cells` of a run together; 1 where none have
+/// replicates enough to show it.
+pub fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
+    let inflations: Vec<f64> = cells.filter_map(|cell| inflation(&cell.medians())).collect();
+    if inflations.is_empty() {
+        return 1.0;
+    }
+    (inflations.iter().sum::<f64>() / inflations.len() as f64).max(1.0)
+}
+
+/// By how much the block means of the ranks vary more than those of independent values would; None
+/// of fewer than ten values, and of equal ones.
+fn inflation(series: &[f64]) -> Option<f64> {
+    let length = series.len() / BLOCKS;
+    if length < 2 {
+        return None;
+    }
+    let ranks = super::serial::centred_ranks(&series[..length * BLOCKS]);
+    let whole = variance(&ranks);
+    let means: Vec<f64> =
+        ranks.chunks(length).map(|block| block.iter().sum::<f64>() / length as f64).collect();
+    (whole > 0.0).then(|| length as f64 * variance(&means) / whole)
+}
+
+/// With divisor `n - 1`, about the mean, which is that of centred ranks: nearly zero.
+fn variance(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (values.len() - 1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::draw::Draw;
+
+    /// Cells of one run: twenty replicates each, of noise and of what the machine does slowly.
+    fn run(draw: &mut Draw, cells: usize, slow: f64) -> Vec<Nested> {
+        let machine = draw.autoregression(0.8, 20);
+        let cell = |draw: &mut Draw| {
+            let values = machine.iter().map(|it| vec![slow * it + draw.normal()]).collect();
+            Nested::new(values).unwrap()
+        };
+        (0..cells).map(|_| cell(draw)).collect()
+    }
+
+    #[test]
+    fn independent_replicates_count_for_about_themselves() {
+        let mut draw = Draw::new(211);
+        let found: Vec<f64> = (0..200)
+            .map(|_| shared_dependence(run(&mut draw, 40, 0.0).iter()))
+            .collect();
+        let mean = found.iter().sum::<f64>() / found.len() as f64;
+        assert!((1.0..1.1).contains(&mean), "{mean}");
+        assert_eq!(shared_dependence([].into_iter()), 1.0);
+        let alike = Nested::new(vec![vec![3.0]; 20]).unwrap();
+        assert_eq!(shared_dependence([&alike].into_iter()), 1.0);
+    }
+
+    #[test]
+    fn what_cells_share_widens_intervals_until_the_next_run_lands() {
+        let mut draw = Draw::new(223);
+        // The machine's part is a third of the variance of a replicate: a correlation of 0.27.
+        let (mut alone, mut shared, mut all) = (0, 0, 0);
+        for _ in 0..400 {
+            let cells = run(&mut draw, 30, 0.7);
+            let dependence = shared_dependence(cells.iter());
+            for cell in cells.iter().take(4) {
+                let inside = |it: &Nested| {
+                    it.median(0.05).unwrap().interval.is_none_or(|it| it.contains(0.0))
+                };
+                alone += u32::from(inside(cell));
+                shared += u32::from(inside(&cell.clone().depending(dependence)));
+                all += 1;
+            }
+        }
+        let share = |it: u32| f64::from(it) / f64::from(all);
+        assert!(share(shared) > share(alone) + 0.02, "{} {}", share(shared), share(alone));
+        assert!(share(shared) > 0.9, "{}", share(shared));
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Intervals against a truth found another way: the simulated machine draws frames, so two thousand
+//! replicates show what a cell really costs, and runs of ten must hold it as often as they say.
+
+use corehop_core::experiment::{Experiment, Group, Length, Synthetic};
+use corehop_core::machine::samples_of;
+use corehop_core::model::estimator::Estimator;
+use corehop_core::model::replicates::Nested;
+use corehop_core::model::summary::summarize;
+use corehop_core::platform::Platform;
+use corehop_core::samples::Sample;
+use corehop_core::sim::SimMachine;
+use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
+
+/// Some cells of `quick`, as small as they can be for frames to matter: a working set that fills a good
+/// part of a physically indexed second level, beside a preemptor that takes a part of it.
+fn experiment(samples: u32) -> Synthetic {
+    Synthetic {
+        mover: Mover::Affinity,
+        preemptor: Polluter {
+            wss: Bytes::from_kib(64),
+            pattern: Pattern::Shuffled,
+            write_ratio: 0.5,
+        },
+        groups: vec![Group {
+            load: Load::Idle,
+            sets: vec![WorkingSet::list(Bytes::from_kib(96), 0.5)],
+            events: vec![Event::Preemption, Event::L3Migration],
+            length: Length::Fixed(Nanos::from_micros(30)),
+            absence: Absence::Preemptor,
+            samples,
+        }],
+        cpus: "0-1".parse::<CpuList>().unwrap(),
+    }
+}
+
+fn x5650() -> Platform {
+    Platform::named("xeon_x5650").unwrap().unwrap()
+}
+
+/// The samples of so many replicates with three of each cell, as one long run.
+fn taken(seed: u64, replicates: u32) -> Vec<Sample> {
+    let platform = x5650();
+    let plan = experiment(3 * replicates).replicated(&platform, seed, replicates).unwrap();
+    samples_of(&mut SimMachine::new(platform).unwrap(), &plan).unwrap()
+}
+
+/// The delays of an event by replicate, in microseconds.
+fn delays(samples: &[Sample], event: Event) -> (Vec<f64>, Vec<u64>) {
+    let of_event: Vec<Sample> = samples.iter().filter(|it| it.event == event).cloned().collect();
+    let delays = Estimator::Difference.delays_us(&of_event);
+    delays.map(|(sample, delay)| (delay, sample.replicate.unwrap())).unzip()
+}
+
+/// The share of runs of ten replicates whose interval, by `label`, holds `truth`.
+fn covered(
+    delays: &[f64],
+    replicates: &[u64],
+    truth: f64,
+    label: impl Fn(u64, usize) -> u64,
+) -> f64 {
+    let (mut held, mut runs) = (0, 0);
+    let last = replicates.iter().max().unwrap() / 10;
+    for run in 0..=last {
+        let own = replicates.iter().enumerate().filter(|&(_, &number)| number / 10 == run);
+        let (values, labels): (Vec<f64>, Vec<u64>) =
+            own.map(|(at, &number)| (delays[at], label(number, at))).unzip();
+        let median = Nested::from_labelled(&values, &labels).unwrap().median(0.05).unwrap();
+        // A run that says nothing is not held to anything.
+        if let Some(interval) = median.interval {
+            runs += 1;
+            held += u32::from(interval.contains(truth));
+        }
+    }
+    assert!(runs > 150, "only {runs} runs have an interval");
+    f64::from(held) / f64::from(runs)
+}
+
+#[test]
+fn runs_of_ten_replicates_hold_what_two_thousand_others_show_and_planted_defects_do_not() {
+    let (shown, runs) = (taken(11, 2_000), taken(12, 2_000));
+    for event in [Event::Preemption, Event::L3Migration] {
+        let (values, labels) = delays(&shown, event);
+        let truth = Nested::from_labelled(&values, &labels).unwrap().median(0.05).unwrap().estimate;
+        let (values, labels) = delays(&runs, event);
+        let spread = Nested::from_labelled(&values, &labels).unwrap().spread();
+        assert!(spread.high > spread.low * 1.02, "frames make a difference: {spread:?}");
+        let right = covered(&values, &labels, truth, |number, _| number);
+        // Two hundred runs of 95 % have a standard error of 1.5 points.
+        assert!((0.91..=0.985).contains(&right), "{event}: {right}");
+        // Out of their order, since neighbours that are alike would be noticed.
+        let apart = |at: usize| (at as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+        let samples = covered(&values, &labels, truth, |_, at| apart(at));
+        assert!(samples < right - 0.05, "{event}: samples for replicates {samples}, {right}");
+        let dealt = covered(&values, &labels, truth, |_, at| at as u64 % 10);
+        assert!(dealt < right - 0.05, "{event}: samples dealt out to replicates {dealt}, {right}");
+    }
+}
+
+#[test]
+fn replicates_have_frames_of_their_own_and_a_replicate_has_the_same_in_every_chunk() {
+    let samples = taken(3, 12);
+    let (values, labels) = delays(&samples, Event::Preemption);
+    let nested = Nested::from_labelled(&values, &labels).unwrap();
+    assert_eq!((nested.replicates(), nested.samples()), (12, 36));
+    let share = nested.spread().share_between.unwrap();
+    assert!(share > 0.5, "frames decide, and they belong to the replicate: {share}");
+    // The planted defect: one replicate for all of it has no interval, and says why.
+    let reused: Vec<Sample> =
+        samples.iter().map(|it| Sample { replicate: Some(0), ..it.clone() }).collect();
+    for cell in summarize(&reused, Estimator::Difference) {
+        let delay = cell.delay.unwrap();
+        assert!(delay.median().interval().is_none() && delay.no_interval.is_some());
+    }
+}
+
+#[test]
+fn a_replicate_is_the_same_whatever_stands_before_it() {
+    let platform = x5650();
+    let whole = experiment(30).replicated(&platform, 5, 10).unwrap();
+    let mut last = whole.clone();
+    last.phases = last.phases.split_off(whole.phases.len() - 1);
+    let mut machine = SimMachine::new(platform).unwrap();
+    let all = samples_of(&mut machine, &whole).unwrap();
+    let alone = samples_of(&mut machine, &last).unwrap();
+    let touches = |it: &Sample| (it.cell, it.warm_ns.to_bits(), it.resumed_ns.to_bits());
+    let of_last: Vec<_> = all.iter().filter(|it| it.replicate == Some(9)).map(touches).collect();
+    assert_eq!(of_last, alone.iter().map(touches).collect::<Vec<_>>());
+}

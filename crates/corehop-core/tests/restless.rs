@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A host that moves its virtual CPUs, simulated: the guest is told of two CPUs below one cache, and they
+//! are so for some batches and apart for others. Every sample's true class is known.
+
+use corehop_core::experiment::{Cell, Draw, Experiment, Group, Job, Length, Plan, Synthetic, Turn};
+use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+use corehop_core::model::classes::{Classes, Exchanges, as_declared};
+use corehop_core::model::estimator::Estimator;
+use corehop_core::model::summary::{CellSummary, summarize};
+use corehop_core::platform::Platform;
+use corehop_core::samples::{BatchExchange, JobRecord, Project, RunContext, Sample};
+use corehop_core::sim::SimMachine;
+use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
+use corehop_core::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
+use serde_json::{Map, Value};
+
+/// What the guest is told: two cores below one level-3 cache.
+fn declared() -> Platform {
+    let text = "schema = 1\nid = \"guest\"\nname = \"guest\"\n\
+         cpus = { value = \"0-1\", source = \"assumed\" }\n\
+         packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
+         cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
+         [[cache]]\nlevel = 3\nkind = \"unified\"\n\
+         size = { value = \"12 MiB\", source = \"assumed\" }\n\
+         instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
+    Platform::from_toml(text).unwrap()
+}
+
+/// The host behind it: two packages, of which the guest's second CPU is now in one, now in the other.
+struct Restless {
+    declared: Platform,
+    host: SimMachine,
+    draw: Draw,
+    far: bool,
+    now_ns: u64,
+    /// For each job whether its batch was far; None where the host moved meanwhile.
+    truth: Vec<Option<bool>>,
+}
+
+/// The jobs of a batch, about 100 ms.
+const BATCH: usize = 8;
+/// A batch in so many sees the host move: every second or two.
+const MOVES: u64 = 15;
+
+#[derive(Default)]
+struct Keep(Vec<JobRecord>);
+
+impl Sink for Keep {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        self.0.extend_from_slice(records);
+        Ok(())
+    }
+}
+
+impl Restless {
+    fn new(seed: u64) -> Self {
+        let host = SimMachine::new(Platform::named("xeon_x5650").unwrap().unwrap()).unwrap();
+        let declared = declared();
+        Self { declared, host, draw: Draw::new(seed, 77), far: false, now_ns: 0, truth: Vec::new() }
+    }
+
+    /// Where a CPU of the guest is on the host: the second package of the X5650 begins at CPU 6.
+    fn place(&self, cpu: Cpu) -> Cpu {
+        if cpu == Cpu(1) && self.far { Cpu(6) } else { cpu }
+    }
+
+    /// Some jobs as the host runs them.
+    fn on_host(&self, plan: &Plan, phase: usize, jobs: &[Job]) -> Plan {
+        let cell = |cell: &Cell| {
+            let event = match cell.event {
+                Event::L3Migration if self.far => Event::MemoryMigration,
+                event => event,
+            };
+            Cell { event, ..cell.clone() }
+        };
+        let moved = |job: &Job| {
+            let mut job = job.clone();
+            job.start = self.place(job.start);
+            for step in &mut job.steps {
+                if let corehop_core::experiment::Step::Leave(away) = step {
+                    away.to = self.place(away.to);
+                }
+            }
+            job
+        };
+        let mut on_host = plan.clone();
+        on_host.cells = plan.cells.iter().map(cell).collect();
+        on_host.phases = vec![plan.phases[phase].clone()];
+        on_host.phases[0].jobs = jobs.iter().map(moved).collect();
+        on_host
+    }
+
+    /// An exchange: near 27 to 55 ns, far 190 to 225, as seen on a guest; one in fifty takes longer.
+    fn exchange(&mut self) -> f64 {
+        let disturbed = if self.draw.below(50) == 0 { 1.3 } else { 1.0 };
+        let within = self.draw.below(1_000) as f64 / 1_000.0;
+        disturbed * if self.far { 190.0 + 35.0 * within } else { 27.0 + 28.0 * within }
+    }
+}
+
+impl Machine for Restless {
+    fn platform(&self) -> &Platform {
+        &self.declared
+    }
+
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+        plan.check(&self.declared)?;
+        for phase in 0..plan.phases.len() {
+            let mut before_ns = self.exchange();
+            for (batch, jobs) in plan.phases[phase].jobs.chunks(BATCH).enumerate() {
+                let mut kept = Keep::default();
+                self.host.run(&self.on_host(plan, phase, jobs), &mut kept)?;
+                let was = self.far;
+                self.far ^= self.draw.below(MOVES) == 0;
+                let after_ns = self.exchange();
+                for (record, job) in kept.0.iter_mut().zip(jobs) {
+                    record.phase = phase;
+                    record.job += batch * BATCH;
+                    record.start_ns = self.now_ns;
+                    record.exchange = Some(BatchExchange {
+                        from: job.start,
+                        with: Cpu(1 - job.start.0),
+                        before_ns: Some(before_ns),
+                        after_ns: Some(after_ns),
+                    });
+                    self.truth.push((was == self.far).then_some(was));
+                }
+                // On the guest a CPU has its guest's number again.
+                for record in &mut kept.0 {
+                    let back = |cpu: &mut Cpu| cpu.0 = u32::from(cpu.0 != 0);
+                    record.touches.iter_mut().for_each(|touch| back(&mut touch.cpu));
+                    record.touches.iter_mut().for_each(|touch| back(&mut touch.ended_on));
+                }
+                self.now_ns += 100_000_000;
+                before_ns = after_ns;
+                sink.take(&kept.0).map_err(MachineError::Sink)?;
+            }
+        }
+        Ok(Outcome::Complete)
+    }
+
+    fn provenance(&self) -> Map<String, Value> {
+        Map::new()
+    }
+}
+
+fn experiment(samples: u32) -> Synthetic {
+    Synthetic {
+        mover: Mover::Affinity,
+        preemptor: Polluter {
+            wss: Bytes::from_kib(64),
+            pattern: Pattern::Shuffled,
+            write_ratio: 0.5,
+        },
+        groups: vec![Group {
+            load: Load::Idle,
+            sets: vec![WorkingSet::list(Bytes::from_kib(32), 0.5)],
+            events: vec![Event::None, Event::L3Migration],
+            length: Length::Fixed(Nanos::from_micros(20)),
+            absence: Absence::Preemptor,
+            samples,
+        }],
+        cpus: CpuList::default(),
+    }
+}
+
+/// A run of twenty replicates: its samples with their classes, and the true ones.
+fn run(seed: u64) -> (Vec<Sample>, Classes, Vec<Option<bool>>) {
+    let mut guest = Restless::new(seed);
+    let mut samples = Vec::new();
+    for replicate in 0..20 {
+        let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
+        let plan = experiment(0).block(&guest.declared, seed, turn, &[40, 40]).unwrap();
+        let mut kept = Keep::default();
+        guest.run(&plan, &mut kept).unwrap();
+        let context = RunContext::new(&plan, &guest.declared, samples.len() as u64);
+        samples.extend(kept.0.iter().filter_map(|it| Sample::project(&context, &plan, it)));
+    }
+    let mut exchanges = Exchanges::default();
+    samples.iter().for_each(|sample| exchanges.take(&guest.declared, sample));
+    let classes = exchanges.finish();
+    samples.iter_mut().for_each(|sample| classes.assign(&guest.declared, sample));
+    (samples, classes, guest.truth)
+}
+
+fn migrations(samples: &[Sample]) -> Vec<CellSummary> {
+    let all = summarize(samples, Estimator::Difference);
+    all.into_iter().filter(|it| it.cell.event.is_migration()).collect()
+}
+
+#[test]
+fn ninety_nine_in_a_hundred_migrations_get_their_true_class() {
+    for seed in 1..=3 {
+        let (samples, classes, truth) = run(seed);
+        assert_eq!(samples.len(), truth.len());
+        assert!(classes.several(), "{classes:?}");
+        let (mut right, mut all) = (0, 0);
+        for (sample, truth) in samples.iter().zip(&truth) {
+            assert_eq!(sample.valid, sample.disturbed_by.is_empty());
+            if sample.declared_event != Some(Event::L3Migration) {
+                continue;
+            }
+            all += 1;
+            right += u32::from(match truth {
+                Some(true) => sample.valid && sample.event == Event::MemoryMigration,
+                Some(false) => sample.valid && sample.event == Event::L3Migration,
+                None => !sample.valid,
+            });
+        }
+        assert!(f64::from(right) >= 0.99 * f64::from(all), "seed {seed}: {right} of {all}");
+    }
+}
+
+#[test]
+fn the_cost_of_a_class_is_that_of_the_host_in_that_class_and_pooled_classes_are_neither() {
+    let (samples, ..) = run(4);
+    let cells = migrations(&samples);
+    let median = |event: Event| {
+        let cell = cells.iter().find(|it| it.cell.event == event).unwrap();
+        *cell.delay.as_ref().unwrap().median()
+    };
+    let (near, far) = (median(Event::L3Migration), median(Event::MemoryMigration));
+    assert!(far.estimate > 1.2 * near.estimate, "{near:?} {far:?}");
+    assert!(near.interval().unwrap().high < far.interval().unwrap().low, "{near:?} {far:?}");
+    // The planted defect: what topology says, for all of them.
+    let mut pooled = samples.clone();
+    pooled.iter_mut().for_each(as_declared);
+    let [one] = migrations(&pooled).try_into().unwrap();
+    let spread = one.delay.unwrap().spread;
+    let of_near = cells.iter().find(|it| it.cell.event == Event::L3Migration).unwrap();
+    let own = of_near.delay.as_ref().unwrap().spread;
+    assert!(spread.high - spread.low > 3.0 * (own.high - own.low), "{spread:?} {own:?}");
+}
