@@ -4,7 +4,6 @@
 use super::super::binomial;
 use super::super::compare::t_quantile;
 use super::super::ordered::{Interval, Ordered};
-use super::super::paired::exceeded;
 use super::{FEWEST_REPLICATES, NoInterval, mean, serial};
 
 /// One number a replicate, in time order, with the number of independent ones they are worth.
@@ -55,8 +54,8 @@ impl Replicates {
     ) -> Result<Interval, NoInterval> {
         self.enough()?;
         // Dependence spreads the number of signs: the same interval then errs more often, so a
-        // smaller alpha is asked for.
-        let reach = exceeded(alpha / 2.0) * self.in_a_row().sqrt();
+        // smaller alpha is asked for; by `t`, since by how much is itself estimated.
+        let reach = t_quantile(self.worth - 1.0, alpha) * self.in_a_row().sqrt();
         let corrected = statrs::function::erf::erfc(reach / std::f64::consts::SQRT_2);
         interpolated(sorted, if self.in_a_row() > 1.0 { corrected } else { alpha })
             .map(|(low, high)| Interval { low, high, level: 1.0 - alpha })
