@@ -450,7 +450,7 @@ fn preemption_length(machine: &str, draw: &mut Draw) -> Vec<PreemptionLength> {
                 requested_length_ns: micros * 1_000,
                 length_ns: micros as f64 * 1e3 + 55_000.0 * skewed(draw),
                 policy: "fifo:2".into(),
-        replicate: None,
+                replicate: None,
             });
         }
     }

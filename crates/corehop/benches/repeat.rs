@@ -71,7 +71,8 @@ fn measured(folder: &Path) -> Fallible<Vec<PathBuf>> {
 }
 
 fn read(file: &Path) -> Fallible<Vec<Sample>> {
-    let opened = std::fs::File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let opened =
+        std::fs::File::open(file).map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(Reader::open(opened)?.all()?)
 }
 

@@ -155,10 +155,8 @@ pub fn compare(a: &Delays, b: &Delays, margin: Margin, alpha: f64) -> Result<Com
     let common: Vec<&CellKey> = a.cells.keys().filter(|cell| b.cells.contains_key(cell)).collect();
     let each = alpha / common.len().max(1) as f64;
     let (of_a, of_b) = (a.nested()?, b.nested()?);
-    let cells: Result<Vec<Compared>, BadInput> = common
-        .iter()
-        .map(|&cell| compared(cell, &of_a[cell], &of_b[cell], margin, each))
-        .collect();
+    let cells: Result<Vec<Compared>, BadInput> =
+        common.iter().map(|&cell| compared(cell, &of_a[cell], &of_b[cell], margin, each)).collect();
     Ok(Comparison {
         only_a: a.cells.len() - common.len(),
         only_b: b.cells.len() - common.len(),

@@ -69,11 +69,12 @@ impl Experiment for AccessTime {
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
-        let phases = phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, _| {
-            // The first touch after a state is the one that meets it; for `valid` that state is made
-            // by an untimed pass in the same order.
-            Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }
-        });
+        let phases =
+            phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, _| {
+                // The first touch after a state is the one that meets it; for `valid` that state is made
+                // by an untimed pass in the same order.
+                Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }
+            });
         Ok(Plan {
             schema: PLAN_SCHEMA,
             experiment: self.name().to_owned(),

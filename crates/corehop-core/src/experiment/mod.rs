@@ -144,7 +144,8 @@ pub trait Experiment {
             let quota: Vec<u32> = asked
                 .iter()
                 .map(|&samples| {
-                    share(samples, replicate + 1, replicates) - share(samples, replicate, replicates)
+                    share(samples, replicate + 1, replicates)
+                        - share(samples, replicate, replicates)
                 })
                 .collect();
             let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };

@@ -65,11 +65,12 @@ impl Experiment for PreemptionLength {
     ) -> Result<Plan, ExperimentError> {
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let start = super::one_usable(platform, self.cpu)?;
-        let phases = phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, draw| {
-            let Cell { length, absence, .. } = cells[cell];
-            let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
-            Job { cell, start, steps: vec![Step::Leave(away)] }
-        });
+        let phases =
+            phases(&cells, quota, turn, &mut Draw::new(seed, 1 + turn.block), |cell, _, draw| {
+                let Cell { length, absence, .. } = cells[cell];
+                let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
+                Job { cell, start, steps: vec![Step::Leave(away)] }
+            });
         Ok(Plan {
             schema: PLAN_SCHEMA,
             experiment: self.name().to_owned(),

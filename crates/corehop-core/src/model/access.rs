@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::ordered::Ordered;
 use super::delay::nested_quantile;
+use super::ordered::Ordered;
 use super::quantile::Quantile;
 use super::replicates::Nested;
 use crate::platform::Platform;

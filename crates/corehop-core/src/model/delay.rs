@@ -209,7 +209,8 @@ mod tests {
 
     #[test]
     fn quantiles_that_the_number_of_samples_cannot_carry_are_not_stated() {
-        let of = |n: usize| Delay::of(&vec![1.0; n], &apart(n), 1.0, 4.0, None).unwrap().quantiles.len();
+        let of =
+            |n: usize| Delay::of(&vec![1.0; n], &apart(n), 1.0, 4.0, None).unwrap().quantiles.len();
         assert_eq!([of(1), of(10), of(100), of(1000)], [1, 2, 3, 4]);
         assert!(Delay::of(&[], &[], 1.0, 4.0, None).is_none());
     }

@@ -69,7 +69,8 @@ impl Renewal {
         for (index, (state, set)) in sets.iter_mut().zip(of).enumerate() {
             let mut draw = Draw::new(seed, 100 + index as u64);
             if roomy {
-                let memory = SetMemory::new(set, &mut draw).map_err(|it| super::not_possible(&it))?;
+                let memory =
+                    SetMemory::new(set, &mut draw).map_err(|it| super::not_possible(&it))?;
                 self.compare(&state.memory, &memory);
                 kept.push(state.replace(set, memory));
             } else {

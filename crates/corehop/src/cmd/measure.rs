@@ -502,11 +502,7 @@ impl Args {
     }
 
     /// How many replicates a run of `experiment` consists of.
-    fn replicates(
-        &self,
-        experiment: &dyn Experiment,
-        platform: &Platform,
-    ) -> Result<u32, Failure> {
+    fn replicates(&self, experiment: &dyn Experiment, platform: &Platform) -> Result<u32, Failure> {
         let cells = experiment.cells(platform)?;
         let counts = || cells.iter().map(|&(_, samples)| samples);
         let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));

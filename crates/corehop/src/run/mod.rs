@@ -14,11 +14,12 @@ use corehop_core::decision::class_quota::ClassQuota;
 use corehop_core::decision::sampling::{Campaign, Goal, Round};
 use corehop_core::experiment::{Experiment, Plan, Turn, share};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
-use corehop_core::samples::{
-    AccessTime, JobRecord, Observation, PreemptionLength, Project, Provenance, Row, RunContext, Sample,
-};
 use corehop_core::model::classes::as_declared;
 use corehop_core::platform::Platform;
+use corehop_core::samples::{
+    AccessTime, JobRecord, Observation, PreemptionLength, Project, Provenance, Row, RunContext,
+    Sample,
+};
 use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;

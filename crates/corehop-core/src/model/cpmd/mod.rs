@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 pub use analytic::Hierarchy;
 pub use holdout::Errors;
-use point::{Seen, nested};
 pub use point::{Cost, Point, Statistic};
+use point::{Seen, nested};
 pub use question::{Asked, NoAnswer, Prediction};
 pub use series::{Place, Series, SeriesKey};
 pub use store::{MODEL_SCHEMA, NotAModel};
@@ -217,11 +217,7 @@ fn length_us(sample: &Sample) -> f64 {
 }
 
 /// The points of a size: one for each fixed length, several for lengths that were drawn.
-fn points(
-    wss_bytes: u64,
-    by_length: BTreeMap<Drawn, Vec<Seen>>,
-    in_a_row: f64,
-) -> Vec<Point> {
+fn points(wss_bytes: u64, by_length: BTreeMap<Drawn, Vec<Seen>>, in_a_row: f64) -> Vec<Point> {
     let mut points = Vec::new();
     for (drawn, mut seen) in by_length {
         let parts =

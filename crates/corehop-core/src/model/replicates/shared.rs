@@ -67,9 +67,8 @@ mod tests {
     #[test]
     fn independent_replicates_count_for_about_themselves() {
         let mut draw = Draw::new(211);
-        let found: Vec<f64> = (0..200)
-            .map(|_| shared_dependence(run(&mut draw, 40, 0.0).iter()))
-            .collect();
+        let found: Vec<f64> =
+            (0..200).map(|_| shared_dependence(run(&mut draw, 40, 0.0).iter())).collect();
         let mean = found.iter().sum::<f64>() / found.len() as f64;
         assert!((1.0..1.15).contains(&mean), "{mean}");
         assert_eq!(shared_dependence([].into_iter()), 1.0);

@@ -118,9 +118,8 @@ fn spread(
 /// intervals over replicates, each at a third of `alpha`.
 fn relative_spread(cell: &CellView, alpha: f64) -> Result<Option<Interval>, BadInput> {
     let nested = cell.nested()?;
-    let quartile = |p| -> Result<Option<Interval>, BadInput> {
-        Ok(nested.quantile(p, alpha / 3.0)?.interval)
-    };
+    let quartile =
+        |p| -> Result<Option<Interval>, BadInput> { Ok(nested.quantile(p, alpha / 3.0)?.interval) };
     let (Some(q1), Some(q2), Some(q3)) = (quartile(0.25)?, quartile(0.5)?, quartile(0.75)?) else {
         return Ok(None);
     };

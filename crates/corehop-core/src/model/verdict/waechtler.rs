@@ -169,8 +169,7 @@ fn gain(
         Some(control) if control.delays()?.len() > 1 && delays.len() > 1 => {
             let control_medians = control.replicate_medians()?;
             let medians = migration.replicate_medians()?;
-            let difference =
-                median_difference(&control_medians, &medians, sure.to_contradict())?;
+            let difference = median_difference(&control_medians, &medians, sure.to_contradict())?;
             difference.interval.is_some_and(|interval| interval.high < 0.0)
         }
         _ => false,

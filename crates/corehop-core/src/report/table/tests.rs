@@ -185,14 +185,13 @@ fn the_statistics_of_a_cell_are_lines_of_their_own() {
 
 #[test]
 fn an_interval_stands_beside_its_quantile_once_there_are_samples_for_it() {
-    let samples: Vec<Sample> =
-        (1..=9_u32)
-            .map(|us| Sample {
-                resumed_ns: 1e3 * f64::from(1 + us),
-                replicate: Some(u64::from(us * 4 % 9)),
-                ..sample()
-            })
-            .collect();
+    let samples: Vec<Sample> = (1..=9_u32)
+        .map(|us| Sample {
+            resumed_ns: 1e3 * f64::from(1 + us),
+            replicate: Some(u64::from(us * 4 % 9)),
+            ..sample()
+        })
+        .collect();
     let table = table(&samples);
     // Nine replicates: ranks 2 and 8 cover the median with 96.1 %, 3 and 7 with 82 %.
     for line in [",p50,4,5", ",p50_low,4,2.2", ",p50_high,4,7.7"] {
