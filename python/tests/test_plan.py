@@ -49,7 +49,7 @@ def test_what_makes_no_sense_is_an_error_that_names_it() -> None:
         ({"experiment": "guessing"}, "guessing.*synthetic"),
         ({"preset": "slow"}, "`slow` is not a preset; known are: quick"),
         ({"wss": [65536]}, "65536.*64 ?KiB"),
-        ({"colour": "red"}, "`colour` is not an option; known are: samples, precision"),
+        ({"colour": "red"}, "`colour` is not an option; known are: samples, replicates, precision"),
         ({"dry_run": True}, "`dry_run` is not an option"),
         ({"samples": [1, 2]}, "1,2.*--samples"),
         ({"cpus": "0-"}, "0-.*--cpus"),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the preset `quick` takes samples of, and what they suffice for.
 
-use corehop_core::experiment::{Experiment, Preset};
+use corehop_core::experiment::{Draw, Experiment, Preset};
 use corehop_core::model::verdict::{CellView, MachineView, Outcome, Verdict, verdicts};
 use corehop_core::platform::{MemoryArchitecture, Platform};
 use corehop_core::units::Nanos;
@@ -54,8 +54,9 @@ fn judged(platform: &Platform) -> Vec<Verdict> {
                 (cell.length.shortest().get() as f64, 2.0 * cell.length.mean().get() as f64);
             let varies = low < 1.0 && high > 0.0;
             // Evenly spread, in an order that has nothing to do with the size.
-            let shares: Vec<f64> =
-                (0..count).map(|i| f64::from(i * 7919 % count) / f64::from(count)).collect();
+            let mut shares: Vec<f64> =
+                (0..count).map(|i| f64::from(i) / f64::from(count)).collect();
+            Draw::new(1, u64::from(count)).shuffle(&mut shares);
             let lengths: Vec<f64> = if varies {
                 shares.iter().map(|share| share * high).collect()
             } else {

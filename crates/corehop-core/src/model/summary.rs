@@ -354,6 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn a_class_that_was_met_twice_is_reported_without_an_interval_and_with_the_reason() {
+        let near = (0..8).map(|number| Sample { replicate: Some(number), ..delayed(1.0) });
+        let far = [2, 5].map(|number| Sample {
+            event: Event::MemoryMigration,
+            replicate: Some(number),
+            ..delayed(9.0)
+        });
+        let all = summarize(&near.chain(far).collect::<Vec<_>>(), Estimator::Difference);
+        let far = all.iter().find(|it| it.cell.event == Event::MemoryMigration).unwrap();
+        let delay = far.delay.as_ref().unwrap();
+        assert_eq!((delay.median().estimate, delay.median().interval()), (9.0, None));
+        let why = delay.no_interval.unwrap().to_string();
+        assert_eq!(why, "2 replicates; an interval needs 6");
+    }
+
+    #[test]
     fn whatever_differs_makes_another_cell() {
         let variants = [
             sample(),
@@ -370,6 +386,11 @@ mod tests {
             Sample { fresh_frames: Some(true), ..sample() },
             Sample { polluter: Some("make on CPUs 0".into()), ..sample() },
             Sample { write_ratio: 0.25, ..sample() },
+            Sample {
+                preempted_by: Absence::Load,
+                pair_class: Some(Event::MemoryMigration),
+                ..sample()
+            },
             Sample { wss_bytes: 8192, ..sample() },
             Sample { memory_architecture: MemoryArchitecture::Numa, ..sample() },
         ];

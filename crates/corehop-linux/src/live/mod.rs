@@ -350,6 +350,19 @@ impl Machine for LiveMachine {
     }
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+        let ended = self.run_phases(plan, sink);
+        // No thread outlives a run, however it ends.
+        self.partners = None;
+        ended
+    }
+
+    fn provenance(&self) -> Map<String, Value> {
+        self.describe()
+    }
+}
+
+impl LiveMachine {
+    fn run_phases(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
         let mut sets = self.prepare_sets(plan)?;
         self.prepare_eviction(plan)?;
@@ -364,10 +377,14 @@ impl Machine for LiveMachine {
         Ok(Outcome::Complete)
     }
 
-    fn provenance(&self) -> Map<String, Value> {
+    /// What the machine says of itself and of its runs so far.
+    fn describe(&self) -> Map<String, Value> {
         let mut facts = self.facts.clone();
         facts.insert("kind".to_owned(), json!("live"));
         facts.insert("renewal".to_owned(), self.renewal.describe());
+        if self.platform.usable().len() < 2 {
+            facts.insert("no_exchange".to_owned(), json!("only one CPU is usable"));
+        }
         facts.insert("tsc_hz".to_owned(), json!(self.clock.hertz()));
         facts.insert("tsc_relative_error".to_owned(), json!(self.clock.error));
         facts.insert("counters".to_owned(), self.watch.describe());

@@ -37,6 +37,13 @@ const TESTS: &[Test] = tests![
 ];
 
 fn main() -> ExitCode {
+    // One arena, and large blocks mapped on their own: what a thread has freed then goes back to the
+    // kernel, and memory that is left is left by the machine.
+    // SAFETY: sets two numbers of the allocator, before any other thread runs.
+    unsafe {
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 128 << 10);
+    }
     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
         return code;
     }

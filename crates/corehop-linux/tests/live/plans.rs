@@ -50,7 +50,7 @@ pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Plan {
         preemptor: None,
         sets: vec![set],
         cells: vec![cell],
-        phases: vec![Phase { load, jobs: Vec::new() }],
+        phases: vec![Phase { replicate: None, load, jobs: Vec::new() }],
     }
 }
 

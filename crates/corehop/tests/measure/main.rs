@@ -10,11 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::time::{Duration, Instant};
 
+use corehop_core::model::classes::as_declared;
 use corehop_core::samples::{Certificate, FileError, Provenance, Reader, Sample};
 use tempfile::TempDir;
 
 mod cpuset;
 mod refused;
+mod replicates;
 mod simulated;
 mod terminal;
 
@@ -288,7 +290,15 @@ fn an_interrupted_run_keeps_what_is_there_and_goes_on_when_resumed() {
     assert_eq!(end_of(child), Some(0));
     let (all, _) = rows(&file);
     assert!(all.len() > first.len());
-    assert_eq!(all[..first.len()], first[..]);
+    // Classes are those of the whole run; what was measured is as it was.
+    let declared = |rows: &[Sample]| {
+        let mut rows = rows.to_vec();
+        rows.iter_mut().for_each(as_declared);
+        rows
+    };
+    assert_eq!(declared(&all[..first.len()]), declared(&first));
+    let (last, next) = (first.last().unwrap().replicate, all[first.len()].replicate);
+    assert!(next > last, "it goes on with a replicate of its own: {last:?} {next:?}");
     assert!(all.windows(2).all(|pair| pair[0].job < pair[1].job), "job numbers go on");
 }
 

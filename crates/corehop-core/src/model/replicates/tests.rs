@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small nested samples whose medians, means, quantiles and spreads can be had by hand.
 use super::designs::{Design, Draw, Law};
 use super::*;
 

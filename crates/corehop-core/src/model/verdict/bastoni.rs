@@ -140,7 +140,7 @@ const SECOND: Observation = Observation {
             migration costs, neither on average nor in the worst case.",
     source: "Bastoni et al. 2010, section 4.2, observation 2",
     rule: "For every loaded working set below the L2 cache and every class of migration: the median \
-           delay, and the highest of the quantiles 0.99, 0.95 and 0.9 that both cells can bound, \
+           delay, and the highest of the quantiles 0.99, 0.95, 0.9 and 0.75 that both cells can bound, \
            differ by at most half of the smaller (or 5 % of the warm touch). It contradicts if they \
            differ by more.",
 };
@@ -176,14 +176,19 @@ pub fn bastoni_2(
 /// The highest quantile that both cells bound from above. Chosen by the numbers of samples alone, so
 /// that the choice does not favour an outcome.
 fn highest_bounded(x: &CellView, y: &CellView, sure: Sureness) -> Result<f64, BadInput> {
+    let samples = x.delay_ns.len().min(y.delay_ns.len());
     for p in [0.99, 0.95] {
         let needed = crate::model::quantile::samples_for_upper_end(p, sure.to_contradict())?;
-        if x.delay_ns.len().min(y.delay_ns.len()) >= needed {
+        // An interval over replicates needs some of them beyond the quantile.
+        if samples >= needed && samples as f64 * (1.0 - p) >= BEYOND {
             return Ok(p);
         }
     }
-    Ok(0.9)
+    Ok(if samples as f64 * 0.1 >= BEYOND { 0.9 } else { 0.75 })
 }
+
+/// So many samples at least are to lie beyond a quantile of all samples that is compared.
+const BEYOND: f64 = 10.0;
 
 /// All pairs of a cell that is `from` and one that is `to`, differing in the event alone.
 fn pairs<'a, 'b>(

@@ -101,6 +101,7 @@ pub(super) fn trust(data: &ReportData) -> Option<Section> {
     points.extend(few_replicates(&data.summaries));
     points.extend(drifting(&data.summaries));
     points.extend(data.files.iter().filter_map(distance));
+    points.extend(data.files.iter().filter_map(no_distance));
     points.extend(stopped_by_the_data(data));
     points.extend(censored(&data.summaries));
     points.extend(weak_certificates(&data.summaries));
@@ -188,6 +189,15 @@ fn distance(file: &FileNote) -> Option<String> {
         stays.join("; "),
         of.stays.changes,
         of.stays.seconds
+    ))
+}
+
+/// Why no lines were exchanged.
+fn no_distance(file: &FileNote) -> Option<String> {
+    let why = file.provenance.machine.get("no_exchange")?.as_str()?;
+    Some(format!(
+        "{}: {why}, so no lines were exchanged: whether the host moved that CPU is not known.",
+        file.name
     ))
 }
 
