@@ -93,7 +93,7 @@ def plan(
     Example:
         >>> plan = corehop.plan("synthetic", on="xeon_l7455", wss="64KiB", samples=2,
         ...                     event=["none", "l3_migration"], load="idle")
-        >>> len(plan["phases"][0]["jobs"])
+        >>> sum(len(phase["jobs"]) for phase in plan["phases"])
         4
         >>> result = corehop.measure(plan=plan)                                 # doctest: +SKIP
     """
