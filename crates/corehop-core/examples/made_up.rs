@@ -59,13 +59,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(folder)?;
     let platform = Platform::from_toml(PLATFORM)?;
     let mut draw = Draw::new(7, 1);
-    let synthetic = synthetic(&platform.id, &mut draw);
+    let synthetic = in_replicates(synthetic(&platform.id, &mut draw));
     let head = |experiment: &str| provenance(PLATFORM, experiment);
     finished(folder, "synthetic", &synthetic, &head("synthetic"))?;
     finished(folder, "access-time", &access_time(&platform.id, &mut draw), &head("access-time"))?;
     let lengths = preemption_length(&platform.id, &mut draw);
     finished(folder, "preemption-length", &lengths, &head("preemption-length"))?;
-    let sweep = polluter_sweep(&platform.id, &mut draw);
+    let sweep = in_replicates(polluter_sweep(&platform.id, &mut draw));
     finished(folder, "polluter-sweep", &sweep, &head("polluter-sweep"))?;
     torn(folder, &synthetic[..600], &head("synthetic"))?;
     std::fs::write(folder.join("measured.toml"), measured(platform).to_toml())?;
@@ -227,6 +227,12 @@ fn loss(event: Event, length_ms: f64) -> f64 {
         Event::L3Migration => 38.0,
         Event::MemoryMigration => 130.0,
     }
+}
+
+/// The same samples dealt out to twenty replicates.
+fn in_replicates(mut samples: Vec<Sample>) -> Vec<Sample> {
+    samples.iter_mut().zip(0..).for_each(|(it, number)| it.replicate = Some(number % 20));
+    samples
 }
 
 fn synthetic(machine: &str, draw: &mut Draw) -> Vec<Sample> {
