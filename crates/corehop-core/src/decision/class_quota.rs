@@ -92,18 +92,7 @@ fn often(classes: &Classes) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::example::sample;
-
-    fn guest() -> Platform {
-        let text = "schema = 1\nid = \"box\"\nname = \"box\"\n\
-             cpus = { value = \"0-1\", source = \"assumed\" }\n\
-             packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
-             cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
-             [[cache]]\nlevel = 3\nkind = \"unified\"\n\
-             size = { value = \"32 MiB\", source = \"assumed\" }\n\
-             instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
-        Platform::from_toml(text).unwrap()
-    }
+    use crate::model::example::{guest, sample};
 
     /// A run in which so many of a hundred batches were far, one sample of cell 1 each.
     fn run(far: u64) -> ClassQuota {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::distance::{BatchClass, Levels, Stays, measured_event, stays};
-use crate::platform::{Affinity, Platform};
+use crate::platform::Platform;
 use crate::samples::{Cause, Sample};
 use crate::units::Cpu;
 use crate::workload::{Absence, Event};
@@ -31,14 +31,7 @@ pub struct Exchanges {
 /// The declared class of the pair whose lines were exchanged around a sample.
 fn declared_pair(platform: &Platform, sample: &Sample) -> Option<Event> {
     let (from, with) = (Cpu(sample.from_cpu as u32), Cpu(sample.exchange_cpu? as u32));
-    let class = match platform.affinity(from, with) {
-        Affinity::SameCpu => return None,
-        Affinity::Smt => Event::SmtMigration,
-        Affinity::L2 => Event::L2Migration,
-        Affinity::L3 => Event::L3Migration,
-        Affinity::Memory => Event::MemoryMigration,
-    };
-    Some(class)
+    Some(Event::resuming(platform, from, with)).filter(|class| class.is_migration())
 }
 
 impl Exchanges {
@@ -158,19 +151,7 @@ fn disturb(sample: &mut Sample) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::example::sample;
-
-    /// Two CPUs below one cache, as a guest is told.
-    fn guest() -> Platform {
-        let text = "schema = 1\nid = \"box\"\nname = \"box\"\n\
-             cpus = { value = \"0-1\", source = \"assumed\" }\n\
-             packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
-             cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
-             [[cache]]\nlevel = 3\nkind = \"unified\"\n\
-             size = { value = \"32 MiB\", source = \"assumed\" }\n\
-             instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
-        Platform::from_toml(text).unwrap()
-    }
+    use crate::model::example::{guest, sample};
 
     fn taken(event: Event, number: u64, before: Option<f64>, after: Option<f64>) -> Sample {
         Sample {

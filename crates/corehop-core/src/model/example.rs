@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rows for tests: clean ones, to be varied.
 
-use crate::platform::MemoryArchitecture;
+use crate::platform::{MemoryArchitecture, Platform};
 use crate::samples::{AccessTime, Certificate, PreemptionLength, Sample};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
@@ -115,4 +115,16 @@ pub(crate) fn preemption_length() -> PreemptionLength {
         policy: "fifo:2".into(),
         replicate: None,
     }
+}
+
+/// Two CPUs below one cache, as a guest is told.
+pub(crate) fn guest() -> Platform {
+    let text = "schema = 1\nid = \"box\"\nname = \"box\"\n\
+         cpus = { value = \"0-1\", source = \"assumed\" }\n\
+         packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
+         cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
+         [[cache]]\nlevel = 3\nkind = \"unified\"\n\
+         size = { value = \"32 MiB\", source = \"assumed\" }\n\
+         instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
+    Platform::from_toml(text).unwrap()
 }
