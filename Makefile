@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test bench repeat dist lab lint clean
+.PHONY: run test soundness bench repeat dist lab lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -31,6 +31,11 @@ test: build
 	tests/lab.sh $(STATIC)
 	tests/python.sh $(VENV)
 	tests/browser.sh $(VENV)
+
+## 50,000 random sets for each scheduler: none that a test accepts with delays and overheads charged misses where
+## victims pay, or in a cache of blocks. `make test` asks some hundreds.
+soundness:
+	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched -- soundness pairs --nocapture
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json.
 bench: build

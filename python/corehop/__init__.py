@@ -18,9 +18,9 @@ A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.
 """
 
 from corehop._binary import binary
-from corehop._check import Task, check
+from corehop._check import Schedulable, Task, check
 from corehop._corehop import Table, __version__
-from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Usage
+from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Unknown, Usage
 from corehop._measure import measure, plan
 from corehop._model import CostModel, advise, fit, predict
 from corehop._platform import Platform, platform
@@ -36,10 +36,12 @@ __all__ = [
     "NotPossible",
     "Platform",
     "Result",
+    "Schedulable",
     "StudyResult",
     "Summary",
     "Table",
     "Task",
+    "Unknown",
     "Usage",
     "__version__",
     "advise",

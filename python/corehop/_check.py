@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,43 @@ from corehop import _corehop, _errors, _model
 from corehop._model import CostModel, Samples
 from corehop._platform import Platform
 from corehop._rows import ArrowTable, rows
+
+
+class Schedulable(enum.Enum):
+    """Whether a set meets its deadlines, as far as a test knows. Its truth is that of the answer, and `UNKNOWN` has
+    none. It equals its value in JSON, which `json.dumps(answer, default=lambda it: it.value)` writes.
+
+    >>> bool(Schedulable.YES), bool(Schedulable.NO)
+    (True, False)
+    >>> Schedulable.UNKNOWN == "unknown"
+    True
+    >>> bool(Schedulable.UNKNOWN)
+    Traceback (most recent call last):
+    ...
+    corehop._errors.Unknown: whether the set is schedulable is unknown: compare with Schedulable.YES or Schedulable.NO
+    """
+
+    YES = True
+    """All deadlines are met."""
+    NO = False
+    """Some deadline can be missed; only exact and necessary tests say so."""
+    UNKNOWN = "unknown"
+    """The test does not say."""
+
+    def __bool__(self) -> bool:
+        if self is Schedulable.UNKNOWN:
+            raise _errors.Unknown(
+                "whether the set is schedulable is unknown: compare with Schedulable.YES or Schedulable.NO"
+            )
+        return self is Schedulable.YES
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, bool | str):
+            return bool(self.value == other)
+        return self is other
+
+    def __hash__(self) -> int:
+        return hash(self.value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +117,8 @@ def check(
         block_reload_ns: How long a cache block takes to reload, where tasks say which they use (`ucb`, `ecb`).
 
     Returns:
-        The answer of `corehop check --json`: a dictionary with `schedulable` (True, False or `"unknown"`),
-        `bounds_us`, `assumptions`, …; a list of them for `all`.
+        The answer of `corehop check --json`: a dictionary with `schedulable` (a `Schedulable`, whose truth raises
+        `Unknown` where the test does not know), `bounds_us`, `assumptions`, …; a list of them for `all`.
 
     Raises:
         Usage: there is no such test, `cpus` is said twice or not at all, or nothing says what working sets cost.
@@ -92,6 +130,8 @@ def check(
         >>> tasks = [Task(wcet_us=5, period_us=20), Task(wcet_us=10, period_us=40), Task(wcet_us=40, period_us=80)]
         >>> check(tasks, "p-fp-rta", cpus=1)["bounds_us"]
         [5, 15, 80]
+        >>> bool(check(tasks, "p-fp-rta", cpus=1)["schedulable"])
+        True
     """
     if costs is not None and delay_us is not None:
         raise _errors.Usage("delay_us and costs both say what is charged: leave one out")
@@ -99,6 +139,8 @@ def check(
     machine = None if platform is None else platform._platform
     given = _set(tasks, cpus, block_reload_ns)
     answers = json.loads(_corehop.check(given, test, delay_us, charged, machine))
+    for answer in answers:
+        answer["schedulable"] = Schedulable(answer["schedulable"])
     return answers if test == "all" else answers[0]
 
 

@@ -21,6 +21,12 @@ class Error(Exception):
     """What a run had recorded by then, if it had recorded anything."""
 
 
+class Unknown(Error, ValueError):
+    """A yes or no is asked of an answer that is neither (exit code 1 of the program)."""
+
+    exit_code = 1
+
+
 class Usage(Error, ValueError):
     """What was asked for makes no sense (exit code 2)."""
 

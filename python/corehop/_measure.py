@@ -36,7 +36,7 @@ def measure(
 
     Args:
         experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
-            `polluter-sweep`, `shared-data` or `schedule-sensitive` (of task sets; their jobs are in
+            `polluter-sweep`, `conditions`, `shared-data` or `schedule-sensitive` (of task sets; their jobs are in
             `FILE.jobs.parquet` beside `output`).
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
         seed: The seed of every draw (1 if left out); it is stored in the result.

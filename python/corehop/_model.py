@@ -253,7 +253,8 @@ def advise(
         samples, seed, loaded: Of a simulation: the samples of each cell, the seed, and whether polluters run too.
 
     Returns:
-        `rules`, `constants`, `map` and `silent`; from a simulation also `partitioning`.
+        `rules`, `isolation`, `constants`, `map` and `silent`; from a simulation also `partitioning`. Costs are
+        compared only of absences of one length in one `company`; each choice has `n` and `replicates`.
 
     Raises:
         Usage: neither or both of `what` and `on`, or several series fit.

@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     event: str | Sequence[str] | None
     length: str | None
     preemptor: str | None
+    preemptor_wss: str | Sequence[str] | None
     mover: Literal["affinity", "handover"] | None
     cpus: Cpus | None
     # Background load.

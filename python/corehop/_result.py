@@ -149,6 +149,21 @@ class Result:
         """
         return Summary(self._file.summary(estimator))
 
+    def conditions(self, estimator: str = "difference") -> list[dict[str, Any]]:
+        """What makes the spread of each cell of a run of `conditions`; empty for other experiments.
+
+        Each has `median_us`, `deviation`, and `parts`: pairs of a name and its `share` of the variance
+        with its `interval`; the shares add up to 1. `why_none` says why there are none.
+
+        Args:
+            estimator: As for `delays`.
+
+        Raises:
+            Usage: an unknown estimator, or rows that are no samples.
+        """
+        found: list[dict[str, Any]] = json.loads(self._file.conditions(estimator))
+        return found
+
     def plot(
         self,
         kind: Literal["wss", "length", "access"] | None = None,

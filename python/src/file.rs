@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
+use corehop_core::model::conditions::Spreads;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::samples::{
     AccessTime, FileError, FileKind, PreemptionLength, Reader, Row, Sample, SharedData,
 };
 use pyo3::prelude::*;
+use serde_json::json;
 
 use crate::errors;
 use crate::summary::Summary;
@@ -138,6 +140,16 @@ impl File {
     /// What the file says, cell by cell.
     fn summary(&self, py: Python<'_>, estimator: &str) -> PyResult<Summary> {
         py.detach(|| Summary::of(self, estimator))
+    }
+
+    /// What makes the spread of each cell of a run of `conditions`, as JSON.
+    fn conditions(&self, py: Python<'_>, estimator: &str) -> PyResult<String> {
+        let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
+        py.detach(|| {
+            let mut spreads = Spreads::new(estimator);
+            spreads.take(&self.rows()?);
+            Ok(json!(spreads.finish()).to_string())
+        })
     }
 
     /// The rows with one more column, `delay_ns`: the delay by `estimator`.

@@ -49,10 +49,7 @@ pub(crate) fn check(
         (None, None) => Delay::Nothing,
     };
     let mut charged = Charged::new(&set, platform.map(|platform| &platform.0), delay, None);
-    let mut each = |test: &&Test| {
-        let asked = charged.ask(test)?;
-        Ok(answer_json(test, &asked.answer, asked.system, asked.delays))
-    };
+    let mut each = |test: &&Test| charged.ask(test).map(|asked| answer_json(test, &asked));
     let answers: Result<Value, TaskError> =
         py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
     Ok(answers.map_err(errors::damaged)?.to_string())

@@ -48,13 +48,26 @@ def test_gaps_in_a_column_are_left_to_their_defaults() -> None:
 
 
 def test_tasks_may_be_dataclasses() -> None:
-    assert corehop.check(tasks(), "qpa", cpus=1)["schedulable"] is True
+    assert corehop.check(tasks(), "qpa", cpus=1)["schedulable"] is corehop.Schedulable.YES
     answers = corehop.check(tasks(), cpus=1)
     assert {"qpa", "rta"} <= {answer["test"] for answer in answers}
 
 
 def test_a_delay_is_charged_to_each_job() -> None:
-    assert corehop.check(tasks(), "p-fp-rta", cpus=1, delay_us=1)["schedulable"] is False
+    assert corehop.check(tasks(), "p-fp-rta", cpus=1, delay_us=1)["schedulable"] is corehop.Schedulable.NO
+
+
+def test_an_unknown_verdict_is_neither_true_nor_false() -> None:
+    # Dhall's example: nearly idle CPUs, and no sufficient test for global EDF accepts it.
+    given = [Task(wcet_us=2, period_us=10), Task(wcet_us=2, period_us=10), Task(wcet_us=10, period_us=11)]
+    answer = corehop.check(given, "gfb", cpus=2)
+    verdict = answer["schedulable"]
+    assert verdict is corehop.Schedulable.UNKNOWN and verdict == "unknown" and verdict not in (True, False)
+    with pytest.raises(corehop.Unknown, match="unknown: compare with"):
+        assert not verdict
+    assert json.loads(json.dumps(answer, default=lambda it: it.value))["schedulable"] == "unknown"
+    for test, truth in (("qpa", True), ("p-fp-rta", True)):
+        assert bool(corehop.check(tasks(), test, cpus=1)["schedulable"]) is truth
 
 
 def test_what_makes_no_sense_is_never_a_verdict() -> None:

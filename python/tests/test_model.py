@@ -78,9 +78,10 @@ def test_a_platform_is_advised_on_by_simulation() -> None:
 
 
 def test_tasks_are_charged_what_their_working_sets_cost() -> None:
-    tasks = [Task(wcet_us=100, period_us=10_000, wss_kib=64)]
+    tasks = [Task(wcet_us=100, period_us=period, wss_kib=64) for period in (10_000, 20_000)]
     charged = corehop.check(tasks, "p-edf-ffd", cpus=2, costs=model())
-    assert charged["delays_us"] == [10]
+    # The job that preempts pays, and the second one preempts none.
+    assert charged["delays_us"] == [10, 0]
     xeon = corehop.platform("xeon_x5650")
     with pytest.raises(corehop.Damaged, match=r"task 0: wss_kib is 64.*memory_migration"):
         corehop.check(tasks, "gfb", cpus=2, costs=model(), platform=xeon)

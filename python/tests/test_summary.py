@@ -141,3 +141,16 @@ def test_other_kinds_show_their_table(access: corehop.Result, lengths: corehop.R
     assert "<th>p50_ns</th>" in access._repr_html_()
     assert "<th>excess_p50_us</th>" in lengths._repr_html_()
     assert str(access.summary()) == repr(access.summary())
+
+
+def test_a_run_of_conditions_says_what_makes_its_spread() -> None:
+    cell = {"wss": "96KiB", "event": "preemption", "length": "30us", "load": "idle", "preemptor": "64KiB"}
+    result = corehop.measure("conditions", on="xeon_x5650", replicates=48, samples=48, **cell)
+    (spread,) = result.conditions()
+    assert spread["steps"] == 48
+    assert sum(share["share"] for _, share in spread["parts"]) == pytest.approx(1)
+    assert {"renewed": "frames"} in [part for part, _ in spread["parts"]]
+
+
+def test_other_experiments_have_no_spread_of_that_kind(quick: corehop.Result) -> None:
+    assert quick.conditions() == []

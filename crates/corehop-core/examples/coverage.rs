@@ -8,17 +8,29 @@
 //!
 //! ```console
 //! $ cargo run --release -p corehop-core --example coverage -- 2000
+//! $ cargo run --release -p corehop-core --example coverage -- quick 200 4096
 //! ```
+//!
+//! The second form takes the cells of the preset `quick` on a simulated machine: so many runs of ten
+//! replicates, of working sets up to so many KiB, against the truth of all their replicates together.
 
 #![allow(clippy::print_stdout)] // a program that prints
 
 #[path = "../src/model/replicates/designs.rs"]
 mod designs;
+#[path = "quick_cells/mod.rs"]
+mod quick_cells;
 
+use std::error::Error;
+
+use corehop_core::model::cell::CellKey;
 use corehop_core::model::ordered::{BadInput, Ordered};
 use corehop_core::model::quantile;
 use corehop_core::model::replicates::{Between, Nested, median_difference};
+use corehop_core::platform::Platform;
+use corehop_core::units::Bytes;
 use designs::{Course, Design, Draw, Law};
+use quick_cells::{Asked, coverage};
 use rayon::prelude::*;
 
 const REPLICATES: [usize; 7] = [6, 7, 8, 10, 12, 20, 50];
@@ -47,7 +59,42 @@ const STATISTICS: [Statistic; 3] = [
     },
 ];
 
-fn main() -> Result<(), BadInput> {
+fn main() -> Result<(), Box<dyn Error>> {
+    if std::env::args().nth(1).as_deref() == Some("quick") {
+        return quick();
+    }
+    Ok(laws()?)
+}
+
+/// The cells of `quick` on the simulated machine.
+fn quick() -> Result<(), Box<dyn Error>> {
+    let number = |at, usual| std::env::args().nth(at).map_or(Ok(usual), |it| it.parse::<u64>());
+    let (runs, most) = (number(2, 200)?, Bytes::from_kib(number(3, 4096)?));
+    let asked = Asked { runs, samples: 3, most, loaded: true };
+    let platform = Platform::named("xeon_x5650").ok_or("no such platform")??;
+    println!("| cell | WSS | median µs | runs with an interval | hold the truth |");
+    println!("|---|--:|--:|--:|--:|");
+    let cells = coverage(&platform, asked)?;
+    for it in &cells {
+        let CellKey { event, load, page, wss_bytes, .. } = &it.cell;
+        let percent = 100.0 * f64::from(it.held) / f64::from(it.had.max(1));
+        let (length, kib) = (it.cell.absence(), wss_bytes >> 10);
+        let (truth, had) = (it.truth_us, it.had);
+        println!(
+            "| {load} {event} {page} {length} | {kib} KiB | {truth:.3} | {had} | {percent:.1} % |"
+        );
+    }
+    let vary = cells.iter().filter(|it| it.differs);
+    let sum = vary.fold((0, 0), |sum, it| (sum.0 + it.held, sum.1 + it.had));
+    println!(
+        "\nof all that vary: {:.1} % of {}",
+        100.0 * f64::from(sum.0) / f64::from(sum.1),
+        sum.1
+    );
+    Ok(())
+}
+
+fn laws() -> Result<(), BadInput> {
     for (statistic, samples) in STATISTICS.iter().zip([&SAMPLES[..], &SAMPLES[..3], &SAMPLES[..3]])
     {
         table(statistic.name, samples, |design, n| row(statistic, design, n))?;

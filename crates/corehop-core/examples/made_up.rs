@@ -13,13 +13,13 @@ use std::path::Path;
 use corehop_core::experiment::Draw;
 use corehop_core::finding::{Finding, Severity};
 use corehop_core::platform::observed::Exchange;
-use corehop_core::platform::{Affinity, Check, Fact, Latency, MemoryArchitecture, Platform};
+use corehop_core::platform::{Affinity, Check, Fact, Latency, Platform};
 use corehop_core::samples::{
-    AccessTime, Cause, Certificate, Part, PreemptionLength, Provenance, Reader, Row, Sample,
+    AccessTime, Cause, Part, PreemptionLength, Provenance, Reader, Row, Sample, example,
     write_parquet,
 };
 use corehop_core::units::Cpu;
-use corehop_core::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+use corehop_core::workload::{Absence, Event, LineState, Page};
 
 /// Nanoseconds for a line that comes from a cache of this many KiB, or from an inner one.
 const LEVELS: [(f64, f64); 3] = [(48.0, 1.6), (2_048.0, 5.5), (32_768.0, 28.0)];
@@ -324,70 +324,20 @@ fn taken(row: &Sample, length_ms: f64, factor: f64, draw: &mut Draw) -> Sample {
 }
 
 fn sample(machine: &str, kib: u64, event: Event) -> Sample {
+    let preempted = event == Event::Preemption;
     Sample {
-        experiment: "synthetic".into(),
         machine: machine.into(),
         seed: 7,
-        job: 0,
-        cell: 0,
         wss_bytes: kib << 10,
-        pattern: Pattern::Shuffled,
-        page: Page::Base,
-        write_ratio: 0.5,
-        load: "idle".into(),
         event,
-        memory_architecture: MemoryArchitecture::SingleSocket,
-        from_cpu: 0,
         to_cpu: u64::from(event.is_migration()),
-        start_ns: 0,
         requested_length_ns: 0,
         length_ns: 0.0,
-        cold_ns: 0.0,
-        warm_ns: 0.0,
-        resumed_ns: 0.0,
-        policy: "fifo:2".into(),
-        cache_state: LineState::Invalid,
-        chains: 1,
-        polluter: None,
-        task: None,
-        task_count: None,
         lines: kib * 16,
         lines_certified: kib * 16,
-        valid: true,
-        disturbed_by: Vec::new(),
-        repaired: Vec::new(),
-        repaired_ns: 0.0,
-        certificate: Certificate::RseqAndGaps,
-        cold_valid: true,
-        preempted_by: if event == Event::Preemption {
-            Absence::Preemptor
-        } else {
-            Absence::Nothing
-        },
-        preemption_length: "fixed_4ms".into(),
-        length_bound_ns: 0.0,
-        mover: Mover::Affinity,
-        switch_ns: None,
+        preempted_by: if preempted { Absence::Preemptor } else { Absence::Nothing },
         preemptor_lines: None,
-        load_bytes_per_s: None,
-        huge_share: 0.0,
-        spin_warm_ns: 0.0,
-        spin_resumed_ns: 0.0,
-        steal_ns: 0,
-        interrupts: None,
-        misses_warm: None,
-        misses_resumed: None,
-        sibling_busy: None,
-        workload: None,
-        node: None,
-        fresh_frames: None,
-        absence_switches: None,
-        replicate: None,
-        exchange_cpu: None,
-        exchange_ns: None,
-        exchange_after_ns: None,
-        declared_event: None,
-        pair_class: None,
+        ..example::sample()
     }
 }
 
@@ -415,28 +365,13 @@ fn walk(machine: &str, kib: u64, cache_state: LineState, access_ns: f64) -> Acce
     AccessTime {
         machine: machine.into(),
         seed: 7,
-        job: 0,
-        cell: 0,
         wss_bytes: kib << 10,
-        pattern: Pattern::Shuffled,
-        page: Page::Base,
-        write_ratio: 0.0,
-        chains: 1,
         cache_state,
-        node: None,
-        cpu: 0,
-        start_ns: 0,
         walk_ns: access_ns * (kib * 16) as f64,
         access_ns,
-        policy: "fifo:2".into(),
         lines: kib * 16,
         lines_certified: kib * 16,
-        valid: true,
-        disturbed_by: Vec::new(),
-        repaired: Vec::new(),
-        certificate: Certificate::RseqAndGaps,
-        huge_share: 0.0,
-        replicate: None,
+        ..example::access_time()
     }
 }
 
@@ -448,15 +383,9 @@ fn preemption_length(machine: &str, draw: &mut Draw) -> Vec<PreemptionLength> {
             rows.push(PreemptionLength {
                 machine: machine.into(),
                 seed: 7,
-                job: 0,
-                cell: 0,
-                load: "idle".into(),
-                cpu: 0,
-                start_ns: 0,
                 requested_length_ns: micros * 1_000,
                 length_ns: micros as f64 * 1e3 + 55_000.0 * skewed(draw),
-                policy: "fifo:2".into(),
-                replicate: None,
+                ..example::preemption_length()
             });
         }
     }

@@ -120,6 +120,14 @@ pub fn task_rows_of(
     Ok((jobs, samples))
 }
 
+/// Records in memory.
+impl Sink for Vec<JobRecord> {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        self.extend_from_slice(records);
+        Ok(())
+    }
+}
+
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {

@@ -90,6 +90,7 @@ fn judged(platform: &Platform) -> Vec<Verdict> {
             delay_ns: delays,
             length_ns: lengths,
             replicates: &numbers[..delays.len()],
+            in_a_row: 1.0,
         })
         .collect();
     let view = MachineView {

@@ -2,41 +2,25 @@
 //! Intervals against a truth found another way: the simulated machine draws frames, so two thousand
 //! replicates show what a cell really costs, and runs of ten must hold it as often as they say.
 
-use corehop_core::experiment::{Experiment, Group, Length, Synthetic};
-use corehop_core::machine::samples_of;
+mod common;
+#[path = "../examples/quick_cells/mod.rs"]
+mod quick_cells;
+
+use common::x5650;
+use corehop_core::experiment::{Experiment, Synthetic};
+use corehop_core::machine::{Machine, Outcome, Sink, SinkError, samples_of};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::replicates::Nested;
 use corehop_core::model::summary::summarize;
-use corehop_core::platform::Platform;
-use corehop_core::samples::Sample;
+use corehop_core::samples::{JobRecord, Project, RunContext, Sample};
 use corehop_core::sim::SimMachine;
-use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
+use corehop_core::units::{Bytes, Nanos};
+use corehop_core::workload::Event;
 
-/// Some cells of `quick`, as small as they can be for frames to matter: a working set that fills a good
-/// part of a physically indexed second level, beside a preemptor that takes a part of it.
+/// A cell of `quick`, as small as it can be for frames to matter: a working set that fills a good part
+/// of a physically indexed second level, beside a preemptor that takes a part of it.
 fn experiment(samples: u32) -> Synthetic {
-    Synthetic {
-        mover: Mover::Affinity,
-        preemptor: Polluter {
-            wss: Bytes::from_kib(64),
-            pattern: Pattern::Shuffled,
-            write_ratio: 0.5,
-        },
-        groups: vec![Group {
-            load: Load::Idle,
-            sets: vec![WorkingSet::list(Bytes::from_kib(96), 0.5)],
-            events: vec![Event::Preemption],
-            length: Length::Fixed(Nanos::from_micros(30)),
-            absence: Absence::Preemptor,
-            samples,
-        }],
-        cpus: "0-1".parse::<CpuList>().unwrap(),
-    }
-}
-
-fn x5650() -> Platform {
-    Platform::named("xeon_x5650").unwrap().unwrap()
+    common::idle(96, &[Event::Preemption], Nanos::from_micros(30), samples, "0-1")
 }
 
 /// The samples of so many replicates with three each, as one long run.
@@ -94,6 +78,24 @@ fn runs_of_ten_replicates_hold_what_two_thousand_show_and_planted_defects_do_not
     assert!(dealt < right - 0.05, "samples dealt out to replicates: {dealt}, {right}");
 }
 
+/// The small cells of `quick`, twenty-four runs each; `examples/coverage.rs` has all of them, and two hundred.
+#[test]
+fn runs_of_quick_hold_what_all_of_their_replicates_show_in_every_cell() {
+    let most = Bytes::from_kib(16);
+    let asked = quick_cells::Asked { runs: 24, samples: 1, most, loaded: false };
+    let cells = quick_cells::coverage(&x5650(), asked).unwrap();
+    assert!(cells.len() > 10, "{}", cells.len());
+    let (mut held, mut had) = (0, 0);
+    for it in cells.iter().filter(|it| it.differs) {
+        held += it.held;
+        had += it.had;
+        // Of 24 at 95 % fewer than 18 hold it once in ten thousand times.
+        assert!(it.had < 18 || 24 * it.held >= 18 * it.had, "{it:?}");
+    }
+    let share = f64::from(held) / f64::from(had);
+    assert!((0.91..=0.99).contains(&share), "{share} of {had}");
+}
+
 #[test]
 fn replicates_have_frames_of_their_own_and_a_replicate_has_the_same_in_every_chunk() {
     let samples = taken(3, 12);
@@ -108,6 +110,39 @@ fn replicates_have_frames_of_their_own_and_a_replicate_has_the_same_in_every_chu
     for cell in summarize(&reused, Estimator::Difference) {
         let delay = cell.delay.unwrap();
         assert!(delay.median().interval().is_none() && delay.no_interval.is_some());
+    }
+}
+
+/// Takes the first records and asks for the end, as an interrupt does.
+struct CutOff(Vec<JobRecord>);
+
+impl Sink for CutOff {
+    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
+        self.0.extend_from_slice(records);
+        Ok(())
+    }
+
+    fn enough(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_run_that_is_cut_off_in_its_first_replicate_has_medians_without_intervals_and_says_why() {
+    let platform = x5650();
+    let plan = experiment(50).replicated(&platform, 5, 10).unwrap();
+    let mut kept = CutOff(Vec::new());
+    let ended = SimMachine::new(platform.clone()).unwrap().run(&plan, &mut kept).unwrap();
+    assert_eq!(ended, Outcome::Stopped);
+    let context = RunContext::new(&plan, &platform, 0);
+    let project = |record| Sample::project(&context, &plan, record);
+    let first = |it: &Sample| it.replicate == Some(0);
+    let samples: Vec<Sample> = kept.0.iter().filter_map(project).filter(first).collect();
+    assert!(!samples.is_empty());
+    for cell in summarize(&samples, Estimator::Difference) {
+        let delay = cell.delay.unwrap();
+        assert_eq!(delay.median().interval(), None);
+        assert_eq!(delay.no_interval.unwrap().to_string(), "1 replicates; an interval needs 6");
     }
 }
 

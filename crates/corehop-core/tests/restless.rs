@@ -2,29 +2,20 @@
 //! A host that moves its virtual CPUs, simulated: the guest is told of two CPUs below one cache, and they
 //! are so for some batches and apart for others. Every sample's true class is known.
 
-use corehop_core::experiment::{Cell, Draw, Experiment, Group, Job, Length, Plan, Synthetic, Turn};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+mod common;
+
+use corehop_core::experiment::{Cell, Draw, Experiment, Job, Plan, Synthetic, Turn};
+use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
 use corehop_core::model::classes::{Classes, Exchanges, as_declared};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::{CellSummary, summarize};
 use corehop_core::platform::Platform;
+use corehop_core::samples::example::guest;
 use corehop_core::samples::{BatchExchange, Cause, JobRecord, Project, RunContext, Sample};
 use corehop_core::sim::SimMachine;
-use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
-use corehop_core::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
+use corehop_core::units::{Cpu, Nanos};
+use corehop_core::workload::Event;
 use serde_json::{Map, Value};
-
-/// What the guest is told: two cores below one level-3 cache.
-fn declared() -> Platform {
-    let text = "schema = 1\nid = \"guest\"\nname = \"guest\"\n\
-         cpus = { value = \"0-1\", source = \"assumed\" }\n\
-         packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
-         cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
-         [[cache]]\nlevel = 3\nkind = \"unified\"\n\
-         size = { value = \"12 MiB\", source = \"assumed\" }\n\
-         instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
-    Platform::from_toml(text).unwrap()
-}
 
 /// The host behind it: two packages, of which the guest's second CPU is now in one, now in the other.
 struct Restless {
@@ -44,20 +35,10 @@ const BATCH: usize = 8;
 /// Of a host that moves every second or two.
 const MOVES: u64 = 15;
 
-#[derive(Default)]
-struct Keep(Vec<JobRecord>);
-
-impl Sink for Keep {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        self.0.extend_from_slice(records);
-        Ok(())
-    }
-}
-
 impl Restless {
     fn new(seed: u64, moves: u64) -> Self {
-        let host = SimMachine::new(Platform::named("xeon_x5650").unwrap().unwrap()).unwrap();
-        let declared = declared();
+        let host = SimMachine::new(common::x5650()).unwrap();
+        let declared = guest();
         let draw = Draw::new(seed, 77);
         Self { declared, host, draw, far: false, moves, now_ns: 0, truth: Vec::new() }
     }
@@ -111,12 +92,12 @@ impl Machine for Restless {
         for phase in 0..plan.phases.len() {
             let mut before_ns = self.exchange();
             for (batch, jobs) in plan.phases[phase].jobs.chunks(BATCH).enumerate() {
-                let mut kept = Keep::default();
+                let mut kept: Vec<JobRecord> = Vec::new();
                 self.host.run(&self.on_host(plan, phase, jobs), &mut kept)?;
                 let was = self.far;
                 self.far ^= self.draw.below(self.moves) == 0;
                 let after_ns = self.exchange();
-                for (record, job) in kept.0.iter_mut().zip(jobs) {
+                for (record, job) in kept.iter_mut().zip(jobs) {
                     record.phase = phase;
                     record.job += batch * BATCH;
                     record.start_ns = self.now_ns;
@@ -129,14 +110,14 @@ impl Machine for Restless {
                     self.truth.push((was == self.far).then_some(was));
                 }
                 // On the guest a CPU has its guest's number again.
-                for record in &mut kept.0 {
+                for record in &mut kept {
                     let back = |cpu: &mut Cpu| cpu.0 = u32::from(cpu.0 != 0);
                     record.touches.iter_mut().for_each(|touch| back(&mut touch.cpu));
                     record.touches.iter_mut().for_each(|touch| back(&mut touch.ended_on));
                 }
                 self.now_ns += 100_000_000;
                 before_ns = after_ns;
-                sink.take(&kept.0).map_err(MachineError::Sink)?;
+                sink.take(&kept).map_err(MachineError::Sink)?;
             }
         }
         Ok(Outcome::Complete)
@@ -148,23 +129,8 @@ impl Machine for Restless {
 }
 
 fn experiment(samples: u32) -> Synthetic {
-    Synthetic {
-        mover: Mover::Affinity,
-        preemptor: Polluter {
-            wss: Bytes::from_kib(64),
-            pattern: Pattern::Shuffled,
-            write_ratio: 0.5,
-        },
-        groups: vec![Group {
-            load: Load::Idle,
-            sets: vec![WorkingSet::list(Bytes::from_kib(32), 0.5)],
-            events: vec![Event::None, Event::L3Migration],
-            length: Length::Fixed(Nanos::from_micros(20)),
-            absence: Absence::Preemptor,
-            samples,
-        }],
-        cpus: CpuList::default(),
-    }
+    let events = [Event::None, Event::L3Migration];
+    common::idle(32, &events, Nanos::from_micros(20), samples, "")
 }
 
 /// A run of twenty replicates: its samples with their classes, and the true ones.
@@ -174,10 +140,10 @@ fn run(seed: u64, moves: u64) -> (Vec<Sample>, Classes, Vec<Option<bool>>) {
     for replicate in 0..20 {
         let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
         let plan = experiment(0).block(&guest.declared, seed, turn, &[40, 40]).unwrap();
-        let mut kept = Keep::default();
+        let mut kept: Vec<JobRecord> = Vec::new();
         guest.run(&plan, &mut kept).unwrap();
         let context = RunContext::new(&plan, &guest.declared, samples.len() as u64);
-        samples.extend(kept.0.iter().filter_map(|it| Sample::project(&context, &plan, it)));
+        samples.extend(kept.iter().filter_map(|it| Sample::project(&context, &plan, it)));
     }
     let mut exchanges = Exchanges::default();
     samples.iter().for_each(|sample| exchanges.take(&guest.declared, sample));

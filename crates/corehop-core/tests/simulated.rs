@@ -2,27 +2,16 @@
 //! The simulated machine, through the seam: hand-computed times, orders, refusals, repeatability.
 #![expect(clippy::float_cmp, reason = "a machine without chance repeats itself to the bit")]
 
+mod common;
+
+use common::x5650;
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+use corehop_core::machine::{Machine, MachineError, Outcome};
 use corehop_core::platform::{Fact, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::sim::{Arrangement, Share, SimMachine, Ways};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
-
-#[derive(Default)]
-struct Keep(Vec<JobRecord>);
-
-impl Sink for Keep {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        self.0.extend_from_slice(records);
-        Ok(())
-    }
-}
-
-fn x5650() -> Platform {
-    Platform::named("xeon_x5650").unwrap().unwrap()
-}
 
 fn list(kib: u64) -> WorkingSet {
     WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_kib(kib), 0.5) }
@@ -42,6 +31,7 @@ fn experiment(load: Load, sets: &[WorkingSet], events: &[Event], samples: u32) -
     Synthetic {
         mover: Mover::Affinity,
         preemptor: polluter(4),
+        preemptor_sizes: Vec::new(),
         groups: vec![Group {
             load,
             sets: sets.to_vec(),
@@ -63,9 +53,9 @@ fn records(platform: &Platform, plan: &Plan) -> Vec<JobRecord> {
 }
 
 fn records_of(machine: &mut SimMachine, plan: &Plan) -> Vec<JobRecord> {
-    let mut kept = Keep::default();
+    let mut kept: Vec<JobRecord> = Vec::new();
     assert_eq!(machine.run(plan, &mut kept).unwrap(), Outcome::Complete);
-    kept.0
+    kept
 }
 
 /// The mean of resumed less warm over the records of each cell, in nanoseconds.
@@ -184,7 +174,7 @@ fn a_huge_page_has_no_colour() {
     let job = Share { colours: vec![0], ways: Vec::new() };
     let arrangement = Arrangement { job, ..Arrangement::default() };
     let mut machine = SimMachine::arranged(platform, arrangement).unwrap();
-    let text = machine.run(&plan, &mut Keep::default()).unwrap_err().to_string();
+    let text = machine.run(&plan, &mut Vec::<JobRecord>::new()).unwrap_err().to_string();
     assert!(text.contains("huge page") && text.contains("--page 4k"), "{text}");
 }
 
@@ -306,7 +296,7 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     let refused = |load: Load, set: WorkingSet| {
         let platform = x5650();
         let plan = plan(&platform, &experiment(load, &[set], &[Event::None], 1));
-        let error = SimMachine::new(platform).unwrap().run(&plan, &mut Keep::default());
+        let error = SimMachine::new(platform).unwrap().run(&plan, &mut Vec::<JobRecord>::new());
         match error.unwrap_err() {
             error @ MachineError::NotPossible { .. } => error.to_string(),
             other => panic!("{other}"),

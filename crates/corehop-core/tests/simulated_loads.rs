@@ -30,6 +30,7 @@ fn experiment(load: Load, kib: u64, length: Nanos) -> Synthetic {
             pattern: Pattern::Shuffled,
             write_ratio: 0.0,
         },
+        preemptor_sizes: Vec::new(),
         groups: vec![Group {
             absence: if load == Load::Idle { Absence::Nothing } else { Absence::Load },
             load,

@@ -309,6 +309,14 @@ impl SetMemory {
         Ok(())
     }
 
+    /// Links the same frames in another order.
+    pub(crate) fn reorder(&mut self, draw: &mut Draw) -> Result<(), MemoryError> {
+        let refused = |error| MemoryError::Refused { what: "making code writable", error };
+        self.mapping.make_writable().map_err(refused)?;
+        (self.linked, self.code) = link(&self.set, &mut self.mapping, draw)?;
+        Ok(())
+    }
+
     pub(crate) fn linked(&self) -> &Linked {
         &self.linked
     }

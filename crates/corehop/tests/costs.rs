@@ -60,6 +60,23 @@ fn samples(folder: &TempDir, name: &str, seed: &str) -> PathBuf {
     file
 }
 
+/// Takes the ends of every interval out of a model.
+fn forget_intervals(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if name == "low_us" || name == "high_us" {
+                    *value = Value::Null;
+                } else {
+                    forget_intervals(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_intervals),
+        _ => {}
+    }
+}
+
 fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
@@ -167,11 +184,7 @@ fn advice_names_the_cheapest_choice_and_the_migrations_to_avoid() {
 fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
     let folder = TempDir::new().unwrap();
     let (a, b) = (samples(&folder, "a.parquet", "1"), folder.path().join("b.parquet"));
-    says(
-        &["compare", text(&a), text(&a), "--margin", "90%", "--least", "20us"],
-        0,
-        &["0 slower", "0 cannot tell"],
-    );
+    says(&["compare", text(&a), text(&a)], 0, &["0 slower", "0 cannot tell"]);
     let run = [
         "measure",
         "synthetic",
@@ -201,6 +214,17 @@ fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
     says(&["compare", text(&a), text(&b)], 1, &["only in A"]);
     says(&["compare", text(&a), "/nowhere.parquet"], 2, &["/nowhere.parquet"]);
     says(&["compare", text(&a), text(&b), "--margin", "5"], 2, &["5%"]);
+    let sure = ["compare", text(&a), text(&b), "--confidence", "150%"];
+    says(&sure, 2, &["150%", "between 0% and 100%", "`95%`"]);
+    // Another seed: a gate that fails on slower cells alone lets pass what cannot be told.
+    let again = samples(&folder, "again.parquet", "2");
+    let gate = |on: &str, code| {
+        let run = ["compare", text(&a), text(&again), "--least", "1ms", "--fail-on", on];
+        says(&run, code, &["0 slower"])
+    };
+    gate("slower", 0);
+    gate("different", 0);
+    says(&["compare", text(&a), text(&b), "--fail-on", "worse"], 2, &["worse", "slower"]);
 }
 
 #[test]
@@ -214,22 +238,38 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
         let task = format!(r#"{{"name": "x", "wcet_us": 100, "period_us": 10000{wss}}}"#);
         std::fs::write(&set, format!(r#"{{"cpus": 6, "tasks": [{task}]}}"#)).unwrap();
     };
-    write(r#", "wss_kib": 64"#);
+    // The short one pays for the long one that it preempts.
+    let long = r#"{"wcet_us": 100, "period_us": 20000, "wss_kib": 64}"#;
+    let short = r#"{"wcet_us": 100, "period_us": 10000, "wss_kib": 16}"#;
+    std::fs::write(&set, format!(r#"{{"cpus": 6, "tasks": [{short}, {long}]}}"#)).unwrap();
     let largest = |event: &str| {
         let asked = ["predict", text(&model), "--event", event, "--wss", "64KiB"];
         let cost = &answer(&[&asked[..], &["--statistic", "max"]].concat())[0]["estimate_us"];
         cost.as_f64().unwrap().max(0.0).ceil() as u64
     };
-    let charged = |test: &str, costs: &Path| {
-        let asked = ["check", text(&set), "--test", test, "--costs", text(costs)];
-        answer(&asked)["delays_us"][0].as_u64().unwrap()
+    let ask = |test: &str, costs: &Path, more: &[&str]| {
+        answer(&[&["check", text(&set), "--test", test, "--costs", text(costs)], more].concat())
     };
+    let charged =
+        |test: &str, costs: &Path| ask(test, costs, &[])["delays_us"][0].as_u64().unwrap();
     // Partitioned jobs are preempted, global ones migrate too; from samples as from their model.
     assert_eq!(charged("p-edf-ffd", &model), largest("preemption"));
     let dearest = ["preemption", "l3_migration", "memory_migration"].map(largest);
     assert_eq!(charged("gfb", &model), dearest.into_iter().max().unwrap());
     assert_eq!(charged("gfb", &file), charged("gfb", &model));
     assert_eq!(charged("g-np-edf", &model), 0);
+    // The largest that was seen bounds nothing, and the answer says so; a median without an interval makes no yes.
+    let seen = ask("gfb", &model, &[]);
+    assert_eq!(seen["schedulable"], true);
+    let assumed = seen["assumptions"].as_array().unwrap();
+    assert!(assumed.iter().any(|it| it.as_str().unwrap().contains("largest that was seen")));
+    let mut known: Value = serde_json::from_str(&std::fs::read_to_string(&model).unwrap()).unwrap();
+    forget_intervals(&mut known);
+    let unsure = folder.path().join("unsure.json");
+    std::fs::write(&unsure, known.to_string()).unwrap();
+    let unsure = ask("gfb", &unsure, &["--statistic", "median"]);
+    assert_eq!(unsure["schedulable"], "unknown", "{unsure}");
+    assert!(unsure["why"].as_str().unwrap().contains("has no interval"), "{unsure}");
     // Beyond what was measured, or without a size, there is no verdict.
     let refused = |words: &[&str]| {
         let asked = ["check", text(&set), "--test", "gfb", "--costs", text(&model)];
@@ -253,4 +293,45 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     assert_eq!(sizes.len(), 2, "mean and max of one load");
     assert_eq!(sizes[0]["fixed"]["preferable"], "throughout", "{}", sizes[0]);
     says(&asked, 0, &["load idle, max: g-edf is preferable to p-edf", "to 256 KiB"]);
+}
+
+#[test]
+fn a_set_is_told_which_task_to_make_non_preemptive_for_how_long_and_what_that_saves() {
+    let folder = TempDir::new().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    let costs = file(
+        "costs.csv",
+        "load,event,statistic,wss_kib,cost_us\nidle,preemption,max,4,0\nidle,preemption,max,64,35\n",
+    );
+    let set = |cpus: u32, wss: &str| {
+        let text = format!(
+            r#"{{"cpus": {cpus}, "tasks": [{{"name": "quick", "wcet_us": 10, "period_us": 40, "wss_kib": 4}},
+               {{"name": "slow", "wcet_us": 30, "period_us": 120{wss}}}]}}"#
+        );
+        file("set.json", &text)
+    };
+    let path = set(1, r#", "wss_kib": 64"#);
+    let asked = ["advise", text(&path), "--costs", text(&costs)];
+    // By hand: the slack before the deadline of `slow` is 30, its WCET; two reloads of 35 are saved.
+    let said = says(&asked, 0, &["EDF with", "non-preemptive", "70.0 [70.0, 70.0]", "58.33 %"]);
+    assert!(said.contains("Fully preemptive the set is not schedulable"), "{said}");
+    let told = answer(&asked);
+    assert_eq!(told[0]["limit"], "edf_regions");
+    assert_eq!(told[0]["tasks"][1]["region_us"], 30);
+    assert_eq!(
+        (&told[0]["preemptive"], &told[0]["tasks"][1]["remaining"]),
+        (&false.into(), &0.into())
+    );
+    // What cannot be advised on names the task, the field and what would do.
+    set(2, r#", "wss_kib": 64"#);
+    says(&asked, 2, &["cpus is 2", "one CPU"]);
+    set(1, "");
+    says(&asked, 4, &["task 1 (`slow`)", "wss_kib is absent"]);
+    set(1, r#", "wss_kib": 65"#);
+    says(&asked, 4, &["task 1 (`slow`)", "wss_kib is 65"]);
+    says(&["advise", "--on", "xeon_x5650", "--costs", text(&costs)], 2, &["--costs"]);
 }

@@ -103,7 +103,7 @@ fn columns<R: Row>(title: &str) -> String {
 
 fn rows() -> String {
     [
-        columns::<Sample>("synthetic, polluter-sweep, schedule-sensitive"),
+        columns::<Sample>("synthetic, polluter-sweep, conditions, schedule-sensitive"),
         columns::<AccessTime>("access-time"),
         columns::<PreemptionLength>("preemption-length"),
         columns::<SharedData>("shared-data"),
@@ -155,6 +155,9 @@ fn kind(field: &str) -> String {
     let inner = inner.trim_end_matches(['>', ',']);
     let word = match inner {
         "u32" | "u64" => "whole number",
+        "Cpu" => "number of a CPU",
+        "Nanos" => "span of time",
+        "Affinity" => "`same_cpu`, `smt`, `l2`, `l3` or `memory`",
         "String" | "Index" => "text",
         "bool" => "true or false",
         "CpuList" => "CPUs",
@@ -192,7 +195,8 @@ fn words_of(name: &str, field: &str) -> String {
 
 fn keys() -> String {
     let source = read("crates/corehop-core/src/platform/mod.rs")
-        + &read("crates/corehop-core/src/platform/mechanism.rs");
+        + &read("crates/corehop-core/src/platform/mechanism.rs")
+        + &read("crates/corehop-core/src/platform/observed.rs");
     let tables = [
         ("Platform", "The file itself"),
         ("Clock", "`[clock]`"),
@@ -208,6 +212,8 @@ fn keys() -> String {
         ("LatencyRow", "`[[latency]]`, one for each way of an access"),
         ("Server", "`[[server]]`, one for each bus, channel or link"),
         ("Core", "`[core]` and `[core_kind.core]`"),
+        ("Exchange", "Each of `exchange`, as measured"),
+        ("DistanceLevel", "Each of `distance`, as measured"),
     ];
     let in_file = |name: &str| match name {
         "core_kinds" => "core_kind".to_owned(),

@@ -78,7 +78,7 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
 fn measuring_enters_exchanges_and_latencies_in_the_order_that_any_machine_has() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.toml");
-    let text = answer(&["--measure", "-o", path.to_str().unwrap()]);
+    let text = answer(&["--measure", "--watch", "2", "-o", path.to_str().unwrap()]);
     assert!(text.contains("stated facts, checked"), "{text}");
     let host = Platform::from_toml(&fs::read_to_string(&path).unwrap()).unwrap();
     let picos = |latency: Latency| match latency {
@@ -96,8 +96,38 @@ fn measuring_enters_exchanges_and_latencies_in_the_order_that_any_machine_has() 
     let memory = picos(host.memory.local.as_ref().unwrap().value);
     let first = host.caches.iter().find_map(|cache| cache.latency.as_ref());
     assert!(first.is_none_or(|first| picos(first.value) < memory));
+    let distance = host.distance.as_ref().unwrap();
+    let usable = host.usable().len();
+    assert!(usable > 1 || distance.source.to_string().contains("only one CPU is usable"));
+    // On a busy machine threads may not have met in time; then there is no level, and no share.
+    let all: u32 = distance.value.iter().map(|level| level.share).sum();
+    assert!(distance.value.is_empty() || all >= 990, "{distance:?}");
+    assert!(text.contains("how far apart CPUs were while they were watched"), "{text}");
     // What was measured can be drawn and described again from the file.
     assert!(answer(&[path.to_str().unwrap()]).contains("a cache line from CPU to CPU"));
+}
+
+#[test]
+fn the_doctor_says_how_far_apart_the_cpus_are() {
+    let output = Command::new(env!("CARGO_BIN_EXE_corehop")).args(["doctor", "--json"]).output();
+    let answer: serde_json::Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    let findings = answer["findings"].as_array().unwrap();
+    let found = findings.iter().find(|it| it["id"] == "distance").unwrap();
+    let words = found["found"].as_str().unwrap();
+    assert!(words.contains("in 1 s") || words.contains("only one CPU is usable"), "{words}");
+    let ranks: Vec<_> = findings.iter().map(|it| it["severity"].as_str().unwrap()).collect();
+    let fine = ranks.iter().position(|&rank| rank == "ok").unwrap();
+    assert!(ranks[fine..].iter().all(|&rank| rank == "ok"), "the most severe first");
+}
+
+#[test]
+fn a_watch_belongs_to_a_measurement_and_ends_within_an_hour() {
+    for (args, words) in
+        [(&["--watch", "5"][..], "--measure"), (&["--measure", "--watch", "4000"], "0..=3600")]
+    {
+        let (code, text) = complaint(args);
+        assert!(code == 2 && text.contains(words), "{args:?}: {text}");
+    }
 }
 
 #[test]

@@ -102,9 +102,9 @@ fn merged_parts_are_the_whole_to_the_last_byte() {
     assert_eq!(json(&drawn), answer);
     let picture = fs::read_to_string(picture).unwrap();
     assert!(picture.starts_with("<svg") && picture.matches("<polyline").count() == 4);
-    assert!(picture.contains("any/discard/wfd"));
+    assert!(picture.contains("whole-ms/discard/wfd"));
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("whole-ms/discard/wfd") && page.contains("by-delay"));
+    assert!(page.contains("any/discard/wfd") && page.contains("by-delay"));
     // A part twice is no whole.
     let (code, said) = error(&study(&["--merge", &parts[0], &parts[0]]));
     assert!(code == Some(2) && said.contains("in common"), "{said}");

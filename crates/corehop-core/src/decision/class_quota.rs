@@ -53,14 +53,13 @@ impl ClassQuota {
         let mut counts = vec![vec![0_u32; often.len()]; asked.len()];
         let mut concerned = vec![false; asked.len()];
         for sample in &self.samples {
-            let (mut sample, cell) = (sample.clone(), sample.cell as usize);
-            classes.assign(&self.platform, &mut sample);
+            let cell = sample.cell as usize;
             let (Some(counts), Some(concerned)) = (counts.get_mut(cell), concerned.get_mut(cell))
             else {
                 continue;
             };
             *concerned = true;
-            let class = sample.pair_class.filter(|_| sample.valid);
+            let class = classes.class_of(&self.platform, sample);
             if let Some(at) = often.iter().position(|&of| Some(of) == class) {
                 counts[at] += 1;
             }

@@ -6,7 +6,9 @@
 //! interval lies above the margin, *faster* where it lies below it, *equivalent* where it lies within, and
 //! cannot be told otherwise: then the smallest effect that could have been seen says what to do about it.
 //! The floor is what the same comparison finds within the first result, its replicates dealt out in turn:
-//! the replicate is the unit, and without six of them on either side there is no interval.
+//! the replicate is the unit, and without six of them on either side there is no interval. A cell that
+//! cannot be told says how many replicates would tell it. A result compared with itself is equal: the same
+//! samples do not differ.
 
 use std::collections::BTreeMap;
 
@@ -15,9 +17,22 @@ use serde::Serialize;
 use crate::model::cell::CellKey;
 use crate::model::estimator::Estimator;
 use crate::model::ordered::{BadInput, Interval};
-use crate::model::replicates::{Nested, median_difference, shared_dependence};
+use crate::model::replicates::{FEWEST_REPLICATES, Nested, SharedDependence, median_difference};
 use crate::model::summary::{is_control, replicate_of};
 use crate::samples::Sample;
+use crate::words::words;
+
+words! {
+    /// What a gate does not let pass.
+    FailOn, "an outcome to fail on" {
+        /// A cell of the second result costs more.
+        Slower = "slower",
+        /// A cell costs more or less.
+        Different = "different",
+        /// It cannot be told of a cell.
+        Unknown = "unknown",
+    }
+}
 
 /// The delays of a result by cell, the machine left out, in microseconds.
 #[derive(Debug, Clone)]
@@ -52,14 +67,10 @@ impl Delays {
         for (cell, (delays, replicates)) in &self.cells {
             all.insert(cell, Nested::from_labelled(delays, replicates)?);
         }
-        let of = |control| {
-            let alike = all.iter().filter(|(cell, _)| is_control(cell) == control);
-            shared_dependence(alike.map(|(_, nested)| nested))
-        };
-        let [controls, others] = [of(true), of(false)];
+        let dependence =
+            SharedDependence::of(all.iter().map(|(cell, nested)| (is_control(cell), nested)));
         let depending = |(cell, nested): (_, Nested)| {
-            let in_a_row = if is_control(cell) { controls } else { others };
-            (cell, nested.depending(in_a_row))
+            (cell, nested.depending(dependence.in_a_row(is_control(cell))))
         };
         Ok(all.into_iter().map(depending).collect())
     }
@@ -116,6 +127,9 @@ pub struct Compared {
     pub floor_us: Option<f64>,
     /// The smallest difference that would have been told from none, in microseconds.
     pub smallest_us: Option<f64>,
+    /// Where it cannot be told: about how many replicates on either side would tell it, if both cost the
+    /// same. None where it is told, or replicates that are all alike say nothing of how they vary.
+    pub replicates_needed: Option<u64>,
     /// What it comes to.
     pub outcome: Outcome,
 }
@@ -135,10 +149,23 @@ pub enum Outcome {
 }
 
 impl Comparison {
-    /// Whether no cell is slower, and none is undecided: what a gate lets pass.
-    pub fn passes(&self) -> bool {
-        let passes = |it: &Compared| matches!(it.outcome, Outcome::Faster | Outcome::Equivalent);
-        !self.cells.is_empty() && self.cells.iter().all(passes)
+    /// Whether a gate lets it pass that fails on these. Results without a common cell never pass: nothing
+    /// was compared.
+    pub fn passes(&self, fail_on: &[FailOn]) -> bool {
+        let fails = |it: &Compared| {
+            fail_on.iter().any(|on| match on {
+                FailOn::Slower => it.outcome == Outcome::Slower,
+                FailOn::Different => matches!(it.outcome, Outcome::Slower | Outcome::Faster),
+                FailOn::Unknown => it.outcome == Outcome::CannotTell,
+            })
+        };
+        !self.cells.is_empty() && !self.cells.iter().any(fails)
+    }
+
+    /// The most replicates that a cell of which it cannot be told would take; None where all are told, or
+    /// none of them says.
+    pub fn replicates_needed(&self) -> Option<u64> {
+        self.cells.iter().filter_map(|it| it.replicates_needed).max()
     }
 
     /// How many cells came out like this.
@@ -178,6 +205,9 @@ fn compared(
     let interval = difference.interval;
     // A difference shows once it is larger than half the interval around it.
     let smallest_us = interval.map(|it| it.width() / 2.0);
+    let outcome = if a == b { Outcome::Equivalent } else { outcome(interval, margin_us) };
+    let open = outcome == Outcome::CannotTell;
+    let replicates = a.replicates().min(b.replicates());
     let floor_us = a.in_turn().map(|[even, odd]| {
         let estimate = |half: &Nested| half.median(alpha).map(|it| it.estimate);
         Ok::<f64, BadInput>((estimate(&odd)? - estimate(&even)?).abs())
@@ -192,7 +222,8 @@ fn compared(
         a_us,
         b_us,
         difference_us: b_us - a_us,
-        outcome: outcome(interval, margin_us),
+        replicates_needed: needed(replicates, interval, margin_us, alpha).filter(|_| open),
+        outcome,
         interval,
         margin_us,
         floor_us: floor_us.transpose()?,
@@ -209,6 +240,24 @@ fn outcome(interval: Option<Interval>, margin_us: f64) -> Outcome {
     }
 }
 
+/// How many replicates a side would tell two equal cells apart from different ones, where so many have this
+/// interval: half of an interval is to be at most half of the margin, and shrinks as the root of their
+/// number. Without an interval, as many as one takes whose ends are order statistics: `2 / 2^n` is the
+/// probability that all lie on one side of their median (Hettmansperger and Sheather 1986).
+fn needed(
+    replicates: usize,
+    interval: Option<Interval>,
+    margin_us: f64,
+    alpha: f64,
+) -> Option<u64> {
+    let Some(interval) = interval else {
+        let fewest = (2.0 / alpha).log2().ceil().max(FEWEST_REPLICATES as f64) as u64;
+        return (fewest > replicates as u64).then_some(fewest);
+    };
+    let times = (interval.width() / margin_us).powi(2);
+    Some((replicates as f64 * times).ceil().max(1.0 + replicates as f64) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,10 +265,17 @@ mod tests {
 
     const MARGIN: Margin = Margin { share: 0.05, least_us: 0.5 };
 
+    const USUAL: [FailOn; 2] = [FailOn::Slower, FailOn::Unknown];
+
     /// `n` delays that spread by `spread` around `us`, in an order without a trend.
     fn delays(us: f64, spread: f64, n: u64, kib: u64) -> Delays {
+        drawn(us, spread, n, kib, 37)
+    }
+
+    /// The same in an order of its own by `step`.
+    fn drawn(us: f64, spread: f64, n: u64, kib: u64, step: u64) -> Delays {
         let of = |k: u64| {
-            let place = (k * 37 % n) as f64 / n as f64 - 0.5;
+            let place = (k * step % n) as f64 / n as f64 - 0.5;
             let resumed_ns = 1e3 * (1.0 + us + spread * place);
             let replicate = Some(k);
             Sample { warm_ns: 1e3, resumed_ns, wss_bytes: kib << 10, replicate, ..sample() }
@@ -240,19 +296,66 @@ mod tests {
         assert_eq!(outcome_of(&slow, &quick), Outcome::Faster);
         let comparison = compare(&quick, &slow, MARGIN, 0.05).unwrap();
         assert!((comparison.cells[0].difference_us - 10.0).abs() < 0.1);
-        assert!(!comparison.passes() && compare(&slow, &quick, MARGIN, 0.05).unwrap().passes());
+        assert!(!comparison.passes(&USUAL));
+        assert!(compare(&slow, &quick, MARGIN, 0.05).unwrap().passes(&USUAL));
     }
 
     #[test]
-    fn a_result_is_equivalent_to_itself_and_too_few_or_too_wide_samples_cannot_tell() {
-        let same = delays(20.0, 1.0, 101, 64);
-        assert_eq!(outcome_of(&same, &same), Outcome::Equivalent);
+    fn equal_costs_are_equivalent_and_too_few_or_too_wide_samples_cannot_tell() {
+        let (same, again) = (delays(20.0, 1.0, 101, 64), drawn(20.0, 1.0, 101, 64, 41));
+        assert_eq!(outcome_of(&same, &again), Outcome::Equivalent);
         assert_eq!(outcome_of(&delays(20.0, 1.0, 3, 64), &same), Outcome::CannotTell);
-        let wide = delays(20.0, 80.0, 101, 64);
-        let comparison = compare(&wide, &wide, MARGIN, 0.05).unwrap();
+        let wide = [delays(20.0, 80.0, 101, 64), drawn(20.0, 80.0, 101, 64, 41)];
+        let comparison = compare(&wide[0], &wide[1], MARGIN, 0.05).unwrap();
         assert_eq!(comparison.cells[0].outcome, Outcome::CannotTell);
         assert!(comparison.cells[0].smallest_us.unwrap() > comparison.cells[0].margin_us);
-        assert!(!comparison.passes());
+        assert!(!comparison.passes(&USUAL) && comparison.passes(&[FailOn::Slower]));
+    }
+
+    #[test]
+    fn a_result_is_equal_to_itself_however_wide_or_few_its_samples_are() {
+        for samples in [delays(20.0, 80.0, 101, 64), delays(20.0, 80.0, 3, 64)] {
+            assert_eq!(outcome_of(&samples, &samples), Outcome::Equivalent);
+        }
+    }
+
+    #[test]
+    fn with_as_many_replicates_as_it_says_equal_costs_are_told() {
+        // By the golden ratio, of two beginnings.
+        let golden = |n: u64, begin: u64| {
+            let place = |k: u64| ((begin + k) * 2_654_435_769 % (1 << 32)) as f64 / 2f64.powi(32);
+            let of = |k: u64| {
+                let resumed_ns = 1e3 * (16.0 + 10.0 * place(k));
+                Sample { warm_ns: 1e3, resumed_ns, replicate: Some(k), ..sample() }
+            };
+            let mut delays = Delays::new(Estimator::Difference);
+            delays.take(&(0..n).map(of).collect::<Vec<_>>());
+            delays
+        };
+        let pair = |n| [golden(n, 1), golden(n, 5_000)];
+        let few = pair(29);
+        let cell = &compare(&few[0], &few[1], MARGIN, 0.05).unwrap().cells[0];
+        let (needed, have) = (cell.replicates_needed.unwrap(), cell.replicates_a as u64);
+        assert!(cell.outcome == Outcome::CannotTell && needed > 3 * have, "{cell:?}");
+        let many = pair(needed);
+        let told = compare(&many[0], &many[1], MARGIN, 0.05).unwrap();
+        assert_eq!((told.cells[0].outcome, told.replicates_needed()), (Outcome::Equivalent, None));
+        // Three replicates have no interval; at 95 % six have one, at 99.5 % nine.
+        let three = compare(&golden(3, 1), &few[0], MARGIN, 0.05).unwrap();
+        assert_eq!(three.replicates_needed(), Some(6));
+        let three = compare(&golden(3, 1), &few[0], MARGIN, 0.005).unwrap();
+        assert_eq!(three.replicates_needed(), Some(9));
+    }
+
+    #[test]
+    fn a_gate_fails_on_what_it_is_told_to() {
+        let (slow, quick) = (delays(20.0, 2.0, 101, 64), delays(10.0, 2.0, 101, 64));
+        let faster = compare(&slow, &quick, MARGIN, 0.05).unwrap();
+        assert!(faster.passes(&[FailOn::Slower]) && !faster.passes(&[FailOn::Different]));
+        let slower = compare(&quick, &slow, MARGIN, 0.05).unwrap();
+        assert!(!slower.passes(&[FailOn::Different]) && slower.passes(&[FailOn::Unknown]));
+        let open = compare(&delays(20.0, 2.0, 3, 64), &slow, MARGIN, 0.05).unwrap();
+        assert!(!open.passes(&[FailOn::Unknown]) && open.passes(&[FailOn::Different]));
     }
 
     #[test]
@@ -273,7 +376,11 @@ mod tests {
     fn cells_that_only_one_has_are_counted_and_nothing_in_common_does_not_pass() {
         let comparison =
             compare(&delays(1.0, 0.1, 41, 64), &delays(1.0, 0.1, 41, 128), MARGIN, 0.05).unwrap();
-        assert_eq!((comparison.only_a, comparison.only_b, comparison.passes()), (1, 1, false));
+        assert_eq!(
+            (comparison.only_a, comparison.only_b, comparison.passes(&USUAL)),
+            (1, 1, false)
+        );
+        assert!(!comparison.passes(&[FailOn::Slower]), "nothing was compared");
     }
 
     #[test]

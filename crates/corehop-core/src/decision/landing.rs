@@ -107,6 +107,24 @@ pub fn landings(runs: &[Vec<CellSummary>]) -> BTreeMap<Kind, Landings> {
     kinds
 }
 
+/// The shares that all cells of five runs together are to reach, in percent: of two medians that are
+/// equally sure the one lies in the other's 95 % interval in 83 of 100 pairs.
+const INSIDE: f64 = 83.0;
+const OVERLAP: f64 = 99.0;
+/// By how much ten pairs of runs may fall short, in percentage points; all cells of a run go through the
+/// same time, so the pair is the unit, and fewer may fall short by more.
+const SHORT: [f64; 2] = [5.0, 4.0];
+const PAIRS: f64 = 10.0;
+
+/// Whether so many runs land in each other's intervals as often as their intervals say.
+pub fn lands(all: &Landings, runs: usize) -> bool {
+    let pairs = (runs * runs.saturating_sub(1) / 2).max(1) as f64;
+    let room = (PAIRS / pairs).sqrt();
+    let reaches = |percent: Option<f64>, least: f64| percent.is_some_and(|it| it >= least);
+    reaches(all.inside_percent(), INSIDE - SHORT[0] * room)
+        && reaches(all.overlap_percent(), OVERLAP - SHORT[1] * room)
+}
+
 /// All kinds together.
 pub fn together(kinds: &BTreeMap<Kind, Landings>) -> Landings {
     kinds.values().fold(Landings::default(), |mut sum, &it| {
@@ -143,6 +161,8 @@ mod tests {
         let far = of(&[run(10.0), run(10.1), run(20.0)]);
         assert_eq!((far.medians, far.inside, far.pairs, far.overlapping), (6, 2, 3, 1));
         assert_eq!(far.overlap_percent(), Some(100.0 / 3.0));
+        assert!(lands(&near, 2) && !lands(&far, 3));
+        assert!(!lands(&Landings::default(), 5), "nothing is not enough");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! Decisions: pure functions of models.
 
 pub mod class_quota;
+pub mod defects;
 pub mod landing;
 pub mod sampling;
 pub mod forecast;
@@ -14,6 +15,7 @@ pub mod claims;
 pub mod comparison;
 mod at_home;
 pub mod validation;
+pub mod aim;
 pub mod points;
 pub mod gang_study;
 mod studies;

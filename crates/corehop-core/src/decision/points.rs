@@ -113,6 +113,7 @@ impl PointStudy {
         Synthetic {
             mover: Mover::Affinity,
             preemptor: nobody,
+            preemptor_sizes: Vec::new(),
             groups: vec![Group {
                 load,
                 sets: vec![set],

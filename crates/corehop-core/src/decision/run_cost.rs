@@ -311,7 +311,9 @@ impl<'a> Pricing<'a> {
         let mut found: Option<Between> = None;
         for size in between.chain([low, high]).filter(|&size| size > 0.0) {
             let cost = selected.costs.cost(event, size).map_err(|why| why.to_string())?;
-            let one = Between { low_us: cost.low_us, high_us: cost.high_us };
+            let (low_us, high_us) =
+                (cost.low_us.unwrap_or(cost.us), cost.high_us.unwrap_or(cost.us));
+            let one = Between { low_us, high_us };
             let wider = |all: Between| Between {
                 low_us: all.low_us.min(one.low_us),
                 high_us: all.high_us.max(one.high_us),

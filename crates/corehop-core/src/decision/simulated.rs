@@ -6,14 +6,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::experiment::{Experiment, ExperimentError, Group, Length, Preset, Synthetic};
+use crate::experiment::{
+    Experiment, ExperimentError, Group, Length, Preset, Synthetic, usual_replicates,
+};
 use crate::machine::{MachineError, samples_of};
 use crate::model::balance::Levels;
 use crate::model::cell::CellKey;
-use crate::model::compare::median_difference;
 use crate::model::cpmd::{Cost, Fit, Model};
 use crate::model::delay::ALPHA;
 use crate::model::estimator::Estimator;
+use crate::model::replicates::{Nested, median_difference};
+use crate::model::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
 use crate::sim::{Arrangement, Share, SimMachine, Ways};
@@ -82,8 +85,11 @@ pub struct Saving {
     pub undivided_us: f64,
     /// With the cache divided.
     pub divided_us: f64,
-    /// What is saved each time, with its interval at 95 %.
+    /// What is saved each time, with its interval at 95 % from replicates.
     pub saves: Cost,
+    /// Why it has no interval, where it has none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_interval: Option<String>,
     /// By how much a warm touch becomes slower (its median), because half of the cache is others'.
     pub warm_us: f64,
 }
@@ -153,7 +159,8 @@ impl Simulated {
         experiment: &Synthetic,
         arrangement: Arrangement,
     ) -> Result<Vec<Sample>, SimulationError> {
-        let plan = experiment.plan(platform, self.seed)?;
+        let replicates = usual_replicates(self.samples);
+        let plan = experiment.replicated(platform, self.seed, replicates)?;
         let mut machine = SimMachine::arranged(platform.clone(), arrangement)?.sampled();
         Ok(samples_of(&mut machine, &plan)?)
     }
@@ -222,19 +229,25 @@ fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
 
 /// Load and size of a cell.
 type Place = (String, u64);
-/// Its delays and its warm touches, in microseconds.
-type Times = (Vec<f64>, Vec<f64>);
+/// Its delays and its warm touches, in microseconds, each by replicate.
+type Times = (Nested, Nested);
 type Seen = BTreeMap<Place, Times>;
 
 fn seen(samples: &[Sample]) -> Seen {
-    let mut seen = Seen::new();
+    let mut all: BTreeMap<Place, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut labels: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
     for (sample, delay) in Estimator::Difference.delays_us(samples) {
-        let key = (CellKey::of(sample).load.to_string(), sample.wss_bytes);
-        let (delays, warm) = seen.entry(key).or_default();
+        let place = (CellKey::of(sample).load.to_string(), sample.wss_bytes);
+        labels.entry(place.clone()).or_default().push(replicate_of(sample));
+        let [delays, warm] = all.entry(place).or_default();
         delays.push(delay);
         warm.push(sample.warm_ns / 1e3);
     }
-    seen
+    let nested = |(place, [delays, warm]): (Place, [Vec<f64>; 2])| {
+        let of = |values: &[f64]| Nested::from_labelled(values, &labels[&place]).ok();
+        Some((place.clone(), (of(&delays)?, of(&warm)?)))
+    };
+    all.into_iter().filter_map(nested).collect()
 }
 
 fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
@@ -243,10 +256,7 @@ fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving
         let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
         let saved = median_difference(divided, undivided, ALPHA).ok()?;
         let slower = median_difference(warm, divided_warm, ALPHA).ok()?;
-        let median = |values: &[f64]| {
-            let sorted = crate::model::ordered::Ordered::new(values).ok()?;
-            Some(crate::model::quantile::median(&sorted))
-        };
+        let median = |of: &Nested| of.median(ALPHA).ok().map(|it| it.estimate);
         Some(Saving {
             by,
             load: load.clone(),
@@ -258,6 +268,7 @@ fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving
                 low_us: saved.interval.map(|it| it.low),
                 high_us: saved.interval.map(|it| it.high),
             },
+            no_interval: saved.why_none.map(|why| why.to_string()),
             warm_us: slower.estimate,
         })
     };

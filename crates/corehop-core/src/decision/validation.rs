@@ -184,6 +184,7 @@ impl Study {
         Synthetic {
             mover: Mover::Affinity,
             preemptor: nobody,
+            preemptor_sizes: Vec::new(),
             groups: self.by_length().into_iter().map(group).collect(),
             cpus: CpuList::default(),
         }

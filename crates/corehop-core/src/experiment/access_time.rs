@@ -52,6 +52,7 @@ impl Experiment for AccessTime {
                     event: Event::None,
                     length: Length::ZERO,
                     absence: Absence::Nothing,
+                    preemptor: None,
                     state,
                 };
                 cells.push((cell, walks));

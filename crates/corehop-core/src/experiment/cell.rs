@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::Length;
 use crate::units::{Bytes, Nanos};
-use crate::workload::{Absence, Event, LineState, Load, Page, WorkingSet};
+use crate::workload::{Absence, Event, LineState, Load, Page, Polluter, WorkingSet};
 
 /// What a sample is a sample of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,9 @@ pub struct Cell {
     pub length: Length,
     /// Who has the CPU meanwhile.
     pub absence: Absence,
+    /// What the preemptor walks, where it is not the plan's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preemptor: Option<Polluter>,
     /// The state of the lines before the first touch.
     pub state: LineState,
 }
@@ -71,6 +74,7 @@ fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
         unless(set.page == Page::Base, set.page.to_string()),
         unless(cell.length == Length::ZERO, short(cell.length)),
         unless(cell.absence != Absence::Preemptor, "preemptor".to_owned()),
+        cell.preemptor.as_ref().map_or_else(String::new, |it| format!("of {}", it.wss)),
         cell.state.to_string(),
         set.workload.clone().unwrap_or_default(),
         set.pattern.to_string(),
@@ -96,7 +100,7 @@ mod tests {
 
     fn cell(set: usize, event: Event, length: Length) -> Cell {
         let (load, absence) = (Load::Idle, Absence::Nothing);
-        Cell { load, set, event, length, absence, state: LineState::Invalid }
+        Cell { load, set, event, length, absence, preemptor: None, state: LineState::Invalid }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod access_time;
 mod cell;
+mod conditions;
 mod draw;
 mod gang;
 mod overrides;
@@ -21,6 +22,7 @@ mod task_sets;
 
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
+pub use conditions::{Condition, Conditions, Renewed};
 pub use draw::Draw;
 pub use gang::{GANG_SCHEMA, Gang, GangPlan, GangPlanError};
 pub use overrides::Overrides;
@@ -65,6 +67,15 @@ pub enum ExperimentError {
         /// Its usable CPUs.
         usable: String,
     },
+    /// An experiment on one cell is given several, or none.
+    #[error(
+        "conditions takes one cell apart, and this is {count}: name one working set, one write ratio \
+         and one event"
+    )]
+    NotOneCell {
+        /// The number of cells described.
+        count: usize,
+    },
     /// More samples than a plan may hold.
     #[error("{jobs} jobs in one plan; ask for at most {} at once", Plan::MOST_JOBS)]
     TooLarge {
@@ -102,6 +113,11 @@ pub trait Experiment {
 
     /// The working sets that the cells refer to.
     fn sets(&self) -> Vec<WorkingSet>;
+
+    /// How many replicates it consists of by design; None where that is a choice.
+    fn replicates(&self) -> Option<u32> {
+        None
+    }
 
     /// About how long the whole takes: see [`Cell::projected`].
     ///

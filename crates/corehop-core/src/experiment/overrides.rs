@@ -3,10 +3,10 @@
 
 use super::plan::Length;
 use super::synthetic::{Group, Synthetic};
-use super::{AccessTime, PolluterSweep, PreemptionLength};
+use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList};
-use crate::workload::{Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
 /// Values in place of a preset's; what is empty or `None` stays as the preset has it.
 #[derive(Debug, Clone, Default)]
@@ -33,6 +33,8 @@ pub struct Overrides {
     pub length: Option<Length>,
     /// What preemptors walk.
     pub preemptor: Option<Polluter>,
+    /// Sizes of what they walk, each of which is sampled.
+    pub preemptor_sizes: Vec<Bytes>,
     /// How jobs get to another CPU.
     pub mover: Option<Mover>,
     /// The background load.
@@ -85,6 +87,7 @@ impl Overrides {
         if let Some(preemptor) = &self.preemptor {
             experiment.preemptor = preemptor.clone();
         }
+        experiment.preemptor_sizes.clone_from(&self.preemptor_sizes);
         if !self.cpus.is_empty() {
             experiment.cpus = self.cpus.clone();
         }
@@ -113,6 +116,17 @@ impl Overrides {
             seen.push(key);
             new
         });
+    }
+
+    /// Changes what makes the spread of a cell: that cell, under one load.
+    pub fn conditions(&self, experiment: &mut Conditions) {
+        let load = self.load.as_ref().or(self.realistic.as_ref());
+        for group in &mut experiment.cell.groups {
+            group.load = load.unwrap_or(&group.load).clone();
+            let idle = group.load == Load::Idle;
+            group.absence = if idle { Absence::Preemptor } else { Absence::Load };
+        }
+        self.synthetic(&mut experiment.cell);
     }
 
     /// Changes an access-time experiment.

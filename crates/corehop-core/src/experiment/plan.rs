@@ -7,6 +7,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
+use super::conditions::Condition;
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, Nanos, UnitError};
 use crate::workload::{
@@ -155,6 +156,10 @@ pub struct Phase {
     /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
+    /// Which draws it runs with, where a replicate keeps some of those before it. None: all draws are
+    /// the replicate's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub condition: Option<Condition>,
     /// What else runs meanwhile.
     pub load: Load,
     /// The jobs, in order.
@@ -284,6 +289,13 @@ pub enum PlanError {
     },
 }
 
+impl Phase {
+    /// The draws it runs with; None where the machine is to decide.
+    pub fn draws(&self) -> Option<Condition> {
+        self.condition.or(self.replicate.map(Condition::whole))
+    }
+}
+
 impl Plan {
     /// The most jobs in one plan; longer experiments are run in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
@@ -316,6 +328,30 @@ impl Plan {
     /// A short digest of the plan (64-bit FNV-1a of its JSON), to tell plans apart in results.
     pub fn digest(&self) -> String {
         digest(&self.to_json())
+    }
+
+    /// What the preemptor of this job walks: that of its cell, or else the plan's.
+    pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
+        let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
+        own.or(self.preemptor.as_ref())
+    }
+
+    /// What its preemptors walk, each once: the plan's own first.
+    pub fn preemptors(&self) -> Vec<&Polluter> {
+        let mut all: Vec<&Polluter> = Vec::new();
+        let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
+        for polluter in self.preemptor.iter().chain(of_cells) {
+            if !all.contains(&polluter) {
+                all.push(polluter);
+            }
+        }
+        all
+    }
+
+    /// Which of [`Plan::preemptors`] a job is preempted by.
+    pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
+        let own = self.preemptor_of(job)?;
+        self.preemptors().iter().position(|&it| it == own)
     }
 
     /// The number of jobs.
@@ -425,7 +461,8 @@ impl Plan {
             Step::Leave(away) => Some(away),
             _ => None,
         });
-        if self.preemptor.is_none() && leaves.clone().any(|away| away.to_whom == Absence::Preemptor)
+        if self.preemptor_of(it).is_none()
+            && leaves.clone().any(|away| away.to_whom == Absence::Preemptor)
         {
             return Err(PlanError::NoPreemptor { phase, job });
         }
@@ -448,8 +485,10 @@ fn phase_json(phase: &Phase) -> String {
         phase.jobs.iter().map(|job| format!("      {}", serde_json::json!(job))).collect();
     let replicate =
         phase.replicate.map_or_else(String::new, |number| format!("\"replicate\": {number}, "));
+    let of = |condition| format!("\"condition\": {}, ", serde_json::json!(condition));
+    let condition = phase.condition.map_or_else(String::new, of);
     format!(
-        "    {{{replicate}\"load\": {}, \"jobs\": [\n{}\n    ]}}",
+        "    {{{replicate}{condition}\"load\": {}, \"jobs\": [\n{}\n    ]}}",
         serde_json::json!(phase.load),
         jobs.join(",\n")
     )

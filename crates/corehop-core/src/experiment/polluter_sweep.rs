@@ -48,6 +48,7 @@ impl PolluterSweep {
         Synthetic {
             mover: Mover::Affinity,
             preemptor: self.polluter.clone(),
+            preemptor_sizes: Vec::new(),
             groups: self.loads.iter().flat_map(of_load).collect(),
             cpus: self.cpus.clone(),
         }

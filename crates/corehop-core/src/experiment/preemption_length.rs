@@ -49,6 +49,7 @@ impl Experiment for PreemptionLength {
             event: Event::Preemption,
             length: Length::Fixed(length),
             absence: if *load == Load::Idle { Absence::Nothing } else { Absence::Load },
+            preemptor: None,
             state: LineState::Valid,
         };
         let of_load =

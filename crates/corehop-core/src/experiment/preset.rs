@@ -3,7 +3,7 @@
 
 use super::plan::Length;
 use super::synthetic::{Group, Synthetic, migration_of};
-use super::{AccessTime, PolluterSweep, PreemptionLength};
+use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;
@@ -51,7 +51,8 @@ impl Preset {
         };
         // Wächtler, section 4.1, hands the job over to a thread that waits on the other core.
         let mover = if self == Self::Waechtler { Mover::Handover } else { Mover::Affinity };
-        Synthetic { mover, preemptor: preemptor(platform), groups, cpus: CpuList::default() }
+        let (preemptor, cpus) = (preemptor(platform), CpuList::default());
+        Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), groups, cpus }
     }
 
     /// Whether the study measured under the load `realistic` too, which takes a command of the user's.
@@ -99,6 +100,25 @@ impl Preset {
             if self == Self::Quick { (&micros[..10], 50) } else { (micros, 500) };
         let lengths = lengths.iter().copied().map(Nanos::from_micros).collect();
         PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
+    }
+
+    /// What makes the spread of one cell: a migration of 1 MiB of the farthest class, or a preemption
+    /// where there is none, beside polluters.
+    pub fn conditions(self, platform: &Platform) -> Conditions {
+        let event = migrations(platform).last().copied().unwrap_or(Event::Preemption);
+        let preemptor = preemptor(platform);
+        let group = Group {
+            load: constructed(preemptor.wss),
+            sets: lists(&[Bytes::from_mib(1)], Page::Base),
+            events: vec![event],
+            length: Length::Fixed(Nanos::from_millis(4)),
+            absence: Absence::Load,
+            samples: 1_440,
+        };
+        let (mover, cpus) = (Mover::Affinity, CpuList::default());
+        let (groups, preemptor_sizes) = (vec![group], Vec::new());
+        let cell = Synthetic { mover, preemptor, preemptor_sizes, groups, cpus };
+        Conditions { cell, rounds: if self == Self::Quick { 30 } else { 100 } }
     }
 
     /// Delay against preemption length with the preset's parameters.

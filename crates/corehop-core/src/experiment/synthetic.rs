@@ -12,7 +12,7 @@ use super::cell::Cell;
 use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
 use super::{Draw, Experiment, ExperimentError, Turn};
 use crate::platform::{Affinity, Platform};
-use crate::units::{Cpu, CpuList, Nanos};
+use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
 
 /// What to measure by the synthetic method.
@@ -22,6 +22,9 @@ pub struct Synthetic {
     pub mover: Mover,
     /// What preemptors walk.
     pub preemptor: Polluter,
+    /// Sizes of what they walk in place of its own: every preemption by one is sampled with each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub preemptor_sizes: Vec<Bytes>,
     /// The parts of the experiment.
     pub groups: Vec<Group>,
     /// The only CPUs to use; empty for all that are usable.
@@ -47,6 +50,18 @@ pub struct Group {
 }
 
 impl Synthetic {
+    /// A cell for each size of the preemptor, where one has the CPU meanwhile.
+    fn by_preemptor(&self, cell: Cell) -> Vec<Cell> {
+        if cell.absence != Absence::Preemptor || self.preemptor_sizes.is_empty() {
+            return vec![cell];
+        }
+        let of = |&wss: &Bytes| Cell {
+            preemptor: Some(Polluter { wss, ..self.preemptor.clone() }),
+            ..cell.clone()
+        };
+        self.preemptor_sizes.iter().map(of).collect()
+    }
+
     /// The CPUs to use: those asked for, all of which must be usable.
     fn usable(&self, platform: &Platform) -> Result<CpuList, ExperimentError> {
         let usable = platform.usable();
@@ -88,11 +103,12 @@ impl Experiment for Synthetic {
                 let set = sets.iter().position(|other| other == working_set).unwrap_or_default();
                 for &event in &group.events {
                     require(platform, &cpus, event)?;
-                    let cell = group.cell(set, event);
-                    // Two groups may share a control; once is enough.
-                    match cells.iter_mut().find(|(known, _)| *known == cell) {
-                        Some((_, samples)) => *samples = group.samples.max(*samples),
-                        None => cells.push((cell, group.samples)),
+                    for cell in self.by_preemptor(group.cell(set, event)) {
+                        // Two groups may share a control; once is enough.
+                        match cells.iter_mut().find(|(known, _)| *known == cell) {
+                            Some((_, samples)) => *samples = group.samples.max(*samples),
+                            None => cells.push((cell, group.samples)),
+                        }
                     }
                 }
             }
@@ -143,7 +159,8 @@ impl Group {
         };
         let away = event == Event::IdleLeave || event == Event::Preemption || event.is_migration();
         let length = if away { self.length } else { Length::ZERO };
-        Cell { load: self.load.clone(), set, event, length, absence, state: LineState::Invalid }
+        let load = self.load.clone();
+        Cell { load, set, event, length, absence, preemptor: None, state: LineState::Invalid }
     }
 }
 
@@ -183,7 +200,7 @@ pub(super) fn phases(
                 job
             })
             .collect();
-        Phase { replicate: turn.replicate, load, jobs }
+        Phase { replicate: turn.replicate, condition: None, load, jobs }
     };
     let phases: Vec<Phase> = loads.into_iter().map(&mut phase).collect();
     phases.into_iter().filter(|phase| !phase.jobs.is_empty()).collect()

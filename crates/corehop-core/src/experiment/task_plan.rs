@@ -252,7 +252,12 @@ impl TaskPlan {
             preemptor: None,
             sets: Vec::new(),
             cells: Vec::new(),
-            phases: vec![Phase { replicate: None, load: Load::Idle, jobs: Vec::new() }],
+            phases: vec![Phase {
+                replicate: None,
+                condition: None,
+                load: Load::Idle,
+                jobs: Vec::new(),
+            }],
         };
         let mut first_cells = Vec::with_capacity(self.runs.len());
         for run in &self.runs {
@@ -278,6 +283,7 @@ impl TaskPlan {
                         event,
                         length: Length::ZERO,
                         absence: Absence::Nothing,
+                        preemptor: None,
                         state: LineState::Invalid,
                     });
                 }

@@ -161,6 +161,7 @@ impl TaskSets {
     }
 
     /// The runs of set `index`: each load, watched, or both ways in an order that changes from set to set.
+    /// The loads take turns in going first, so that what a machine does slowly favours none.
     fn turns(&self, index: u32) -> Vec<(Load, bool)> {
         let ways: &[bool] = match (self.paired, index.is_multiple_of(2)) {
             (false, _) => &[true],
@@ -168,7 +169,9 @@ impl TaskSets {
             (true, false) => &[true, false],
         };
         let of_load = |load: &Load| ways.iter().map(|&way| (load.clone(), way)).collect::<Vec<_>>();
-        self.loads.iter().flat_map(of_load).collect()
+        let first = index as usize % self.loads.len().max(1);
+        let (before, after) = self.loads.split_at(first);
+        after.iter().chain(before).flat_map(of_load).collect()
     }
 
     /// The groups of CPUs among which tasks migrate.
@@ -564,6 +567,17 @@ mod tests {
         let clusters = ["0-2".parse().unwrap(), "3".parse().unwrap()];
         let (tasks, _) = placed(tasks.unwrap(), &clusters, 1.0);
         assert_eq!(tasks.iter().filter(|task| task.cluster == 0).count(), 6);
+    }
+
+    #[test]
+    fn loads_alternate_between_runs_and_take_turns_to_be_first() {
+        let polluter = crate::experiment::Preset::polluter(&l7455());
+        let beside = Load::Constructed { polluter, cpus: CpuList::default() };
+        let both = TaskSets { loads: vec![Load::Idle, beside], ..sets(Scheduler::GEdf, 25) };
+        let plan = both.plan(&l7455(), 1).unwrap();
+        let turns: Vec<_> = plan.runs.iter().map(|run| (run.index, run.load.word())).collect();
+        let words = [(0, "idle"), (0, "constructed"), (1, "constructed"), (1, "idle")];
+        assert_eq!(turns, words);
     }
 
     #[test]

@@ -98,12 +98,25 @@ pub struct OfPairs {
 }
 
 impl Classes {
+    /// The pairs that a sample's belongs to, and what the exchanges around its batch say.
+    fn batch(&self, platform: &Platform, sample: &Sample) -> Option<(&OfPairs, BatchClass)> {
+        let declared = declared_pair(platform, sample)?;
+        let of = self.pairs.iter().find(|of| of.declared == declared)?;
+        Some((of, of.levels.batch(sample.exchange_ns, sample.exchange_after_ns)))
+    }
+
+    /// The class of a sample's pair as it was measured; None where that cannot be told.
+    pub fn class_of(&self, platform: &Platform, sample: &Sample) -> Option<Event> {
+        let (of, batch) = self.batch(platform, sample)?;
+        let BatchClass::Level(level) = batch else { return None };
+        Some(measured_event(of.declared, level, of.levels.count()))
+    }
+
     /// Gives a sample its class: what it is, and whether that can be told.
     pub fn assign(&self, platform: &Platform, sample: &mut Sample) {
-        let Some(declared) = declared_pair(platform, sample) else { return };
-        let Some(of) = self.pairs.iter().find(|of| of.declared == declared) else { return };
-        let several = of.levels.count() > 1;
-        match of.levels.batch(sample.exchange_ns, sample.exchange_after_ns) {
+        let Some((of, batch)) = self.batch(platform, sample) else { return };
+        let (declared, several) = (of.declared, of.levels.count() > 1);
+        match batch {
             BatchClass::Level(level) => {
                 let class = measured_event(declared, level, of.levels.count());
                 sample.pair_class = Some(class);
@@ -221,6 +234,19 @@ mod tests {
         assert!(!classes.several() && samples.iter().all(|it| it.valid));
         assert!(samples.iter().all(|it| it.event == Event::L3Migration));
         assert_eq!(classes.batches_without_exchange, 1);
+    }
+
+    #[test]
+    fn of_three_distances_the_nearest_is_as_declared_and_none_beyond_memory() {
+        let ns = |at: u64| [45.0, 110.0, 260.0][at as usize / 30] + (at % 7) as f64;
+        let of = |at| taken(Event::L3Migration, at, Some(ns(at)), Some(ns(at)));
+        let (samples, classes) = assigned((0..90).map(of).collect());
+        assert_eq!(classes.pairs[0].levels.count(), 3);
+        let events: Vec<Event> = samples.iter().step_by(30).map(|it| it.event).collect();
+        let far = Event::MemoryMigration;
+        assert_eq!(events, [Event::L3Migration, far, far]);
+        assert!(samples.iter().all(|it| it.valid));
+        assert_eq!(classes.class_of(&guest(), &samples[40]), Some(far));
     }
 
     #[test]

@@ -75,7 +75,7 @@ fn at_least_two(values: &[f64]) -> Result<Ordered, BadInput> {
 }
 
 /// The share of `values` below `x`, ties by half.
-fn share_below(values: &Ordered, x: f64) -> f64 {
+pub(super) fn share_below(values: &Ordered, x: f64) -> f64 {
     (values.below(x) + values.at_most(x)) as f64 / 2.0 / values.len() as f64
 }
 
@@ -94,7 +94,7 @@ fn placement_error(of_x: &[f64], of_y: &[f64]) -> (f64, f64) {
     (total.sqrt(), if spread > 0.0 { (total * total / spread).max(1.0) } else { 1.0 })
 }
 
-fn logit_interval(theta: f64, error: f64, freedom: f64, alpha: f64) -> Interval {
+pub(super) fn logit_interval(theta: f64, error: f64, freedom: f64, alpha: f64) -> Interval {
     let reach = t_quantile(freedom, alpha) * error / (theta * (1.0 - theta));
     let centre = (theta / (1.0 - theta)).ln();
     let [low, high] = [centre - reach, centre + reach].map(|logit| 1.0 / (1.0 + (-logit).exp()));
@@ -103,7 +103,7 @@ fn logit_interval(theta: f64, error: f64, freedom: f64, alpha: f64) -> Interval 
 
 /// Where placements do not vary: of `pairs` independent pairs all said the same, which a share below
 /// `alpha^(1/pairs)` would have let happen with probability `alpha` at most.
-fn pairs_interval(theta: f64, pairs: usize, alpha: f64) -> Interval {
+pub(super) fn pairs_interval(theta: f64, pairs: usize, alpha: f64) -> Interval {
     let room = -((alpha / 2.0).ln() / pairs as f64).exp_m1();
     let (low, high) = ((theta - room).max(0.0), (theta + room).min(1.0));
     Interval { low, high, level: 1.0 - alpha }

@@ -7,7 +7,7 @@ use super::moments::{Moments, moments};
 use super::ordered::{Interval, Ordered};
 use super::quantile::{Maximum, Quantile, maximum};
 use super::replicates::{Drift, FEWEST_REPLICATES, Nested, NoInterval, ReplicateMaximum, Spread};
-use super::tail::fit_tail;
+use super::tail::{Replicated, fit_tail};
 
 /// One less the confidence of every interval of a summary.
 pub const ALPHA: f64 = 0.05;
@@ -68,8 +68,13 @@ pub enum Extrapolation {
         p: f64,
         /// Its estimate, in microseconds.
         estimate: f64,
-        /// The interval of the estimate.
-        interval: Interval,
+        /// The interval of the estimate, from how replicates differ.
+        interval: Option<Interval>,
+        /// Why there is none.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        no_interval: Option<NoInterval>,
+        /// The replicates that the samples come from.
+        replicates: usize,
         /// How many values lie above the threshold of the fit.
         exceedances: usize,
         /// The shape of the fitted law: negative where it has an end.
@@ -82,16 +87,23 @@ pub enum Extrapolation {
 }
 
 impl Extrapolation {
-    fn of(values: &[f64]) -> Self {
+    fn of(values: &[f64], nested: &Nested, labels: &[u64]) -> Self {
         let tail = match fit_tail(values, SEED) {
             Ok(tail) => tail,
             Err(refusal) => return Self::Refused(refusal.to_string()),
         };
-        match tail.quantile(tail.reaches_to(), ALPHA) {
+        let replicated = Replicated::of(&tail, values, labels, nested.in_a_row());
+        let told = match &replicated {
+            Ok(of) => tail.replicated_quantile(tail.reaches_to(), ALPHA, of),
+            Err(_) => tail.quantile(tail.reaches_to(), ALPHA),
+        };
+        match told {
             Ok((estimate, interval)) => Self::Quantile {
                 p: tail.reaches_to(),
                 estimate,
-                interval,
+                interval: replicated.is_ok().then_some(interval),
+                no_interval: replicated.err(),
+                replicates: nested.replicates(),
                 exceedances: tail.exceedances,
                 shape: tail.law.shape,
                 p_value: tail.p_value,
@@ -148,7 +160,7 @@ impl Delay {
             moments,
             quantiles,
             max,
-            tail: Extrapolation::of(values),
+            tail: Extrapolation::of(values, &nested, replicates),
         })
     }
 
@@ -198,11 +210,14 @@ mod tests {
         let mut draw = crate::model::draw::Draw::new(3);
         let values = draw.values(crate::model::draw::Law::Exponential, 2_000);
         let delay = Delay::of(&values, &apart(2_000), 1.0, 4.0, None).unwrap();
-        let Extrapolation::Quantile { p, estimate, interval, .. } = delay.tail else {
+        let Extrapolation::Quantile { p, estimate, interval: Some(interval), .. } = delay.tail
+        else {
             panic!("{:?}", delay.tail)
         };
         // -ln(1 - p) for p = 1 - 1/20,000 is 9.9.
         assert!((p - 0.999_95).abs() < 1e-9 && interval.contains(9.9), "{estimate} {interval:?}");
+        let one = Delay::of(&values, &[0; 2_000], 1.0, 4.0, None).unwrap().tail;
+        assert!(matches!(one, Extrapolation::Quantile { interval: None, replicates: 1, .. }));
         let short = Delay::of(&values[..100], &apart(100), 1.0, 4.0, None).unwrap();
         assert!(matches!(short.tail, Extrapolation::Refused(why) if why.contains("100 samples")));
     }

@@ -14,7 +14,7 @@ use super::delay::{ALPHA, Delay, nested_quantile};
 use super::estimator::Estimator;
 use super::ordered::BadInput;
 use super::quantile::Quantile;
-use super::replicates::{Nested, shared_dependence};
+use super::replicates::{Nested, SharedDependence};
 use super::verdict::{CellView, MachineView, Verdict, verdicts};
 use crate::samples::{Cause, Certificate, Sample, Text};
 use crate::workload::Event;
@@ -96,9 +96,10 @@ impl Labelled {
     }
 }
 
-/// The replicate of a sample; a file that knows of none is one.
+/// The replicate of a sample; a file that knows of none is one. So is a run of `conditions`, whose
+/// steps keep most of what the one before them drew.
 pub(crate) fn replicate_of(sample: &Sample) -> u64 {
-    sample.replicate.unwrap_or_default()
+    sample.replicate.filter(|_| sample.renewed.is_none()).unwrap_or_default()
 }
 
 /// Whether nothing happened between the two touches of a cell's samples.
@@ -235,21 +236,22 @@ impl Summaries {
 
     /// The summary of every cell, sorted.
     pub fn finish(&self) -> Vec<CellSummary> {
-        let [controls, others] = [true, false].map(|control| self.dependence(control));
+        let dependence = self.dependence();
         let summary = |(cell, gathered): (&CellKey, &Gathered)| {
-            let in_a_row = if is_control(cell) { controls } else { others };
+            let in_a_row = dependence.in_a_row(is_control(cell));
             gathered.summary(cell.clone(), self.estimator, in_a_row)
         };
         self.cells.iter().map(summary).collect()
     }
 
     /// How many replicates in a row count for one, by what all cells show: a machine that changes slowly
-    /// changes for all of them. What is touched again at once feels nothing of it, and is apart.
-    fn dependence(&self, control: bool) -> f64 {
-        let of = |(_, gathered): (&CellKey, &Gathered)| gathered.delays.nested();
-        let alike = self.cells.iter().filter(|(cell, _)| is_control(cell) == control);
-        let nested: Vec<Nested> = alike.filter_map(of).collect();
-        shared_dependence(nested.iter())
+    /// changes for all of them.
+    fn dependence(&self) -> SharedDependence {
+        let of = |(cell, gathered): (&CellKey, &Gathered)| {
+            Some((is_control(cell), gathered.delays.nested()?))
+        };
+        let nested: Vec<(bool, Nested)> = self.cells.iter().filter_map(of).collect();
+        SharedDependence::of(nested.iter().map(|(control, nested)| (*control, nested)))
     }
 
     /// The observations of the studies on the cells of `machine`, each with a verdict.
@@ -257,6 +259,7 @@ impl Summaries {
     /// # Errors
     /// [`BadInput`] should the cells be broken, which [`Summaries::take`] prevents.
     pub fn verdicts(&self, machine: &str, view: &MachineView) -> Result<Vec<Verdict>, BadInput> {
+        let dependence = self.dependence();
         let of_machine = self.cells.iter().filter(|(cell, _)| &*cell.machine == machine);
         let variants: Vec<(String, &CellKey, &Gathered)> =
             of_machine.map(|(cell, gathered)| (cell.variant(), cell, gathered)).collect();
@@ -274,6 +277,7 @@ impl Summaries {
                 delay_ns: &gathered.delays.values,
                 length_ns: &gathered.lengths.values,
                 replicates: &gathered.delays.replicates,
+                in_a_row: dependence.in_a_row(is_control(cell)),
             })
             .collect();
         verdicts(&views, view, ALPHA)

@@ -108,6 +108,9 @@ pub struct Platform {
     /// How long a cache line takes between two CPUs, where it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Fact<Vec<observed::Exchange>>>,
+    /// The distances that pairs of CPUs had while they were watched; empty where no pair could be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance: Option<Fact<Vec<observed::DistanceLevel>>>,
     /// The NUMA nodes.
     #[serde(default, rename = "node", skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was measured of a machine itself, to be held against what is stated of it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{Affinity, Cache, Hertz, Latency, Platform};
-use crate::units::{Bytes, Cpu, CpuList};
+use crate::units::{Bytes, Cpu, CpuList, Nanos};
 
 /// How long one cache line takes from a CPU to another: half a round trip of a line that both
 /// write in turn.
@@ -21,6 +23,37 @@ pub struct Exchange {
     pub median: Latency,
     /// The number of batches.
     pub batches: u32,
+}
+
+/// The line exchanges of a pair of CPUs while it was watched.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Watched {
+    /// One CPU.
+    pub from: Cpu,
+    /// The other.
+    pub to: Cpu,
+    /// The time since the watch began and the exchange for one way, both in nanoseconds, in the order
+    /// of time. A look at which the threads did not meet is left out.
+    pub exchanges: Vec<(u64, f64)>,
+}
+
+/// A distance that CPUs had while they were watched: a level of their line exchanges.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DistanceLevel {
+    /// What the pairs are declared to share.
+    pub class: Affinity,
+    /// The median exchange.
+    pub exchange: Latency,
+    /// The share of the time, in thousandths.
+    pub share: u32,
+    /// How often pairs changed to this distance while they were watched.
+    pub changes: u32,
+    /// The median length of a stay; absent where no stay ended that was seen to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub median_stay: Option<Nanos>,
+    /// The longest stay that was seen; one that was under way at either end lasted longer.
+    pub longest_stay: Nanos,
 }
 
 /// What the exchanges of a class of CPU pairs come to.
@@ -90,6 +123,8 @@ pub struct Observed {
 const ALL_PAIRS: usize = 64;
 /// Of larger machines so many pairs of each class.
 const PAIRS_OF_CLASS: usize = 16;
+/// So many pairs of each class are watched: one look at all of them is to stay below a millisecond.
+const WATCHED_OF_CLASS: usize = 4;
 /// No list is larger than this: a walk of it takes a good part of a second.
 const LARGEST_LIST: Bytes = Bytes::from_mib(128);
 /// The caches are looked for up to this many times their stated size.
@@ -104,20 +139,32 @@ impl Platform {
         if usable.len() <= ALL_PAIRS {
             return pairs.collect();
         }
-        let mut chosen = Vec::new();
-        let all: Vec<_> = pairs.filter(|(from, to)| from <= to).collect();
-        for affinity in Affinity::ALL {
-            let class: Vec<_> =
-                all.iter().filter(|&&(from, to)| self.affinity(from, to) == affinity).collect();
-            let step = class.len().div_ceil(PAIRS_OF_CLASS).max(1);
-            for &&(from, to) in class.iter().step_by(step) {
-                chosen.push((from, to));
-                if from != to {
-                    chosen.push((to, from));
-                }
+        let both =
+            |(from, to)| if from == to { vec![(from, to)] } else { vec![(from, to), (to, from)] };
+        self.pairs_of_classes(PAIRS_OF_CLASS).into_iter().flat_map(both).collect()
+    }
+
+    /// The pairs of two CPUs to watch: some of each class, spread over the machine. None where only
+    /// one CPU is usable.
+    pub fn watched_pairs(&self) -> Vec<(Cpu, Cpu)> {
+        let pairs = self.pairs_of_classes(WATCHED_OF_CLASS);
+        pairs.into_iter().filter(|(from, to)| from != to).collect()
+    }
+
+    /// At most so many pairs of each class, the smaller CPU first, spread over the usable CPUs.
+    fn pairs_of_classes(&self, most: usize) -> Vec<(Cpu, Cpu)> {
+        let usable = self.usable();
+        let mut of_class: BTreeMap<Affinity, Vec<(Cpu, Cpu)>> = BTreeMap::new();
+        for from in usable.iter() {
+            for to in usable.iter().filter(|&to| from <= to) {
+                of_class.entry(self.affinity(from, to)).or_default().push((from, to));
             }
         }
-        chosen
+        let spread = |class: Vec<(Cpu, Cpu)>| {
+            let step = class.len().div_ceil(most).max(1);
+            class.into_iter().step_by(step)
+        };
+        of_class.into_values().flat_map(spread).collect()
     }
 
     /// The exchanges that were measured, by the class of their pair, nearest first.

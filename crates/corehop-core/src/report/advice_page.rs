@@ -3,19 +3,17 @@
 
 use std::fmt::Write as _;
 
-use super::decided::{choice, constants_of, partitioning, rules};
+use super::decided::{choice, constants_of, isolation, partitioning, rules, together, withheld};
 use super::figure::{Section, Table};
 use super::html::{self, escape};
 use super::label::size;
-use super::table::{interval, micros};
-use crate::decision::advice::{Advice, Place, Preference, Rule};
-use crate::model::cpmd::Cost;
+use crate::decision::advice::{Advice, Choice, Place, Preference, Rule};
 use crate::units::{Bytes, three_digits};
 use crate::workload::Event;
 
 /// A verdict's colour (told apart with any colour vision) and what stands in its field.
 const FIELDS: [(&str, &str, &str); 4] = [
-    ("#56b4e9", "stay", "being preempted costs less"),
+    ("#56b4e9", "stay", "staying costs less"),
     ("#e69f00", "move", "the cheapest migration costs less"),
     ("#d9dee3", "either", "they differ by nothing that matters"),
     ("#ffffff", "?", "not enough evidence"),
@@ -32,28 +30,26 @@ pub fn page(advice: &Advice, title: &str) -> String {
 }
 
 fn sections(advice: &Advice) -> Vec<Section> {
-    let loads = advice.map.chunk_by(|a, b| a.load == b.load);
-    let mut all: Vec<Section> = loads
-        .map(|places| {
-            let load = &places[0].load;
-            let of_load: Vec<_> =
-                advice.rules.iter().filter(|rule| rule.load == *load).cloned().collect();
-            let section = Section::new(&format!("map-{load}"), &format!("Under load {load}")).says(
-                "What to do with a job whose CPU is wanted, by the size of its working set and by how long it would \
-                 be off its CPU: let it be preempted, or move it by the cheapest migration that was measured. A \
-                 field says one of the two where its whole interval is below the other's, and either where nothing in \
-                 the two intervals differs by more than a margin. Point at a field to see the numbers.",
-            );
-            Section { drawing: Some(map(places)), tables: vec![unbroken(&of_load).shown()], ..section }
-        })
-        .collect();
+    let mut all: Vec<Section> =
+        together(&advice.rules).map(|rules| of_rules(advice, rules)).collect();
+    if !advice.isolation.is_empty() {
+        let section = Section::new("isolation", "What isolation would save").says(
+            "What keeping others out of the job's cache lines could save: a preemption less an absence of the \
+             same length in which nothing else ran.",
+        );
+        all.push(Section { tables: vec![isolation(&advice.isolation).shown()], ..section });
+    }
     if !advice.constants.is_empty() {
         let section = Section::new("constants", "What schedulers ask for").says(
-            "What a migration costs beyond resuming in place, which Linux calls sched_migration_cost_ns; and the warm \
-             budget of a sched_ext scheduler, the time off the CPU after which half of the cost is there (a dash \
-             where too few preemption lengths were measured).",
+            "What a migration costs beyond resuming in place after an absence of the same length in the same \
+             company, which Linux calls sched_migration_cost_ns; and the warm budget of a sched_ext scheduler, the \
+             time off the CPU after which half of the cost is there. A dash stands where the interval holds zero, or \
+             the lengths measured do not tell.",
         );
-        all.push(Section { tables: vec![constants_of(&advice.constants).shown()], ..section });
+        let section = withheld(&advice.constants).fold(section, Section::says);
+        let stated = constants_of(&advice.constants).shown();
+        let tables = if stated.rows.is_empty() { vec![] } else { vec![stated] };
+        all.push(Section { tables, ..section });
     }
     if !advice.partitioning.is_empty() {
         let section = Section::new("partitioning", "What dividing the cache would save").says(
@@ -62,7 +58,28 @@ fn sections(advice: &Advice) -> Vec<Section> {
         );
         all.push(Section { tables: vec![partitioning(&advice.partitioning).shown()], ..section });
     }
+    if !advice.silent.is_empty() {
+        let section = Section::new("silent", "What is not advised on");
+        all.push(advice.silent.iter().fold(section, |it, why| it.says(format!("{why}."))));
+    }
     all
+}
+
+/// The map and the table of one load and company.
+fn of_rules(advice: &Advice, rules: &[Rule]) -> Section {
+    let Rule { load, company, .. } = &rules[0];
+    let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
+    let id = format!("map-{load}-{}{class}", company.preempted_by);
+    let section = Section::new(&id, &format!("Under load {load}, {company}")).says(
+        "What to do with a job whose CPU is wanted, by the size of its working set and by how long it would \
+         be off its CPU: let it be preempted, or move it by the cheapest migration that was measured for as long \
+         in the same company. A field says one of the two where its whole interval is below the other's, and \
+         either where nothing in the two intervals differs by more than a margin. Point at a field to see the \
+         numbers.",
+    );
+    let here = |it: &&Place| it.load == *load && it.company == *company;
+    let places: Vec<&Place> = advice.map.iter().filter(here).collect();
+    Section { drawing: Some(map(&places)), tables: vec![unbroken(rules).shown()], ..section }
 }
 
 /// The rules of a load, whose sizes and costs are each kept on one line.
@@ -78,11 +95,11 @@ fn unbroken(of_load: &[Rule]) -> Table {
 }
 
 /// One load's map, as SVG.
-fn map(places: &[Place]) -> String {
+fn map(places: &[&Place]) -> String {
     let mut sizes: Vec<u64> = places.iter().map(|place| place.wss_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let mut lengths: Vec<u64> = places.iter().map(column).collect();
+    let mut lengths: Vec<u64> = places.iter().map(|place| column(place)).collect();
     lengths.sort_unstable();
     lengths.dedup();
     let width = (MARGIN.0 + CELL.0 * lengths.len() as f64 + 16.0).max(470.0);
@@ -95,7 +112,9 @@ fn map(places: &[Place]) -> String {
          <text x=\"{left}\" y=\"38\">preemption length</text>\n",
         height = bottom + KEY,
         left = MARGIN.0,
-        label = escape(&format!("Stay or move, load {}", places[0].load)),
+        label = escape(&places.first().map_or_else(String::new, |it| {
+            format!("Stay or move, load {}, {}", it.load, it.company)
+        })),
     );
     for (at, &length) in lengths.iter().enumerate() {
         // Writing to a string cannot fail, here and below.
@@ -135,23 +154,21 @@ fn column(place: &Place) -> u64 {
 
 fn field(place: &Place, left: f64, top: f64) -> String {
     let (at, word) = match place.verdict {
-        Preference::Prefer(Event::Preemption) => (0, FIELDS[0].1.to_owned()),
+        Preference::Prefer(Event::Preemption | Event::IdleLeave) => (0, FIELDS[0].1.to_owned()),
         Preference::Prefer(event) => (1, event.word().trim_end_matches("_migration").to_owned()),
         Preference::NoDifference => (2, FIELDS[2].1.to_owned()),
         Preference::NotEnoughEvidence => (3, FIELDS[3].1.to_owned()),
     };
-    let cost =
-        |it: &Cost| format!("{} µs {}", micros(it.estimate_us), interval(it.low_us, it.high_us));
-    let (event, migration) = &place.migration;
+    let cost = |it: &Choice| format!("{} µs", choice(it));
     format!(
-        "<g><title>{} after {} ms: {}; preemption {}, {event} {}</title>\
+        "<g><title>{} after {} ms: {}; {}, {}</title>\
          <rect x=\"{left:.1}\" y=\"{top:.1}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#7a8591\"/>\
          <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{word}</text></g>\n",
         size(Bytes::new(place.wss_bytes)),
         three_digits(place.length_us / 1e3),
         FIELDS[at].2,
-        escape(&cost(&place.preemption)),
-        escape(&cost(migration)),
+        escape(&cost(&place.stay)),
+        escape(&cost(&place.migration)),
         CELL.0,
         CELL.1,
         FIELDS[at].0,
@@ -177,21 +194,46 @@ fn key(top: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::advice::Company;
+    use crate::model::cpmd::Cost;
+    use crate::workload::Absence;
 
     fn place(kib: u64, length_us: f64, verdict: Preference) -> Place {
-        let cost = |us| Cost { estimate_us: us, low_us: Some(us - 1.0), high_us: None };
+        let choice = |event, us| Choice {
+            event,
+            cost: Cost { estimate_us: us, low_us: Some(us - 1.0), high_us: None },
+            measured: None,
+            n: 60,
+            replicates: Some(20),
+            avoid: false,
+        };
         Place {
             load: "idle".to_owned(),
+            company: company(),
             wss_bytes: kib << 10,
             length_us,
-            preemption: cost(20.0),
-            migration: (Event::L3Migration, cost(30.0)),
+            stay: choice(Event::Preemption, 20.0),
+            migration: choice(Event::L3Migration, 30.0),
             verdict,
         }
     }
 
+    fn company() -> Company {
+        Company { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
+    }
+
     fn advice(map: Vec<Place>) -> Advice {
-        Advice { rules: vec![], constants: vec![], partitioning: vec![], map, silent: vec![] }
+        let rule = |place: &Place| Rule {
+            load: place.load.clone(),
+            company: company(),
+            wss_bytes: place.wss_bytes,
+            length_us: place.length_us,
+            choices: vec![place.stay, place.migration],
+            verdict: place.verdict,
+            margin_us: 1.0,
+            flip: None,
+        };
+        Advice { rules: map.iter().map(rule).collect(), map, ..Advice::default() }
     }
 
     #[test]
@@ -208,6 +250,6 @@ mod tests {
         for words in [">stay</text>", ">l3</text>", ">?</text>", "256 KiB after 1.00 ms"] {
             assert!(page.contains(words), "{words}");
         }
-        assert!(page.contains("preemption 20.0 µs [19.0, …]"), "hover values");
+        assert!(page.contains("preemption 20.0 [19.0, …] (60 in 20) µs"), "hover values");
     }
 }

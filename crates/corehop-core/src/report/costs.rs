@@ -7,8 +7,10 @@ use super::figure::Table;
 use super::label::size;
 use super::table::{interval, micros, plain};
 use crate::model::cpmd::{
-    Errors, FittedSeries, Method, Model, Place, Prediction, Series, SeriesKey,
+    Errors, FittedSeries, Method, Model, Place, Prediction, Series, SeriesKey, Statistic,
 };
+use crate::model::delay::ALPHA;
+use crate::model::replicates::bounds_quantile;
 use crate::units::Bytes;
 
 /// The series of a model: what was measured, and how far off each method was on points that it had not
@@ -155,6 +157,22 @@ fn because(it: &Prediction) -> String {
         }
     };
     let n = it.n.map(|n| format!(", n = {n}")).unwrap_or_default();
+    let of = it.replicates.map(|of| format!(" in {of} replicates")).unwrap_or_default();
+    let pooled = it.measured.map(|its| {
+        format!(" as {} {}", micros(its.estimate_us), interval(its.low_us, its.high_us))
+    });
+    let class = it.series.pair_class.as_ref().filter(|_| it.classes > 1);
+    let class = class.map(|class| {
+        format!(", beside a {class} neighbour, the dearest of {} classes", it.classes)
+    });
     let nearest = it.nearest_length_us.map(|us| format!(", nearest length measured {}", time(us)));
-    format!("{place}{n}{}", nearest.unwrap_or_default())
+    let parts: String = [class, nearest, exceeded(it)].into_iter().flatten().collect();
+    format!("{place}{}{n}{of}{parts}", pooled.unwrap_or_default())
+}
+
+/// How many replicates may have a larger maximum, where the answer is one.
+fn exceeded(it: &Prediction) -> Option<String> {
+    let replicates = it.replicates.filter(|_| it.statistic == Statistic::Max)?;
+    let most = 100.0 * (1.0 - bounds_quantile(replicates, 1.0 - ALPHA));
+    Some(format!(", with 95 % confidence at most {most:.0} % of all replicates have a larger one"))
 }

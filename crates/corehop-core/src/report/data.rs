@@ -14,6 +14,7 @@ use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
 use crate::model::balance::{Balance, Levels, Translation, balances, translations};
 use crate::model::budget::{Budget, budget};
+use crate::model::conditions::{Spreading, Spreads};
 use crate::model::cpmd::Fit;
 use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
@@ -41,6 +42,8 @@ pub struct ReportData {
     pub machines: Vec<MachineNote>,
     /// The cells.
     pub summaries: Vec<CellSummary>,
+    /// What makes the spread of a cell.
+    pub spreads: Vec<Spreading>,
     /// Delays against preemption lengths.
     pub clouds: Vec<Cloud>,
     /// Access times.
@@ -115,6 +118,7 @@ pub struct Gather {
     platforms: Vec<Platform>,
     files: Vec<FileNote>,
     summaries: Summaries,
+    spreads: Spreads,
     scatter: Scatter,
     curves: Curves,
     lengths: Lengths,
@@ -131,6 +135,7 @@ impl Gather {
             platforms: Vec::new(),
             files: Vec::new(),
             summaries: Summaries::new(estimator),
+            spreads: Spreads::new(estimator),
             scatter: Scatter::new(estimator),
             curves: Curves::default(),
             lengths: Lengths::default(),
@@ -157,10 +162,12 @@ impl Gather {
             _ => each(reader, |rows: &[Sample]| {
                 self.tasks.samples(&provenance, self.estimator, rows);
                 self.summaries.take(rows);
+                self.spreads.take(rows);
                 self.scatter.take(rows);
                 self.fit.take(rows);
             })?,
         };
+        self.spreads.next_run();
         let incomplete = incomplete(name, reader.truncated(), &provenance);
         let name = name.to_owned();
         self.files.push(FileNote { name, rows, schema, n_rows, incomplete, provenance });
@@ -211,6 +218,7 @@ impl Gather {
         ReportData {
             estimator: self.estimator,
             machines,
+            spreads: self.spreads.finish(),
             clouds: self.scatter.finish(),
             lengths: self.lengths.finish(),
             sharings: self.sharings.finish(),

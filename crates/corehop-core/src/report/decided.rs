@@ -1,27 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Advice and comparisons, as text.
 
+use std::collections::BTreeMap;
+
 use super::figure::Table;
 use super::label::size;
 use super::table::{interval, micros, plain};
-use crate::decision::advice::{Advice, Choice, Constants, Flip, Preference, Rule};
+use crate::decision::advice::{
+    Advice, Choice, Constants, Extra, Flip, Isolation, Preference, Rule, counted,
+};
 use crate::decision::comparison::{Compared, Comparison, Outcome};
 use crate::decision::simulated::Saving;
 use crate::model::cpmd::Cost;
 use crate::units::Bytes;
 use crate::workload::Event;
 
-/// What to do for each load and size, the constants, and what could not be advised on.
+/// What to do for each load, company and size, the constants, and what could not be advised on.
 pub fn advice(advice: &Advice) -> String {
     let mut text = String::new();
-    let mut rest = advice.rules.as_slice();
-    while let Some(first) = rest.first() {
-        let same = rest.iter().take_while(|rule| rule.load == first.load).count();
-        let (of_load, others) = rest.split_at(same);
-        text.push_str(&plain(&rules(of_load)));
-        rest = others;
+    for rules_of in together(&advice.rules) {
+        text.push_str(&plain(&rules(rules_of)));
     }
-    text.extend(advice.constants.iter().map(constants));
+    if !advice.isolation.is_empty() {
+        text.push_str(&plain(&isolation(&advice.isolation)));
+    }
+    if !advice.constants.is_empty() {
+        let stated = constants_of(&advice.constants);
+        if !stated.rows.is_empty() {
+            text.push_str(&plain(&stated));
+        }
+        text.extend(withheld(&advice.constants).map(|why| format!("{why}\n")));
+    }
     if !advice.partitioning.is_empty() {
         text.push_str(&plain(&partitioning(&advice.partitioning)));
     }
@@ -29,12 +38,18 @@ pub fn advice(advice: &Advice) -> String {
     text
 }
 
-/// The rules of one load.
+/// The rules of each load and company.
+pub(super) fn together(rules: &[Rule]) -> impl Iterator<Item = &[Rule]> {
+    rules.chunk_by(|a, b| a.load == b.load && a.company == b.company)
+}
+
+/// The rules of one load and company.
 pub(super) fn rules(rules: &[Rule]) -> Table {
-    let load = rules.first().map_or("", |rule| rule.load.as_str());
+    let of = rules.first().map(|rule| format!("Load {}, {}", rule.load, rule.company));
+    let caption = "median costs in us [95 % interval] (n in replicates), cheapest first";
     let mut table = Table::new(
-        format!("Load {load}: median costs in us [95 % interval], cheapest first"),
-        &["WSS", "after", "do", "costs", "avoid", "flips", "isolation saves at most"],
+        format!("{}: {caption}", of.unwrap_or_default()),
+        &["WSS", "after", "do", "costs", "avoid", "flips"],
     );
     table.rows = rules
         .iter()
@@ -43,15 +58,34 @@ pub(super) fn rules(rules: &[Rule]) -> Table {
             let avoid = rule.choices.iter().filter(|it| it.avoid).map(|it| it.event.word());
             vec![
                 size(Bytes::new(rule.wss_bytes)),
-                or_dash(rule.length_us.map(time).unwrap_or_default()),
+                time(rule.length_us),
                 preference(rule),
                 costs,
                 or_dash(avoid.collect::<Vec<_>>().join(", ")),
                 or_dash(rule.flip.as_ref().map(flip).unwrap_or_default()),
-                or_dash(rule.isolation_saves.as_ref().map(cost).unwrap_or_default()),
             ]
         })
         .collect();
+    table
+}
+
+/// What company costs a job that stays.
+pub(super) fn isolation(all: &[Isolation]) -> Table {
+    let mut table = Table::new(
+        "Isolation saves at most (us): a preemption less an absence of the same length in which nothing ran",
+        &["load", "company", "WSS", "after", "saves", "n in replicates"],
+    );
+    let row = |it: &Isolation| {
+        vec![
+            it.load.clone(),
+            it.company.to_string(),
+            size(Bytes::new(it.wss_bytes)),
+            time(it.length_us),
+            cost(&it.saves),
+            counted(it.n, it.replicates),
+        ]
+    };
+    table.rows = all.iter().map(row).collect();
     table
 }
 
@@ -82,16 +116,23 @@ fn or_dash(text: String) -> String {
 
 fn preference(rule: &Rule) -> String {
     match rule.verdict {
-        Preference::Prefer(Event::Preemption) => "stay".to_owned(),
+        Preference::Prefer(Event::Preemption | Event::IdleLeave) => "stay".to_owned(),
         Preference::Prefer(event) => format!("move: {event}"),
         Preference::NoDifference => format!("either (within {} us)", micros(rule.margin_us)),
         Preference::NotEnoughEvidence => "not enough evidence".to_owned(),
     }
 }
 
-/// What can be done, and what it costs.
+/// What can be done, what it costs off the curve and as measured, and of how many samples.
 pub(super) fn choice(choice: &Choice) -> String {
-    format!("{} {}", choice.event, cost(&choice.cost))
+    let measured = choice.measured.map(|its| format!(", measured {}", cost(&its)));
+    format!(
+        "{} {}{} ({})",
+        choice.event,
+        cost(&choice.cost),
+        measured.unwrap_or_default(),
+        counted(choice.n, choice.replicates)
+    )
 }
 
 fn cost(cost: &Cost) -> String {
@@ -113,54 +154,58 @@ fn flip(flip: &Flip) -> String {
     }
 }
 
-/// The constants that schedulers ask for, of each load.
+/// The constants that schedulers ask for, of each load and company.
 pub(super) fn constants_of(all: &[Constants]) -> Table {
     let mut table = Table::new(
-        "Constants that schedulers ask for, at the largest size measured that a core's own caches hold".to_owned(),
-        &["load", "WSS", "sched_migration_cost_ns", "of a", "warm budget, µs"],
+        "Constants that schedulers ask for, at the largest size measured that a core's own caches hold",
+        &[
+            "load",
+            "company",
+            "WSS",
+            "sched_migration_cost_ns",
+            "which is",
+            "n in replicates",
+            "warm budget, us",
+            "n in replicates",
+        ],
     );
     let row = |it: &Constants| {
-        let nanos = |us: f64| format!("{:.0}", 1e3 * us);
-        let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
-        let extra = it.migration.as_ref().map(|(_, extra)| {
-            format!("{} [{}, {}]", nanos(extra.estimate_us), end(extra.low_us), end(extra.high_us))
-        });
-        let event = it.migration.as_ref().map(|(event, _)| event.word().to_owned());
+        let extra = it.migration.as_ref();
+        let budget = it.warm_budget_us.map(|us| format!("{us:.0}"));
+        let budget_n = it.warm_budget_n.map(|(n, replicates)| counted(n, replicates));
         vec![
             it.load.clone(),
+            it.company.to_string(),
             size(Bytes::new(it.wss_bytes)),
-            or_dash(extra.unwrap_or_default()),
-            or_dash(event.unwrap_or_default()),
-            or_dash(it.warm_budget_us.map(|us| format!("{us:.0}")).unwrap_or_default()),
+            or_dash(extra.map(|it| nanos(&it.cost)).unwrap_or_default()),
+            or_dash(extra.map(beyond).unwrap_or_default()),
+            or_dash(extra.map(|it| counted(it.n, it.replicates)).unwrap_or_default()),
+            or_dash(budget.unwrap_or_default()),
+            or_dash(budget_n.unwrap_or_default()),
         ]
     };
-    table.rows = all.iter().map(row).collect();
+    let stated = |it: &&Constants| it.migration.is_some() || it.warm_budget_us.is_some();
+    table.rows = all.iter().filter(stated).map(row).collect();
     table
 }
 
-fn constants(it: &Constants) -> String {
-    let wss = size(Bytes::new(it.wss_bytes));
-    let migration = it.migration.as_ref().map(|(event, extra)| {
-        let nanos = |us: f64| format!("{:.0}", 1e3 * us);
-        let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
-        format!(
-            "  sched_migration_cost_ns: {} [{}, {}] (a {event} beyond resuming in place)\n",
-            nanos(extra.estimate_us),
-            end(extra.low_us),
-            end(extra.high_us)
-        )
-    });
-    let budget = match it.warm_budget_us {
-        Some(us) => {
-            format!("  warm budget: {us:.0} us (half of the cost is there after that length)\n")
-        }
-        None => "  warm budget: not enough preemption lengths measured at that size\n".to_owned(),
-    };
-    format!(
-        "Constants under load {}, for {wss}, the largest measured that a core's own caches hold:\n{}{budget}\n",
-        it.load,
-        migration.unwrap_or_default()
-    )
+/// Why constants are not stated.
+pub(super) fn withheld(all: &[Constants]) -> impl Iterator<Item = String> {
+    all.iter().filter_map(|it| {
+        let why = it.withheld.as_ref()?;
+        let (load, company, wss) = (&it.load, &it.company, size(Bytes::new(it.wss_bytes)));
+        Some(format!("No sched_migration_cost_ns for load {load}, {company}, at {wss}: {why}."))
+    })
+}
+
+fn beyond(it: &Extra) -> String {
+    format!("{} less {}, after {}", it.event, it.beyond, time(it.length_us))
+}
+
+fn nanos(cost: &Cost) -> String {
+    let nanos = |us: f64| format!("{:.0}", 1e3 * us);
+    let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), nanos);
+    format!("{} [{}, {}]", nanos(cost.estimate_us), end(cost.low_us), end(cost.high_us))
 }
 
 /// Two results side by side.
@@ -186,24 +231,52 @@ pub fn comparison(comparison: &Comparison) -> String {
     );
     table.rows = comparison.cells.iter().map(compared).collect();
     let count = |outcome| comparison.count(outcome);
+    let needed = comparison.replicates_needed().map(|replicates| {
+        format!(
+            "To tell every cell of those would take about {replicates} replicates on either side, if they are \
+             equal (--replicates), or a wider margin.\n"
+        )
+    });
     format!(
-        "{}{} slower, {} faster, {} equivalent, {} cannot tell; {} cells are only in A, {} only in B.\n",
+        "{}{} slower, {} faster, {} equivalent, {} cannot tell; {} cells are only in A, {} only in B.\n{}",
         plain(&table),
         count(Outcome::Slower),
         count(Outcome::Faster),
         count(Outcome::Equivalent),
         count(Outcome::CannotTell),
         comparison.only_a,
-        comparison.only_b
+        comparison.only_b,
+        needed.unwrap_or_default() + &without_interval(comparison)
     )
+}
+
+/// The cells that have no interval, by the reason; nothing where each has one.
+fn without_interval(comparison: &Comparison) -> String {
+    let mut reasons: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for it in &comparison.cells {
+        if let Some(why) = &it.no_interval {
+            let cell = format!("{} {}", name_of(it), size(Bytes::new(it.cell.wss_bytes)));
+            reasons.entry(why).or_default().push(cell);
+        }
+    }
+    let told = |(why, cells): (&str, Vec<String>)| {
+        format!("no interval for {}: {why}\n", cells.join(", "))
+    };
+    reasons.into_iter().map(told).collect()
+}
+
+/// What is compared, in a few words.
+fn name_of(it: &Compared) -> String {
+    let cell = &it.cell;
+    let name = [cell.event.word(), &cell.load, cell.page.word(), cell.absence()].join(" ");
+    name.trim_end().to_owned()
 }
 
 fn compared(it: &Compared) -> Vec<String> {
     let cell = &it.cell;
-    let name = [cell.event.word(), &cell.load, cell.page.word(), cell.absence()].join(" ");
     let optional = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), micros);
     vec![
-        name.trim_end().to_owned(),
+        name_of(it),
         size(Bytes::new(cell.wss_bytes)),
         micros(it.a_us),
         micros(it.b_us),
@@ -226,5 +299,37 @@ fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Faster => "faster",
         Outcome::Equivalent => "equivalent",
         Outcome::CannotTell => "cannot tell",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::comparison::{Delays, Margin, compare};
+    use crate::model::estimator::Estimator;
+    use crate::model::example::sample;
+    use crate::samples::Sample;
+
+    /// Samples of so many replicates, one each, in an order without a trend.
+    fn delays(wss_kib: u64, replicates: u64) -> Vec<Sample> {
+        let of = |at: u64| {
+            let resumed_ns = 2e3 + (at * 7 % 10) as f64;
+            Sample { replicate: Some(at), wss_bytes: wss_kib << 10, resumed_ns, ..sample() }
+        };
+        (0..replicates).map(of).collect()
+    }
+
+    #[test]
+    fn a_comparison_says_why_a_cell_has_no_interval_each_reason_once() {
+        let mut all = Delays::new(Estimator::Difference);
+        for samples in [delays(4, 10), delays(64, 2), delays(256, 2)] {
+            all.take(&samples);
+        }
+        let margin = Margin { share: 0.05, least_us: 1.0 };
+        let text = comparison(&compare(&all, &all, margin, 0.05).unwrap());
+        let why = "no interval for preemption idle 4k fixed_4ms 64 KiB, preemption idle 4k fixed_4ms \
+                   256 KiB: 2 replicates; an interval needs 6\n";
+        assert!(text.ends_with(why), "{text}");
+        assert_eq!(text.matches("no interval for").count(), 1);
     }
 }

@@ -11,6 +11,7 @@ pub mod figure;
 pub mod data;
 pub mod costs;
 pub mod decided;
+pub mod limited;
 pub mod observed;
 pub mod observed_page;
 pub mod overheads;

@@ -125,8 +125,11 @@ mod tests {
         ];
         let text = csv(&rows, Some(50));
         assert_eq!(text, "TASK-COUNT,CXS,IPI-LATENCY\n2,1.500,2.000\n50,1.500,2.000\n");
-        let known = OverheadTable::parse(&text).unwrap().of(30, 1_000, false).unwrap();
-        assert_eq!((known.context_switch, known.interprocessor), (2, 2));
+        let known = OverheadTable::parse(&text)
+            .unwrap()
+            .of(30, crate::units::Nanos::new(1_000_000), false)
+            .unwrap();
+        assert_eq!((known.context_switch, known.interprocessor), (1_500, 2_000));
     }
 
     #[test]

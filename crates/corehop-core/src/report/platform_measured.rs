@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use super::label;
-use crate::platform::observed::{Exchange, ExchangeClass};
+use crate::platform::observed::{DistanceLevel, Exchange, ExchangeClass};
 use crate::platform::{Check, Fact, Latency, Platform};
 use crate::units::{Cpu, CpuList};
 
@@ -17,6 +17,7 @@ const MATRIX: usize = 12;
 pub(super) fn sections(platform: &Platform) -> String {
     let mut text = latencies(platform);
     text.push_str(&exchanges(platform));
+    text.push_str(&distances(platform));
     let checks = label::checks(platform);
     if !checks.is_empty() {
         text.push_str("\nstated facts, checked\n");
@@ -81,5 +82,32 @@ fn classes(text: &mut String, platform: &Platform) {
         let name = label::exchange(affinity);
         let _ =
             writeln!(text, "  {name:<18}{} {}, {pairs} pairs", label::ns(least), label::ns(median));
+    }
+}
+
+/// How far apart watched CPUs were, and for how long.
+fn distances(platform: &Platform) -> String {
+    let Some(distance) = &platform.distance else { return String::new() };
+    let mut text = "\nhow far apart CPUs were while they were watched\n".to_owned();
+    for level in &distance.value {
+        let DistanceLevel { class, exchange, share, changes, .. } = level;
+        let _ = writeln!(
+            text,
+            "  {:<18}{:>7} ns  {:>5.1} % of the time  {}  changes to it: {changes}",
+            class.event(),
+            label::ns(*exchange),
+            f64::from(*share) / 10.0,
+            stay(level)
+        );
+    }
+    let _ = writeln!(text, "  {}", distance.source);
+    text
+}
+
+/// How long a stay lasts: the median, or what is known where none was seen from begin to end.
+fn stay(level: &DistanceLevel) -> String {
+    match level.median_stay {
+        Some(median) => format!("stays {:>6.1} s (median)", median.secs()),
+        None => format!("stays {:>6.1} s at least", level.longest_stay.secs()),
     }
 }

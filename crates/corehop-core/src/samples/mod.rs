@@ -5,6 +5,7 @@
 //! that is a named estimator of [`crate::model`].
 
 mod column;
+pub mod example;
 mod gang;
 mod observed;
 mod project;

@@ -143,7 +143,7 @@ impl Project for Sample {
             policy: record.policy.as_str().into(),
             cache_state: cell.state,
             chains: u64::from(set.chains),
-            polluter: polluter_text(plan, cell).map(Into::into),
+            polluter: polluter_text(plan, job, cell).map(Into::into),
             preempted_by: cell.absence,
             task: None,
             task_count: None,
@@ -186,6 +186,8 @@ impl Project for Sample {
             exchange_after_ns: record.exchange.and_then(|exchange| exchange.after_ns),
             declared_event: Some(cell.event),
             pair_class: None,
+            renewed: plan.phases[record.phase].condition.map(|condition| condition.renewed),
+            llc_share: record.llc_share,
         })
     }
 }
@@ -244,8 +246,8 @@ fn length_text(cell: &Cell, job: &Job) -> Text {
 }
 
 /// What the preemptor walked, or what the load ran.
-fn polluter_text(plan: &Plan, cell: &Cell) -> Option<String> {
-    let preemptor = plan.preemptor.as_ref().filter(|_| cell.absence == Absence::Preemptor);
+fn polluter_text(plan: &Plan, job: &Job, cell: &Cell) -> Option<String> {
+    let preemptor = plan.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
     cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
 }
 

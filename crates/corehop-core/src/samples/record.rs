@@ -16,6 +16,9 @@ pub struct JobRecord {
     pub draw: Option<u64>,
     /// A line exchange before its batch and one after it, where there was another CPU for it.
     pub exchange: Option<BatchExchange>,
+    /// The share of the declared last-level cache that a probe kept, around its phase, where that was
+    /// probed.
+    pub llc_share: Option<f64>,
     /// When it started, in nanoseconds since the run did.
     pub start_ns: u64,
     /// The scheduling policy it ran under, with its priority (`fifo:2`, `other:-20`).

@@ -4,6 +4,7 @@
 use super::column::{Text, row};
 use super::record::{Cause, Certificate};
 use super::task_job::Course;
+use crate::experiment::Renewed;
 use crate::platform::MemoryArchitecture;
 use crate::workload::gang::{Placing, Sharing};
 use crate::workload::scheduler::Scheduler;
@@ -13,7 +14,7 @@ use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 pub const SCHEMA_VERSION: u32 = 1;
 
 row! {
-    /// One sample of `synthetic`, `polluter-sweep` or `schedule-sensitive`.
+    /// One sample of `synthetic`, `polluter-sweep`, `conditions` or `schedule-sensitive`.
     Sample, "samples" {
         /// The experiment that took it.
         experiment: Text,
@@ -138,6 +139,11 @@ row! {
         declared_event: Option<Event>,
         /// What a migration to `exchange_cpu` was measured to be at that time.
         pair_class: Option<Event>,
+        /// What its replicate renewed, in `conditions`.
+        renewed: Option<Renewed>,
+        /// The share of a buffer of the size of the last-level cache (at most 32 MiB) that was still
+        /// cached when a probe read it again before the replicate, 0 to 1.
+        llc_share: Option<f64>,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Absent, Draw, Job, Plan, Step};
+use crate::experiment::{Absent, Condition, Draw, Job, Plan, Step};
 use crate::machine::{Machine, MachineError};
 use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu};
@@ -47,7 +47,8 @@ pub(super) struct ChunkRun<'a> {
     stage: Stage,
     draw: Draw,
     sets: BTreeMap<usize, Walker>,
-    preemptors: BTreeMap<usize, Walker>,
+    /// By CPU, and by what they walk among the plan's preemptors.
+    preemptors: BTreeMap<(usize, usize), Walker>,
     system: SystemData,
     eviction: Option<Vec<Line>>,
     /// What the records say they were drawn with, where the plan has no replicates.
@@ -60,22 +61,24 @@ pub(super) struct ChunkRun<'a> {
 enum Owner {
     Set(usize),
     FreshSet(usize),
-    Preemptor(usize),
+    Preemptor(usize, usize),
     System(usize),
     Eviction,
 }
 
 impl Owner {
-    /// The stream of its draws in a replicate, apart from those of chunks.
-    const fn stream(self, replicate: u32) -> u64 {
-        let (kind, number) = match self {
-            Self::Set(number) => (1, number),
-            Self::FreshSet(job) => (2, job),
-            Self::Preemptor(cpu) => (3, cpu),
-            Self::System(cpu) => (4, cpu),
-            Self::Eviction => (5, 0),
+    /// The streams of its frames and of its order, apart from those of chunks. What the system keeps
+    /// for a thread goes with the threads.
+    const fn streams(self, drawn: Condition) -> (u64, u64) {
+        let (kind, number, frames, order) = match self {
+            Self::Set(number) => (1, number, drawn.frames, drawn.order),
+            Self::FreshSet(job) => (2, job, drawn.frames, drawn.order),
+            Self::Preemptor(cpu, which) => (3, cpu | which << 16, drawn.others, drawn.others),
+            Self::System(cpu) => (4, cpu, drawn.threads, drawn.threads),
+            Self::Eviction => (5, 0, drawn.others, drawn.others),
         };
-        1 << 63 | (replicate as u64) << 35 | kind << 32 | number as u64
+        let common = 1 << 63 | kind << 32 | number as u64;
+        (common | (frames as u64) << 35, common | (order as u64) << 35)
     }
 }
 
@@ -108,10 +111,10 @@ impl<'a> ChunkRun<'a> {
 
     /// From here on draws are those of `owner`: in a replicate the same in every chunk.
     fn draw_for(&mut self, owner: Owner) {
-        if let Some(replicate) = self.plan.phases[self.phase].replicate {
-            let stream = owner.stream(replicate);
-            self.stage.frames.redraw(self.plan.seed, stream);
-            self.draw = Draw::new(self.plan.seed, stream);
+        if let Some(drawn) = self.plan.phases[self.phase].draws() {
+            let (frames, order) = owner.streams(drawn);
+            self.stage.frames.redraw(self.plan.seed, frames);
+            self.draw = Draw::new(self.plan.seed, order);
         }
     }
 
@@ -139,6 +142,7 @@ impl<'a> ChunkRun<'a> {
             job: number,
             draw: Some(self.stream),
             exchange: None,
+            llc_share: None,
             start_ns: self.stage.now() / 1_000,
             policy: "simulated".to_owned(),
             huge_share: if set.page == Page::Base { 0.0 } else { 1.0 },
@@ -156,7 +160,7 @@ impl<'a> ChunkRun<'a> {
                     record.touches.push(touch(self.cpu(here), set, pass));
                 }
                 Step::Leave(away) => {
-                    record.leaves.push(self.leave(*away, here, &memory)?);
+                    record.leaves.push(self.leave(job, *away, here, &memory)?);
                     here = self.machine.place(away.to);
                     self.stage.take_cpu(here);
                 }
@@ -215,14 +219,21 @@ impl<'a> ChunkRun<'a> {
     }
 
     /// Lets the time of an absence pass, with whoever then has the CPU.
-    fn leave(&mut self, away: Absent, here: usize, walker: &Walker) -> Result<Leave, MachineError> {
+    fn leave(
+        &mut self,
+        job: &Job,
+        away: Absent,
+        here: usize,
+        walker: &Walker,
+    ) -> Result<Leave, MachineError> {
         let preempts = away.to_whom == Absence::Preemptor;
-        let preemptor = self.plan.preemptor.as_ref().filter(|_| preempts);
+        let preemptor = self.plan.preemptor_of(job).filter(|_| preempts);
+        let which = preemptor.and_then(|_| self.plan.which_preemptor(job)).unwrap_or_default();
         if let Some(polluter) = preemptor {
-            let walker = match self.preemptors.remove(&here) {
+            let walker = match self.preemptors.remove(&(here, which)) {
                 Some(walker) => walker,
                 None => {
-                    self.draw_for(Owner::Preemptor(here));
+                    self.draw_for(Owner::Preemptor(here, which));
                     self.machine.polluter_on(&mut self.stage, here, polluter, &mut self.draw)?
                 }
             };
@@ -239,7 +250,7 @@ impl<'a> ChunkRun<'a> {
         let moved = (self.stage.visits() - before) * self.machine.platform().line_size().get();
         let ran = preemptor.and_then(|_| self.stage.remove_actor(here));
         let lines = ran.map(|(walker, lines)| {
-            self.preemptors.insert(here, walker);
+            self.preemptors.insert((here, which), walker);
             lines
         });
         Ok(Leave {

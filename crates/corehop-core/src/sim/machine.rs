@@ -199,7 +199,7 @@ impl SimMachine {
             let same = chunks.iter().filter(|other| other.every == chunk.every).count();
             // In a replicate the load has the same frames throughout.
             let wanted = if idle || phase.replicate.is_some() { 1 } else { SNAPSHOTS.min(same) };
-            let drawn = phase.replicate.map_or(0, |replicate| SNAPSHOTS + replicate as usize);
+            let drawn = phase.draws().map_or(0, |drawn| SNAPSHOTS + drawn.others as usize);
             let under = |at| self.under(&phase.load, chunk.every, plan.seed, drawn + at);
             let stages: Result<Vec<Stage>, MachineError> =
                 side_by_side(0..wanted, under).into_iter().collect();

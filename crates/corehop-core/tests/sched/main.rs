@@ -4,6 +4,10 @@
 mod defects;
 mod dominance;
 mod draw;
+mod mixed;
 mod oracle;
+mod pairs;
+mod paying;
 mod schedules;
 mod simulator;
+mod soundness;

@@ -82,6 +82,7 @@ pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
         latencies: Vec::new(),
         servers: Vec::new(),
         exchange: None,
+        distance: None,
         nodes: memory::nodes(root, &cpus.value)?,
         cpus,
         online: Some(online),

@@ -1,103 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far apart two CPUs are at the moment: lines exchanged by threads that are parked on them.
-//!
-//! A host moves the virtual CPUs of its guests, and no topology says so. Some hundred exchanges take
-//! tens of microseconds and tell one cache from two. They are made before and after every batch of
-//! jobs, while no job runs.
-//!
-//! The thread that measures runs under the ordinary policy: it waits for its CPU as any other thread
-//! does. Only when it has it, the other one is woken, which is real-time where that is allowed, so
-//! that the two meet whatever else runs; it plays for a bounded time and never alone.
+//! How far apart the CPUs of a batch of jobs are: lines exchanged before and after it, while no job
+//! runs, by threads that are parked on them (`probe::partners`).
 
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use corehop_core::experiment::{Job, Step};
 use corehop_core::samples::BatchExchange;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_core::units::CpuList;
 
-use crate::clock::{Clock, Ticks, now};
 use crate::memory::MemoryError;
-use crate::probe::exchange::{Game, Lines, ROUNDS};
-use crate::probe::pin;
-use crate::supervisor::interrupt;
-use crate::thread::{FIFO_PRIORITY, Policy, set_policy};
+pub(super) use crate::probe::partners::{Pair, Partners};
 
-/// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
-const BATCHES: u64 = 8;
-/// How long one thread waits for the other, in nanoseconds.
-const PATIENCE_NS: f64 = 3e6;
 /// The most pairs of CPUs that are measured around one batch of jobs.
 const MOST_PAIRS: usize = 4;
 
-/// What a thread that measures is asked to do: begin a game with the one that answers, and say how
-/// long its batches took.
-struct Order {
-    game: Lines,
-    answers: Sender<Arc<Game>>,
-    tell: Sender<Vec<Ticks>>,
-}
-
-/// Two CPUs, the smaller number first.
-pub(super) type Pair = (Cpu, Cpu);
-
-/// The threads, two parked on each CPU.
-#[derive(Debug)]
-pub(super) struct Partners {
-    orders: BTreeMap<Cpu, (Sender<Order>, Sender<Arc<Game>>)>,
-    threads: Vec<JoinHandle<()>>,
-    clock: Clock,
-}
-
 impl Partners {
-    /// Parks threads on each of `cpus`.
-    ///
-    /// # Errors
-    /// Where the system starts no more threads.
-    pub(super) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
-        // Where one cannot be started, dropping `all` ends the others.
-        let mut all = Self { orders: BTreeMap::new(), threads: Vec::new(), clock };
-        for cpu in cpus.iter() {
-            let (order, orders) = channel();
-            let (play, games) = channel();
-            all.start("line", cpu, move || measure(cpu, &clock, &orders))?;
-            all.start("echo", cpu, move || answer(cpu, real_time, &games))?;
-            all.orders.insert(cpu, (order, play));
-        }
-        Ok(all)
-    }
-
-    fn start(
-        &mut self,
-        name: &str,
-        cpu: Cpu,
-        work: impl FnOnce() + Send + 'static,
-    ) -> io::Result<()> {
-        let thread = std::thread::Builder::new().name(format!("{name}-{}", cpu.0));
-        self.threads.push(thread.spawn(work)?);
-        Ok(())
-    }
-
-    /// The time of a line from one CPU to the other, in nanoseconds for one way. None where the two
-    /// threads did not meet, or one of them could not be put on its CPU.
-    ///
-    /// # Errors
-    /// Where there is no memory for the lines.
-    pub(super) fn exchange(&self, pair: Pair) -> Result<Option<f64>, MemoryError> {
-        let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.orders.get(&cpu)) else {
-            return Ok(None);
-        };
-        let (tell, told) = channel();
-        let order = Order { game: Lines::new()?, answers: second.1.clone(), tell };
-        let asked = first.0.send(order).is_ok();
-        let batches = if asked { told.recv().unwrap_or_default() } else { Vec::new() };
-        let shortest = batches.into_iter().min();
-        Ok(shortest.map(|ticks| self.clock.nanos(ticks) / (2 * ROUNDS) as f64))
-    }
-
     /// The exchanges of these pairs.
     ///
     /// # Errors
@@ -105,44 +22,6 @@ impl Partners {
     pub(super) fn all(&self, pairs: &[Pair]) -> Result<Exchanges, MemoryError> {
         let of = |&pair: &Pair| Ok((pair, self.exchange(pair)?));
         pairs.iter().map(of).collect::<Result<_, _>>().map(Exchanges)
-    }
-}
-
-fn measure(cpu: Cpu, clock: &Clock, orders: &Receiver<Order>) {
-    interrupt::keep_off_this_thread();
-    let pinned = pin(cpu).is_ok();
-    while let Ok(Order { game, answers, tell }) = orders.recv() {
-        let game = Arc::new(Game::new(game, BATCHES, now() + clock.ticks(PATIENCE_NS)));
-        let both = pinned && answers.send(game.clone()).is_ok();
-        let batches = if both { game.serve(Ticks::MAX / 4) } else { Vec::new() };
-        game.leave();
-        // The one who asked waits for this.
-        let _ = tell.send(batches);
-    }
-}
-
-fn answer(cpu: Cpu, real_time: bool, games: &Receiver<Arc<Game>>) {
-    interrupt::keep_off_this_thread();
-    let pinned = pin(cpu).is_ok();
-    if real_time {
-        // Where this is refused, the thread is served as all others are.
-        let _ = set_policy(Policy::Fifo(FIFO_PRIORITY - 1));
-    }
-    while let Ok(game) = games.recv() {
-        if pinned {
-            game.answer();
-        }
-        game.leave();
-    }
-}
-
-impl Drop for Partners {
-    fn drop(&mut self) {
-        self.orders.clear();
-        for thread in self.threads.drain(..) {
-            // One that panicked has nothing more to say.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -199,9 +78,8 @@ pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<Pair> {
 mod tests {
     use super::*;
     use corehop_core::experiment::Absent;
-    use corehop_core::units::Nanos;
+    use corehop_core::units::{Cpu, Nanos};
     use corehop_core::workload::Absence;
-    use std::time::Duration;
 
     fn job(start: u32, to: Option<u32>) -> Job {
         let leave = |to| {
@@ -231,33 +109,5 @@ mod tests {
         assert_eq!((given.from, given.with), (Cpu(1), Cpu(0)));
         assert_eq!((given.before_ns, given.after_ns), (Some(40.0), Some(200.0)));
         assert_eq!(Exchanges::around(&at(1.0), &at(1.0), &job(5, None)), None);
-    }
-
-    #[test]
-    fn parked_threads_exchange_lines_again_and_again_and_end() {
-        let cpus = crate::thread::affinity().unwrap();
-        let [Some(first), Some(second)] = [cpus.first(), cpus.iter().nth(1)] else {
-            #[expect(clippy::print_stderr, reason = "a skip that is not told is none")]
-            {
-                eprintln!("skipped: only one CPU is usable");
-            }
-            return;
-        };
-        let clock = Clock::calibrate(Duration::from_millis(20));
-        let partners = Partners::park(&cpus, clock, true).unwrap();
-        let got = (0..40).filter_map(|_| partners.exchange((first, second)).unwrap());
-        let got: Vec<f64> = got.collect();
-        // On a busy machine some do not meet in time.
-        assert!(!got.is_empty() && got.iter().all(|&ns| ns > 1.0), "{got:?}");
-        assert_eq!(partners.exchange((first, Cpu(60_000))).unwrap(), None, "no such CPU");
-    }
-
-    #[test]
-    fn a_cpu_that_cannot_be_had_gives_no_exchange_and_no_endless_wait() {
-        let cpu = crate::thread::affinity().unwrap().first().unwrap();
-        let both = CpuList::new([cpu, Cpu(1_000)]);
-        let clock = Clock::calibrate(Duration::from_millis(20));
-        let partners = Partners::park(&both, clock, false).unwrap();
-        assert_eq!(partners.exchange((cpu, Cpu(1_000))).unwrap(), None);
     }
 }

@@ -12,26 +12,27 @@ mod distance;
 mod duty;
 mod evict;
 mod host;
+mod last_level;
 mod load;
 pub(crate) mod offsets;
 mod polluter;
 mod renewal;
 mod runner;
+mod running;
 mod set;
 mod tasks;
 mod touched;
 mod unseen;
 mod watch;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Draw, Job, Phase, Plan, Step};
+use corehop_core::experiment::{Condition, Draw, Job, Phase, Plan, Step};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
 use corehop_core::platform::Platform;
-use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::{Absence, LineState, Load, WorkingSet};
+use corehop_core::units::{Bytes, CpuList};
+use corehop_core::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
 
 use crate::bpf::events::Events;
@@ -45,11 +46,12 @@ use calibrate::Calibration;
 use crew::Crew;
 use distance::{Exchanges, Pair, Partners};
 use evict::Eviction;
+use last_level::LastLevel;
 use load::{Classification, Host, Known, Probe, RunningLoad};
 use offsets::Offsets;
-use polluter::Preemptor;
-use renewal::{Renewal, memory_of, seed_of};
-use runner::{Runner, Tally};
+use renewal::{Renewal, memory_of, order_of, seed_of};
+use runner::{Kept, Runner, Tally};
+use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::Unseen;
 use watch::Watch;
@@ -75,8 +77,11 @@ pub struct LiveMachine {
     started: Instant,
     /// What is kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
-    /// The replicate that they belong to.
-    replicate: Option<u32>,
+    /// The draws that it goes on with.
+    draws: Option<Condition>,
+    /// What runs on from a phase that keeps it to the next.
+    running: Running,
+    last_level: Option<LastLevel>,
     renewal: Renewal,
     partners: Option<Partners>,
     eviction: Option<Eviction>,
@@ -107,7 +112,9 @@ impl LiveMachine {
             clock: Clock::calibrate(Duration::from_millis(20)),
             started: Instant::now(),
             sets: Vec::new(),
-            replicate: None,
+            draws: None,
+            running: Running::default(),
+            last_level: None,
             renewal: Renewal::default(),
             partners: None,
             eviction: None,
@@ -154,22 +161,28 @@ impl LiveMachine {
         plan.sets.iter().enumerate().map(&mut prepare).collect()
     }
 
-    /// Draws anew what a process draws when it starts, where the phase begins a replicate.
+    /// Draws anew what a process draws when it starts, as far as the phase renews it.
     fn begin_replicate(
         &mut self,
         plan: &Plan,
         phase: &Phase,
         sets: &mut [SetState],
     ) -> Result<(), MachineError> {
-        if phase.replicate.is_none() || phase.replicate == self.replicate {
-            return Ok(());
+        let Some(draws) = phase.draws() else { return Ok(()) };
+        let before = self.draws.replace(draws);
+        let renews = |of: fn(&Condition) -> u32| before.is_none_or(|it| of(&it) != of(&draws));
+        let [frames, order] = [draws.frames, draws.order].map(|it| seed_of(plan.seed, Some(it)));
+        if renews(|it| it.frames) {
+            let preemptors = plan.preemptors().iter().map(|polluter| polluter.wss.get()).sum();
+            let preemptors = Bytes::new(preemptors);
+            let given_back = memory_of(&phase.load, preemptors, self.platform.usable().len());
+            self.renewal.begin(sets, &plan.sets, [frames, order], given_back)?;
+        } else if renews(|it| it.order) {
+            for (index, (state, set)) in sets.iter_mut().zip(&plan.sets).enumerate() {
+                state.reorder(set, &mut order_of(index, order))?;
+            }
         }
-        self.replicate = phase.replicate;
-        let seed = seed_of(plan.seed, phase.replicate);
-        let preemptor = plan.preemptor.as_ref().map(|polluter| polluter.wss);
-        let given_back = memory_of(&phase.load, preemptor, self.platform.usable().len());
-        self.renewal.begin(sets, &plan.sets, seed, given_back)?;
-        if self.eviction.is_some() {
+        if renews(|it| it.others) && self.eviction.is_some() {
             let fresh = Eviction::new(&self.platform).map_err(|error| not_possible(&error))?;
             // The one before is given back after the new one has its frames.
             self.eviction = Some(fresh);
@@ -198,12 +211,18 @@ impl LiveMachine {
     ) -> Result<(Outcome, Vec<SetState>), MachineError> {
         let phase = &plan.phases[at];
         let cpus = cpus_of(phase);
+        self.running.end_what_is_renewed(phase, self.draws);
         self.begin_replicate(plan, phase, &mut sets)?;
-        let seed = seed_of(plan.seed, phase.replicate);
-        let load = self.start_load(&phase.load, &cpus, seed)?;
-        let preemptors = park_preemptors(plan, phase, seed)?;
+        let seed = seed_of(plan.seed, phase.draws().map(|draws| draws.others));
+        let load = match self.running.load.take() {
+            Some((_, load)) => load,
+            None => self.start_load(&phase.load, &cpus, seed)?,
+        };
+        let kept = std::mem::take(&mut self.running.preemptors);
+        let preemptors = park_preemptors(plan, phase, seed, kept)?;
         self.park_partners()?;
         let offsets = self.offsets(&cpus)?;
+        let llc_share = self.probe_last_level(phase, &cpus)?;
         let mut runner = Box::new(Runner::new(
             plan.clone(),
             at,
@@ -217,13 +236,47 @@ impl LiveMachine {
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
         runner.watch = self.watch.clone();
-        let crew = Crew::start(plan.mover, &cpus, &self.real_time())
-            .map_err(|error| failed("starting the measured thread", error))?;
+        runner.llc_share = llc_share;
+        let crew =
+            match self.running.crew.take().filter(|(of, _)| *of == (plan.mover, cpus.clone())) {
+                Some((_, crew)) => crew,
+                None => Crew::start(plan.mover, &cpus, &self.real_time())
+                    .map_err(|error| failed("starting the measured thread", error))?,
+            };
         let outcome = self.run_batches(&mut runner, &crew, phase, sink);
         self.note(&phase.load, &crew, &runner);
-        let (sets, eviction) = runner.into_kept();
+        let Kept { sets, eviction, mut load, preemptors } = runner.into_kept();
+        self.note_load(&phase.load, load.progress());
         self.eviction = eviction;
+        if phase.condition.is_some() {
+            self.running = Running {
+                load: Some((phase.load.clone(), load)),
+                preemptors,
+                crew: Some(((plan.mover, cpus), crew)),
+            };
+        }
         outcome.map(|outcome| (outcome, sets))
+    }
+
+    /// The share of the last level that can be had before a phase that says what it renews.
+    fn probe_last_level(
+        &mut self,
+        phase: &Phase,
+        cpus: &CpuList,
+    ) -> Result<Option<f64>, MachineError> {
+        let (Some(_), Some(cpu)) = (phase.condition, cpus.first()) else { return Ok(None) };
+        if self.last_level.is_none() {
+            let probe = LastLevel::new(&self.platform, self.clock);
+            self.last_level = probe.map_err(|error| not_possible(&error))?;
+        }
+        let kept = self.last_level.as_mut().and_then(|probe| probe.probe(cpu));
+        if let Some(kept) = kept {
+            self.facts.insert(
+                "last_level".to_owned(),
+                json!({"line_ns": kept.near_ns, "memory_line_ns": kept.far_ns}),
+            );
+        }
+        Ok(kept.map(|kept| kept.share))
     }
 
     /// Starts the load of a phase. The first time, it is classified: what it takes from a probe on the
@@ -332,7 +385,6 @@ impl LiveMachine {
             json!({"best": policy.0.to_string(), "why_no_better": policy.1}),
         );
         self.facts.insert("calibration".to_owned(), runner.describe_calibration());
-        self.note_load(load, runner.load().progress());
     }
 
     /// Keeps what a load did meanwhile.
@@ -351,8 +403,11 @@ impl Machine for LiveMachine {
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         let ended = self.run_phases(plan, sink);
-        // No thread outlives a run, however it ends.
+        // No thread outlives a run, however it ends, but what the next plan may go on with.
         self.partners = None;
+        if ended.is_err() {
+            self.running = Running::default();
+        }
         ended
     }
 
@@ -392,38 +447,6 @@ impl LiveMachine {
         facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
         facts
     }
-}
-
-/// A preemptor on every CPU on which a job of the phase is preempted by one.
-fn park_preemptors(
-    plan: &Plan,
-    phase: &Phase,
-    seed: u64,
-) -> Result<BTreeMap<Cpu, Preemptor>, MachineError> {
-    let Some(polluter) = &plan.preemptor else { return Ok(BTreeMap::new()) };
-    let mut parked = BTreeMap::new();
-    for cpu in phase.jobs.iter().flat_map(preempted_on) {
-        if let std::collections::btree_map::Entry::Vacant(place) = parked.entry(cpu) {
-            let parked = Preemptor::park(polluter, cpu, seed);
-            place.insert(parked.map_err(|error| not_possible(&error))?);
-        }
-    }
-    Ok(parked)
-}
-
-/// The CPUs that a job leaves to a preemptor.
-fn preempted_on(job: &Job) -> Vec<Cpu> {
-    let mut here = job.start;
-    let mut left = Vec::new();
-    for step in &job.steps {
-        if let Step::Leave(away) = step {
-            if away.to_whom == Absence::Preemptor {
-                left.push(here);
-            }
-            here = away.to;
-        }
-    }
-    left
 }
 
 fn cpus_of(phase: &Phase) -> CpuList {

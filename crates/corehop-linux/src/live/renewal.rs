@@ -13,7 +13,7 @@ use corehop_core::workload::{Load, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::set::SetState;
-use crate::memory::{Mapping, SetMemory, available_memory};
+use crate::memory::{Mapping, MemoryError, SetMemory, available_memory};
 
 /// The most that is held back, and the least; both small against what a machine has.
 const MOST_BALLAST: u64 = 256 << 20;
@@ -26,9 +26,19 @@ pub(super) fn seed_of(seed: u64, replicate: Option<u32>) -> u64 {
     replicate.map_or(seed, |number| Draw::new(seed, STREAM + u64::from(number)).bits())
 }
 
+/// The draws of the order of set number `index`.
+pub(super) fn order_of(index: usize, seed: u64) -> Draw {
+    Draw::new(seed, 100 + index as u64)
+}
+
+/// Makes the memory of a working set.
+type Make = fn(&WorkingSet, &mut Draw) -> Result<SetMemory, MemoryError>;
+
 /// What is held back, and what has been seen of the frames.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Renewal {
+    /// What makes fresh memory; a test has one that fails.
+    make: Make,
     /// The working sets of the replicate before, and a ballast: given back once the next has its own.
     kept: Vec<SetMemory>,
     ballast: Option<Mapping>,
@@ -38,21 +48,40 @@ pub(super) struct Renewal {
     /// Why frames could not be looked at, or not be kept back.
     no_look: Option<&'static str>,
     short_of_memory: bool,
+    /// Whether a job is the user's own, whose library may hold memory that nothing here can renew.
+    own_job: bool,
+}
+
+impl Default for Renewal {
+    fn default() -> Self {
+        Self {
+            make: SetMemory::new,
+            kept: Vec::new(),
+            ballast: None,
+            replicates: 0,
+            frames: 0,
+            reused: 0,
+            no_look: None,
+            short_of_memory: false,
+            own_job: false,
+        }
+    }
 }
 
 impl Renewal {
-    /// Gives every set fresh memory in another order.
+    /// Gives every set fresh memory in the order of a seed; another seed decides how much is held back.
     ///
     /// # Errors
-    /// Where there is no memory even for the sets alone.
+    /// [`MachineError::Failed`] where there is no memory for them, so that what was recorded is kept.
     pub(super) fn begin(
         &mut self,
         sets: &mut [SetState],
         of: &[WorkingSet],
-        seed: u64,
+        [frames, order]: [u64; 2],
         others: Bytes,
     ) -> Result<(), MachineError> {
         self.replicates += 1;
+        self.own_job |= of.iter().any(|set| set.workload.is_some());
         let total: u64 = of.iter().map(|set| set.wss.get()).sum();
         // Twice: while the new sets are made, the old ones are still there.
         let roomy = available_memory().get() / 4 > 2 * total + MOST_BALLAST;
@@ -62,15 +91,15 @@ impl Renewal {
         }
         let before = self.ballast.take();
         if roomy {
-            let size = ballast_size(total + others.get(), seed);
+            let size = ballast_size(total + others.get(), frames);
             self.ballast = Mapping::new(size, Page::Base, None).ok();
         }
         let mut kept = Vec::new();
         for (index, (state, set)) in sets.iter_mut().zip(of).enumerate() {
-            let mut draw = Draw::new(seed, 100 + index as u64);
+            let mut draw = order_of(index, order);
             if roomy {
-                let memory =
-                    SetMemory::new(set, &mut draw).map_err(|it| super::not_possible(&it))?;
+                let memory = (self.make)(set, &mut draw)
+                    .map_err(|it| super::failed("taking fresh page frames", it))?;
                 self.compare(&state.memory, &memory);
                 kept.push(state.replace(set, memory));
             } else {
@@ -99,6 +128,10 @@ impl Renewal {
             "frames": self.frames,
             "frames_of_the_replicate_before": (self.frames > 0).then_some(self.reused),
             "why_not_seen": self.no_look,
+            "own_job": self.own_job.then_some(
+                "the working set that the job is handed is fresh; what its library keeps in memory of \
+                 its own stays as it is",
+            ),
             "why_not_fresh": self.short_of_memory.then_some(
                 "too little memory to keep a replicate's frames while the next takes its own",
             ),
@@ -114,12 +147,12 @@ fn ballast_size(given_back: u64, seed: u64) -> Bytes {
 }
 
 /// What preemptors and a load may have given back.
-pub(super) fn memory_of(load: &Load, preemptor: Option<Bytes>, cpus: usize) -> Bytes {
+pub(super) fn memory_of(load: &Load, preemptors: Bytes, cpus: usize) -> Bytes {
     let polluter = match load {
         Load::Constructed { polluter, .. } => polluter.wss.get(),
         _ => 0,
     };
-    Bytes::new((polluter + preemptor.map_or(0, Bytes::get)) * cpus as u64)
+    Bytes::new((polluter + preemptors.get()) * cpus as u64)
 }
 
 #[cfg(test)]
@@ -143,7 +176,7 @@ mod tests {
         let mut seen: Vec<Vec<Option<Vec<u64>>>> = Vec::new();
         for replicate in 0..6 {
             let seed = seed_of(7, Some(replicate));
-            renewal.begin(&mut states, &sets, seed, Bytes::from_mib(4)).unwrap();
+            renewal.begin(&mut states, &sets, [seed; 2], Bytes::from_mib(4)).unwrap();
             seen.push(states.iter().map(|state| state.memory.frames()).collect());
         }
         let told = renewal.describe();
@@ -160,6 +193,70 @@ mod tests {
         let (old, new) = (seen[3][1].clone().unwrap(), seen[5][1].clone().unwrap());
         let again = new.iter().filter(|frame| old.contains(frame)).count();
         assert!(again * 4 < new.len(), "{again} of {}", new.len());
+    }
+
+    #[test]
+    fn another_order_keeps_the_frames_and_fresh_frames_can_keep_the_order() {
+        let sets = [set(256)];
+        let mut states = [state(&sets[0])];
+        // The order as offsets into the memory, wherever that is.
+        let order = |state: &SetState| -> Vec<u64> {
+            let (base, _) = state.memory.raw();
+            let first = state.memory.linked().start;
+            let next = |&at: &u64| {
+                // SAFETY: every element of the list holds the address of the next.
+                Some(unsafe { (at as *const u64).read_volatile() }).filter(|&it| it != first)
+            };
+            std::iter::successors(Some(first), next).map(|at| at - base).collect()
+        };
+        let mut renewal = Renewal::default();
+        renewal.begin(&mut states, &sets, [1, 1], Bytes::default()).unwrap();
+        let (frames, before) = (states[0].memory.frames(), order(&states[0]));
+        states[0].reorder(&sets[0], &mut order_of(0, 2)).unwrap();
+        assert_eq!(states[0].memory.frames(), frames);
+        let reordered = order(&states[0]);
+        assert_ne!(reordered, before);
+        renewal.begin(&mut states, &sets, [2, 2], Bytes::default()).unwrap();
+        assert_eq!(order(&states[0]), reordered);
+        if let Some(fresh) = states[0].memory.frames() {
+            assert_ne!(Some(fresh), frames);
+        }
+    }
+
+    #[test]
+    fn without_memory_for_fresh_frames_a_run_fails_with_what_it_has_and_says_so() {
+        let refuse = |_: &WorkingSet, _: &mut Draw| {
+            let error = std::io::Error::from_raw_os_error(libc::ENOMEM);
+            Err(MemoryError::Refused { what: "mapping memory", error })
+        };
+        let sets = [set(64)];
+        let mut states: Vec<SetState> = sets.iter().map(state).collect();
+        let mut renewal = Renewal { make: refuse, ..Renewal::default() };
+        let begun = renewal.begin(&mut states, &sets, [1; 2], Bytes::new(0));
+        if renewal.short_of_memory {
+            #[expect(clippy::print_stderr, reason = "a skip that is not told is none")]
+            {
+                eprintln!("skipped: this machine has too little memory to keep frames back");
+            }
+            return;
+        }
+        let error = begun.unwrap_err();
+        assert!(matches!(error, MachineError::Failed { .. }), "{error:?}");
+        let said = error.to_string();
+        assert!(said.contains("taking fresh page frames failed: mapping memory"), "{said}");
+        assert!(said.contains("what was recorded until then is kept"), "{said}");
+    }
+
+    #[test]
+    fn of_a_job_of_the_users_own_it_is_told_what_a_replicate_cannot_renew() {
+        let own = WorkingSet { workload: Some("job.so:run".to_owned()), ..set(64) };
+        let mut states = [state(&set(64))];
+        let mut renewal = Renewal::default();
+        assert!(renewal.describe()["own_job"].is_null());
+        renewal.begin(&mut states, &[own], [1; 2], Bytes::new(0)).unwrap();
+        let told = renewal.describe();
+        let said = told["own_job"].as_str().unwrap();
+        assert!(said.contains("fresh") && said.contains("library"), "{said}");
     }
 
     #[test]

@@ -93,6 +93,21 @@ impl SetState {
         Ok(())
     }
 
+    /// Keeps its frames and takes another order, of `draw`.
+    ///
+    /// # Errors
+    /// Where code cannot be written anew.
+    pub(super) fn reorder(
+        &mut self,
+        set: &WorkingSet,
+        draw: &mut Draw,
+    ) -> Result<(), MachineError> {
+        let reordered = self.memory.reorder(draw);
+        reordered.map_err(|error| super::failed("taking another order", error))?;
+        self.meet(set);
+        Ok(())
+    }
+
     /// What follows from other memory.
     fn meet(&mut self, set: &WorkingSet) {
         self.walk = walk(set, self.own_job, &self.memory);

@@ -6,7 +6,8 @@
 //! ([`Probes`]). It says what it found and what to type; why the concern matters is the same
 //! wherever it arises, and stands beside its name.
 //!
-//! Nothing is changed, and nothing waits: a visit takes some milliseconds, so every run has one.
+//! Nothing is changed, and nothing waits: a visit takes some milliseconds, so every run has one. The
+//! distance of the CPUs ([`distance()`]) takes a watch of a second, and only the verb `doctor` has it.
 
 #![expect(clippy::unnecessary_wraps, reason = "every check has the same type")]
 
@@ -16,6 +17,7 @@ use corehop_core::platform::Platform;
 use crate::discover::SysRoot;
 
 mod cgroup;
+mod distance;
 mod frequency;
 mod host;
 mod isolation;
@@ -27,6 +29,7 @@ mod processor;
 mod realtime;
 mod rights;
 
+pub use distance::distance;
 use host::Host;
 pub use probe::{Answer, Probes};
 
@@ -95,7 +98,8 @@ const NOT_TOLD_WHY: &str =
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
-    concerns().map(|concern| (concern.id, concern.why)).chain([(NOT_TOLD, NOT_TOLD_WHY)])
+    let others = [(distance::ID, distance::WHY), (NOT_TOLD, NOT_TOLD_WHY)];
+    concerns().map(|concern| (concern.id, concern.why)).chain(others)
 }
 
 /// What is found on the host whose files are below `root`, the most severe first.

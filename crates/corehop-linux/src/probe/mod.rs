@@ -2,13 +2,15 @@
 //! Measuring the machine itself: how long lines take between CPUs, and accesses within a CPU; who
 //! slows whom down.
 //!
-//! All of it runs under SCHED_OTHER on threads of its own, bounded in time and memory, and changes
-//! nothing that outlives it. It is a look at the machine, not a measurement of jobs: nothing here
+//! All of it runs under SCHED_OTHER on threads of its own (but for the one that answers while CPUs
+//! are watched), bounded in time and memory, and changes nothing that outlives it. It is a look at the machine, not a measurement of jobs: nothing here
 //! is certified, and each value is the shortest or the median of many.
 
 mod contention;
 mod curve;
 pub(crate) mod exchange;
+pub(crate) mod partners;
+mod watch;
 
 use std::io;
 use std::time::Duration;
@@ -20,6 +22,7 @@ use corehop_core::units::Cpu;
 use crate::clock::Clock;
 use crate::memory::MemoryError;
 use crate::thread::{Policy, set_affinity, set_policy};
+pub use watch::watch;
 
 /// Why a machine could not be measured.
 #[derive(Debug, thiserror::Error)]

@@ -40,6 +40,7 @@ pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Plan {
         event: Event::None,
         length: Length::ZERO,
         absence: Absence::Nothing,
+        preemptor: None,
         state: LineState::Invalid,
     };
     Plan {
@@ -50,7 +51,7 @@ pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Plan {
         preemptor: None,
         sets: vec![set],
         cells: vec![cell],
-        phases: vec![Phase { replicate: None, load, jobs: Vec::new() }],
+        phases: vec![Phase { replicate: None, condition: None, load, jobs: Vec::new() }],
     }
 }
 

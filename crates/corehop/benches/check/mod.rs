@@ -75,13 +75,23 @@ const CONTESTS: &[Contest] = &[
     },
 ];
 
-/// One figure for each test and suite that the peer was timed on.
+/// One figure for each test and suite that the peer was timed on; and for packing by response times, of which the peer
+/// has no form, what it takes for each task.
 pub(crate) fn figures() -> Fallible<Vec<Value>> {
     let suites = read("sets.json")?;
     let times = read("times.json")?;
     let mut figures = Vec::new();
     for (suite, content) in suites.as_object().ok_or("sets.json is no object")? {
         let sets = sets(content)?;
+        let all: Vec<&TaskSet> = sets.iter().collect();
+        let tasks: usize = sets.iter().map(|set| set.tasks().len()).sum();
+        let took = micros(|s| named("p-fp-ffd", s), &all);
+        figures.push(json!({
+            "name": format!("check/p-fp-ffd-{suite}"),
+            "value": took,
+            "unit": "us per set",
+            "us_per_task": took * sets.len() as f64 / tasks.max(1) as f64,
+        }));
         for contest in CONTESTS {
             let of_it =
                 |row: &&Value| row["suite"] == suite.as_str() && row["test"] == contest.peer;

@@ -16,18 +16,26 @@ use super::predict::pair;
 use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
 
+mod set;
+
+/// Where the options for a set of tasks are listed.
+const SET: &str = "A set of tasks (SET.json --costs FILE)";
+
 /// What a scheduler should do on a machine: let a job be preempted or move it, where to, from which
 /// preemption length on; which migrations to avoid; the constants that schedulers ask for.
 ///
 /// From samples of the machine, from a model of them, or from a simulation of a platform (--on), which also
-/// says what dividing its cache would save. Exit code 1: nothing was measured that carries an advice.
+/// says what dividing its cache would save. With --costs, for a set of tasks on one CPU: which task to make
+/// non-preemptive for how long, and what that saves. Exit code 1: nothing was measured that carries an advice, or
+/// the set misses deadlines however preemptions are limited.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Samples of the machine, live or simulated, or a model that `corehop fit` wrote (`*.json`).
-    #[arg(value_name = "FILE.parquet|MODEL.json", required_unless_present = "on")]
+    /// Samples of the machine, live or simulated, or a model that `corehop fit` wrote (`*.json`); with --costs a set
+    /// of tasks, as `corehop check` reads it.
+    #[arg(value_name = "FILE.parquet|MODEL.json|SET.json", required_unless_present = "on")]
     file: Option<PathBuf>,
     /// Simulate the synthetic method on this platform (a minute or more), and advise on it.
-    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "file")]
+    #[arg(long, value_name = "NAME|FILE.toml", conflicts_with_all = ["file", "costs"])]
     on: Option<String>,
     /// The working-set sizes, separated by commas; those measured where it is not given.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
@@ -63,6 +71,21 @@ pub(crate) struct Args {
         help_heading = "Simulated machine (--on NAME or FILE)"
     )]
     seed: u64,
+    /// What preemptions cost the tasks of a set: a table (`corehop report --table csv`), a model, or samples.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "file",
+        conflicts_with_all = ["wss", "output"],
+        help_heading = SET
+    )]
+    costs: Option<PathBuf>,
+    /// Under which load.
+    #[arg(long, value_name = "LOAD", requires = "costs", help_heading = SET)]
+    load: Option<String>,
+    /// By which statistic, in place of the largest cost.
+    #[arg(long, value_name = "NAME", requires = "costs", help_heading = SET)]
+    statistic: Option<String>,
     /// Write a page: one HTML file with a map of what to do by size and preemption length.
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
@@ -74,6 +97,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if args.length.is_some_and(|length| length.get() == 0) {
         return Err(Failure::says(Exit::Usage, "--length is 0: a preemption takes some time"));
+    }
+    if let (Some(file), Some(costs)) = (&args.file, &args.costs) {
+        return set::run(args, file, costs);
     }
     let wanted = Wanted {
         wss: args.wss.clone(),

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::decision::sched::charge::{Asked, Charged, Delay};
 use corehop_core::decision::sched::overhead::system::Overheads;
 use corehop_core::decision::sched::overhead::table::OverheadTable;
+use corehop_core::decision::sched::placement::{Place, PlacedPiece};
 use corehop_core::decision::sched::set_file::{self, SetFileError};
 use corehop_core::decision::sched::{
     Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
@@ -16,7 +17,7 @@ use corehop_core::units::Nanos;
 use serde_json::Value;
 
 use super::costs::CostArgs;
-use crate::answer::{Page, Paint, print};
+use crate::answer::{Page, Paint, print, write};
 use crate::exit::{Exit, Failure};
 
 /// Whether a set of tasks meets its deadlines: by one test, or by all.
@@ -26,22 +27,22 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?}]}, whole microseconds; for the tests that charge cache
+    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}]}, whole microseconds; for the tests that charge cache
     /// reloads "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each task; - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
     /// The test, or all; `corehop explain NAME` says what it asks.
     #[arg(long, value_name = "NAME|all", default_value = "all")]
     test: String,
-    /// Charge each job the delay of one preemption or migration: e' = e + D_c. With --costs, each is charged what the
-    /// dearest event that it may suffer costs a working set of its size.
+    /// Charge each job the delay of one preemption or migration: e' = e + D_c. With --costs, a job pays for the job
+    /// that it preempts, by what the dearest event that its scheduler lets happen costs that one's working set.
     #[arg(long, value_name = "D_c", conflicts_with = "costs")]
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
     /// Charge what the operating system takes, by the number of tasks: SchedCAT's table of overheads (TASK-COUNT,
-    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes;
-    /// for fixed priorities (p-fp-rta) interrupts become tasks. The delays of preemptions are charged with them.
+    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes, and for
+    /// the interrupts of its own CPU or cluster; for fixed priorities (p-fp-rta, p-fp-ffd) interrupts become tasks. The delays of preemptions are charged with them.
     #[arg(long, value_name = "FILE.csv")]
     overheads: Option<PathBuf>,
     /// The time between two ticks, for --overheads.
@@ -54,6 +55,10 @@ pub(crate) struct Args {
     /// within one. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
+    /// Where the test accepts, write the set with where each task runs: its CPUs, its pieces or its shares. For one test
+    /// that assigns CPUs; `corehop convert --to rt-app` runs what is written.
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
     /// Print it as JSON.
     #[arg(long)]
     json: bool,
@@ -75,18 +80,43 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let overheads = overheads(args, &set)?;
     let mut charged = Charged::new(&set, platform.as_ref(), delay, overheads);
     let mut answers = Vec::new();
+    if args.output.is_some() && tests.len() != 1 {
+        let what =
+            "-o: expected one test that assigns CPUs: name it with --test, for instance p-edf-ffd";
+        return Err(Failure::says(Exit::Usage, what));
+    }
     for test in tests {
         let asked = charged.ask(test).map_err(|error| Failure::new(Exit::Damaged, error))?;
         let written = if args.json {
-            Written::Json(answer_json(test, &asked.answer, asked.system, asked.delays))
+            Written::Json(answer_json(test, &asked))
         } else {
             Written::Text(one(test, &asked, &set))
         };
         answers.push((test, asked.answer, written));
     }
+    if let (Some(path), [(test, answer, _)]) = (&args.output, answers.as_slice()) {
+        deploy(path, &set, test, answer)?;
+    }
     print(&whole(args, &answers))?;
     let yes = answers.iter().any(|(_, answer, _)| answer.verdict == Verdict::Schedulable);
     Ok(if yes { Exit::Done } else { Exit::No })
+}
+
+/// Writes the set with where each task runs, where the test accepts.
+fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
+    if answer.verdict != Verdict::Schedulable {
+        return Ok(());
+    }
+    let Some(places) = &answer.placement else {
+        let what = format!(
+            "-o: {} assigns no CPUs to tasks: ask one that does, for instance p-edf-ffd or sp-edf-c=d",
+            test.name
+        );
+        return Err(Failure::says(Exit::Usage, what));
+    };
+    let placed = set.clone().placed(places.clone());
+    let placed = placed.map_err(|error| Failure::new(Exit::Damaged, error))?;
+    write(path, format!("{:#}\n", set_file::write(&placed)))
 }
 
 /// An answer as it is printed alone.
@@ -118,7 +148,7 @@ fn asked(name: &str, platform: Option<&Platform>) -> Result<Vec<&'static Test>, 
     let usage = |what: String| Failure::says(Exit::Usage, what);
     if name == "all" {
         let sizes = platform.map(clusters::sizes);
-        let there = |test: &&Test| match (test.suffers(), &sizes) {
+        let there = |test: &&Test| match (test.suffers, &sizes) {
             (Suffers::Within(size), Some(sizes)) => sizes.iter().any(|&(it, _)| it == size),
             _ => true,
         };
@@ -164,12 +194,11 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     let named = || path.display().to_string();
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    let quantum = args.quantum.get() / 1_000;
-    if quantum == 0 {
+    if args.quantum.get() < 1_000 {
         return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }
     let table = OverheadTable::parse(&text);
-    let known = table.and_then(|table| table.of(set.tasks().len(), quantum, args.dedicated));
+    let known = table.and_then(|table| table.of(set.tasks().len(), args.quantum, args.dedicated));
     known.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
 }
 
@@ -192,6 +221,26 @@ fn called(set: &TaskSet, at: usize) -> String {
     format!("task {at}{name}")
 }
 
+/// How a task runs that is not whole on a CPU or cluster.
+fn in_parts(place: &Place) -> Option<String> {
+    let all = |parts: Vec<String>| Some(parts.join(", then "));
+    match place {
+        Place::Cpus(_) => None,
+        Place::Pieces(pieces) => all(pieces
+            .iter()
+            .map(|it| {
+                let PlacedPiece { cpu, budget, deadline, .. } = it;
+                format!("{budget} us on CPU {cpu} within {deadline} us")
+            })
+            .collect()),
+        Place::Shares(shares) => {
+            let parts: Vec<String> =
+                shares.iter().map(|it| format!("{:.3} of CPU {}", it.share, it.cpu)).collect();
+            Some(parts.join(", "))
+        }
+    }
+}
+
 fn word(verdict: Verdict) -> (&'static str, Paint) {
     match verdict {
         Verdict::Schedulable => ("yes", Paint::Green),
@@ -200,25 +249,54 @@ fn word(verdict: Verdict) -> (&'static str, Paint) {
     }
 }
 
-/// A line for each test.
+/// A line for each test that accepts; then the others, a line for each reason.
 fn every(answers: &[(&Test, Answer, Written)]) -> String {
     let page = Page::of_stdout();
-    let names = answers.iter().map(|(test, ..)| test.name.len()).max().unwrap_or(0);
-    let line = |(test, answer, _): &(&Test, Answer, Written)| {
-        let (verdict, paint) = word(answer.verdict);
+    let accepts = |answer: &Answer| answer.verdict == Verdict::Schedulable;
+    let names = answers.iter().filter(|(_, answer, _)| accepts(answer));
+    let names = names.map(|(test, ..)| test.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    let mut others: Vec<(Verdict, &str, Vec<&str>)> = Vec::new();
+    for (test, answer, _) in answers {
+        if accepts(answer) {
+            text.push_str(&accepted(&page, test, answer, names));
+            continue;
+        }
+        let why = answer.why.as_deref().unwrap_or(match answer.verdict {
+            Verdict::Unschedulable => "a deadline is missed, or tardiness is not bounded",
+            _ => "sufficient or necessary, and it does not tell",
+        });
+        let same = others.iter_mut().find(|it| (it.0, it.1) == (answer.verdict, why));
+        match same {
+            Some(group) => group.2.push(test.name),
+            None => others.push((answer.verdict, why, vec![test.name])),
+        }
+    }
+    if text.is_empty() {
+        text.push_str("no test accepts\n");
+    }
+    others.sort_by_key(|it| it.0 == Verdict::Unknown);
+    for (verdict, why, tests) in others {
+        let (verdict, paint) = word(verdict);
+        let rest = page.wrap(&format!("{why}: {}", tests.join(", ")), 9);
         let verdict = page.paint(&format!("{verdict:<7}"), paint);
-        let indent = names + 11;
-        let more = answer.accepted_by.map(|by| format!(" (by {by})")).unwrap_or_default();
-        let why = answer.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-        let text = page.wrap(&format!("{}{more}{why}", test.scheduler), indent);
-        format!("{:<names$}  {verdict}  {text}\n", test.name)
-    };
-    answers.iter().map(line).collect()
+        text.extend([verdict.as_str(), "  ", &rest, "\n"]);
+    }
+    text
+}
+
+/// The line of a test that accepts; names are that long.
+fn accepted(page: &Page, test: &Test, answer: &Answer, names: usize) -> String {
+    let (verdict, paint) = word(answer.verdict);
+    let verdict = page.paint(&format!("{verdict:<7}"), paint);
+    let more = answer.accepted_by.map(|by| format!(" (by {by})")).unwrap_or_default();
+    let rest = page.wrap(&format!("{}{more}", test.scheduler), names + 11);
+    format!("{:<names$}  {verdict}  {rest}\n", test.name)
 }
 
 /// One test at length.
-fn one(test: &Test, asked: &Asked<'_>, set: &TaskSet) -> String {
-    let Asked { answer, system, delays } = asked;
+fn one(test: &Test, asked: &Asked, set: &TaskSet) -> String {
+    let Asked { answer, delays, .. } = asked;
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
     let mut text = format!("{}: {}\n", test.name, page.paint(verdict, paint));
@@ -240,19 +318,23 @@ fn one(test: &Test, asked: &Asked<'_>, set: &TaskSet) -> String {
         let order: Vec<_> = order.iter().map(|&at| name(at)).collect();
         say("priorities", &order.join(", "));
     }
+    for (at, place) in answer.placement.iter().flatten().enumerate() {
+        if let Some(how) = in_parts(place) {
+            say("runs", &format!("{}: {how}", name(at)));
+        }
+    }
     for (cpu, tasks) in answer.partition.iter().flatten().enumerate() {
         let tasks: Vec<_> = tasks.iter().map(|&at| name(at)).collect();
         say(&format!("CPUs {cpu}"), &tasks.join(", "));
     }
-    for (at, delay) in delays.iter().copied().flatten().enumerate().filter(|(_, delay)| **delay > 0)
-    {
+    for (at, delay) in delays.iter().flatten().enumerate().filter(|(_, delay)| **delay > 0) {
         say("charged", &format!("{}: {delay} us", name(at)));
     }
     for (at, bound) in answer.bounds.iter().flatten().enumerate() {
-        let deadline = system.tasks()[at].deadline();
+        let deadline = set.tasks()[at].deadline();
         say("responds", &format!("{}: within {bound} us, deadline {deadline} us", name(at)));
     }
-    for (at, assumption) in test.assumptions().iter().enumerate() {
+    for (at, assumption) in test.assumptions().into_iter().chain(asked.note).enumerate() {
         say(if at == 0 { "assuming" } else { "" }, &format!("{}. {assumption}", at + 1));
     }
     text

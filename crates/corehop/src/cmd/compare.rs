@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::comparison::{Delays, Margin, compare};
+use corehop_core::decision::comparison::{Delays, FailOn, Margin, compare};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::decided;
 use corehop_core::samples::{Row, Sample};
@@ -15,8 +15,8 @@ use crate::input;
 
 /// Two results side by side, cell by cell: two kernels, two hosts, before and after.
 ///
-/// Exit code 0: no cell of B is slower than A's by more than the margin, and every cell could be told;
-/// 1: some cell is slower, or cannot be told, or they have no cell in common.
+/// Exit code 0: the gate of --fail-on lets it pass; 1: it does not, or they have no cell in common. A cell that
+/// cannot be told takes more replicates, and the last line says about how many.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The result to compare with.
@@ -31,8 +31,17 @@ pub(crate) struct Args {
     /// What makes no difference, however small A's median is.
     #[arg(long, value_name = "TIME", default_value = "1us")]
     least: Nanos,
+    /// What ends with exit code 1, separated by commas: a cell that is slower; one that is different (slower or
+    /// faster); one that cannot be told.
+    #[arg(
+        long,
+        value_name = "slower|different|unknown",
+        value_delimiter = ',',
+        default_value = "slower,unknown"
+    )]
+    fail_on: Vec<FailOn>,
     /// The confidence with which all intervals hold together.
-    #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::percent)]
+    #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
     confidence: f64,
     /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
@@ -52,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     } else {
         decided::comparison(&comparison)
     })?;
-    Ok(if comparison.passes() { Exit::Done } else { Exit::No })
+    Ok(if comparison.passes(&args.fail_on) { Exit::Done } else { Exit::No })
 }
 
 /// The delays in a file of samples.

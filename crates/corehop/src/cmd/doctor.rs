@@ -3,11 +3,14 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use corehop_core::finding::{Finding, Severity};
+use corehop_core::model::restless;
 use corehop_core::platform::Platform;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::preflight;
+use corehop_linux::probe::watch;
 use corehop_linux::supervisor::{self, Restored};
 use serde_json::json;
 
@@ -35,7 +38,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let root = args.sysfs_root.as_ref().map_or_else(SysRoot::live, SysRoot::at);
     let platform = found(&root)?;
-    let findings = preflight::doctor(&root, &platform);
+    let mut findings = preflight::doctor(&root, &platform);
+    if root.is_live() {
+        findings.push(distance(&platform)?);
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    }
     let impossible = preflight::is_impossible(&findings);
     if args.json {
         let answer = json!({
@@ -48,6 +55,17 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         print(&text(&platform, &findings, Page::of_stdout()))?;
     }
     Ok(if impossible { Exit::NotPossible } else { Exit::Done })
+}
+
+/// How long the doctor watches the distance of CPUs, and how often it looks.
+const WATCH: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(20)];
+
+/// What a short watch says of the distance of CPUs.
+fn distance(platform: &Platform) -> Result<Finding, Failure> {
+    let [long, every] = WATCH;
+    let watched = watch(platform, long, every, &mut |_| {});
+    let watched = watched.map_err(|error| Failure::new(Exit::Failed, error))?;
+    Ok(preflight::distance(platform, &restless::distances(platform, &watched), long))
 }
 
 /// The groups of the listing, with what each is about.

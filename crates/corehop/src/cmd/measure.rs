@@ -2,6 +2,7 @@
 //! `corehop measure`: an experiment, on a machine, into a file.
 
 mod loads;
+mod refusals;
 mod scheduled;
 
 use std::io::Read;
@@ -10,7 +11,8 @@ use std::time::Duration;
 
 use corehop_core::decision::sampling::Goal;
 use corehop_core::experiment::{
-    Experiment, Length, Overrides, Plan, PlanError, Preset, Turn, names, usual_replicates,
+    Conditions, Experiment, Length, Overrides, Plan, PlanError, Preset, Turn, names,
+    usual_replicates,
 };
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
@@ -41,6 +43,8 @@ enum ExperimentName {
     PreemptionLength,
     /// Delay against preemption length
     PolluterSweep,
+    /// What makes the spread between replicates of one cell: page frames, order, threads, others, time
+    Conditions,
     /// Threads with common data, below a common cache and without one (simulated)
     SharedData,
     /// Task sets under a scheduler, or, after `--`, a program as it runs: preemptions and migrations as they
@@ -138,6 +142,14 @@ pub(crate) struct Args {
     /// What preemptors walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
     #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
     preemptor: Option<Polluter>,
+    /// Sizes of what preemptors walk, each of which is sampled, for instance `64KiB,1MiB`
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        help_heading = "In place of the preset's values"
+    )]
+    preemptor_wss: Vec<Bytes>,
     /// How a job gets to another CPU: affinity or handover
     #[arg(long, help_heading = "In place of the preset's values")]
     mover: Option<Mover>,
@@ -181,6 +193,10 @@ pub(crate) struct Args {
     own_overheads: overheads::Own,
 }
 
+/// The samples of each step of `conditions`: two batches of a cell of some milliseconds, and as many one
+/// way as the other in both halves.
+const SAMPLES_OF_A_STEP: u32 = 8;
+
 /// A load that most machines can run, as it is typed.
 const EXAMPLE_COMMAND: &str = "--command 'make -C /usr/src/linux -j1'";
 
@@ -223,6 +239,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(ExperimentName::PolluterSweep) => {
             let mut experiment = args.preset.polluter_sweep(&platform);
             overrides.polluter_sweep(&mut experiment, &platform);
+            carry_out::<Sample>(args, platform, &experiment)
+        }
+        Some(ExperimentName::Conditions) => {
+            let mut experiment = args.preset.conditions(&platform);
+            overrides.conditions(&mut experiment);
+            args.steps(&mut experiment);
             carry_out::<Sample>(args, platform, &experiment)
         }
         // Those that run no plan were carried out above.
@@ -338,121 +360,6 @@ fn outline(
 }
 
 impl Args {
-    /// A run that is to take nothing is a slip.
-    fn refuse_empty_goals(&self) -> Result<(), Failure> {
-        let empty = match (self.samples, self.budget) {
-            (Some(0), _) => "--samples 0 takes no sample: leave it out for the preset's number",
-            (_, Some(time)) if time.get() == 0 => {
-                "--budget 0 leaves no time for a sample: leave it out"
-            }
-            _ if self.replicates == Some(0) => {
-                "--replicates 0 measures nothing: ask for 6 or more, or leave it out for the usual number"
-            }
-            _ if self.cpus.as_ref().is_some_and(CpuList::is_empty) => {
-                "--cpus names no CPU: leave it out, or write for instance --cpus 0,1"
-            }
-            _ => return Ok(()),
-        };
-        Err(Failure::says(Exit::Usage, empty))
-    }
-
-    /// A plan from a file is run as it stands: what would change it is refused.
-    fn refuse_beside_a_plan(&self) -> Result<(), Failure> {
-        let why = "--plan runs a plan as it stands";
-        refuse(
-            why,
-            &[
-                ("--samples", self.samples.is_some()),
-                ("--precision", self.precision.is_some()),
-                ("--replicates", self.replicates.is_some()),
-                ("--load", self.load.is_some()),
-                ("--command", self.command.is_some()),
-            ],
-        )?;
-        refuse(why, &self.of_working_sets())?;
-        refuse(
-            why,
-            &[
-                ("--event", !self.events.is_empty()),
-                ("--length", self.length.is_some()),
-                ("--preemptor", self.preemptor.is_some()),
-                ("--mover", self.mover.is_some()),
-                ("--cpus", self.cpus.is_some()),
-            ],
-        )
-    }
-
-    /// The options that describe working sets, and whether each was given.
-    fn of_working_sets(&self) -> [(&'static str, bool); 8] {
-        [
-            ("--wss", !self.wss.is_empty()),
-            ("--write-ratio", !self.write_ratio.is_empty()),
-            ("--pattern", self.pattern.is_some()),
-            ("--page", self.page.is_some()),
-            ("--chains", self.chains.is_some()),
-            ("--node", self.node.is_some()),
-            ("--fresh-frames", self.fresh_frames),
-            ("--workload", self.workload.is_some()),
-        ]
-    }
-
-    /// Options that an experiment, or a load, has no use for.
-    fn refuse_unused(&self) -> Result<(), Failure> {
-        if self.experiment != Some(ExperimentName::SharedData) {
-            refuse("that is an option of shared-data", &self.gangs.given())?;
-        }
-        let event = ("--event", !self.events.is_empty());
-        let preemptor = ("--preemptor", self.preemptor.is_some());
-        let mover = ("--mover", self.mover.is_some());
-        let range = ("--length LOW..HIGH", !matches!(self.length, None | Some(Length::Fixed(_))));
-        match self.experiment {
-            Some(ExperimentName::AccessTime) => refuse(
-                "access-time walks working sets without leaving the CPU",
-                &[event, preemptor, mover, ("--length", self.length.is_some())],
-            )?,
-            Some(ExperimentName::PreemptionLength) => {
-                let why = "preemption-length sleeps and touches nothing";
-                refuse(why, &[event, preemptor, mover, range])?;
-                refuse(why, &self.of_working_sets())?;
-            }
-            Some(ExperimentName::PolluterSweep) => {
-                refuse(
-                    "polluter-sweep goes through fixed lengths of preemptions",
-                    &[event, mover, range],
-                )?;
-            }
-            Some(ExperimentName::SharedData) => {
-                let why = "shared-data runs programs of its own";
-                refuse(why, &[event, preemptor, mover, ("--length", self.length.is_some())])?;
-                refuse(
-                    why,
-                    &[
-                        ("--load", self.load.is_some()),
-                        ("--precision", self.precision.is_some()),
-                        ("--replicates", self.replicates.is_some()),
-                    ],
-                )?;
-                refuse(why, &self.of_working_sets())?;
-            }
-            Some(_) | None => {}
-        }
-        let load = self.load.as_deref();
-        let unless =
-            |given: bool, loads: &[&str]| given && !load.is_some_and(|load| loads.contains(&load));
-        let runs = ["constructed", "changing", "realistic", "dma", "buslock"];
-        let load_cpus = self.load_cpus.is_some() && self.command.is_none();
-        refuse(
-            "that is an option of another background load",
-            &[
-                ("--polluter", unless(self.polluter.is_some(), &["constructed"])),
-                ("--changing", unless(self.changing.is_some(), &["changing"])),
-                ("--transfer", unless(self.transfer.is_some(), &["dma"])),
-                ("--split-locks", unless(self.split_locks, &["buslock"])),
-                ("--load-cpus", unless(load_cpus, &runs)),
-            ],
-        )
-    }
-
     fn shared_data(&self, platform: Platform) -> Result<Exit, Failure> {
         let experiment = self.gangs.experiment(self.samples, self.cpus.clone());
         let (on, arrange) = (self.on.as_str(), &self.arrange);
@@ -501,12 +408,23 @@ impl Args {
         }
     }
 
+    /// Gives `conditions` as many replicates as asked for, in whole rounds, and its usual samples in
+    /// each where their number is not asked for.
+    fn steps(&self, experiment: &mut Conditions) {
+        let arms = experiment.arms().len() as u32;
+        if let Some(replicates) = self.replicates {
+            experiment.rounds = replicates.div_ceil(arms);
+        }
+        let samples = self.samples.unwrap_or(experiment.steps() * SAMPLES_OF_A_STEP);
+        experiment.cell.groups.iter_mut().for_each(|group| group.samples = samples);
+    }
+
     /// How many replicates a run of `experiment` consists of.
     fn replicates(&self, experiment: &dyn Experiment, platform: &Platform) -> Result<u32, Failure> {
         let cells = experiment.cells(platform)?;
         let counts = || cells.iter().map(|&(_, samples)| samples);
         let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
-        match self.replicates {
+        match experiment.replicates().or(self.replicates) {
             None => Ok(usual_replicates(fewest)),
             Some(asked) if self.goal() == Goal::Count && asked > most => {
                 let why = format!(
@@ -562,6 +480,7 @@ impl Args {
             events: self.events.clone(),
             length: self.length,
             preemptor: self.preemptor.clone(),
+            preemptor_sizes: self.preemptor_wss.clone(),
             mover: self.mover,
             realistic: if load.is_none() { self.realistic() } else { None },
             load,

@@ -2,11 +2,13 @@
 //! `corehop platform`
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use corehop_core::model::restless;
 use corehop_core::platform::{Affinity, Platform};
 use corehop_core::report::{platform_svg, platform_text};
 use corehop_linux::discover::{DiscoverError, SysRoot, discover};
-use corehop_linux::probe::observe;
+use corehop_linux::probe::{observe, watch};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -32,10 +34,17 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", conflicts_with = "platform")]
     sysfs_root: Option<PathBuf>,
     /// Measure how long cache lines take between CPUs and accesses at each level, and check what
-    /// the machine states of itself (half a minute).
+    /// the machine states of itself (half a minute); then watch how far apart CPUs are.
     #[arg(long, conflicts_with_all = ["platform", "sysfs_root"])]
     measure: bool,
+    /// How many seconds to watch for, 0 to 3600; a host may move virtual CPUs every few seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure")]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
+    watch: u64,
 }
+
+/// How often a pair is looked at while it is watched.
+const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut platform = match (&args.platform, &args.sysfs_root) {
@@ -44,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         (None, None) => found(&SysRoot::live())?,
     };
     if args.measure {
-        measure(&mut platform)?;
+        measure(&mut platform, Duration::from_secs(args.watch))?;
     }
     if let Some(path) = &args.output {
         write(path, &platform.to_toml())?;
@@ -60,16 +69,22 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Measures this host and enters what was found; tells a terminal what it is at.
-fn measure(platform: &mut Platform) -> Result<(), Failure> {
+/// Measures this host, watches it for so long, and enters what was found; tells a terminal what it
+/// is at.
+fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {
     let bar = ProgressBar::new_spinner();
-    let observed = observe(platform, &mut |doing| {
+    let mut progress = |doing: &str| {
         bar.set_message(doing.to_owned());
         bar.tick();
-    });
+    };
+    let observed = observe(platform, &mut progress);
+    let watched = observed.and_then(|of| Ok((of, watch(platform, long, LOOK, &mut progress)?)));
     bar.finish_and_clear();
-    let observed = observed.map_err(|error| Failure::new(Exit::Failed, error))?;
+    let (observed, watched) = watched.map_err(|error| Failure::new(Exit::Failed, error))?;
     platform.confront(&observed);
+    if !long.is_zero() {
+        platform.distance = Some(restless::fact(platform, &watched, long.as_secs_f64()));
+    }
     Ok(())
 }
 

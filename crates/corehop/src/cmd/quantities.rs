@@ -7,10 +7,21 @@ use corehop_core::workload::{Changing, Pattern, Polluter};
 
 /// `5%` as 0.05.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
+    share(text, "5%")
+}
+
+/// `95%` as 0.95.
+pub(super) fn confidence(text: &str) -> Result<f64, String> {
+    share(text, "95%")
+}
+
+/// A percentage between none and all.
+fn share(text: &str, instance: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {
         Some(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        _ => Err("write for instance `5%`".to_owned()),
+        Some(_) => Err(format!("it lies between 0% and 100%, for instance `{instance}`")),
+        None => Err(format!("a percentage is missing: write for instance `{instance}`")),
     }
 }
 

@@ -48,7 +48,8 @@ enum Form {
     Text,
     /// One statistic a line, in the columns of the printed tables.
     Csv,
-    /// Every cell with all its statistics; with task sets an object, `cells` and `task_sets`.
+    /// Every cell with all its statistics; with task sets or `conditions` an object that has them
+    /// beside `cells`.
     Json,
 }
 
@@ -80,13 +81,19 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The cells, and beside them what task sets came to, where there are any.
+/// The cells, and beside them what task sets came to and what makes the spread, where there is any.
 fn everything(data: &ReportData) -> serde_json::Value {
     let cells = serde_json::json!(data.summaries);
-    match &data.tasks {
-        None => cells,
-        Some(tasks) => serde_json::json!({ "cells": cells, "task_sets": tasks }),
+    let mut all = serde_json::Map::new();
+    all.extend(data.tasks.as_ref().map(|it| ("task_sets".to_owned(), serde_json::json!(it))));
+    if !data.spreads.is_empty() {
+        all.insert("conditions".to_owned(), serde_json::json!(data.spreads));
     }
+    if all.is_empty() {
+        return cells;
+    }
+    all.insert("cells".to_owned(), cells);
+    all.into()
 }
 
 /// The counts of a study: its page, or its tables.
@@ -152,7 +159,7 @@ pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> 
 /// The table of the cells; with what else is in the files, unless cells were picked.
 fn text(data: &ReportData, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
-    let notes = if whole { sections::notes_on_tasks(data) } else { Vec::new() };
+    let notes = if whole { sections::notes(data) } else { Vec::new() };
     table::text(&data.summaries, answer::width())
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()

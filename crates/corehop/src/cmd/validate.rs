@@ -4,9 +4,11 @@
 mod claims;
 mod gangs;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use corehop_core::decision::aim::{Aim, Reached, Samples};
 use corehop_core::decision::claims::{ClaimStudy, Tested};
 use corehop_core::decision::gang_study::GangStudy;
 use corehop_core::decision::points::{Compared, PointStudy};
@@ -29,7 +31,11 @@ use crate::exit::{Exit, Failure};
 ///
 /// Every printed row is joined with what the simulation gives for it. Rows that parameters of the
 /// platform were fitted on are marked, and judged apart. Working sets of a mebibyte and more are
-/// simulated in some of the sets of all caches (one in 2 to 64).
+/// simulated in some of the sets of all caches (one in 2 to 64). An aim is reached where the median error, the
+/// 90th percentile and the order of the events all are as aimed at; with fewer samples than the study takes
+/// it is not judged.
+///
+/// Exit code 1: an aim is not reached, or was not judged, or a claim does not come out as printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A platform or a table, such as `xeon_x5650` or `waechtler-a4`; all of them if left out.
@@ -61,7 +67,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let Chosen { tables, values, gangs, claims } = chosen(args)?;
+    let Chosen { tables, values, gangs, claims, takes } = chosen(args)?;
+    let of = |id: &str, have| Samples { have, takes: takes.get(id).copied().unwrap_or(have) };
     let mut simulated = Simulated::default();
     let mut answers = Vec::new();
     let mut drawings = Vec::new();
@@ -69,31 +76,37 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     for study in tables {
         let rows = study.join(simulated.of(&study, args)?);
         drawings.push(Dots::of_table(&study, &rows));
-        missed |= misses(Errors::of(&rows, false), study.limit);
+        let errors = Errors::of(&rows, false);
+        let samples = of(&study.id, study.samples);
+        let aim = Aim::of(errors, Some(Order::of(&rows)), study.limit, samples);
+        missed |= aim.is_open();
         if args.json {
-            answers.push(json(&study, &rows));
+            answers.push(json(&study, &rows, &aim));
         } else {
-            print(&text(&study, &rows))?;
+            print(&text(&study, &rows, &aim))?;
         }
     }
     for study in values {
         let points = simulate_points(&study, args)?;
         drawings.push(Dots::of_points(&study, &points));
-        missed |= misses(Compared::errors(&points, false), study.limit);
+        let errors = Compared::errors(&points, false);
+        let aim = Aim::of(errors, None, study.limit, of(&study.id, study.samples));
+        missed |= aim.is_open();
         if args.json {
-            answers.push(points_json(&study, &points));
+            answers.push(points_json(&study, &points, &aim));
         } else {
-            print(&points_text(&study, &points))?;
+            print(&points_text(&study, &points, &aim))?;
         }
     }
     for study in gangs {
         let rows = gangs::simulate(&study, args)?;
         drawings.extend(Dots::of_gangs(&study, &rows));
-        missed |= gangs::misses(&study, &rows);
+        let aims = gangs::aims(&study, &rows, of(&study.id, study.samples));
+        missed |= aims.iter().any(|it| it.aim.as_ref().is_some_and(Aim::is_open));
         if args.json {
-            answers.push(gangs::json(&study, &rows));
+            answers.push(gangs::json(&study, &rows, &aims));
         } else {
-            print(&gangs::text(&study, &rows))?;
+            print(&gangs::text(&study, &rows, &aims))?;
         }
     }
     for study in claims {
@@ -127,17 +140,14 @@ fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether the judged rows are farther off than what is aimed at.
-fn misses(judged: Option<Errors>, limit: f64) -> bool {
-    judged.is_some_and(|errors| errors.median > limit)
-}
-
 /// The studies that are asked for.
 struct Chosen {
     tables: Vec<Study>,
     values: Vec<PointStudy>,
     gangs: Vec<GangStudy>,
     claims: Vec<ClaimStudy>,
+    /// By study: the samples that its aim was set for.
+    takes: BTreeMap<String, u32>,
 }
 
 impl Chosen {
@@ -145,11 +155,18 @@ impl Chosen {
     fn all() -> Result<Self, Failure> {
         let damaged = |error| Failure::new(Exit::Damaged, error);
         let tables: Result<Vec<Study>, _> = Study::names().filter_map(Study::named).collect();
+        let tables = tables.map_err(damaged)?;
+        let values = PointStudy::all().map_err(damaged)?;
+        let gangs = GangStudy::all().map_err(damaged)?;
+        let of_tables = tables.iter().map(|it| (it.id.clone(), it.samples));
+        let of_values = values.iter().map(|it| (it.id.clone(), it.samples));
+        let of_gangs = gangs.iter().map(|it| (it.id.clone(), it.samples));
         Ok(Self {
-            tables: tables.map_err(damaged)?,
-            values: PointStudy::all().map_err(damaged)?,
-            gangs: GangStudy::all().map_err(damaged)?,
+            takes: of_tables.chain(of_values).chain(of_gangs).collect(),
             claims: ClaimStudy::all().map_err(damaged)?,
+            tables,
+            values,
+            gangs,
         })
     }
 
@@ -239,7 +256,7 @@ impl Sink for Records {
     }
 }
 
-fn points_json(study: &PointStudy, points: &[Compared]) -> Value {
+fn points_json(study: &PointStudy, points: &[Compared], aim: &Aim) -> Value {
     json!({
         "study": study.id,
         "title": study.title,
@@ -247,13 +264,14 @@ fn points_json(study: &PointStudy, points: &[Compared]) -> Value {
         "samples": study.samples,
         "quantity": study.quantity,
         "limit": study.limit,
+        "aim": aim,
         "judged": Compared::errors(points, false),
         "fitted": Compared::errors(points, true),
         "points": points,
     })
 }
 
-fn points_text(study: &PointStudy, points: &[Compared]) -> String {
+fn points_text(study: &PointStudy, points: &[Compared], aim: &Aim) -> String {
     let mut text = format!(
         "{} ({}, {}, {} samples a value)\n",
         study.title, study.platform, study.quantity, study.samples
@@ -270,12 +288,12 @@ fn points_text(study: &PointStudy, points: &[Compared]) -> String {
         );
     }
     let errors = |fitted| Compared::errors(points, fitted);
-    summary(&mut text, errors(false), errors(true), study.limit);
+    summary(&mut text, errors(false), errors(true), aim);
     text
 }
 
 /// What the errors come to.
-fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, limit: f64) {
+fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, aim: &Aim) {
     for (what, errors) in [("judged", judged), ("fitted on", fitted)] {
         if let Some(errors) = errors {
             let _ = writeln!(
@@ -287,8 +305,24 @@ fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, li
             );
         }
     }
-    let within = if misses(judged, limit) { "not reached" } else { "reached" };
-    let _ = writeln!(text, "aim: a median error of at most {:.0} %: {within}\n", limit * 100.0);
+    let _ = writeln!(text, "{}\n", said(aim));
+}
+
+/// The aim, and whether it is reached.
+fn said(aim: &Aim) -> String {
+    let outcome = match aim.outcome {
+        Reached::Reached => "aim reached",
+        Reached::NotReached => "aim not reached",
+        Reached::NotJudged => "aim not judged",
+    };
+    let why = aim.why.join("; ");
+    format!(
+        "{outcome} (a median error of at most {:.0} %, a 90th percentile of at most {:.0} %, events in the \
+         printed order){}{why}",
+        aim.median * 100.0,
+        aim.p90 * 100.0,
+        if why.is_empty() { "" } else { ": " }
+    )
 }
 
 fn simulate(study: &Study, args: &Args) -> Result<Vec<Sample>, Failure> {
@@ -298,13 +332,14 @@ fn simulate(study: &Study, args: &Args) -> Result<Vec<Sample>, Failure> {
     Ok(samples_of(&mut machine(platform, args)?.pausing(pause), &plan)?)
 }
 
-fn json(study: &Study, rows: &[Joined]) -> Value {
+fn json(study: &Study, rows: &[Joined], aim: &Aim) -> Value {
     json!({
         "study": study.id,
         "title": study.title,
         "platform": study.platform,
         "samples": study.samples,
         "limit": study.limit,
+        "aim": aim,
         "judged": Errors::of(rows, false),
         "fitted": Errors::of(rows, true),
         "order": Order::of(rows),
@@ -312,7 +347,7 @@ fn json(study: &Study, rows: &[Joined]) -> Value {
     })
 }
 
-fn text(study: &Study, rows: &[Joined]) -> String {
+fn text(study: &Study, rows: &[Joined], aim: &Aim) -> String {
     let mut text =
         format!("{} ({}, {} samples a cell)\n", study.title, study.platform, study.samples);
     let _ = writeln!(
@@ -343,6 +378,6 @@ fn text(study: &Study, rows: &[Joined]) -> String {
         "order of the events: {} of {} pairs that are printed apart",
         order.agree, order.pairs
     );
-    summary(&mut text, Errors::of(rows, false), Errors::of(rows, true), study.limit);
+    summary(&mut text, Errors::of(rows, false), Errors::of(rows, true), aim);
     text
 }

@@ -14,6 +14,7 @@ use corehop_core::model::classes::as_declared;
 use corehop_core::samples::{Certificate, FileError, Provenance, Reader, Sample};
 use tempfile::TempDir;
 
+mod conditions;
 mod cpuset;
 mod refused;
 mod replicates;
@@ -474,6 +475,14 @@ fn without_privileges_it_measures_under_the_ordinary_policy_and_says_why() {
     assert!(
         provenance.machine["policy"]["why_no_better"].as_str().unwrap().contains("cap_sys_nice")
     );
+    // Nor may it see the frames: the run goes on, and file and page say so.
+    let unseen = provenance.machine["renewal"]["why_not_seen"].as_str().unwrap();
+    assert!(unseen.contains("CAP_SYS_ADMIN"), "{unseen}");
+    let page = directory.path().join("page.html");
+    let report = ["report", file.to_str().unwrap(), "-o", page.to_str().unwrap()];
+    assert!(corehop(&report).output().unwrap().status.success());
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("frames of their own is not known"), "the page does not say it");
 }
 
 #[test]

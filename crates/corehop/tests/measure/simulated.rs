@@ -69,3 +69,34 @@ fn this_host_is_not_divided() {
         refused(corehop(&run), 2, &[options[0], "--on NAME", "resctrl"]);
     }
 }
+
+#[test]
+fn preemptors_of_several_sizes_are_each_sampled_and_a_larger_one_costs_more() {
+    let (_directory, file) = scratch();
+    let sizes =
+        ["--preemptor-wss", "16KiB,512KiB", "--event", "none,preemption", "--length", "1ms"];
+    let on = ["--on", "xeon_x5650", "--wss", "64KiB", "--samples", "10"];
+    let output = small(&file, &[&on[..], &sizes].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", super::said(&output));
+    let rows = rows(&file).0;
+    let mean = |size: &str| {
+        let of =
+            rows.iter().filter(|it| it.polluter.as_deref().is_some_and(|it| it.contains(size)));
+        let delays: Vec<f64> = of.map(|it| it.resumed_ns - it.warm_ns).collect();
+        assert_eq!(delays.len(), 10, "{size}");
+        delays.iter().sum::<f64>() / 10.0
+    };
+    assert!(mean("512 KiB") > 2.0 * mean("16 KiB"));
+    assert_eq!(rows.len(), 30, "the control has no preemptor");
+}
+
+#[test]
+fn sizes_of_preemptors_are_refused_where_they_mean_nothing() {
+    for (asked, words) in [
+        (&["polluter-sweep", "--preemptor-wss", "64KiB"][..], "axis of synthetic"),
+        (&["synthetic", "--preemptor-wss", "1KiB"], "4 KiB at least"),
+    ] {
+        let on = ["--dry-run", "--on", "xeon_x5650"];
+        refused(corehop(&[&["measure"][..], asked, &on].concat()), 2, &[words]);
+    }
+}

@@ -59,10 +59,23 @@ impl Costs for ModelCosts<'_> {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
         let asked = Asked { event, wss, ..self.asked.clone() };
-        let read = self.series(event).and_then(|series| self.model.read_off(series, &asked));
+        let read = self.series(event).and_then(|series| self.model.reading(series, &asked));
         let cpmd::Cost { estimate_us: us, low_us, high_us } =
-            read.map_err(|why| NoCost(format!("{event}: {why}")))?;
-        Ok(Cost { us, low_us: low_us.unwrap_or(us), high_us: high_us.unwrap_or(us) })
+            read.map_err(|why| NoCost(format!("{event}: {why}")))?.cost;
+        Ok(Cost { us, low_us, high_us })
+    }
+
+    fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
+        let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
+        let asked = Asked { wss, ..self.asked.clone() };
+        let no = |why: NoAnswer| NoCost(format!("preemption: {why}"));
+        let all = self.model.by_preemptor(&asked).map_err(no)?;
+        let cost = |(bytes, series): (u64, &Series)| {
+            let cpmd::Cost { estimate_us: us, low_us, high_us } =
+                self.model.reading(series, &asked).map_err(no)?.cost;
+            Ok((bytes as f64 / 1024.0, Cost { us, low_us, high_us }))
+        };
+        all.into_iter().map(cost).collect()
     }
 
     fn happens(&self, event: Event) -> bool {
@@ -131,6 +144,10 @@ mod tests {
         let machine = model.curves[0].series.key.machine.clone();
         model.machines.entry(machine).or_default().events = known;
         let most = costs(&model).largest(&all, 64.0).unwrap();
-        assert!((most.us - 20.0).abs() < 0.01 && most.low_us <= most.us && most.us <= most.high_us);
+        assert!(
+            (most.us - 20.0).abs() < 0.01
+                && most.low_us.is_none_or(|it| it <= most.us)
+                && most.high_us.is_none_or(|it| it >= most.us)
+        );
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What preemptions and migrations cost at a working-set size, for whoever decides by it.
+//! What preemptions and migrations cost at a working-set size, for decisions.
 //!
 //! [`Costs`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
 //! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
@@ -20,10 +20,10 @@ use crate::workload::Event;
 pub struct Cost {
     /// The cost.
     pub us: f64,
-    /// The lower end of its interval; the cost itself where none is known.
-    pub low_us: f64,
-    /// The upper end.
-    pub high_us: f64,
+    /// The lower end of its interval, where it has one.
+    pub low_us: Option<f64>,
+    /// The upper end, where it has one.
+    pub high_us: Option<f64>,
 }
 
 /// Why a cost is not known, as a clause: "nothing is known of `l2_migration`".
@@ -38,6 +38,16 @@ pub trait Costs {
     /// # Errors
     /// [`NoCost`] where that is not known.
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost>;
+
+    /// What a preemption costs a working set of this size, by the size in KiB of what the preemptor walks,
+    /// ascending.
+    ///
+    /// # Errors
+    /// [`NoCost`] where preemptors of several sizes were not measured.
+    fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
+        let what = "they are of preemptors of one size";
+        Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
+    }
 
     /// Whether such events can happen on the machine. Where that is not known they can, but for migrations to
     /// an SMT sibling, which most machines lack.
@@ -56,8 +66,8 @@ pub trait Costs {
         let costs = there.map(|&event| self.cost(event, wss_kib));
         let larger = |a: Cost, b: Cost| Cost {
             us: a.us.max(b.us),
-            low_us: a.low_us.max(b.low_us),
-            high_us: a.high_us.max(b.high_us),
+            low_us: a.low_us.zip(b.low_us).map(|(a, b)| a.max(b)),
+            high_us: a.high_us.zip(b.high_us).map(|(a, b)| a.max(b)),
         };
         let costs: Vec<Cost> = costs.collect::<Result<_, _>>()?;
         let nothing = || NoCost("none of its events can happen on the machine".to_owned());

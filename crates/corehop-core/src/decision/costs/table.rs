@@ -205,7 +205,7 @@ impl Costs for CostCurves {
             None => above,
             Some((left, below)) => below + (above - below) * (wss_kib - left) / (right - left),
         };
-        Ok(Cost { us, low_us: us, high_us: us })
+        Ok(Cost { us, low_us: Some(us), high_us: Some(us) })
     }
 
     fn happens(&self, event: Event) -> bool {

@@ -4,23 +4,21 @@
 use serde_json::{Value, json};
 
 use super::catalogue::Test;
-use super::task::{System, Time};
-use super::verdict::{Answer, Verdict};
+use super::charge::Asked;
+use super::placement::{Place, PlacedPiece, PlacedShare};
+use super::verdict::Verdict;
 
 /// `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`, where
-/// `bounds_us` bounds each task's response time in the order of the tasks, and `delays_us` is what each
-/// was charged, where something was.
-pub fn answer_json(
-    test: &Test,
-    answer: &Answer,
-    system: System<'_>,
-    delays: Option<&[Time]>,
-) -> Value {
+/// `bounds_us` bounds each task's response time in the order of the tasks, `delays_us` is what each job was
+/// charged for delays and `charged` its C, T and D with all that was charged, where something was; `assignment` says where
+/// each task runs.
+pub fn answer_json(test: &Test, asked: &Asked) -> Value {
+    let answer = &asked.answer;
     let mut value = json!({
         "test": test.name,
         "scheduler": test.scheduler,
         "schedulable": schedulable(answer.verdict),
-        "assumptions": test.assumptions(),
+        "assumptions": test.assumptions().into_iter().chain(asked.note).collect::<Vec<_>>(),
         "citation": test.citation,
     });
     let mut add = |name: &str, content: Option<Value>| {
@@ -28,14 +26,33 @@ pub fn answer_json(
             fields.insert(name.to_owned(), content);
         }
     };
+    let charged = |&[wcet, period, deadline]: &[f64; 3]| json!({ "wcet_us": number(wcet), "period_us": number(period), "deadline_us": number(deadline) });
     add("bounds_us", answer.bounds.as_ref().map(|bounds| json!(bounds)));
-    add("delays_us", delays.map(|delays| json!(delays)));
-    add("longest_preemption_us", longest_preemptions(answer, system).map(|most| json!(most)));
+    add("delays_us", asked.delays.as_ref().map(|delays| json!(delays)));
+    add("charged", asked.charged.as_ref().map(|all| all.iter().map(charged).collect()));
+    add("longest_preemption_us", asked.longest_preemptions.as_ref().map(|most| json!(most)));
     add("why", answer.why.as_ref().map(|why| json!(why)));
     add("accepted_by", answer.accepted_by.map(|by| json!(by)));
     add("priorities", answer.priorities.as_ref().map(|order| json!(order)));
     add("partition", answer.partition.as_ref().map(|parts| json!(parts)));
+    add("assignment", answer.placement.as_ref().map(|all| all.iter().map(place_json).collect()));
     value
+}
+
+/// Where a task runs, as files have it: `cpus`, `pieces` or `shares`.
+pub(super) fn place_json(place: &Place) -> Value {
+    let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": it.wcet, "budget_us": it.budget, "deadline_us": it.deadline });
+    let share = |it: &PlacedShare| json!({ "cpu": it.cpu, "share": it.share });
+    match place {
+        Place::Cpus(cpus) => json!({ "cpus": cpus }),
+        Place::Pieces(pieces) => json!({ "pieces": pieces.iter().map(piece).collect::<Vec<_>>() }),
+        Place::Shares(shares) => json!({ "shares": shares.iter().map(share).collect::<Vec<_>>() }),
+    }
+}
+
+/// A whole number as one.
+fn number(value: f64) -> Value {
+    if value.fract() == 0.0 { json!(value as u64) } else { json!(value) }
 }
 
 fn schedulable(verdict: Verdict) -> Value {
@@ -44,17 +61,4 @@ fn schedulable(verdict: Verdict) -> Value {
         Verdict::Unschedulable => json!(false),
         Verdict::Unknown => json!("unknown"),
     }
-}
-
-/// For how long a job of each task can be off the CPU once it began, at most: what its response leaves
-/// beside its execution. A job that needs less than its WCET waits no longer.
-pub fn longest_preemptions(answer: &Answer, system: System<'_>) -> Option<Vec<Time>> {
-    let bounds = answer.bounds.as_ref()?;
-    Some(
-        bounds
-            .iter()
-            .zip(system.tasks)
-            .map(|(bound, task)| bound.saturating_sub(task.wcet))
-            .collect(),
-    )
 }

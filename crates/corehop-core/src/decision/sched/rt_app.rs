@@ -2,10 +2,13 @@
 //! Task sets as workloads of rt-app (<https://github.com/scheduler-tools/rt-app>), which runs them on Linux.
 //!
 //! A task is a thread that runs for its WCET once in a period. With priorities it runs under SCHED_FIFO, without
-//! under SCHED_DEADLINE, whose parameters are those of a sporadic task.
+//! under SCHED_DEADLINE, whose parameters are those of a sporadic task. Where the set says which CPUs a task has, so does
+//! the thread; Linux takes that from a thread under SCHED_DEADLINE only where a cpuset with a root domain of its own has
+//! just these CPUs.
 
 use serde_json::{Map, Value, json};
 
+use super::placement::Place;
 use super::task::{Parameters, TaskError, TaskSet, Time};
 
 /// The highest priority that is given away: 99 is the kernel's own threads'.
@@ -44,6 +47,12 @@ pub enum NotRunnable {
     /// There are too few priorities.
     #[error("the tasks have more than {HIGHEST} priorities, which is what SCHED_FIFO has to give")]
     Priorities,
+    /// A thread has no pieces.
+    #[error(
+        "task {0} runs in pieces or by shares, which no thread of rt-app does: give it CPUs (check -o with a \
+         test that splits no task)"
+    )]
+    InParts(usize),
 }
 
 /// The workload that runs a task set for so many seconds.
@@ -77,6 +86,11 @@ pub fn write(set: &TaskSet, seconds: u32) -> Result<Value, NotRunnable> {
             thread["dl-runtime"] = json!(task.wcet());
             thread["dl-period"] = json!(task.period());
             thread["dl-deadline"] = json!(task.deadline());
+        }
+        match set.placement().map(|places| &places[at]) {
+            None => {}
+            Some(Place::Cpus(cpus)) => thread["cpus"] = json!(cpus),
+            Some(Place::Pieces(_) | Place::Shares(_)) => return Err(NotRunnable::InParts(at)),
         }
         // Threads of one name would be one thread.
         let taken = threads.contains_key(&name);
@@ -205,6 +219,7 @@ fn string(text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decision::sched::placement::PlacedShare;
 
     fn set() -> Vec<Parameters> {
         vec![
@@ -234,6 +249,19 @@ mod tests {
         // The smaller rank is served first, as is the larger priority.
         assert_eq!(workload.pointer("/tasks/a/priority"), Some(&json!(97)));
         assert_eq!(workload.pointer("/tasks/task1/priority"), Some(&json!(98)));
+    }
+
+    #[test]
+    fn an_assignment_pins_the_threads_and_pieces_are_refused() {
+        let set = TaskSet::new(2, &set()).unwrap();
+        let places = vec![Place::Cpus(vec![1]), Place::Cpus(vec![0, 1])];
+        let workload = write(&set.clone().placed(places).unwrap(), 5).unwrap();
+        assert_eq!(workload.pointer("/tasks/a/cpus"), Some(&json!([1])));
+        assert_eq!(workload.pointer("/tasks/task1/cpus"), Some(&json!([0, 1])));
+        let share = |cpu| PlacedShare { cpu, share: 0.5 };
+        let places = vec![Place::Cpus(vec![1]), Place::Shares(vec![share(0), share(1)])];
+        let error = write(&set.placed(places).unwrap(), 5).unwrap_err().to_string();
+        assert!(error.contains("task 1") && error.contains("shares"), "{error}");
     }
 
     #[test]

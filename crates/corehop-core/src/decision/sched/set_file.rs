@@ -7,11 +7,16 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
+use super::answer_json::place_json;
 use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
 use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
+
+mod placement_file;
+mod tree;
+
+use tree::Tree;
 
 /// Why a text is no task set.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +44,7 @@ const SET_FIELDS: [&str; 3] = ["cpus", "tasks", "block_reload_ns"];
 const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
 
 /// The fields of a task.
-pub const TASK_FIELDS: [&str; 10] = [
+pub const TASK_FIELDS: [&str; 13] = [
     "name",
     "wcet_us",
     "period_us",
@@ -50,6 +55,9 @@ pub const TASK_FIELDS: [&str; 10] = [
     "blocking_us",
     "ucb",
     "ecb",
+    "cpus",
+    "pieces",
+    "shares",
 ];
 
 /// Reads a task set.
@@ -67,12 +75,17 @@ pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
     let Some(Tree::Array(tasks)) = find(&fields, "tasks") else {
         return Err(wrong("", "tasks is missing, or no list"));
     };
+    let places = placement_file::places(tasks)?;
     let tasks: Vec<Parameters> = tasks
         .iter()
         .enumerate()
         .map(|(at, task)| parameters(at, task))
         .collect::<Result<_, _>>()?;
     let set = TaskSet::new(cpus as u32, &tasks)?;
+    let set = match places {
+        Some(places) => set.placed(places)?,
+        None => set,
+    };
     match of_set.number("block_reload_ns", 0, LONGEST_RELOAD_NS)? {
         Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each))?),
         None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
@@ -99,6 +112,9 @@ pub fn write(set: &TaskSet) -> Value {
         let footprint = set.cache().map(|cache| &cache.footprints[at]);
         add("ucb", footprint.map(|it| json!(it.ucb.to_string())));
         add("ecb", footprint.map(|it| json!(it.ecb.to_string())));
+        if let Some(Value::Object(place)) = set.placement().map(|all| place_json(&all[at])) {
+            place.into_iter().for_each(|(name, value)| add(&name, Some(value)));
+        }
         fields
     });
     let mut written = json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() });
@@ -212,72 +228,6 @@ impl Fields<'_> {
     fn needed(&self, name: &str) -> Result<Time, SetFileError> {
         let value = self.number(name, 1, LONGEST)?;
         value.ok_or_else(|| wrong(self.place, format!("{name} is missing")))
-    }
-}
-
-/// JSON that keeps a field which is there twice.
-#[derive(Debug)]
-enum Tree {
-    Object(Vec<(String, Tree)>),
-    Array(Vec<Tree>),
-    Leaf(Value),
-}
-
-impl fmt::Display for Tree {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Object(_) => f.write_str("an object"),
-            Self::Array(_) => f.write_str("a list"),
-            Self::Leaf(value) => value.fmt(f),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Tree {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Read)
-    }
-}
-
-struct Read;
-
-impl<'de> Visitor<'de> for Read {
-    type Value = Tree;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-    fn visit_bool<E>(self, value: bool) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
-    }
-    fn visit_i64<E>(self, value: i64) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
-    }
-    fn visit_u64<E>(self, value: u64) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
-    }
-    fn visit_f64<E>(self, value: f64) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
-    }
-    fn visit_str<E>(self, value: &str) -> Result<Tree, E> {
-        Ok(Tree::Leaf(value.into()))
-    }
-    fn visit_unit<E>(self) -> Result<Tree, E> {
-        Ok(Tree::Leaf(Value::Null))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
-        let mut items = Vec::new();
-        while let Some(item) = list.next_element()? {
-            items.push(item);
-        }
-        Ok(Tree::Array(items))
-    }
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
-        let mut fields = Vec::new();
-        while let Some(field) = map.next_entry()? {
-            fields.push(field);
-        }
-        Ok(Tree::Object(fields))
     }
 }
 

@@ -7,7 +7,10 @@
 use std::collections::HashSet;
 use std::fmt;
 
+use super::bill::Bill;
 use super::blocks::{CacheUse, Footprint, Reload};
+use super::cache_aware::pairs::Pairs;
+use super::placement::Place;
 
 /// A span of integer time.
 pub type Time = u64;
@@ -134,6 +137,7 @@ pub struct TaskSet {
     names: Vec<Option<String>>,
     wss_kib: Vec<Option<u64>>,
     cache: Option<CacheUse>,
+    placement: Option<Vec<Place>>,
 }
 
 impl TaskSet {
@@ -180,6 +184,7 @@ impl TaskSet {
             names: given.iter().map(|task| task.name.clone()).collect(),
             wss_kib: given.iter().map(|task| task.wss_kib).collect(),
             cache: None,
+            placement: None,
         })
     }
 
@@ -210,6 +215,26 @@ impl TaskSet {
         Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
     }
 
+    /// The same, with where each task runs.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task that is put on no CPU, on one twice, or on one that is not there, and for pieces that do
+    /// not add up.
+    pub fn placed(self, places: Vec<Place>) -> Result<Self, TaskError> {
+        for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
+            if let Some((field, value, expected)) = place.wrong(task, self.cpus) {
+                let name = self.names[at].clone();
+                return Err(TaskError { task: Some(at), name, field, value, expected });
+            }
+        }
+        Ok(Self { placement: Some(places), ..self })
+    }
+
+    /// Where each task runs, where that was said.
+    pub fn placement(&self) -> Option<&[Place]> {
+        self.placement.as_deref()
+    }
+
     /// How many CPUs.
     pub fn cpus(&self) -> u32 {
         self.cpus
@@ -232,7 +257,14 @@ impl TaskSet {
     }
     /// What a test is given.
     pub fn system(&self) -> System<'_> {
-        System { cpus: self.cpus, tasks: &self.tasks, cache: self.cache.as_ref() }
+        System {
+            cpus: self.cpus,
+            tasks: &self.tasks,
+            cache: self.cache.as_ref(),
+            bill: None,
+            pairs: None,
+            placement: self.placement.as_deref(),
+        }
     }
 }
 
@@ -243,12 +275,18 @@ pub struct System<'a> {
     pub(in crate::decision::sched) tasks: &'a [Task],
     /// In the order of the tasks, where it is known.
     pub(in crate::decision::sched) cache: Option<&'a CacheUse>,
+    /// What is to be charged, where that depends on who runs where.
+    pub(in crate::decision::sched) bill: Option<&'a Bill>,
+    /// Measured delays by pair of tasks, where they are known.
+    pub(in crate::decision::sched) pairs: Option<&'a Pairs>,
+    /// Where each task is to run, in the order of the tasks, where that was given.
+    pub(in crate::decision::sched) placement: Option<&'a [Place]>,
 }
 
 impl<'a> System<'a> {
     /// These tasks on so many CPUs, of whose caches nothing is known.
     pub(in crate::decision::sched) fn of(cpus: u32, tasks: &'a [Task]) -> Self {
-        Self { cpus, tasks, cache: None }
+        Self { cpus, tasks, cache: None, bill: None, pairs: None, placement: None }
     }
     /// How many CPUs, m.
     pub fn cpus(self) -> u32 {

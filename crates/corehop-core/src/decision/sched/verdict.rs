@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a test answers.
 
+use super::bill::Charges;
+use super::placement::Place;
 use super::task::Time;
 
 /// Yes, no, or not decided.
@@ -44,6 +46,11 @@ pub struct Answer {
     pub priorities: Option<Vec<usize>>,
     /// Of a test that assigns CPUs: the tasks of each CPU (or cluster).
     pub partition: Option<Vec<Vec<usize>>>,
+    /// Of a test that cuts tasks: where each task runs, in their order. Of one that does not, it follows from `partition`,
+    /// and [`Asked`](super::charge::Asked) has it.
+    pub placement: Option<Vec<Place>>,
+    /// Where something was charged: the tasks with it, in their order, and what each job pays for delays.
+    pub charged: Option<Charges>,
 }
 
 impl Answer {
@@ -56,6 +63,8 @@ impl Answer {
             accepted_by: None,
             priorities: None,
             partition: None,
+            placement: None,
+            charged: None,
         }
     }
     /// Not told, and why.

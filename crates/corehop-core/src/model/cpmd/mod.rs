@@ -26,13 +26,13 @@ pub use holdout::Errors;
 pub use point::{Cost, Point, Statistic};
 use point::{Seen, nested};
 pub use question::{Asked, NoAnswer, Prediction};
-pub use series::{Place, Series, SeriesKey};
+pub use series::{Place, Reading, Series, SeriesKey};
 pub use store::{MODEL_SCHEMA, NotAModel};
 
 use super::balance::Levels;
 use super::cell::CellKey;
 use super::estimator::Estimator;
-use super::replicates::{Nested, shared_dependence};
+use super::replicates::{Nested, SharedDependence};
 use super::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
@@ -131,9 +131,11 @@ impl Fit {
         self.machines.insert(platform.id.clone(), caches);
     }
 
-    /// Takes some more samples; those that are not valid are left out.
+    /// Takes some more samples; those that are not valid are left out, and so are those of
+    /// `conditions`, whose replicates are not independent.
     pub fn take(&mut self, samples: &[Sample]) {
-        for (sample, delay) in self.estimator.delays_us(samples) {
+        let delays = self.estimator.delays_us(samples);
+        for (sample, delay) in delays.filter(|(sample, _)| sample.renewed.is_none()) {
             let at = self.series(CellKey::of(sample));
             let sizes = &mut self.seen[at].1;
             let drawn = sizes.entry(sample.wss_bytes).or_default();
@@ -187,7 +189,7 @@ impl Fit {
         }
         let dependences = dependences(&seen);
         let curve = |(key, sizes): (SeriesKey, BySize)| {
-            let in_a_row = dependences[&(key.machine.clone(), key.event == Event::None)];
+            let in_a_row = dependences[&key.machine].in_a_row(key.event == Event::None);
             let of_size = |(size, drawn)| points(size, drawn, in_a_row);
             let points = sizes.into_iter().flat_map(of_size).collect();
             let series = Series { key, points };
@@ -201,14 +203,19 @@ impl Fit {
     }
 }
 
-/// By machine, and for controls apart: how many replicates in a row count for one.
-fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<(String, bool), f64> {
-    let mut cells: BTreeMap<(String, bool), Vec<Nested>> = BTreeMap::new();
+/// By machine: how many replicates in a row count for one.
+fn dependences(seen: &[(SeriesKey, BySize)]) -> BTreeMap<String, SharedDependence> {
+    let mut machines: BTreeMap<String, Vec<(bool, Nested)>> = BTreeMap::new();
     for (key, sizes) in seen {
-        let group = cells.entry((key.machine.clone(), key.event == Event::None)).or_default();
-        group.extend(sizes.values().flat_map(BTreeMap::values).filter_map(|it| nested(it)));
+        let cells = sizes.values().flat_map(BTreeMap::values).filter_map(|it| nested(it));
+        let control = key.event == Event::None;
+        let of_machine = machines.entry(key.machine.clone()).or_default();
+        of_machine.extend(cells.map(|cell| (control, cell)));
     }
-    cells.into_iter().map(|(group, cells)| (group, shared_dependence(cells.iter()))).collect()
+    let shown = |cells: &[(bool, Nested)]| {
+        SharedDependence::of(cells.iter().map(|(control, cell)| (*control, cell)))
+    };
+    machines.into_iter().map(|(machine, cells)| (machine, shown(&cells))).collect()
 }
 
 /// The time off the CPU; 0 where the job resumed at once.

@@ -58,6 +58,35 @@ pub struct Cost {
     pub high_us: Option<f64>,
 }
 
+impl Cost {
+    /// Whether its interval ends before that of another begins.
+    pub fn surely_less(&self, other: &Self) -> bool {
+        self.high_us.zip(other.low_us).is_some_and(|(high, low)| high < low)
+    }
+
+    /// Whether its interval lies above zero.
+    pub fn surely_positive(&self) -> bool {
+        self.low_us.is_some_and(|low| low > 0.0)
+    }
+
+    /// This less another that is independent of it: the distances from estimate to end are added as
+    /// squares (Zou and Donner, Statistics in Medicine 27, 2008).
+    #[must_use]
+    pub fn less(&self, other: &Self) -> Self {
+        let estimate_us = self.estimate_us - other.estimate_us;
+        let reach = |end: Option<f64>, its: Option<f64>| {
+            let apart =
+                |(end, its): (f64, f64)| (end - self.estimate_us).hypot(its - other.estimate_us);
+            end.zip(its).map(apart)
+        };
+        Self {
+            estimate_us,
+            low_us: reach(self.low_us, other.high_us).map(|reach| estimate_us - reach),
+            high_us: reach(self.high_us, other.low_us).map(|reach| estimate_us + reach),
+        }
+    }
+}
+
 /// A size and a length with the delays seen there.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -97,7 +126,15 @@ pub(super) fn nested(seen: &[Seen]) -> Option<Nested> {
     Nested::from_labelled(&delays, &labels).ok()
 }
 
+/// A length this much shorter or longer than those seen is as good as seen: a sleep overshoots.
+const NEAR: (f64, f64) = (0.9, 1.1);
+
 impl Point {
+    /// Whether absences of about this length, in microseconds, were seen here.
+    pub fn saw(&self, length_us: f64) -> bool {
+        (self.least_length_us * NEAR.0..=self.most_length_us * NEAR.1).contains(&length_us)
+    }
+
     /// What delays seen after absences say, in the order in which they were taken, where so many
     /// replicates in a row count for one. None where there are
     /// none, or one is no number.
@@ -144,6 +181,16 @@ fn cost(statistic: Statistic, nested: &Nested, sorted: &Ordered) -> Option<Cost>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_difference_of_costs_reaches_as_far_as_the_squares_of_both_say() {
+        let cost = |estimate_us, low, high| Cost { estimate_us, low_us: Some(low), high_us: high };
+        let (a, b) = (cost(10.0, 7.0, Some(14.0)), cost(4.0, 1.0, Some(8.0)));
+        // Down: 3 and 4 make 5; up: 4 and 3 make 5.
+        assert_eq!(a.less(&b), cost(6.0, 1.0, Some(11.0)));
+        assert_eq!(a.less(&cost(4.0, 1.0, None)).low_us, None);
+        assert!(a.less(&b).surely_positive() && !a.surely_less(&b));
+    }
 
     #[test]
     fn a_point_has_the_statistics_that_its_samples_carry() {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::super::cell::walked_bytes;
 use super::point::{Cost, Statistic};
 use super::series::{Place, Reading, Series};
 use super::{Errors, FittedSeries, Method, Model, SeriesKey};
@@ -44,12 +45,20 @@ pub struct Prediction {
     /// The cost.
     #[serde(flatten)]
     pub cost: Cost,
+    /// What was measured there, where the curve pools it with its neighbours to stay monotone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<Cost>,
     /// By which method.
     pub method: Method,
     /// Where it lies among the sizes measured; None where it was computed.
     pub place: Option<Place>,
     /// Samples at that size, or the fewer of those at the two sizes around it; None where it was computed.
     pub n: Option<usize>,
+    /// The replicates that those come from; None where it was computed, and in models of before there
+    /// were any.
+    pub replicates: Option<usize>,
+    /// In how many measured classes of its neighbour such a CPU was: the answer is that of the dearest.
+    pub classes: usize,
     /// The nearest length measured, in microseconds, where that asked for was not.
     pub nearest_length_us: Option<f64>,
     /// How far off the method was on points of this series that it had not seen.
@@ -95,6 +104,12 @@ pub enum NoAnswer {
         /// Those that were measured.
         sizes: String,
     },
+    /// Preemptors of one size were measured, or none.
+    #[error(
+        "preemptors of one size were measured; `corehop measure synthetic --preemptor-wss \
+         16KiB,256KiB,4MiB` measures several"
+    )]
+    OnePreemptor,
     /// Too few samples for the statistic.
     #[error("no size has samples enough for {statistic}: there are at most {most}")]
     TooFew {
@@ -131,7 +146,7 @@ impl Model {
     /// # Errors
     /// [`NoAnswer`] says why there is none.
     pub fn predict(&self, asked: &Asked) -> Result<Prediction, NoAnswer> {
-        let curve = self.curve(asked)?;
+        let (curve, classes) = self.curve(asked)?;
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
         let method = asked.method.unwrap_or(if asked.statistic == Statistic::Mean {
             curve.method
@@ -140,7 +155,7 @@ impl Model {
         });
         let errors = curve.errors.iter().find(|errors| errors.method == method).cloned();
         let reading = match method {
-            Method::Fitted => Some(self.read(&curve.series, asked, length_us)?),
+            Method::Fitted => Some(self.reading(&curve.series, asked)?),
             _ => None,
         };
         let cost = match &reading {
@@ -153,20 +168,23 @@ impl Model {
             length_us,
             statistic: asked.statistic,
             cost,
+            measured: reading.and_then(|reading| reading.measured),
             method,
             place: reading.map(|reading| reading.place),
             n: reading.map(|reading| reading.n),
+            replicates: reading.and_then(|reading| reading.replicates),
+            classes,
             nearest_length_us: reading.and_then(|reading| reading.nearest_length_us),
             errors,
         })
     }
 
-    fn read(
-        &self,
-        series: &Series,
-        asked: &Asked,
-        length_us: Option<f64>,
-    ) -> Result<Reading, NoAnswer> {
+    /// What is read off what was measured of a series, at the size, length and statistic of a question.
+    ///
+    /// # Errors
+    /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
+    pub fn reading(&self, series: &Series, asked: &Asked) -> Result<Reading, NoAnswer> {
+        let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
         let caches = self.machines.get(&series.key.machine);
         let caches = caches.map_or(&[][..], |caches| &caches.sizes);
         let reading = series.read(asked.statistic, asked.wss.get(), length_us, caches);
@@ -199,16 +217,24 @@ impl Model {
     /// # Errors
     /// [`NoAnswer`] where none is meant, or several are.
     pub fn measured(&self, asked: &Asked) -> Result<&Series, NoAnswer> {
-        Ok(&self.curve(asked)?.series)
+        Ok(&self.curve(asked)?.0.series)
     }
 
-    /// The cost read off what was measured of a series, at the size, length and statistic of a question.
+    /// What was measured of preemptions by preemptors of each size, in bytes, ascending. A delay grows with
+    /// what the preemptor walks, so the next larger size is a bound from above.
     ///
     /// # Errors
-    /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
-    pub fn read_off(&self, series: &Series, asked: &Asked) -> Result<Cost, NoAnswer> {
-        let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
-        Ok(self.read(series, asked, length_us)?.cost)
+    /// [`NoAnswer`], as for [`Model::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
+    pub fn by_preemptor(&self, asked: &Asked) -> Result<Vec<(u64, &Series)>, NoAnswer> {
+        let asked = Asked { event: Event::Preemption, ..asked.clone() };
+        let mut by_size: Vec<(u64, &Series)> = Vec::new();
+        for curve in self.meant(&asked)? {
+            let walked = curve.series.key.polluter.as_deref().and_then(walked_bytes);
+            by_size.extend(walked.map(|bytes| (bytes, &curve.series)));
+        }
+        by_size.sort_by_key(|&(bytes, _)| bytes);
+        by_size.dedup_by_key(|&mut (bytes, _)| bytes);
+        if by_size.len() > 1 { Ok(by_size) } else { Err(NoAnswer::OnePreemptor) }
     }
 
     /// The size of the largest cache that one core of the machine in question has for itself, in bytes.
@@ -220,8 +246,44 @@ impl Model {
         Ok(self.machines.get(machine).and_then(|caches| caches.own))
     }
 
-    /// The one series that is meant.
-    fn curve(&self, asked: &Asked) -> Result<&FittedSeries, NoAnswer> {
+    /// What the series under a load have in common whose other fields are `only`.
+    ///
+    /// # Errors
+    /// [`NoAnswer::NoField`] where one of them is no field; where a value was not measured, there are none.
+    pub fn under(
+        &self,
+        load: &str,
+        only: &[(String, String)],
+    ) -> Result<Vec<&SeriesKey>, NoAnswer> {
+        let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
+        let load = ("load".to_owned(), load.to_owned());
+        for (field, value) in std::iter::once(&load).chain(only) {
+            left = match with(&left, field, value) {
+                Ok(fewer) => fewer,
+                Err(NoAnswer::Unknown { .. }) => return Ok(Vec::new()),
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(left.into_iter().map(|curve| &curve.series.key).collect())
+    }
+
+    /// The one series that is meant, and of how many that differ in the class of a neighbour or in the
+    /// preemptor's size alone it is the dearest.
+    fn curve(&self, asked: &Asked) -> Result<(&FittedSeries, usize), NoAnswer> {
+        let left = self.meant(asked)?;
+        match left.as_slice() {
+            [one] => Ok((one, 1)),
+            several if let Some(dearest) = dearest_of_others(several) => {
+                Ok((dearest, several.len()))
+            }
+            several => {
+                Err(NoAnswer::Several { count: several.len(), differences: differences(several) })
+            }
+        }
+    }
+
+    /// The series that a question means, as far as it says; never none.
+    fn meant(&self, asked: &Asked) -> Result<Vec<&FittedSeries>, NoAnswer> {
         let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
         let mut wanted = vec![
             ("event".to_owned(), asked.event.word().to_owned()),
@@ -236,13 +298,7 @@ impl Model {
                 left = fewer;
             }
         }
-        match left.as_slice() {
-            [one] => Ok(one),
-            several if let Some(dearest) = dearest_neighbour(several) => Ok(dearest),
-            several => {
-                Err(NoAnswer::Several { count: several.len(), differences: differences(several) })
-            }
-        }
+        Ok(left)
     }
 }
 
@@ -297,11 +353,16 @@ fn refusal(series: &Series, asked: &Asked) -> NoAnswer {
     NoAnswer::TooFew { statistic: asked.statistic, most }
 }
 
-/// Of series that differ in the measured class of a neighbour alone, the dearest: it bounds the others,
-/// and none can say in which class the machine will be. Those that lack a size that another has are
-/// left out. None where the series differ in more.
-fn dearest_neighbour<'a>(all: &[&'a FittedSeries]) -> Option<&'a FittedSeries> {
-    let key = |it: &FittedSeries| SeriesKey { pair_class: None, ..it.series.key.clone() };
+/// Of series that differ in the measured class of a neighbour alone, or in what else was walked, the
+/// dearest: it bounds the others, and none can say in which class the machine will be or who preempts.
+/// Those that lack a size that another has are left out. None where the series differ in more.
+fn dearest_of_others<'a>(all: &[&'a FittedSeries]) -> Option<&'a FittedSeries> {
+    let sizes =
+        all.iter().all(|it| it.series.key.polluter.as_deref().and_then(walked_bytes).is_some());
+    let key = |it: &FittedSeries| {
+        let polluter = it.series.key.polluter.clone().filter(|_| !sizes);
+        SeriesKey { pair_class: None, polluter, ..it.series.key.clone() }
+    };
     let first = key(all.first()?);
     if all.iter().any(|it| key(it) != first) {
         return None;

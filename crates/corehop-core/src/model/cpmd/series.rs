@@ -99,7 +99,12 @@ impl SeriesKey {
 
     /// Its fields by name, each value as text; `none` where there is none.
     pub fn fields(&self) -> Vec<(String, String)> {
-        fields(self)
+        let mut all = fields(self);
+        if self.pair_class.is_none() {
+            // It is not stored where there is none.
+            all.push(("pair_class".to_owned(), "none".to_owned()));
+        }
+        all
     }
 
     /// The value of a field; None where there is no such field.
@@ -140,13 +145,19 @@ pub enum Place {
 
 /// A value read off a series.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Reading {
-    pub(super) cost: Cost,
-    pub(super) place: Place,
+pub struct Reading {
+    /// The value.
+    pub cost: Cost,
+    /// Where it lies among the sizes measured.
+    pub place: Place,
+    /// What was measured at the size and length, where neighbours were pooled with it.
+    pub measured: Option<Cost>,
     /// Samples at the size, or the fewer of those at the two sizes around it.
-    pub(super) n: usize,
+    pub n: usize,
+    /// Their replicates, likewise.
+    pub replicates: Option<usize>,
     /// The length that was measured nearest to the one asked for, where that was not measured.
-    pub(super) nearest_length_us: Option<f64>,
+    pub nearest_length_us: Option<f64>,
 }
 
 impl Series {
@@ -184,9 +195,13 @@ impl Series {
             .collect();
         let columns = ordered_within_caches(&columns, caches);
         let sizes: Vec<f64> = columns.iter().map(|column| column.wss_bytes as f64).collect();
-        let plain = |column: &Column, cost, place| {
-            let nearest_length_us = column.nearest_length_us;
-            Reading { cost, place, n: column.n, nearest_length_us }
+        let plain = |column: &Column, cost, place| Reading {
+            cost,
+            place,
+            measured: column.measured.filter(|_| column.pooled && place == Place::Measured),
+            n: column.n,
+            replicates: column.replicates,
+            nearest_length_us: column.nearest_length_us,
         };
         match among(&sizes, wss_bytes as f64) {
             Among::Beyond => None,
@@ -209,7 +224,12 @@ impl Series {
 struct Column {
     wss_bytes: u64,
     cost: Cost,
+    /// What was measured at this length, if it was.
+    measured: Option<Cost>,
+    /// Whether neighbours were pooled into the cost.
+    pooled: bool,
     n: usize,
+    replicates: Option<usize>,
     nearest_length_us: Option<f64>,
 }
 
@@ -225,30 +245,28 @@ impl Column {
         let costs = Cost::non_decreasing(&costs, &weights);
         let lengths: Vec<f64> = carrying.iter().map(|(point, _)| point.length_us).collect();
         let length = length_us.unwrap_or(last.length_us);
-        let of = |at: usize| (costs[at], carrying[at].0.n);
-        let (cost, n) = match among(&lengths, length) {
-            Among::At(at) => of(at),
-            Among::Before => of(0),
-            Among::Beyond => of(costs.len() - 1),
-            Among::Between(at, share) => {
-                (costs[at].towards(costs[at + 1], share), of(at).1.min(of(at + 1).1))
-            }
+        let (cost, around) = match among(&lengths, length) {
+            Among::At(at) => (costs[at], at..=at),
+            Among::Before => (costs[0], 0..=0),
+            Among::Beyond => (costs[costs.len() - 1], costs.len() - 1..=costs.len() - 1),
+            Among::Between(at, share) => (costs[at].towards(costs[at + 1], share), at..=at + 1),
         };
-        let seen = carrying.iter().any(|(point, _)| {
-            (point.least_length_us * NEAR.0..=point.most_length_us * NEAR.1).contains(&length)
-        });
+        let seen = carrying.iter().any(|(point, _)| point.saw(length));
         let spanned = carrying[0].0.least_length_us <= length && length <= last.most_length_us;
-        let nearest = lengths
-            .iter()
-            .copied()
-            .min_by(|a, b| (a - length).abs().total_cmp(&(b - length).abs()));
-        let nearest_length_us = nearest.filter(|_| !seen && !spanned);
-        Some(Self { wss_bytes: points[0].wss_bytes, cost, n, nearest_length_us })
+        let apart = |at: usize| (lengths[at] - length).abs();
+        let nearest = (0..lengths.len()).min_by(|&a, &b| apart(a).total_cmp(&apart(b)))?;
+        let around = &carrying[around];
+        Some(Self {
+            wss_bytes: points[0].wss_bytes,
+            cost,
+            measured: carrying[nearest].0.saw(length).then_some(carrying[nearest].1),
+            pooled: costs[nearest] != carrying[nearest].1,
+            n: around.iter().map(|(point, _)| point.n).min().unwrap_or(0),
+            replicates: around.iter().filter_map(|(point, _)| point.replicates).min(),
+            nearest_length_us: Some(lengths[nearest]).filter(|_| !seen && !spanned),
+        })
     }
 }
-
-/// A length this much shorter or longer than those seen is as good as seen: a sleep overshoots.
-const NEAR: (f64, f64) = (0.9, 1.1);
 
 /// Within each cache, values that do not fall.
 fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
@@ -263,7 +281,10 @@ fn ordered_within_caches(columns: &[Column], caches: &[u64]) -> Vec<Column> {
         let weights: Vec<f64> = within.iter().map(|column| column.n as f64).collect();
         let costs: Vec<Cost> = within.iter().map(|column| column.cost).collect();
         let costs = Cost::non_decreasing(&costs, &weights);
-        all.extend(within.iter().zip(costs).map(|(column, cost)| Column { cost, ..*column }));
+        all.extend(within.iter().zip(costs).map(|(column, cost)| {
+            let pooled = column.pooled || cost != column.cost;
+            Column { cost, pooled, ..*column }
+        }));
     }
     all
 }
@@ -292,7 +313,9 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
             estimate_us,
         },
         place: Place::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
+        measured: None,
         n: below.n.min(above.n),
+        replicates: below.replicates.zip(above.replicates).map(|(a, b)| a.min(b)),
         nearest_length_us: below.nearest_length_us.or(above.nearest_length_us),
     }
 }

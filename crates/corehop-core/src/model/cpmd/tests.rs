@@ -321,3 +321,33 @@ fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
     let only = vec![("pair_class".to_owned(), "l3_migration".to_owned())];
     assert!(near(model.predict(&Asked { only, ..asked }).unwrap().cost.estimate_us, 40.0));
 }
+
+/// Delays of 64 KiB after preemptors of two sizes, as `--preemptor-wss 64KiB,1MiB` measures them.
+fn by_two_preemptors() -> Model {
+    let mut fit = Fit::new(Estimator::Difference);
+    for (polluter, us) in [("shuffled 64 KiB write 0.5", 10.0), ("shuffled 1 MiB write 0.5", 50.0)]
+    {
+        let of = |it: Sample| Sample { polluter: Some(polluter.into()), ..it };
+        fit.take(&samples(64, us, 41).into_iter().map(of).collect::<Vec<_>>());
+    }
+    fit.finish()
+}
+
+#[test]
+fn preemptors_of_two_sizes_give_two_delays_and_one_size_is_no_axis() {
+    let model = by_two_preemptors();
+    let found = model.by_preemptor(&asked(64)).unwrap();
+    let us = |series| model.reading(series, &asked(64)).unwrap().cost.estimate_us;
+    let found: Vec<(u64, f64)> = found.into_iter().map(|(bytes, it)| (bytes, us(it))).collect();
+    assert_eq!(found.iter().map(|it| it.0).collect::<Vec<_>>(), [64 << 10, 1 << 20]);
+    assert!(near(found[0].1, 10.0) && near(found[1].1, 50.0));
+    let mut fit = Fit::new(Estimator::Difference);
+    fit.take(&samples(64, 10.0, 41));
+    assert_eq!(fit.finish().by_preemptor(&asked(64)).unwrap_err(), NoAnswer::OnePreemptor);
+}
+
+#[test]
+fn where_the_preemptor_is_not_said_the_dearest_answers() {
+    let cost = by_two_preemptors().predict(&asked(64)).unwrap().cost;
+    assert!(near(cost.estimate_us, 50.0));
+}

@@ -24,7 +24,7 @@ mod stays;
 mod tests;
 
 pub use number::{FEWEST, RELEVANT, SHARE};
-pub use stays::{LevelStay, Stays, stays};
+pub use stays::{LevelStay, Stays, changes_to, stays, stays_of_all};
 
 /// Fewer exchanges than this do not tell one level from several.
 const TOO_FEW: usize = 8;

@@ -41,15 +41,39 @@ pub struct LevelStay {
 /// time between two exchanges remain unseen, and a disturbed exchange that happens to be as long as
 /// those of a farther level counts as a visit there.
 pub fn stays(series: &[(u64, f64)], levels: &Levels) -> Stays {
-    let known = series.iter().filter_map(|&(at, exchange)| Some((at, levels.level_of(exchange)?)));
-    let visits = visits(&known.collect::<Vec<_>>());
-    let seconds = visits.iter().map(|visit| visit.seconds).sum();
+    stays_of_all(&[series], levels)
+}
+
+/// The same of several pairs of CPUs together, each by its own series: shares are of the time of all
+/// pairs, changes and visits those of each pair, added.
+pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &Levels) -> Stays {
+    let visits: Vec<Vec<Visit>> = series.iter().map(|of_pair| seen(of_pair, levels)).collect();
+    let seconds = visits.iter().flatten().map(|visit| visit.seconds).sum();
     let stay = |(index, level): (usize, &Level)| {
-        let own: Vec<Visit> = visits.iter().copied().filter(|visit| visit.level == index).collect();
+        let own = |visit: &&Visit| visit.level == index;
+        let own: Vec<Visit> = visits.iter().flatten().filter(own).copied().collect();
         level_stay(&own, *level, seconds)
     };
-    let changes = visits.len().saturating_sub(1);
-    Stays { seconds, changes, levels: levels.levels.iter().enumerate().map(stay).collect() }
+    Stays {
+        seconds,
+        changes: visits.iter().map(|of_pair| of_pair.len().saturating_sub(1)).sum(),
+        levels: levels.levels.iter().enumerate().map(stay).collect(),
+    }
+}
+
+/// How often each pair of CPUs changed to each level, from near to far; all pairs together.
+pub fn changes_to(series: &[&[(u64, f64)]], levels: &Levels) -> Vec<usize> {
+    let mut changes = vec![0; levels.count()];
+    for visit in series.iter().flat_map(|of_pair| seen(of_pair, levels).into_iter().skip(1)) {
+        changes[visit.level] += 1;
+    }
+    changes
+}
+
+/// The visits of a series of (time in ns, exchange in ns).
+fn seen(series: &[(u64, f64)], levels: &Levels) -> Vec<Visit> {
+    let known = series.iter().filter_map(|&(at, ns)| Some((at, levels.level_of(ns)?)));
+    visits(&known.collect::<Vec<_>>())
 }
 
 /// A stretch of time in one level.

@@ -92,7 +92,7 @@ impl Draw {
     }
 
     /// Standard normal by the polar method (Marsaglia and Bray, 1964).
-    fn normal(&mut self) -> f64 {
+    pub(crate) fn normal(&mut self) -> f64 {
         loop {
             let (u, v) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
             let square = u * u + v * v;

@@ -70,6 +70,13 @@ impl Replicates {
         (deviation, t_quantile(self.worth - 1.0, alpha) * deviation / self.worth.sqrt())
     }
 
+    /// The standard error of their mean.
+    pub(super) fn error_of_mean(&self) -> f64 {
+        let centre = mean(&self.values);
+        let squares: f64 = self.values.iter().map(|x| (x - centre).powi(2)).sum();
+        (squares / (self.count() - 1.0) / self.worth).sqrt()
+    }
+
     /// The interval of the mean of the law these were drawn from.
     pub(super) fn mean_interval(&self, alpha: f64) -> Result<Interval, NoInterval> {
         self.enough()?;

@@ -53,6 +53,7 @@
 mod difference;
 mod drift;
 mod estimate;
+mod order;
 mod quantiles;
 mod shared;
 mod serial;
@@ -60,15 +61,16 @@ mod spread;
 #[cfg(test)]
 mod coverage;
 #[cfg(test)]
-mod designs;
+pub(crate) mod designs;
 #[cfg(test)]
 mod tests;
 
 pub use difference::{BetweenDifference, median_difference};
 pub use drift::Drift;
+pub use order::{ReplicateOrder, replicate_order};
 pub use quantiles::quantile_difference;
-pub use shared::shared_dependence;
-pub use spread::{ReplicateMaximum, Spread};
+pub use shared::SharedDependence;
+pub use spread::{ReplicateMaximum, Spread, bounds_quantile};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -215,10 +217,15 @@ impl Nested {
         Ok(Self { groups: groups.into_values().collect(), in_a_row: 1.0 })
     }
 
-    /// The same where so many replicates in a row count for one (see [`shared_dependence`]).
+    /// The same where so many replicates in a row count for one (see [`SharedDependence`]).
     #[must_use]
     pub fn depending(self, in_a_row: f64) -> Self {
         Self { in_a_row, ..self }
+    }
+
+    /// How many replicates in a row count for one; at least 1.
+    pub fn in_a_row(&self) -> f64 {
+        self.in_a_row.max(1.0)
     }
 
     /// Its replicates dealt out in turn to two halves; None of a single one.

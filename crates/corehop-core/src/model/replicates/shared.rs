@@ -17,13 +17,36 @@ const BLOCKS: [usize; 2] = [5, 3];
 
 /// How many replicates in a row count for one, by all `cells` of a run together; 1 where none have
 /// replicates enough to show it.
-pub fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
+fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
     let medians: Vec<Vec<f64>> = cells.map(Nested::medians).collect();
     let pooled = |blocks| {
         let all: Vec<f64> = medians.iter().filter_map(|it| inflation(it, blocks)).collect();
         all.iter().sum::<f64>() / all.len().max(1) as f64
     };
     BLOCKS.into_iter().map(pooled).fold(1.0, f64::max)
+}
+
+/// How many replicates in a row count for one in the cells of a run. Controls, in which nothing happens
+/// between two touches, feel nothing of what a machine does slowly; they are apart from the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SharedDependence {
+    controls: f64,
+    others: f64,
+}
+
+impl SharedDependence {
+    /// Of the cells of a run, each with whether it is a control.
+    pub fn of<'a>(cells: impl Iterator<Item = (bool, &'a Nested)>) -> Self {
+        let (controls, others): (Vec<_>, Vec<_>) = cells.partition(|&(control, _)| control);
+        let shown =
+            |cells: Vec<(bool, &'a Nested)>| shared_dependence(cells.into_iter().map(|it| it.1));
+        Self { controls: shown(controls), others: shown(others) }
+    }
+
+    /// Of a control, or of another cell; at least 1.
+    pub fn in_a_row(&self, control: bool) -> f64 {
+        if control { self.controls } else { self.others }
+    }
 }
 
 /// Fewer replicates than this show nothing of blocks.
@@ -74,6 +97,20 @@ mod tests {
         assert_eq!(shared_dependence([].into_iter()), 1.0);
         let alike = Nested::new(vec![vec![3.0]; 20]).unwrap();
         assert_eq!(shared_dependence([&alike].into_iter()), 1.0);
+    }
+
+    #[test]
+    fn what_a_machine_does_slowly_is_seen_in_the_cells_that_feel_it_and_not_in_the_controls() {
+        let mut draw = Draw::new(227);
+        let (mut controls, mut others) = (0.0, 0.0);
+        for _ in 0..100 {
+            let (steady, slow) = (run(&mut draw, 20, 0.0), run(&mut draw, 20, 1.5));
+            let cells = steady.iter().map(|cell| (true, cell));
+            let shown = SharedDependence::of(cells.chain(slow.iter().map(|cell| (false, cell))));
+            controls += shown.in_a_row(true) / 100.0;
+            others += shown.in_a_row(false) / 100.0;
+        }
+        assert!(controls < 1.2 && others > controls + 0.4, "{controls} {others}");
     }
 
     #[test]

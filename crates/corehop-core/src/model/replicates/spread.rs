@@ -78,6 +78,12 @@ impl fmt::Display for ReplicateMaximum {
     }
 }
 
+/// The highest quantile of replicate maxima that the greatest of so many bounds from above with
+/// confidence `level`: `p` with `1 - p^R = level`.
+pub fn bounds_quantile(replicates: usize, level: f64) -> f64 {
+    ((1.0 - level).ln() / replicates as f64).exp()
+}
+
 impl Nested {
     /// The greatest sample, and the quantile of replicate maxima that it bounds with confidence
     /// `level`. Replicates are taken for independent.
@@ -92,7 +98,7 @@ impl Nested {
             value: value.ok_or(BadInput::Empty)?,
             replicates,
             samples: self.samples(),
-            bounds_quantile: ((1.0 - level).ln() / replicates as f64).exp(),
+            bounds_quantile: bounds_quantile(replicates, level),
             level,
         })
     }

@@ -17,12 +17,15 @@
 
 mod goodness;
 mod gpd;
+mod replicated;
 
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 pub use self::gpd::{Gpd, by_likelihood, by_moments};
+pub use self::replicated::Replicated;
+use super::compare::t_quantile;
 use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 
 /// Fewest exceedances that are fitted.
@@ -377,8 +380,31 @@ impl Tail {
     /// # Errors
     /// [`OutOfReach`] for a quantile outside those limits, or one the samples leave open.
     pub fn quantile(&self, p: f64, alpha: f64) -> Result<(f64, Interval), OutOfReach> {
-        probability("p", p)?;
         probability("alpha", alpha)?;
+        let z = std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(alpha);
+        self.within(p, alpha, z)
+    }
+
+    /// The same where exceedances of one replicate are alike: twice the drop of the log-likelihood
+    /// reaches the square of `t` with one degree of freedom less than replicates, times the design
+    /// effect (see [`Replicated`]; Chandler and Bate, Biometrika 94, 2007).
+    ///
+    /// # Errors
+    /// As [`Tail::quantile`].
+    pub fn replicated_quantile(
+        &self,
+        p: f64,
+        alpha: f64,
+        of: &Replicated,
+    ) -> Result<(f64, Interval), OutOfReach> {
+        probability("alpha", alpha)?;
+        let t = t_quantile(of.replicates as f64 - 1.0, alpha);
+        self.within(p, alpha, t * of.design_effect.sqrt())
+    }
+
+    /// The quantile `p` with the ends at which the likelihood has dropped by `reach` standard errors.
+    fn within(&self, p: f64, alpha: f64, reach: f64) -> Result<(f64, Interval), OutOfReach> {
+        probability("p", p)?;
         if p < self.begins_at() {
             return Err(OutOfReach::BelowThreshold { p, from: self.begins_at() });
         }
@@ -389,23 +415,22 @@ impl Tail {
         let survival = ((1.0 - p) * self.n as f64 / self.exceedances as f64).min(1.0);
         let excess = self.law.excess(survival);
         let (low, high) =
-            self.profile_ends(excess, survival, alpha).ok_or(OutOfReach::Unbounded { p })?;
+            self.profile_ends(excess, survival, reach).ok_or(OutOfReach::Unbounded { p })?;
         let [low, high] = [low, high].map(|end| self.threshold + end);
         Ok((self.threshold + excess, Interval { low, high, level: 1.0 - alpha }))
     }
 
     /// The excesses either side of `excess` at which twice the drop of the profiled log-likelihood
-    /// reaches the `1 - alpha` quantile of chi-squared with one degree of freedom.
-    fn profile_ends(&self, excess: f64, survival: f64, alpha: f64) -> Option<(f64, f64)> {
+    /// reaches the square of `reach`.
+    fn profile_ends(&self, excess: f64, survival: f64, reach: f64) -> Option<(f64, f64)> {
         // At the threshold itself the quantile is the threshold, whatever the law.
         if survival > 1.0 - 1e-9 {
             return Some((excess, excess));
         }
-        let z = std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(alpha);
         let ys = self.excesses.as_slice();
         let law = self.law;
         let best = gpd::log_likelihood(ys, law.shape, law.shape / law.scale, law.scale);
-        let drop = z * z / 2.0 / ys.len() as f64;
+        let drop = reach * reach / 2.0 / ys.len() as f64;
         let inside = |x: f64| profiled(ys, x, survival) >= best - drop;
         Some((edge(inside, excess, 0.8)?, edge(inside, excess, 1.25)?))
     }

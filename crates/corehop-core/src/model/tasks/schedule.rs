@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Job, Pair, Run, Timing, Under, millionths};
-use crate::model::binomial;
-use crate::model::compare::{Difference, median_difference};
 use crate::model::delay::ALPHA;
 use crate::model::ordered::{Interval, Ordered};
-use crate::model::quantile::{Quantile, median, median_interval, quantile};
+use crate::model::quantile::{median, quantile};
+use crate::model::replicates::{Between, BetweenDifference, Nested, NoInterval, median_difference};
 use crate::samples::Course;
 use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
@@ -36,9 +35,11 @@ pub struct Misses {
     pub missed: u64,
     /// The share of them.
     pub ratio: f64,
-    /// Its interval at 95 %, as if jobs missed their deadlines independently of each other; jobs of one
-    /// run do not quite.
-    pub interval: Interval,
+    /// Its interval at 95 %, from how runs differ: jobs of one run meet their deadlines together, or
+    /// miss them together. None below six runs.
+    pub interval: Option<Interval>,
+    /// Why there is none.
+    pub why_none: Option<NoInterval>,
     /// The largest tardiness, in microseconds; 0 where none was late.
     pub tardiness_us: f64,
 }
@@ -148,8 +149,8 @@ pub struct DelayPair {
     pub write_ratio: f64,
     /// The valid samples of each.
     pub n: [usize; 2],
-    /// The median delay of the second less that of the first, in microseconds.
-    pub difference: Difference,
+    /// The median delay of the second less that of the first, in microseconds; a run is a replicate.
+    pub difference: BetweenDifference,
 }
 
 /// Two schedulers that had the same task sets under the same load.
@@ -168,8 +169,9 @@ pub struct SchedulerPair {
     pub execution_ratio: Option<f64>,
     /// Those that missed fewer of their deadlines under the first, and under the second.
     pub fewer_misses: [usize; 2],
-    /// A task's longest response under the second over that under the first: the median of all tasks.
-    pub response_ratio: Option<Quantile>,
+    /// A task's longest response under the second over that under the first: the median of the medians
+    /// of task sets, since the tasks of a set share their runs.
+    pub response_ratio: Option<Between>,
     /// Delays, class by class.
     pub delays: Vec<DelayPair>,
 }
@@ -219,7 +221,7 @@ pub(super) fn runs(pairs: &[&Pair]) -> Vec<RunSummary> {
         task_count: run.task_count,
         wss_bytes: run.wss_bytes,
         seconds: run.seconds,
-        misses: Misses::of(&jobs),
+        misses: Misses::of(&[&jobs]),
         responses: Responses::of(&jobs),
     };
     watched(pairs).into_iter().map(summary).collect()
@@ -235,7 +237,7 @@ pub(super) fn tasks(pairs: &[&Pair]) -> Vec<TaskSummary> {
                 task_count: run.task_count,
                 wss_bytes: run.wss_bytes,
                 task,
-                misses: Misses::of(&jobs),
+                misses: Misses::of(&[&jobs]),
                 responses: Responses::of(&jobs),
             });
         }
@@ -252,30 +254,30 @@ fn by_task<'a>(jobs: &[&'a Job]) -> BTreeMap<u64, Vec<&'a Job>> {
 }
 
 pub(super) fn schedulers(pairs: &[&Pair]) -> Vec<SchedulerSummary> {
-    let mut all: BTreeMap<&Under, (usize, f64, Vec<&Job>, usize)> = BTreeMap::new();
+    let mut all: BTreeMap<&Under, (Vec<Vec<&Job>>, f64, usize)> = BTreeMap::new();
     for (run, jobs, samples) in watched(pairs) {
         let of = all.entry(&run.under).or_default();
-        (of.0, of.1, of.3) = (of.0 + 1, of.1 + run.seconds, of.3 + samples);
-        of.2.extend(jobs);
+        (of.1, of.2) = (of.1 + run.seconds, of.2 + samples);
+        of.0.push(jobs);
     }
-    let summary =
-        |(under, (runs, seconds, jobs, samples)): (&Under, (_, f64, Vec<&Job>, usize))| {
-            let sum = |of: fn(&Job) -> u64| jobs.iter().map(|job| of(job)).sum::<u64>();
-            let (preemptions, migrations) = (sum(|job| job.preemptions), sum(|job| job.migrations));
-            let both = preemptions + migrations;
-            SchedulerSummary {
-                under: under.clone(),
-                runs,
-                seconds,
-                misses: Misses::of(&jobs),
-                responses: Responses::of(&jobs),
-                samples,
-                samples_per_second: samples as f64 / seconds.max(1e-9),
-                preemptions,
-                migrations,
-                migration_share: (both > 0).then(|| migrations as f64 / both as f64),
-            }
-        };
+    let summary = |(under, (runs, seconds, samples)): (&Under, (Vec<Vec<&Job>>, f64, usize))| {
+        let jobs = runs.concat();
+        let sum = |of: fn(&Job) -> u64| jobs.iter().map(|job| of(job)).sum::<u64>();
+        let (preemptions, migrations) = (sum(|job| job.preemptions), sum(|job| job.migrations));
+        let both = preemptions + migrations;
+        SchedulerSummary {
+            under: under.clone(),
+            runs: runs.len(),
+            seconds,
+            misses: Misses::of(&runs.iter().map(Vec::as_slice).collect::<Vec<_>>()),
+            responses: Responses::of(&jobs),
+            samples,
+            samples_per_second: samples as f64 / seconds.max(1e-9),
+            preemptions,
+            migrations,
+            migration_share: (both > 0).then(|| migrations as f64 / both as f64),
+        }
+    };
     all.into_iter().map(summary).collect()
 }
 
@@ -327,15 +329,28 @@ struct Fate {
 #[derive(Default)]
 struct Made {
     tasks: BTreeMap<Same, Fate>,
-    delays: BTreeMap<(Event, u64, u64), Vec<f64>>,
+    delays: BTreeMap<(Event, u64, u64), ByRun>,
+}
+
+/// Delays by file and run, which is a replicate.
+type ByRun = BTreeMap<(usize, u64), Vec<f64>>;
+
+fn nested(runs: &ByRun) -> Option<Nested> {
+    Nested::new(runs.values().cloned().collect()).ok()
+}
+
+impl Same {
+    /// The set that it is of: the same for all of its tasks.
+    const fn set(self) -> Self {
+        Self { task: 0, period: 0, deadline: 0, ..self }
+    }
 }
 
 impl Fate {
     fn with(self, jobs: &[&Job], wcet: u64) -> Self {
-        let misses = Misses::of(jobs);
         Self {
-            jobs: self.jobs + misses.jobs,
-            missed: self.missed + misses.missed,
+            jobs: self.jobs + jobs.len() as u64,
+            missed: self.missed + late(jobs) as u64,
             longest_us: self.longest_us.max(Responses::of(jobs).max_us),
             wcet,
         }
@@ -363,11 +378,14 @@ pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
             *fate = fate.with(&jobs, wcet);
         }
     }
-    for (_, run, delay) in pairs.iter().flat_map(|pair| pair.of_runs()) {
-        let made = all.entry(place(&run.under)).or_default().entry(run.under.scheduler);
-        let delays = &mut made.or_default().delays;
-        let of = (delay.event, delay.wss_bytes, millionths(delay.write_ratio));
-        delays.entry(of).or_default().push(delay.micros);
+    for (file, pair) in pairs.iter().enumerate() {
+        for (number, run, delay) in pair.of_runs() {
+            let made = all.entry(place(&run.under)).or_default().entry(run.under.scheduler);
+            let delays = &mut made.or_default().delays;
+            let of = (delay.event, delay.wss_bytes, millionths(delay.write_ratio));
+            let runs = delays.entry(of).or_default();
+            runs.entry((file, number)).or_default().push(delay.micros);
+        }
     }
     let mut compared = Vec::new();
     for ((machine, load), made) in &all {
@@ -389,16 +407,19 @@ pub(super) fn compared(pairs: &[&Pair]) -> Vec<SchedulerPair> {
 
 impl Made {
     fn against(&self, other: &Self, schedulers: [Scheduler; 2]) -> SchedulerPair {
-        let both = |(same, one): (&Same, &Fate)| Some((*one, *other.tasks.get(same)?));
-        let both: Vec<(Fate, Fate)> = self.tasks.iter().filter_map(both).collect();
+        let both = |(same, one): (&Same, &Fate)| Some((*same, *one, *other.tasks.get(same)?));
+        let both: Vec<(Same, Fate, Fate)> = self.tasks.iter().filter_map(both).collect();
         let ratios = |of: fn(&Fate) -> f64| {
-            let ratios: Vec<f64> = both.iter().map(|(one, two)| of(two) / of(one)).collect();
-            Ordered::new(&ratios).ok()
+            let mut sets: BTreeMap<Same, Vec<f64>> = BTreeMap::new();
+            for (same, one, two) in &both {
+                sets.entry(same.set()).or_default().push(of(two) / of(one));
+            }
+            Nested::new(sets.into_values().collect()).ok()
         };
-        let delay = |(&(event, wss_bytes, ratio), one): (&(Event, u64, u64), &Vec<f64>)| {
-            let two = other.delays.get(&(event, wss_bytes, ratio))?;
-            let difference = median_difference(one, two, ALPHA).ok()?;
-            let (n, write_ratio) = ([one.len(), two.len()], ratio as f64 / 1e6);
+        let delay = |(&(event, wss_bytes, ratio), one): (&(Event, u64, u64), &ByRun)| {
+            let (one, two) = (nested(one)?, nested(other.delays.get(&(event, wss_bytes, ratio))?)?);
+            let difference = median_difference(&one, &two, ALPHA).ok()?;
+            let (n, write_ratio) = ([one.samples(), two.samples()], ratio as f64 / 1e6);
             Some(DelayPair { event, wss_bytes, write_ratio, n, difference })
         };
         SchedulerPair {
@@ -407,44 +428,61 @@ impl Made {
             schedulers,
             tasks: both.len(),
             fewer_misses: [
-                both.iter().filter(|(one, two)| one.missed() < two.missed()).count(),
-                both.iter().filter(|(one, two)| two.missed() < one.missed()).count(),
+                both.iter().filter(|(_, one, two)| one.missed() < two.missed()).count(),
+                both.iter().filter(|(_, one, two)| two.missed() < one.missed()).count(),
             ],
-            execution_ratio: ratios(|fate| fate.wcet as f64).map(|ratios| median(&ratios)),
+            execution_ratio: execution_ratio(&both),
             response_ratio: ratios(|fate| fate.longest_us)
-                .and_then(|ratios| median_interval(&ratios, ALPHA).ok()),
+                .and_then(|ratios| ratios.median(ALPHA).ok()),
             delays: self.delays.iter().filter_map(delay).collect(),
         }
     }
 }
 
+/// The execution time of a task under the second over that under the first: the median of all tasks.
+fn execution_ratio(both: &[(Same, Fate, Fate)]) -> Option<f64> {
+    let ratio = |(_, one, two): &(Same, Fate, Fate)| two.wcet as f64 / one.wcet as f64;
+    let ratios: Vec<f64> = both.iter().map(ratio).collect();
+    Ordered::new(&ratios).ok().map(|ratios| median(&ratios))
+}
+
+/// How many of these jobs ended after their deadline.
+fn late(jobs: &[&Job]) -> usize {
+    jobs.iter().filter(|job| job.lateness_us > 0.0).count()
+}
+
 impl Misses {
-    fn of(jobs: &[&Job]) -> Self {
-        let missed = jobs.iter().filter(|job| job.lateness_us > 0.0).count();
+    /// Of the jobs of each run.
+    fn of(runs: &[&[&Job]]) -> Self {
+        let jobs: usize = runs.iter().map(|run| run.len()).sum();
+        let missed: usize = runs.iter().map(|run| late(run)).sum();
+        let (interval, why_none) = share(runs);
+        let lateness = runs.iter().copied().flatten().map(|job| job.lateness_us);
         Self {
-            jobs: jobs.len() as u64,
+            jobs: jobs as u64,
             missed: missed as u64,
-            ratio: missed as f64 / jobs.len().max(1) as f64,
-            interval: share(missed, jobs.len()),
-            tardiness_us: jobs.iter().map(|job| job.lateness_us).fold(0.0, f64::max),
+            ratio: missed as f64 / jobs.max(1) as f64,
+            interval,
+            why_none,
+            tardiness_us: lateness.fold(0.0, f64::max),
         }
     }
 }
 
-/// The interval of a share of `n` (Clopper and Pearson 1934).
-pub(super) fn share(k: usize, n: usize) -> Interval {
-    let halved = |too_low: &dyn Fn(f64) -> bool| {
-        let (mut low, mut high) = (0.0, 1.0);
-        for _ in 0..50 {
-            let middle = f64::midpoint(low, high);
-            if too_low(middle) { low = middle } else { high = middle }
-        }
-        f64::midpoint(low, high)
+/// The interval of the share of jobs that are late, and why there is none: the mean of what each run adds,
+/// which is the share itself and what its late jobs are more than that (the ratio estimator of Cochran,
+/// Sampling Techniques, 1977, chapter 6).
+fn share(runs: &[&[&Job]]) -> (Option<Interval>, Option<NoInterval>) {
+    let counts: Vec<(f64, f64)> =
+        runs.iter().map(|run| (late(run) as f64, run.len() as f64)).collect();
+    let (missed, jobs) = counts.iter().fold((0.0, 0.0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    let (ratio, mean) = (missed / f64::max(jobs, 1.0), jobs / runs.len().max(1) as f64);
+    let added = counts.iter().map(|(late, of)| vec![ratio + (late - ratio * of) / mean.max(1.0)]);
+    let Ok(between) = Nested::new(added.collect()).and_then(|it| it.mean(ALPHA)) else {
+        return (None, Some(NoInterval::TooFewReplicates { have: runs.len() }));
     };
-    let half = ALPHA / 2.0;
-    let low = if k == 0 { 0.0 } else { halved(&|p| binomial::at_least(n, p, k) < half) };
-    let high = if k == n { 1.0 } else { halved(&|p| binomial::at_most(n, p, k) > half) };
-    Interval { low, high, level: 1.0 - ALPHA }
+    let within = |it: Interval| Interval { low: it.low.max(0.0), high: it.high.min(1.0), ..it };
+    (between.interval.map(within), between.why_none)
 }
 
 impl Responses {

@@ -216,6 +216,7 @@ fn effects(group: &Group, traces: &Traces, comparisons: usize) -> Vec<SizeEffect
                 wss_bytes,
                 estimate: ratios.estimate,
                 interval: narrow,
+                why_none: None,
                 margin: COMPARABLE,
                 unit: "1",
                 says: match (fits, contradicts) {

@@ -5,9 +5,9 @@ use super::{
     CellView, Comparison, Expect, MachineView, Observation, Sureness, Verdict, checked, difference,
     margin, says,
 };
-use crate::model::compare::order;
 use crate::model::ordered::{BadInput, Interval, Ordered};
 use crate::model::quantile::{median, quantile};
+use crate::model::replicates::{median_difference, replicate_order};
 use crate::workload::Event;
 
 /// The spread of a normal law between its quartiles, in standard deviations.
@@ -108,6 +108,7 @@ fn spread(
         wss_bytes: cell.wss_bytes,
         estimate: (q3 - q1) / QUARTILES_IN_STD / q2.abs().max(f64::MIN_POSITIVE),
         interval: narrow,
+        why_none: cell.nested()?.median(sure.to_fit() / 3.0)?.why_none.map(|it| it.to_string()),
         margin: 1.0,
         unit: "1",
         says: says(fits, contradicts),
@@ -217,12 +218,10 @@ const THIRD_A: Observation = Observation {
 
 /// Whether the replicates of a migration tend to cost more than those of a preemption.
 fn dearer(preemption: &CellView, migration: &CellView, sure: Sureness) -> Result<bool, BadInput> {
-    let [of_one, of_other] = [preemption, migration].map(|cell| cell.replicate_medians());
-    let (of_one, of_other) = (of_one?, of_other?);
-    if of_one.len() < 2 || of_other.len() < 2 {
-        return Ok(false);
-    }
-    Ok(order(&of_one, &of_other, sure.to_contradict())?.ascending())
+    let alpha = sure.to_contradict();
+    let difference = median_difference(&preemption.nested()?, &migration.nested()?, alpha)?;
+    let shown = difference.p_value.is_some_and(|p_value| p_value < alpha);
+    Ok(shown && difference.estimate > 0.0)
 }
 
 /// Observation 3, first half: preemption against migration in an idle system.
@@ -317,7 +316,8 @@ const FOURTH: Observation = Observation {
     rule: "For every cell with other work in the job's absence, varying lengths and a working set \
            below the L2 cache: the probability that a delay after one of the longest half of the \
            preemptions exceeds one after one of the shortest fifth lies outside 0.36 to 0.64, or, for \
-           memory migrations, inside. It contradicts if it lies on the other side.",
+           memory migrations, inside. It contradicts if it lies on the other side. The unit is the \
+           replicate.",
 };
 
 /// Observation 4: delay and preemption length.
@@ -350,9 +350,12 @@ pub fn bastoni_4(
     Ok(FOURTH.judge(comparisons, missing))
 }
 
-/// The delays after the shortest fifth and the longest half of the preemptions, in the order in which
-/// they were taken; None where the lengths do not differ enough for that.
-fn short_and_long(cell: &CellView) -> Option<(Vec<f64>, Vec<f64>)> {
+/// Delays in nanoseconds, each with its replicate.
+type Labelled = Vec<(f64, u64)>;
+
+/// The delays after the shortest fifth and the longest half of the preemptions; None where the lengths
+/// do not differ enough for that.
+fn short_and_long(cell: &CellView) -> Option<(Labelled, Labelled)> {
     let lengths = Ordered::new(cell.length_ns).ok()?;
     if lengths.len() < FEWEST_FOR_LENGTH {
         return None;
@@ -361,33 +364,33 @@ fn short_and_long(cell: &CellView) -> Option<(Vec<f64>, Vec<f64>)> {
     if long < 1.5 * short {
         return None;
     }
-    let delays = |keep: &dyn Fn(f64) -> bool| -> Vec<f64> {
-        let both = cell.length_ns.iter().zip(cell.delay_ns);
-        both.filter(|(length, _)| keep(**length)).map(|(_, delay)| *delay).collect()
+    let delays = |keep: &dyn Fn(f64) -> bool| -> Labelled {
+        let labelled = cell.delay_ns.iter().copied().zip(cell.replicates.iter().copied());
+        let both = cell.length_ns.iter().zip(labelled);
+        both.filter(|(length, _)| keep(**length)).map(|(_, labelled)| labelled).collect()
     };
     Some((delays(&|length| length <= short), delays(&|length| length >= long)))
 }
 
 fn relation(
     cell: &CellView,
-    short: &[f64],
-    long: &[f64],
+    short: &[(f64, u64)],
+    long: &[(f64, u64)],
     sure: Sureness,
 ) -> Result<Comparison, BadInput> {
-    let narrow = order(short, long, sure.to_fit())?;
-    let wide = order(short, long, sure.to_contradict())?;
+    let narrow = replicate_order(short, long, cell.in_a_row, sure.to_fit())?;
+    let wide = replicate_order(short, long, cell.in_a_row, sure.to_contradict())?;
     let strong = |i: Interval| i.low > STRONG || i.high < 1.0 - STRONG;
     let weak = |i: Interval| i.low > 1.0 - STRONG && i.high < STRONG;
-    let says = if cell.event == Event::MemoryMigration {
-        says(weak(narrow.interval), strong(wide.interval))
-    } else {
-        says(strong(narrow.interval), weak(wide.interval))
-    };
+    let [fits, contradicts]: [&dyn Fn(Interval) -> bool; 2] =
+        if cell.event == Event::MemoryMigration { [&weak, &strong] } else { [&strong, &weak] };
+    let says = says(narrow.interval.is_some_and(fits), wide.interval.is_some_and(contradicts));
     Ok(Comparison {
         what: format!("P(short < long) of {}, load {}", cell.event, cell.load),
         wss_bytes: cell.wss_bytes,
         estimate: narrow.theta,
-        interval: Some(narrow.interval),
+        interval: narrow.interval,
+        why_none: narrow.why_none.map(|why| why.to_string()),
         margin: STRONG,
         unit: "1",
         says,

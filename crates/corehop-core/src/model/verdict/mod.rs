@@ -61,6 +61,9 @@ pub struct CellView<'a> {
     pub length_ns: &'a [f64],
     /// The replicate of each. It is the unit: samples of one say less than as many of several.
     pub replicates: &'a [u64],
+    /// How many replicates in a row count for one, by all cells of the run together (see
+    /// [`SharedDependence`](super::replicates::SharedDependence)).
+    pub in_a_row: f64,
 }
 
 /// What the observations need to know of the machine.
@@ -165,6 +168,9 @@ pub struct Comparison {
     pub estimate: f64,
     /// Its interval at the confidence for fitting; None where the samples cannot carry one.
     pub interval: Option<Interval>,
+    /// Why there is none, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why_none: Option<String>,
     /// What counted as no difference, in `unit`.
     pub margin: f64,
     /// The unit of these numbers: `ns`, or `1` for ratios and probabilities.
@@ -275,7 +281,10 @@ impl Comparison {
             Some(Interval { low, high, level }) => {
                 format!("{:.0} % interval {} to {}", 100.0 * level, figure(low), figure(high))
             }
-            None => "too few samples for an interval".to_owned(),
+            None => match &self.why_none {
+                Some(why) => format!("no interval: {why}"),
+                None => "too few samples for an interval".to_owned(),
+            },
         };
         format!("{what} at {kib} KiB: {}{unit} ({interval})", figure(*estimate))
     }
@@ -334,17 +343,12 @@ impl CellView<'_> {
 
     /// The delays by replicate, in nanoseconds: what intervals are made of.
     fn nested(&self) -> Result<Nested, BadInput> {
-        Nested::from_labelled(self.delay_ns, self.replicates)
-    }
-
-    /// The median of each replicate.
-    fn replicate_medians(&self) -> Result<Vec<f64>, BadInput> {
-        self.nested()?.own_quantiles(0.5)
+        Ok(Nested::from_labelled(self.delay_ns, self.replicates)?.depending(self.in_a_row))
     }
 
     /// The medians of the replicates, sorted.
     fn delays(&self) -> Result<Ordered, BadInput> {
-        Ordered::new(&self.replicate_medians()?)
+        Ordered::new(&self.nested()?.own_quantiles(0.5)?)
     }
 
     /// The median warm touch, in nanoseconds.
@@ -401,6 +405,7 @@ fn difference(
     );
     let wss_bytes = x.wss_bytes;
     let (of_x, of_y) = (x.nested()?, y.nested()?);
+    let why_none = why_none([&of_x, &of_y], p, sure.to_fit())?;
     let (estimate, narrow) = quantile_difference(&of_x, &of_y, p, sure.to_fit())?;
     let (_, wide) = quantile_difference(&of_x, &of_y, p, sure.to_contradict())?;
     let fits = narrow.is_some_and(|interval| match expect {
@@ -417,10 +422,21 @@ fn difference(
         wss_bytes,
         estimate,
         interval,
+        why_none,
         margin,
         unit,
         says: says(fits, contradicts),
     })
+}
+
+/// Why the difference of a quantile of these has no interval: the reason of the first side that has none.
+fn why_none(sides: [&Nested; 2], p: f64, alpha: f64) -> Result<Option<String>, BadInput> {
+    for side in sides {
+        if let Some(why) = side.quantile(p, alpha)?.why_none {
+            return Ok(Some(why.to_string()));
+        }
+    }
+    Ok(None)
 }
 
 fn name_of(p: f64) -> String {
@@ -503,6 +519,7 @@ mod synthetic {
                 delay_ns: &self.delay,
                 length_ns: &self.length,
                 replicates: &self.replicates,
+                in_a_row: 1.0,
             }
         }
     }

@@ -5,9 +5,8 @@ use super::{
     CellView, Comparison, Expect, MachineView, NEGLIGIBLE, Observation, Outcome, Says, Sureness,
     Verdict, checked, difference, says,
 };
-use crate::model::compare::median_difference;
-use crate::model::ordered::BadInput;
-use crate::model::quantile::{median, median_interval};
+use crate::model::ordered::{BadInput, Interval};
+use crate::model::replicates::median_difference;
 use crate::platform::MemoryArchitecture;
 use crate::workload::Event;
 
@@ -162,25 +161,25 @@ fn gain(
     control: Option<&CellView>,
     sure: Sureness,
 ) -> Result<Comparison, BadInput> {
-    let delays = migration.delays()?;
+    let delays = migration.nested()?;
     let margin = GAIN * migration.warm()?;
-    let gains = median_interval(&delays, sure.to_contradict())?.high.is_some_and(|high| high < 0.0);
+    let negative = |interval: Option<Interval>| interval.is_some_and(|it| it.high < 0.0);
+    let gains = negative(delays.median(sure.to_contradict())?.interval);
     let beats_control = match control {
-        Some(control) if control.delays()?.len() > 1 && delays.len() > 1 => {
-            let control_medians = control.replicate_medians()?;
-            let medians = migration.replicate_medians()?;
-            let difference = median_difference(&control_medians, &medians, sure.to_contradict())?;
-            difference.interval.is_some_and(|interval| interval.high < 0.0)
+        Some(control) => {
+            let difference = median_difference(&control.nested()?, &delays, sure.to_contradict())?;
+            negative(difference.interval)
         }
-        _ => false,
+        None => false,
     };
-    let narrow = median_interval(&delays, sure.to_fit())?;
-    let without_gain = narrow.low.is_some_and(|low| low >= -margin);
+    let narrow = delays.median(sure.to_fit())?;
+    let without_gain = narrow.interval.is_some_and(|it| it.low >= -margin);
     Ok(Comparison {
         what: format!("median delay of {}, load idle", migration.event),
         wss_bytes: migration.wss_bytes,
-        estimate: median(&delays),
-        interval: narrow.interval(),
+        estimate: narrow.estimate,
+        interval: narrow.interval,
+        why_none: narrow.why_none.map(|why| why.to_string()),
         margin,
         unit: "ns",
         // Being negative by less than the margin is a gain all the same if it is certain.

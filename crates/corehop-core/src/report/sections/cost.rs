@@ -186,8 +186,10 @@ fn row(name: &str, cell: &CellSummary) -> Vec<String> {
     row.extend([value(&cell.warm_us), value(&cell.cold_bound_us), value(&cell.switch_us)]);
     row.push(cell.repaired_share.map_or_else(none, super::panel::percent));
     row.push(match cell.delay.as_ref().map(|delay| &delay.tail) {
-        Some(Extrapolation::Quantile { p, estimate, interval, .. }) => {
-            let ends = format!("[{}, {}]", micros(interval.low), micros(interval.high));
+        Some(Extrapolation::Quantile { p, estimate, interval, no_interval, .. }) => {
+            let why = || no_interval.map_or_else(String::new, |why| format!("({why})"));
+            let ends = interval
+                .map_or_else(why, |it| format!("[{}, {}]", micros(it.low), micros(it.high)));
             format!("{:.3} %: {} {ends}", 100.0 * p, micros(*estimate))
         }
         Some(Extrapolation::Refused(_)) => "refused".to_owned(),

@@ -3,6 +3,7 @@
 
 mod access;
 mod account;
+mod conditions;
 mod cost;
 mod exchange;
 mod length;
@@ -17,16 +18,24 @@ mod tasks;
 use super::data::ReportData;
 use super::figure::{Section, Table};
 
-/// What else is told in a terminal than delays by cell: where they stop growing with the preemption
-/// length, access times, preemption lengths, and gangs.
+/// What else is told in a terminal than delays by cell: what makes their spread, where they stop
+/// growing with the preemption length, access times, preemption lengths, and gangs.
 pub fn other_tables(data: &ReportData) -> Vec<Table> {
-    let parts = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
+    let parts = [
+        conditions::conditions(data),
+        access::access(data),
+        length::asked_and_got(data),
+        sharing::sharing(data),
+    ];
     let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
     let sets = tasks::tasks(data).into_iter().flat_map(|section| section.tables);
     sweep::saturation(data).into_iter().chain(tables).chain(sets).collect()
 }
 
-pub use tasks::notes as notes_on_tasks;
+/// What is said beside these tables in a terminal: of what makes a spread, and of task sets.
+pub fn notes(data: &ReportData) -> Vec<String> {
+    conditions::notes(data).chain(tasks::notes(data)).collect()
+}
 
 /// All parts that the data have something for, in the order of reading.
 pub(super) fn sections(data: &ReportData) -> Vec<Section> {
@@ -36,6 +45,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         machine::machines(data),
         exchange::exchange(data),
         cost::cost(data),
+        conditions::conditions(data),
         sweep::sweep(data),
         length::scatter(data),
         access::access(data),

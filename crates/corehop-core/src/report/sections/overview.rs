@@ -102,6 +102,7 @@ pub(super) fn trust(data: &ReportData) -> Option<Section> {
     points.extend(drifting(&data.summaries));
     points.extend(data.files.iter().filter_map(distance));
     points.extend(data.files.iter().filter_map(no_distance));
+    points.extend(data.files.iter().filter_map(unseen_frames));
     points.extend(stopped_by_the_data(data));
     points.extend(censored(&data.summaries));
     points.extend(weak_certificates(&data.summaries));
@@ -190,6 +191,18 @@ fn distance(file: &FileNote) -> Option<String> {
         of.stays.changes,
         of.stays.seconds
     ))
+}
+
+/// What is not known of the frames of replicates, with the reason.
+fn unseen_frames(file: &FileNote) -> Option<String> {
+    let renewal = file.provenance.machine.get("renewal")?;
+    let why = |name: &str| renewal.get(name)?.as_str();
+    if let Some(why) = why("why_not_fresh") {
+        return Some(format!("{}: frames were renewed in place ({why}).", file.name));
+    }
+    let why = why("why_not_seen")?;
+    let name = &file.name;
+    Some(format!("{name}: whether replicates had frames of their own is not known ({why})."))
 }
 
 /// Why no lines were exchanged.

@@ -39,7 +39,7 @@ pub(super) fn tasks(data: &ReportData) -> Option<Section> {
 }
 
 /// What the tables of task sets leave out, and what they come to.
-pub fn notes(data: &ReportData) -> Vec<String> {
+pub(super) fn notes(data: &ReportData) -> Vec<String> {
     let Some(report) = data.tasks.as_ref() else { return Vec::new() };
     let mut notes = Vec::new();
     if report.samples_without_jobs > 0 {
@@ -119,7 +119,10 @@ fn schedulers(all: &[SchedulerSummary]) -> Table {
             it.runs.to_string(),
             three_digits(it.seconds),
             percent(misses.ratio),
-            format!("{} to {}", percent(misses.interval.low), percent(misses.interval.high)),
+            misses.interval.map_or_else(
+                || misses.why_none.map_or_else(String::new, |why| why.to_string()),
+                |it| format!("{} to {}", percent(it.low), percent(it.high)),
+            ),
             three_digits(misses.tardiness_us),
             three_digits(it.responses.median_us),
             three_digits(it.responses.p99_us),
@@ -140,11 +143,12 @@ fn pairs(all: &[SchedulerPair]) -> Table {
         let [first, second] = it.schedulers;
         let ratio = it.response_ratio.as_ref().map_or_else(
             || "-".to_owned(),
-            |ratio| match ratio.interval() {
-                Some(at) => {
+            |ratio| match (ratio.interval, ratio.why_none) {
+                (Some(at), _) => {
                     format!("x {:.3} ({:.3} to {:.3})", ratio.estimate, at.low, at.high)
                 }
-                None => format!("x {:.3}", ratio.estimate),
+                (None, Some(why)) => format!("x {:.3} ({why})", ratio.estimate),
+                (None, None) => format!("x {:.3}", ratio.estimate),
             },
         );
         vec![
@@ -168,9 +172,13 @@ fn delays(all: &[SchedulerPair]) -> Table {
     for pair in all {
         let [first, second] = pair.schedulers;
         table.rows.extend(pair.delays.iter().map(|it| {
-            let interval = it.difference.interval.map_or_else(String::new, |at| {
-                format!(" ({} to {})", three_digits(at.low), three_digits(at.high))
-            });
+            let interval = match (it.difference.interval, it.difference.why_none) {
+                (Some(at), _) => {
+                    format!(" ({} to {})", three_digits(at.low), three_digits(at.high))
+                }
+                (None, Some(why)) => format!(" ({why})"),
+                (None, None) => String::new(),
+            };
             vec![
                 pair.machine.clone(),
                 pair.load.clone(),
@@ -341,7 +349,7 @@ mod tests {
         for (head, value) in [
             ("scheduler", "p-edf"),
             ("missed", "50.0%"),
-            ("interval", "27.2% to 72.8%"),
+            ("interval", "1 replicates; an interval needs 6"),
             ("largest tardiness µs", "7000"),
             ("response median µs", "15000"),
             ("samples", "15"),

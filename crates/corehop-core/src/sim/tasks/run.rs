@@ -338,6 +338,7 @@ impl<'a> Run<'a> {
         let touched = away.filter(|_| job.over.len() == 3).map(|away| JobRecord {
             draw: None,
             exchange: None,
+            llc_share: None,
             phase: 0,
             job: 0,
             start_ns: began_ns,

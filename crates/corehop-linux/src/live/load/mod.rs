@@ -46,6 +46,8 @@ pub(crate) struct RunningLoad {
     word: &'static str,
     kind: Kind,
     begun: Instant,
+    /// What it had done before `begun`, where it is kept from one phase to the next.
+    before: Progress,
 }
 
 #[derive(Debug)]
@@ -58,7 +60,12 @@ enum Kind {
 impl RunningLoad {
     /// Nothing of ours.
     pub(crate) fn idle() -> Self {
-        Self { word: Load::Idle.word(), kind: Kind::Idle, begun: Instant::now() }
+        Self {
+            word: Load::Idle.word(),
+            kind: Kind::Idle,
+            begun: Instant::now(),
+            before: Progress::default(),
+        }
     }
 
     /// Starts `load`; `seed` decides the order of its accesses.
@@ -86,7 +93,7 @@ impl RunningLoad {
             }
             Load::Buslock { split: true, .. } => Kind::Threads(split_locks(&cpus, host)?),
         };
-        Ok(Self { word: load.word(), kind, begun: Instant::now() })
+        Ok(Self { word: load.word(), kind, begun: Instant::now(), before: Progress::default() })
     }
 
     /// The bytes it has moved so far, where it counts them.
@@ -110,13 +117,16 @@ impl RunningLoad {
         why.map_or(Ok(()), |why| Err(super::failed(&format!("the load `{}`", self.word), why)))
     }
 
-    /// The proof that it ran, at the end of a phase.
-    pub(super) fn progress(&self) -> Progress {
+    /// The proof that it ran, at the end of a phase: what it did since it was last asked.
+    pub(super) fn progress(&mut self) -> Progress {
         let (cpu_ns, restarts) = match &self.kind {
             Kind::Commands(commands) => (commands.cpu_ns(), commands.restarts()),
             Kind::Idle | Kind::Threads(_) => (Vec::new(), 0),
         };
-        Progress { wall: self.begun.elapsed(), bytes: self.bytes(), cpu_ns, restarts }
+        let all = Progress { wall: self.begun.elapsed(), bytes: self.bytes(), cpu_ns, restarts };
+        let since = all.since(&self.before);
+        self.before = all;
+        since
     }
 }
 
@@ -130,6 +140,18 @@ pub(super) struct Progress {
 }
 
 impl Progress {
+    /// What it did after it had done `before`.
+    fn since(&self, before: &Self) -> Self {
+        let earlier = |cpu: Cpu| before.cpu_ns.iter().find(|it| it.0 == cpu).map_or(0, |it| it.1);
+        let cpu_ns = self.cpu_ns.iter().map(|&(cpu, ns)| (cpu, ns.saturating_sub(earlier(cpu))));
+        Self {
+            wall: self.wall.saturating_sub(before.wall),
+            bytes: self.bytes.map(|bytes| bytes - before.bytes.unwrap_or(0)),
+            cpu_ns: cpu_ns.collect(),
+            restarts: self.restarts - before.restarts,
+        }
+    }
+
     /// Adds what it did in another phase.
     pub(super) fn add(&mut self, other: Self) {
         self.wall += other.wall;
@@ -255,6 +277,19 @@ fn split_locks(cpus: &[Cpu], host: Host<'_>) -> Result<Workers, MachineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_load_that_is_kept_tells_each_phase_once() {
+        let at = |ms, bytes, cpu_ns, restarts| Progress {
+            wall: Duration::from_millis(ms),
+            bytes: Some(bytes),
+            cpu_ns: vec![(Cpu(0), cpu_ns)],
+            restarts,
+        };
+        let since = at(30, 700, 900, 4).since(&at(10, 200, 300, 1));
+        assert_eq!((since.wall, since.bytes), (Duration::from_millis(20), Some(500)));
+        assert_eq!((since.cpu_ns, since.restarts), (vec![(Cpu(0), 600)], 3));
+    }
 
     #[test]
     fn what_a_load_did_adds_up_over_phases() {

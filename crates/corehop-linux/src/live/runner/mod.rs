@@ -85,6 +85,15 @@ struct Crossing {
     sight: Sight,
 }
 
+/// What is left of a phase when it has ended.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pub(crate) sets: Vec<SetState>,
+    pub(crate) eviction: Option<Eviction>,
+    pub(crate) load: RunningLoad,
+    pub(crate) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
+}
+
 /// The state of a phase's execution. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Runner {
@@ -93,12 +102,17 @@ pub(crate) struct Runner {
     clock: Clock,
     started: Instant,
     sets: Vec<SetState>,
-    preemptors: BTreeMap<Cpu, Preemptor>,
+    /// By CPU, and by what they walk among the plan's preemptors.
+    preemptors: BTreeMap<(Cpu, usize), Preemptor>,
     load: RunningLoad,
     offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
     pub(super) eviction: Option<Eviction>,
     pub(super) watch: Arc<Watch>,
+    /// What a probe kept of the last level before the phase.
+    pub(super) llc_share: Option<f64>,
+    /// Which of the plan's preemptors the job is preempted by.
+    which: Option<usize>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
     origin: Ticks,
@@ -131,7 +145,7 @@ impl Runner {
         clock: Clock,
         started: Instant,
         sets: Vec<SetState>,
-        preemptors: BTreeMap<Cpu, Preemptor>,
+        preemptors: BTreeMap<(Cpu, usize), Preemptor>,
         load: RunningLoad,
         offsets: Offsets,
     ) -> Self {
@@ -147,6 +161,8 @@ impl Runner {
             calibration: None,
             eviction: None,
             watch: Arc::default(),
+            llc_share: None,
+            which: None,
             ledgers: BTreeMap::new(),
             origin: now(),
             jobs: 0..0,
@@ -207,8 +223,9 @@ impl Runner {
     }
 
     /// What the next phase, or the next plan, goes on with.
-    pub(crate) fn into_kept(self: Box<Self>) -> (Vec<SetState>, Option<Eviction>) {
-        (self.sets, self.eviction)
+    pub(crate) fn into_kept(self: Box<Self>) -> Kept {
+        let Self { sets, eviction, load, preemptors, .. } = *self;
+        Kept { sets, eviction, load, preemptors }
     }
 
     pub(crate) const fn load(&self) -> &RunningLoad {
@@ -349,6 +366,7 @@ impl Runner {
             move_to(start)?;
         }
         self.here = start;
+        self.which = self.plan.which_preemptor(self.job());
         let need = self.need_ns(self.job());
         self.keep_to_budget(need);
         // A job of the user's own cannot be given up at a deadline.
@@ -370,6 +388,7 @@ impl Runner {
             // Without replicates in the plan all of it is one.
             draw: Some(0),
             exchange: None,
+            llc_share: self.llc_share,
             start_ns: self.started.elapsed().as_nanos() as u64,
             policy: policy.to_string(),
             huge_share,
@@ -484,7 +503,8 @@ impl Runner {
 
     fn preemptor(&self, away: Absent) -> Option<&Preemptor> {
         let wanted = away.to_whom == Absence::Preemptor;
-        self.preemptors.get(&self.here).filter(|preemptor| wanted && preemptor.cpu == self.here)
+        let which = self.which.filter(|_| wanted)?;
+        self.preemptors.get(&(self.here, which)).filter(|preemptor| preemptor.cpu == self.here)
     }
 
     /// Sleeps for what remains of an absence, on the CPU on which the job resumes; the stamp `on_cpu`

@@ -96,7 +96,7 @@ impl LiveMachine {
         take: &mut TakeJobs<'_>,
     ) -> Result<Outcome, MachineError> {
         let it = &plan.runs[run];
-        let load = self.start_load(&it.load, &it.cpus(), plan.seed)?;
+        let mut load = self.start_load(&it.load, &it.cpus(), plan.seed)?;
         let partitions = self.partitions(plan.scheduler, it)?;
         let scheduler = self.sched_ext(plan)?;
         let crew = self.muster(plan, run, partitions.as_ref())?;

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use corehop_core::decision::aim::{Aim, Samples};
 use corehop_core::decision::gang_study::{GangJoined, GangQuantity, GangStudy};
 use corehop_core::decision::validation::Errors;
 use corehop_core::machine::GangMachine;
@@ -11,7 +12,7 @@ use corehop_core::samples::SharedData;
 use corehop_core::sim::SimMachine;
 use serde_json::{Value, json};
 
-use super::{Args, described};
+use super::{Args, described, said};
 use crate::exit::{Exit, Failure};
 
 /// Reruns a table, and joins it with what is printed.
@@ -28,24 +29,28 @@ pub(super) fn simulate(study: &GangStudy, args: &Args) -> Result<Vec<GangJoined>
     Ok(study.join(&sharings.finish()))
 }
 
-/// The quantities of a table that have rows, each with the errors of those that are judged.
-fn quantities(rows: &[GangJoined]) -> Vec<(GangQuantity, Option<Errors>)> {
+/// A quantity of a table, with the errors of the rows that are judged, and the aim if there is one.
+pub(super) struct Judged {
+    quantity: GangQuantity,
+    judged: Option<Errors>,
+    pub(super) aim: Option<Aim>,
+}
+
+/// The quantities of a table that have rows.
+pub(super) fn aims(study: &GangStudy, rows: &[GangJoined], samples: Samples) -> Vec<Judged> {
     let has = |&&quantity: &&GangQuantity| rows.iter().any(|row| row.quantity == quantity);
-    let errors = |&quantity| (quantity, GangJoined::errors(rows, quantity, false));
-    GangQuantity::ALL.iter().filter(has).map(errors).collect()
-}
-
-/// Whether a quantity with an aim is farther off.
-pub(super) fn misses(study: &GangStudy, rows: &[GangJoined]) -> bool {
-    let missed = |(quantity, errors): (GangQuantity, Option<Errors>)| {
-        errors.zip(study.limit(quantity)).is_some_and(|(errors, limit)| errors.median > limit)
+    let of = |&quantity| {
+        let judged = GangJoined::errors(rows, quantity, false);
+        let aim = study.limit(quantity).map(|limit| Aim::of(judged, None, limit, samples));
+        Judged { quantity, judged, aim }
     };
-    quantities(rows).into_iter().any(missed)
+    GangQuantity::ALL.iter().filter(has).map(of).collect()
 }
 
-pub(super) fn json(study: &GangStudy, rows: &[GangJoined]) -> Value {
-    let errors = quantities(rows).into_iter().map(|(quantity, errors)| {
-        json!({ "quantity": quantity, "limit": study.limit(quantity), "judged": errors })
+pub(super) fn json(study: &GangStudy, rows: &[GangJoined], aims: &[Judged]) -> Value {
+    let errors = aims.iter().map(|it| {
+        let limit = study.limit(it.quantity);
+        json!({ "quantity": it.quantity, "limit": limit, "judged": it.judged, "aim": it.aim })
     });
     json!({
         "study": study.id,
@@ -57,7 +62,7 @@ pub(super) fn json(study: &GangStudy, rows: &[GangJoined]) -> Value {
     })
 }
 
-pub(super) fn text(study: &GangStudy, rows: &[GangJoined]) -> String {
+pub(super) fn text(study: &GangStudy, rows: &[GangJoined], aims: &[Judged]) -> String {
     let mut text =
         format!("{} ({}, {} runs a value)\n", study.title, study.platform, study.samples);
     let _ = writeln!(
@@ -78,13 +83,13 @@ pub(super) fn text(study: &GangStudy, rows: &[GangJoined]) -> String {
             row.printed,
         );
     }
-    for (quantity, errors) in quantities(rows) {
-        let Some(errors) = errors else { continue };
-        let aim = study.limit(quantity).map_or_else(String::new, |limit| {
+    for Judged { quantity, judged, aim } in aims {
+        let (quantity, Some(errors)) = (*quantity, judged) else { continue };
+        let aim = aim.as_ref().map_or_else(String::new, |aim| {
             let of = rows.iter().filter(|row| row.quantity == quantity && !row.fitted);
-            let within = of.filter(|row| row.error.is_some_and(|error| error <= limit)).count();
-            let reached = if errors.median <= limit { "reached" } else { "not reached" };
-            format!("; aim: a median of at most {limit}: {reached}, {within} rows are within")
+            let within =
+                of.filter(|row| row.error.is_some_and(|error| error <= aim.median)).count();
+            format!("; {within} rows are within {}\n{}", aim.median, said(aim))
         });
         let _ = writeln!(
             text,

@@ -5,8 +5,9 @@
 //! longer deadlines up to `t`.
 
 use super::{Approach, Blocks, Footprint, Reload, dearest};
+use crate::decision::sched::bill::longer;
 use crate::decision::sched::task::{Task, Time};
-use crate::decision::sched::uni::edf::{deadline_before, qpa};
+use crate::decision::sched::uni::edf::{deadline_before, qpa, utilisation};
 use crate::decision::sched::uni::{STEPS, busy_period};
 use crate::decision::sched::verdict::Verdict;
 
@@ -18,81 +19,101 @@ pub fn schedulable(
     reload: Reload,
     approach: Approach,
 ) -> Verdict {
-    if qpa(tasks) == Verdict::Unschedulable {
-        return Verdict::Unschedulable;
-    }
-    let plain =
-        |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
-    if footprints.len() != tasks.len() || !tasks.iter().all(plain) {
+    if footprints.len() != tasks.len() {
         return Verdict::Unknown;
     }
-    let demand = Demand { tasks, footprints, reload };
-    // The most that reloading can cost each job makes the busy period that covers every miss.
-    let dearest = |(at, task): (usize, &Task)| Task {
-        wcet: task.wcet + reload.of(demand.each(at, Time::MAX, approach)),
-        ..*task
-    };
-    let dear: Vec<Task> = tasks.iter().enumerate().map(dearest).collect();
-    let overloaded = crate::decision::sched::uni::edf::utilisation(&dear) == Verdict::Unschedulable;
-    let Some(horizon) = (!overloaded).then(|| busy_period(&dear, 0)).flatten() else {
-        return Verdict::Unknown;
-    };
-    demand.fits_before(horizon, approach)
+    let demand = Demand { tasks: Tasks(tasks), footprints, reload };
+    let most = |at| reload.of(demand.each(at, Time::MAX, approach));
+    demand.tasks.fit(most, |t| match approach {
+        Approach::Combined => {
+            let of = |form| demand.at(t, form);
+            of(Approach::UcbUnionMultiset).min(of(Approach::EcbUnionMultiset))
+        }
+        one => demand.at(t, one),
+    })
+}
+
+/// The tasks of one CPU under EDF.
+pub(super) struct Tasks<'a>(pub(super) &'a [Task]);
+
+impl Tasks<'_> {
+    /// Whether the demand with reloads fits before each deadline: `most(j)` is the most that reloading after a
+    /// job of `j` can cost, `demand(t)` the demand within `t`, reloads included, which only grows with `t`.
+    pub(super) fn fit(
+        &self,
+        most: impl Fn(usize) -> Time,
+        demand: impl Fn(Time) -> Time,
+    ) -> Verdict {
+        if qpa(self.0) == Verdict::Unschedulable {
+            return Verdict::Unschedulable;
+        }
+        let plain =
+            |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
+        if !self.0.iter().all(plain) {
+            return Verdict::Unknown;
+        }
+        // The most that reloading can cost each job makes the busy period that covers every miss.
+        let dearest = |(at, task): (usize, &Task)| longer(task, most(at));
+        let dear: Vec<Task> = self.0.iter().enumerate().map(dearest).collect();
+        let horizon =
+            if utilisation(&dear) == Verdict::Unschedulable { None } else { busy_period(&dear, 0) };
+        horizon.map_or(Verdict::Unknown, |horizon| self.fit_before(horizon, demand))
+    }
+
+    fn fit_before(&self, horizon: Time, demand: impl Fn(Time) -> Time) -> Verdict {
+        let mut steps = STEPS / 64;
+        let mut next = deadline_before(self.0, horizon + 1);
+        while let Some(t) = next {
+            let Some(left) = steps.checked_sub((self.0.len() * self.0.len()) as u64) else {
+                return Verdict::Unknown;
+            };
+            steps = left;
+            let demand = demand(t);
+            if demand > t {
+                return Verdict::Unknown;
+            }
+            // What lies between is covered.
+            next = deadline_before(self.0, if demand < t { demand + 1 } else { t });
+        }
+        Verdict::Schedulable
+    }
+
+    /// The tasks that `j` can preempt, with deadlines up to `t`.
+    pub(super) fn affected(&self, j: usize, t: Time) -> impl Iterator<Item = usize> + Clone + '_ {
+        let own = self.0[j].deadline;
+        (0..self.0.len()).filter(move |&k| self.0[k].deadline > own && self.0[k].deadline <= t)
+    }
+
+    /// How many jobs are due within `t`.
+    pub(super) fn jobs(&self, at: usize, t: Time) -> u64 {
+        self.0[at].demand(t) / self.0[at].wcet
+    }
+
+    /// How often `j` can preempt jobs of `k` that are due within `t`.
+    pub(super) fn preemptions(&self, k: usize, j: usize, t: Time) -> u64 {
+        let room = self.0[k].deadline - self.0[j].deadline;
+        room.div_ceil(self.0[j].period) * self.jobs(k, t)
+    }
 }
 
 struct Demand<'a> {
-    tasks: &'a [Task],
+    tasks: Tasks<'a>,
     footprints: &'a [Footprint],
     reload: Reload,
 }
 
 impl Demand<'_> {
-    /// The tasks that `j` can preempt, with deadlines up to `t`.
-    fn affected(&self, j: usize, t: Time) -> impl Iterator<Item = usize> + Clone + '_ {
-        let own = self.tasks[j].deadline;
-        (0..self.tasks.len())
-            .filter(move |&k| self.tasks[k].deadline > own && self.tasks[k].deadline <= t)
-    }
-
-    fn fits_before(&self, horizon: Time, approach: Approach) -> Verdict {
-        let mut steps = STEPS / 64;
-        let mut next = deadline_before(self.tasks, horizon + 1);
-        while let Some(t) = next {
-            let Some(left) = steps.checked_sub((self.tasks.len() * self.tasks.len()) as u64) else {
-                return Verdict::Unknown;
-            };
-            steps = left;
-            let demand = match approach {
-                Approach::Combined => {
-                    let of = |form| self.at(t, form);
-                    of(Approach::UcbUnionMultiset).min(of(Approach::EcbUnionMultiset))
-                }
-                one => self.at(t, one),
-            };
-            if demand > t {
-                return Verdict::Unknown;
-            }
-            // Demand only grows with t, reloads included: what lies between is covered.
-            next = deadline_before(self.tasks, if demand < t { demand + 1 } else { t });
-        }
-        Verdict::Schedulable
-    }
-
     /// Demand and reloads within `t`.
     fn at(&self, t: Time, approach: Approach) -> Time {
         let of = |(j, task): (usize, &Task)| {
             task.demand(t) + self.reload.of(self.blocks(j, t, approach))
         };
-        self.tasks.iter().enumerate().map(of).sum()
-    }
-
-    fn jobs(&self, at: usize, t: Time) -> u64 {
-        self.tasks[at].demand(t) / self.tasks[at].wcet
+        self.tasks.0.iter().enumerate().map(of).sum()
     }
 
     /// How many blocks the jobs of `j` that are due within `t` make others reload.
     fn blocks(&self, j: usize, t: Time, approach: Approach) -> u64 {
-        let jobs = self.jobs(j, t);
+        let jobs = self.tasks.jobs(j, t);
         match approach {
             Approach::UcbUnionMultiset => self.ucb_multiset(j, t, jobs),
             Approach::EcbUnionMultiset => self.ecb_multiset(j, t, jobs),
@@ -103,7 +124,7 @@ impl Demand<'_> {
     /// How many one job of `j` does at most, among the tasks due within `t`.
     fn each(&self, j: usize, t: Time, approach: Approach) -> u64 {
         let own = &self.footprints[j];
-        let useful = || self.affected(j, t).map(|k| &self.footprints[k].ucb);
+        let useful = || self.tasks.affected(j, t).map(|k| &self.footprints[k].ucb);
         match approach {
             Approach::EcbOnly if useful().next().is_none() => 0,
             Approach::EcbOnly => own.ecb.count(),
@@ -124,22 +145,17 @@ impl Demand<'_> {
 
     /// What `j`, and all that can preempt it, evicts.
     fn evicting(&self, j: usize) -> Blocks {
-        let before = self.tasks.iter().zip(self.footprints);
-        let before = before.filter(|(task, _)| task.deadline <= self.tasks[j].deadline);
+        let before = self.tasks.0.iter().zip(self.footprints);
+        let before = before.filter(|(task, _)| task.deadline <= self.tasks.0[j].deadline);
         before.fold(Blocks::default(), |all, (_, footprint)| all.union(&footprint.ecb))
-    }
-
-    /// How often `j` can preempt jobs of `k` that are due within `t`.
-    fn preemptions(&self, k: usize, j: usize, t: Time) -> u64 {
-        let room = self.tasks[k].deadline - self.tasks[j].deadline;
-        room.div_ceil(self.tasks[j].period) * self.jobs(k, t)
     }
 
     /// Each block as often as it can be useful, and no more often than it can be evicted.
     fn ucb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
         let useful = |block: u32| {
-            let holders = self.affected(j, t).filter(|&k| self.footprints[k].ucb.contains(block));
-            holders.map(|k| self.preemptions(k, j, t)).sum::<u64>()
+            let holders = self.tasks.affected(j, t);
+            let holders = holders.filter(|&k| self.footprints[k].ucb.contains(block));
+            holders.map(|k| self.tasks.preemptions(k, j, t)).sum::<u64>()
         };
         self.footprints[j].ecb.iter().map(|block| useful(block).min(jobs)).sum()
     }
@@ -147,8 +163,9 @@ impl Demand<'_> {
     /// The dearest preemptions, as many as `j` has jobs.
     fn ecb_multiset(&self, j: usize, t: Time, jobs: u64) -> u64 {
         let evicting = self.evicting(j);
-        let cost = |k: usize| (self.footprints[k].ucb.common(&evicting), self.preemptions(k, j, t));
-        dearest(self.affected(j, t).map(cost).collect(), jobs)
+        let cost =
+            |k: usize| (self.footprints[k].ucb.common(&evicting), self.tasks.preemptions(k, j, t));
+        dearest(self.tasks.affected(j, t).map(cost).collect(), jobs)
     }
 }
 

@@ -13,77 +13,74 @@ pub fn responses(
     reload: Reload,
     approach: Approach,
 ) -> Option<Vec<Time>> {
-    let plain =
-        |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
-    if footprints.len() != tasks.len() || !tasks.iter().all(plain) {
+    if footprints.len() != tasks.len() {
         return None;
     }
-    let order = by_priority(tasks);
-    let mut analysis = Analysis::new(tasks, footprints, reload, order);
+    let mut levels = Levels::new(tasks)?;
+    let prints = Prints::new(footprints, reload, &levels.order);
     for level in 0..tasks.len() {
+        let of = |form| {
+            levels.response(level, |j, response| prints.reloads(&levels, level, j, response, form))
+        };
         let found = match approach {
             Approach::Combined => {
                 let both = [Approach::UcbUnionMultiset, Approach::EcbUnionMultiset];
-                both.into_iter().filter_map(|form| analysis.response(level, form)).min()
+                both.into_iter().filter_map(of).min()
             }
-            one => analysis.response(level, one),
+            one => of(one),
         };
-        analysis.responses.push(found?);
+        levels.responses.push(found?);
     }
-    let mut responses = vec![0; tasks.len()];
-    for (level, &at) in analysis.order.iter().enumerate() {
-        responses[at] = analysis.responses[level];
-    }
-    Some(responses)
+    Some(levels.in_order_of_the_tasks())
 }
 
-struct Analysis<'a> {
+/// The tasks, highest priority first, with their responses as far as they are known. A level is a place
+/// among them.
+pub(super) struct Levels<'a> {
     tasks: &'a [Task],
-    footprints: &'a [Footprint],
-    reload: Reload,
-    /// The tasks, highest priority first; a level is a place in it.
-    order: Vec<usize>,
-    /// At each level, the union of the ECBs of it and of all above.
-    evicting: Vec<Blocks>,
-    /// Of each level, as far as they are known.
-    responses: Vec<Time>,
+    pub(super) order: Vec<usize>,
+    pub(super) responses: Vec<Time>,
 }
 
-impl<'a> Analysis<'a> {
-    fn new(
-        tasks: &'a [Task],
-        footprints: &'a [Footprint],
-        reload: Reload,
-        order: Vec<usize>,
-    ) -> Self {
-        let mut evicting: Vec<Blocks> = Vec::with_capacity(order.len());
-        for &at in &order {
-            let above = evicting.last().cloned().unwrap_or_default();
-            evicting.push(above.union(&footprints[at].ecb));
-        }
-        Self { tasks, footprints, reload, order, evicting, responses: Vec::new() }
+impl<'a> Levels<'a> {
+    /// None where deadlines are beyond periods, or there is jitter or blocking.
+    pub(super) fn new(tasks: &'a [Task]) -> Option<Self> {
+        let plain =
+            |task: &Task| task.deadline <= task.period && task.jitter == 0 && task.blocking == 0;
+        let order = by_priority(tasks);
+        tasks.iter().all(plain).then(|| Self { tasks, order, responses: Vec::new() })
     }
 
-    fn task(&self, level: usize) -> &Task {
+    pub(super) fn task(&self, level: usize) -> &Task {
         &self.tasks[self.order[level]]
     }
-    fn ucb(&self, level: usize) -> &Blocks {
-        &self.footprints[self.order[level]].ucb
-    }
-    fn ecb(&self, level: usize) -> &Blocks {
-        &self.footprints[self.order[level]].ecb
+
+    /// How many jobs of a level there can be within `response`: `E_j`.
+    pub(super) fn jobs(&self, j: usize, response: Time) -> u64 {
+        response.div_ceil(self.task(j).period)
     }
 
-    /// The least fixpoint for the task at this level; none where it is beyond the deadline.
-    fn response(&self, level: usize, approach: Approach) -> Option<Time> {
+    /// How often `j` can preempt `k` while the task at `level` responds: `E_j(R_k) E_k(R_i)`.
+    pub(super) fn preemptions(&self, level: usize, k: usize, j: usize, response: Time) -> u64 {
+        let of_k = if k == level { response } else { self.responses[k] };
+        self.jobs(j, of_k) * self.jobs(k, response)
+    }
+
+    /// The least fixpoint for the task at this level, where preemptions by level `j` cost `reloads(j, response)`;
+    /// none where it is beyond the deadline.
+    pub(super) fn response(
+        &self,
+        level: usize,
+        reloads: impl Fn(usize, Time) -> Time,
+    ) -> Option<Time> {
         let own = self.task(level);
         let mut response = own.wcet;
         while response <= own.deadline {
             let of = |j: usize| {
-                let jobs = response.div_ceil(self.task(j).period);
-                jobs * self.task(j).wcet + self.reload.of(self.blocks(level, j, response, approach))
+                let computing = self.jobs(j, response) * self.task(j).wcet;
+                computing.saturating_add(reloads(j, response))
             };
-            let next = own.wcet + (0..level).map(of).sum::<Time>();
+            let next = (0..level).map(of).fold(own.wcet, Time::saturating_add);
             if next == response {
                 return Some(response);
             }
@@ -92,9 +89,62 @@ impl<'a> Analysis<'a> {
         None
     }
 
+    pub(super) fn in_order_of_the_tasks(self) -> Vec<Time> {
+        let mut responses = vec![0; self.order.len()];
+        for (at, response) in self.order.into_iter().zip(self.responses) {
+            responses[at] = response;
+        }
+        responses
+    }
+}
+
+/// What tasks do to the cache, by level.
+struct Prints<'a> {
+    reload: Reload,
+    by_level: Vec<&'a Footprint>,
+    /// At each level, the union of the ECBs of it and of all above.
+    evicting: Vec<Blocks>,
+}
+
+impl<'a> Prints<'a> {
+    fn new(footprints: &'a [Footprint], reload: Reload, order: &[usize]) -> Self {
+        let mut evicting: Vec<Blocks> = Vec::with_capacity(order.len());
+        for &at in order {
+            let above = evicting.last().cloned().unwrap_or_default();
+            evicting.push(above.union(&footprints[at].ecb));
+        }
+        let by_level = order.iter().map(|&at| &footprints[at]).collect();
+        Self { reload, by_level, evicting }
+    }
+
+    fn ucb(&self, level: usize) -> &Blocks {
+        &self.by_level[level].ucb
+    }
+    fn ecb(&self, level: usize) -> &Blocks {
+        &self.by_level[level].ecb
+    }
+
+    fn reloads(
+        &self,
+        levels: &Levels<'_>,
+        level: usize,
+        j: usize,
+        response: Time,
+        approach: Approach,
+    ) -> Time {
+        self.reload.of(self.blocks(levels, level, j, response, approach))
+    }
+
     /// How many blocks preemptions by level `j` make the tasks down to `level` reload within `response`.
-    fn blocks(&self, level: usize, j: usize, response: Time, approach: Approach) -> u64 {
-        let jobs = response.div_ceil(self.task(j).period);
+    fn blocks(
+        &self,
+        levels: &Levels<'_>,
+        level: usize,
+        j: usize,
+        response: Time,
+        approach: Approach,
+    ) -> u64 {
+        let jobs = levels.jobs(j, response);
         let affected = j + 1..=level;
         match approach {
             Approach::EcbOnly => jobs * self.ecb(j).count(),
@@ -104,11 +154,11 @@ impl<'a> Analysis<'a> {
                 jobs * union.common(self.ecb(j))
             }
             Approach::EcbUnion => jobs * affected.map(|k| self.evicted(k, j)).max().unwrap_or(0),
-            Approach::UcbUnionMultiset => self.ucb_multiset(level, j, response),
-            Approach::EcbUnionMultiset => self.ecb_multiset(level, j, response),
-            Approach::Combined => {
-                self.ucb_multiset(level, j, response).min(self.ecb_multiset(level, j, response))
-            }
+            Approach::UcbUnionMultiset => self.ucb_multiset(levels, level, j, response),
+            Approach::EcbUnionMultiset => self.ecb_multiset(levels, level, j, response),
+            Approach::Combined => self
+                .ucb_multiset(levels, level, j, response)
+                .min(self.ecb_multiset(levels, level, j, response)),
         }
     }
 
@@ -117,28 +167,22 @@ impl<'a> Analysis<'a> {
         self.ucb(k).common(&self.evicting[j])
     }
 
-    /// How often `j` can preempt `k` while the task at `level` responds: `E_j(R_k) E_k(R_i)`.
-    fn preemptions(&self, level: usize, k: usize, j: usize, response: Time) -> u64 {
-        let of_k = if k == level { response } else { self.responses[k] };
-        of_k.div_ceil(self.task(j).period) * response.div_ceil(self.task(k).period)
-    }
-
     /// Each block as often as it can be useful, and no more often than it can be evicted.
-    fn ucb_multiset(&self, level: usize, j: usize, response: Time) -> u64 {
-        let jobs = response.div_ceil(self.task(j).period);
+    fn ucb_multiset(&self, levels: &Levels<'_>, level: usize, j: usize, response: Time) -> u64 {
+        let jobs = levels.jobs(j, response);
         let useful = |block: u32| {
             let holders = (j + 1..=level).filter(|&k| self.ucb(k).contains(block));
-            holders.map(|k| self.preemptions(level, k, j, response)).sum::<u64>()
+            holders.map(|k| levels.preemptions(level, k, j, response)).sum::<u64>()
         };
         self.ecb(j).iter().map(|block| useful(block).min(jobs)).sum()
     }
 
     /// The dearest preemptions, as many as `j` has jobs.
-    fn ecb_multiset(&self, level: usize, j: usize, response: Time) -> u64 {
+    fn ecb_multiset(&self, levels: &Levels<'_>, level: usize, j: usize, response: Time) -> u64 {
         let costs = (j + 1..=level)
-            .map(|k| (self.evicted(k, j), self.preemptions(level, k, j, response)))
+            .map(|k| (self.evicted(k, j), levels.preemptions(level, k, j, response)))
             .collect();
-        dearest(costs, response.div_ceil(self.task(j).period))
+        dearest(costs, levels.jobs(j, response))
     }
 }
 

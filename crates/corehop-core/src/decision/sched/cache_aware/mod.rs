@@ -7,6 +7,7 @@
 
 pub mod edf;
 pub mod fixed;
+pub mod pairs;
 
 pub use super::blocks::{Blocks, CacheUse, Footprint, Reload};
 
@@ -49,6 +50,6 @@ fn dearest(mut preemptions: Vec<(u64, u64)>, jobs: u64) -> u64 {
     preemptions.into_iter().fold(0, |sum, (cost, times)| {
         let taken = times.min(left);
         left -= taken;
-        sum + taken * cost
+        sum.saturating_add(taken.saturating_mul(cost))
     })
 }

@@ -2,16 +2,17 @@
 //! The tests that charge cache reloads by the blocks that tasks use.
 
 use super::Deadlines::Constrained;
-use super::{BASE, Test, with_bounds};
-use crate::decision::sched::cache_aware::{Approach, edf, fixed};
+use super::{CACHED as BASE, Suffers, Test, with_bounds};
+use crate::decision::sched::cache_aware::{Approach, edf, fixed, pairs};
 use crate::decision::sched::task::System;
 use crate::decision::sched::verdict::{Answer, Verdict};
 
-const RELOADS: &str = "A preemption costs no more than the time to reload the blocks that were lost, and nothing else \
+pub(super) const RELOADS: &str = "A preemption costs no more than the time to reload the blocks that were lost, and nothing else \
                        is lost with the cache (no timing anomalies).";
-const SETS: &str =
+pub(super) const SETS: &str =
     "ECBs and UCBs are those of a direct-mapped cache, or bound those of an LRU cache.";
-const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
+pub(super) const RANKS: &str =
+    "Priorities are those given, otherwise deadline-monotonic; ties by index.";
 
 /// An entry for fixed priorities and one for EDF, by one approach.
 macro_rules! both {
@@ -50,7 +51,7 @@ macro_rules! both {
 }
 
 /// Them, two by two, in the order of [`Approach::ALL`].
-pub(super) static CACHED: [[Test; 2]; 7] = [
+pub(super) static BY_BLOCKS: [[Test; 2]; 7] = [
     both!("p-fp-ecb-only", "edf-ecb-only", 0, "|ECB_j|", "Busquets-Mataix et al., RTAS 1996"),
     both!(
         "p-fp-ucb-only",
@@ -96,7 +97,51 @@ pub(super) static CACHED: [[Test; 2]; 7] = [
     ),
 ];
 
-const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
+/// One task's delays do not grow when another one preempts too.
+const SUBADDITIVE: &str = "What several preemptors make a job lose is at most what each takes alone, and at most what one of \
+                           their sizes together takes.";
+
+/// For tests that are asked without delays by pair.
+pub const NO_PAIRS: &str = "it charges delays by pair of tasks: give --costs samples or a model with preemptors of several \
+                            sizes (`corehop measure synthetic --preemptor-wss 16KiB,256KiB,4MiB`), or --delay";
+
+/// The tests that charge measured delays by pair.
+pub(super) static BY_PAIRS: [Test; 2] = [
+    Test {
+        name: "p-fp-pairs",
+        scheduler: "fixed priorities on one CPU, with delays by pair",
+        title: "R = C + sum over hp of (ceil(R / T) C + gamma), gamma from measured d(k, s)",
+        by_pair: true,
+        assumes: &[RANKS, SUBADDITIVE],
+        citation: "after Altmeyer, Davis and Maiza, RTS 48(5), 2012, with sizes in place of blocks",
+        run: |system| {
+            let Some(pairs) = system.pairs else { return Answer::unknown(NO_PAIRS) };
+            with_bounds(pairs::responses(system.tasks, pairs))
+        },
+        ..PAIRED
+    },
+    Test {
+        name: "edf-pairs",
+        scheduler: "EDF on one CPU, with delays by pair",
+        title: "DBF(t) + sum of gamma <= t at every deadline, gamma from measured d(k, s)",
+        by_pair: true,
+        assumes: &[SUBADDITIVE],
+        citation: "after Lunniss, Altmeyer, Maiza and Davis, RTAS 2013, with sizes in place of blocks",
+        run: |system| {
+            let Some(pairs) = system.pairs else { return Answer::unknown(NO_PAIRS) };
+            Answer::plain(Verdict::sufficient(
+                pairs::schedulable(system.tasks, pairs).is_schedulable(),
+            ))
+        },
+        ..PAIRED
+    },
+];
+
+/// What both have in common: nothing is charged to jobs, but preemptions happen.
+const PAIRED: Test =
+    Test { suffers: Suffers::Preemptions, deadlines: Constrained, one_cpu: true, ..BASE };
+
+pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
 
 fn fixed_priority<const APPROACH: usize>(system: System<'_>) -> Answer {
     let Some(cache) = system.cache else { return Answer::unknown(NO_BLOCKS) };

@@ -2,8 +2,9 @@
 //! The list of tests.
 
 use super::Deadlines::{Arbitrary, Implicit};
-use super::partitioned::{bounded_tardiness, compliant, devi_anderson};
-use super::{BASE, Kind, Test, with_bounds};
+use super::partitioned::{bounded_tardiness, compliant, devi_anderson, one_cpu_by_priority};
+use super::{BASE, Charging, G_FP, Kind, ONE_EDF, ONE_FP, Suffers, Test, with_bounds};
+use crate::decision::sched::bill::Payer;
 use crate::decision::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
 use crate::decision::sched::soft::compliant::Points;
 use crate::decision::sched::task::System;
@@ -11,16 +12,12 @@ use crate::decision::sched::uni::edf_response::{Preemption, response_times};
 use crate::decision::sched::uni::{edf, fixed, nonpreemptive};
 use crate::decision::sched::verdict::{Answer, Verdict};
 
-const EDF: &str = "EDF on one CPU";
-const FP: &str = "fixed priorities on one CPU";
-const G_FP: &str = "global fixed priorities";
 const SOFT: &str = "global EDF, soft";
 const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
 const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
 const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
 
 /// Every test but the partitioned ones.
-#[expect(clippy::needless_update, reason = "all entries are written alike")]
 pub(super) static OTHERS: &[Test] = &[
     Test {
         name: "necessary",
@@ -31,50 +28,57 @@ pub(super) static OTHERS: &[Test] = &[
         jitter: true,
         citation: "Liu and Layland 1973; Horn 1974",
         run: |system| Answer::plain(global::necessary(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotNeeded,
+        ..BASE
+    },
+    Test {
+        name: "own-cpu",
+        scheduler: "any global scheduler",
+        title: "n <= m, and C <= D of each task: no job waits for a CPU",
+        deadlines: Arbitrary,
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        citation: "of at most m tasks at most m jobs are ready, and C <= T; as in Bertogna, Cirinei and Lipari, ECRTS 2005",
+        run: |system| Answer::plain(global::own_cpu(system)),
         ..BASE
     },
     Test {
         name: "utilisation",
-        scheduler: EDF,
         title: "U <= 1; exact where D >= T, otherwise it can only refuse",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        one_cpu: true,
         citation: "Liu and Layland, JACM 20(1), 1973; Baruah, Mok and Rosier, RTSS 1990",
         run: |system| Answer::plain(edf::utilisation(system.tasks)),
-        ..BASE
+        ..ONE_EDF
     },
     Test {
         name: "density",
-        scheduler: EDF,
         title: "sum of C / min(D, T) <= 1",
         deadlines: Arbitrary,
-        one_cpu: true,
         citation: "Liu, Real-Time Systems, 2000, theorem 6.2",
         run: |system| Answer::plain(edf::density(system.tasks)),
-        ..BASE
+        ..ONE_EDF
     },
     Test {
         name: "qpa",
-        scheduler: EDF,
         title: "DBF(t) <= t at every deadline, from the last to the first",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        one_cpu: true,
         citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990",
         run: |system| Answer::plain(edf::qpa(system.tasks)),
-        ..BASE
+        ..ONE_EDF
     },
     Test {
         name: "edf-rta",
-        scheduler: EDF,
         title: "the worst response of each task, over all that can begin its busy period",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        one_cpu: true,
         citation: "Spuri, INRIA RR-2772, 1996",
         run: |system| edf_rta(system, Preemption::Free),
-        ..BASE
+        ..ONE_EDF
     },
     Test {
         name: "np-edf",
@@ -85,6 +89,8 @@ pub(super) static OTHERS: &[Test] = &[
         one_cpu: true,
         citation: "Jeffay, Stanat and Martel, RTSS 1991; George, Rivierre and Spuri, INRIA RR-2966, 1996",
         run: |system| Answer::plain(nonpreemptive::edf(system.tasks)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
         ..BASE
     },
     Test {
@@ -96,55 +102,52 @@ pub(super) static OTHERS: &[Test] = &[
         one_cpu: true,
         citation: "George, Rivierre and Spuri, INRIA RR-2966, 1996",
         run: |system| edf_rta(system, Preemption::None),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
         ..BASE
     },
     Test {
         name: "liu-layland",
-        scheduler: FP,
         title: "U <= n (2^(1/n) - 1)",
         deadlines: Arbitrary,
-        one_cpu: true,
         assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
         citation: "Liu and Layland, JACM 20(1), 1973",
         run: |system| Answer::plain(fixed::liu_layland(system.tasks)),
-        ..BASE
+        ..ONE_FP
     },
     Test {
         name: "hyperbolic",
-        scheduler: FP,
         title: "the product of u + 1 is at most 2",
         deadlines: Arbitrary,
-        one_cpu: true,
         assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
         citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
         run: |system| Answer::plain(fixed::hyperbolic(system.tasks)),
-        ..BASE
+        ..ONE_FP
     },
     Test {
         name: "p-fp-rta",
-        scheduler: FP,
         title: "w = (q + 1) C + B + sum over hp of ceil((w + J) / T) C; R = max of w + J - q T",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        one_cpu: true,
         jitter: true,
         assumes: &[RANKS, BLOCKED],
         citation: "Joseph and Pandya 1986; Lehoczky, RTSS 1990; Tindell, Burns and Wellings 1994",
-        run: |system| responses(system, fixed::response_time_analysis),
-        ..BASE
+        run: one_cpu_by_priority,
+        payer: Payer::Affected,
+        charging: Charging::FixedPriority,
+        ..ONE_FP
     },
     Test {
         name: "p-fp-audsley",
-        scheduler: FP,
         title: "some order of priorities passes p-fp-rta; the order is given",
         kind: Kind::Exact,
         deadlines: Arbitrary,
-        one_cpu: true,
         jitter: true,
         assumes: &["Priorities that were given are ignored.", BLOCKED],
         citation: "Audsley, YCS 164, 1991",
         run: audsley,
-        ..BASE
+        payer: Payer::Others,
+        ..ONE_FP
     },
     Test {
         name: "np-fp-rta",
@@ -157,6 +160,9 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &[RANKS, BLOCKED],
         citation: "George, Rivierre and Spuri 1996; Davis, Burns, Bril and Lukkien, RTS 35(3), 2007",
         run: |system| responses(system, nonpreemptive::fixed),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
         ..BASE
     },
     Test {
@@ -233,38 +239,36 @@ pub(super) static OTHERS: &[Test] = &[
         title: "R = y - 1 + C_k for the least y that the others, and m that began before, cannot fill",
         citation: "Baruah, RTS 32(1), 2006; windows as in Guan et al., JSA 57(5), 2011",
         run: |system| with_bounds(global::nonpreemptive::edf(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
         ..BASE
     },
     Test {
         name: "g-fp-bertogna",
-        scheduler: G_FP,
         title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), hp carrying in what their own bounds allow",
         assumes: &[RANKS],
         citation: "Bertogna and Cirinei, RTSS 2007, with slacks (equation 8)",
         run: |system| with_bounds(global_fixed::bertogna(system)),
-        ..BASE
+        ..G_FP
     },
     Test {
         name: "g-fp-bertogna-plain",
-        scheduler: G_FP,
         title: "g-fp-bertogna without slacks: hp carry in what their deadlines allow",
         assumes: &[RANKS],
         citation: "Bertogna and Cirinei, RTSS 2007",
         run: |system| with_bounds(global_fixed::bertogna_plain(system)),
-        ..BASE
+        ..G_FP
     },
     Test {
         name: "g-fp-guan",
-        scheduler: G_FP,
         title: "R = C_k + floor(Omega_k(R) / m), with at most m - 1 tasks carrying in",
         assumes: &[RANKS],
         citation: "Guan, Stigge, Yi and Yu, RTSS 2009",
         run: |system| with_bounds(global_fixed::guan(system)),
-        ..BASE
+        ..G_FP
     },
     Test {
         name: "g-fp-da-lc",
-        scheduler: G_FP,
         title: "D_k >= C_k + floor(sum of interference in D_k / m), at most m - 1 carrying in",
         assumes: &[RANKS],
         citation: "Davis and Burns, RTS 47(1), 2011; Guan et al., RTSS 2009",
@@ -272,20 +276,19 @@ pub(super) static OTHERS: &[Test] = &[
             let order = global_fixed::given_order(system);
             Answer::plain(Verdict::sufficient(global_fixed::da_lc_in_order(system, &order)))
         },
-        ..BASE
+        ..G_FP
     },
     Test {
         name: "g-fp-da-lc-opa",
-        scheduler: G_FP,
         title: "some order of priorities passes g-fp-da-lc; the order is given",
         assumes: &["Priorities that were given are ignored."],
         citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
         run: |system| ordered(global_fixed::da_lc_assignment(system)),
-        ..BASE
+        payer: Payer::Others,
+        ..G_FP
     },
     Test {
         name: "g-fp-dkc",
-        scheduler: G_FP,
         title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
         assumes: &["Priorities that were given are ignored."],
         citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
@@ -293,7 +296,8 @@ pub(super) static OTHERS: &[Test] = &[
             let order = global_fixed::dkc_order(system);
             ordered(global_fixed::da_lc_in_order(system, &order).then_some(order))
         },
-        ..BASE
+        payer: Payer::Others,
+        ..G_FP
     },
     Test {
         name: "g-np-fp",
@@ -302,6 +306,9 @@ pub(super) static OTHERS: &[Test] = &[
         assumes: &[RANKS],
         citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
         run: |system| with_bounds(global::nonpreemptive::fixed(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
         ..BASE
     },
     Test {

@@ -6,6 +6,9 @@ mod entries;
 mod partitioned;
 mod partitioned_entries;
 
+pub use cached_entries::NO_PAIRS;
+
+use super::bill::{Bill, Payer};
 use super::clusters;
 use super::task::{System, Task};
 use super::verdict::{Answer, Verdict};
@@ -62,6 +65,17 @@ pub struct Test {
     pub one_cpu: bool,
     /// Whether it charges jitter and blocking; where it does not, it does not tell of tasks with them.
     pub jitter: bool,
+    /// What interrupts jobs under its scheduler and is not charged by the test itself. (What is necessary for all
+    /// schedulers holds for one under which nothing does.)
+    pub suffers: Suffers,
+    /// Who pays for that ([`bill`](super::bill)).
+    pub payer: Payer,
+    /// How an operating system's overheads are charged to a set before the test is asked.
+    pub charging: Charging,
+    /// Whether it charges cache reloads by the blocks that tasks use.
+    pub reloads: bool,
+    /// Whether it charges measured delays by pair of tasks, and nothing to jobs.
+    pub by_pair: bool,
     /// What else it assumes.
     pub assumes: &'static [&'static str],
     /// Where it comes from.
@@ -71,8 +85,9 @@ pub struct Test {
 
 /// Every test.
 pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
-    let cached = cached_entries::CACHED.iter().flatten();
-    entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED).chain(cached)
+    let cached = cached_entries::BY_BLOCKS.iter().flatten();
+    let others = entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED);
+    others.chain(cached).chain(&cached_entries::BY_PAIRS)
 }
 
 /// What interrupts jobs under a scheduler, once they have begun.
@@ -97,7 +112,7 @@ pub enum Charging {
     FixedPriority,
     /// They cannot turn its no into a yes.
     NotNeeded,
-    /// Nobody here knows how.
+    /// They cannot be charged to it.
     NotKnown,
 }
 
@@ -110,10 +125,73 @@ const BASE: Test = Test {
     deadlines: Deadlines::Constrained,
     one_cpu: false,
     jitter: false,
+    suffers: Suffers::Everything,
+    payer: Payer::Others,
+    charging: Charging::JobLevel,
+    reloads: false,
+    by_pair: false,
     assumes: &[],
     citation: "",
     run: |_| Answer::plain(Verdict::Unknown),
 };
+
+/// Of tests for EDF on one CPU.
+const ONE_EDF: Test = Test {
+    scheduler: "EDF on one CPU",
+    one_cpu: true,
+    suffers: Suffers::Preemptions,
+    payer: Payer::LaterDeadline,
+    ..BASE
+};
+
+/// Of tests for fixed priorities on one CPU.
+const ONE_FP: Test = Test {
+    scheduler: "fixed priorities on one CPU",
+    one_cpu: true,
+    suffers: Suffers::Preemptions,
+    payer: Payer::LowerPriority,
+    charging: Charging::NotKnown,
+    ..BASE
+};
+
+/// Of tests for global fixed priorities.
+const G_FP: Test = Test {
+    scheduler: "global fixed priorities",
+    payer: Payer::LowerPriority,
+    charging: Charging::NotKnown,
+    ..BASE
+};
+
+/// Of tests for partitioned EDF.
+const P_EDF: Test = Test {
+    scheduler: "partitioned EDF",
+    suffers: Suffers::Preemptions,
+    payer: Payer::EachGroup,
+    ..BASE
+};
+
+/// Of tests for partitioned fixed priorities.
+const P_FP: Test = Test {
+    scheduler: "partitioned fixed priorities",
+    suffers: Suffers::Preemptions,
+    payer: Payer::Affected,
+    charging: Charging::FixedPriority,
+    jitter: true,
+    ..BASE
+};
+
+/// Of tests that charge reloads by cache blocks.
+const CACHED: Test = Test {
+    suffers: Suffers::Nothing,
+    payer: Payer::NoJob,
+    charging: Charging::NotKnown,
+    reloads: true,
+    ..BASE
+};
+
+/// Of a set that says which blocks its tasks use.
+const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
+     not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
 /// What every test here assumes.
 const ALWAYS: [&str; 3] = [
@@ -136,45 +214,11 @@ impl Test {
         ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
     }
 
-    /// What interrupts jobs under its scheduler and is not charged by the test itself. (What is necessary for all of them holds for one under which
-    /// nothing does.)
-    pub fn suffers(&self) -> Suffers {
-        if cached_entries::CACHED.iter().flatten().any(|test| test.name == self.name) {
-            return Suffers::Nothing;
-        }
-        let soft = self.name.strip_prefix("soft-").unwrap_or(self.name);
-        match soft.strip_prefix("c-edf-").and_then(|size| size.parse().ok()) {
-            Some(size) => Suffers::Within(size),
-            None if ["necessary", "np-", "g-np-"].iter().any(|it| self.name.starts_with(it)) => {
-                Suffers::Nothing
-            }
-            // Under EDF-os a job that began elsewhere than the one before it begins cold, as its WCET supposes.
-            None if self.one_cpu || self.name.starts_with("p-edf-") || self.name == "sp-edf-os" => {
-                Suffers::Preemptions
-            }
-            None => Suffers::Everything,
-        }
-    }
-
-    /// How an operating system's overheads are charged to a set before the test is asked.
-    pub fn charging(&self) -> Charging {
-        let cached = cached_entries::CACHED.iter().flatten().any(|test| test.name == self.name);
-        match self.name {
-            "necessary" => Charging::NotNeeded,
-            "p-fp-rta" => Charging::FixedPriority,
-            "g-fl" => Charging::JobLevel,
-            // The second piece of a job arrives like another one, which nobody charges here.
-            "sp-edf-c=d" => Charging::NotKnown,
-            _ if self.scheduler.contains("EDF") && !cached => Charging::JobLevel,
-            _ => Charging::NotKnown,
-        }
-    }
-
     /// What may cost a job its delay under its scheduler, nearest first. `platform` says which migrations stay
     /// within a cluster of so many CPUs, and which there are at all; without it all count.
     pub fn events(&self, platform: Option<&Platform>) -> Vec<Event> {
         let all = Event::RESUMING;
-        let reached = match self.suffers() {
+        let reached = match self.suffers {
             Suffers::Nothing => 0,
             Suffers::Preemptions => 1,
             Suffers::Everything => all.len(),
@@ -189,12 +233,39 @@ impl Test {
         reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
     }
 
-    /// What the test says of a system.
+    /// What the test says of a system, with what is charged to it.
     pub fn run(&self, system: System<'_>) -> Answer {
-        match self.refusal(system) {
-            Some(why) => Answer::unknown(why),
-            None => (self.run)(system),
+        if let Some(why) = self.refusal(system) {
+            return Answer::unknown(why);
         }
+        let answer = match system.bill {
+            Some(bill) if self.charges_a_whole_set() => self.run_charged(system, bill),
+            _ => (self.run)(system),
+        };
+        if system.cache.is_some() && self.ignores_reloads() && answer.verdict.is_schedulable() {
+            return Answer::unknown(IGNORES_RELOADS);
+        }
+        answer
+    }
+
+    /// Whether what is charged to a job does not depend on what the test finds.
+    fn charges_a_whole_set(&self) -> bool {
+        let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];
+        self.charging != Charging::NotNeeded && !by_itself.contains(&self.payer)
+    }
+
+    fn run_charged(&self, system: System<'_>, bill: &Bill) -> Answer {
+        let charges = bill.jobs(self.payer, system.cpus, system.tasks, &bill.resumed);
+        let mut answer = (self.run)(System { tasks: &charges.tasks, bill: None, ..system });
+        for bound in answer.bounds.iter_mut().flatten() {
+            *bound += bill.latency();
+        }
+        Answer { charged: Some(charges), ..answer }
+    }
+
+    /// Whether jobs are preempted under its scheduler, and it does not ask what they lose of the cache.
+    fn ignores_reloads(&self) -> bool {
+        !self.reloads && self.suffers != Suffers::Nothing
     }
 
     /// Why it cannot tell of such a system.
@@ -301,7 +372,7 @@ mod tests {
             ("edf-ucb-union", Suffers::Nothing),
             ("rta", Suffers::Everything),
         ] {
-            assert_eq!(test(name).unwrap().suffers(), suffers, "{name}");
+            assert_eq!(test(name).unwrap().suffers, suffers, "{name}");
         }
     }
 

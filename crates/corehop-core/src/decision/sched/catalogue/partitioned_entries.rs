@@ -2,203 +2,250 @@
 //! The list of tests that assign tasks to CPUs.
 
 use super::Deadlines::{Arbitrary, Implicit};
+use super::cached_entries::{RANKS, RELOADS, SETS};
 use super::partitioned::{
-    by_demand, by_utilisation, c_equals_d, clustered, edf_os, every_assignment, softly_clustered,
+    as_given, by_blocks, by_demand, by_response, by_utilisation, c_equals_d, clustered, edf_os,
+    every_assignment, softly_clustered,
 };
-use super::{BASE, Kind, Test};
-
-const P_EDF: &str = "partitioned EDF";
+use super::{BASE, CACHED, Charging, Kind, P_EDF, P_FP, Suffers, Test};
+use crate::decision::sched::bill::Payer;
 
 /// Every partitioned and semi-partitioned test.
 pub(super) static PARTITIONED: &[Test] = &[
     Test {
         name: "p-edf-nf",
-        scheduler: P_EDF,
         title: "next fit in the order of the set; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<0, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-nfd",
-        scheduler: P_EDF,
         title: "next fit by falling utilisation; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<0, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-ff",
-        scheduler: P_EDF,
         title: "first fit in the order of the set; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<1, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-ffd",
-        scheduler: P_EDF,
         title: "first fit by falling utilisation; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<1, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-bf",
-        scheduler: P_EDF,
         title: "best fit in the order of the set; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<2, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-bfd",
-        scheduler: P_EDF,
         title: "best fit by falling utilisation; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<2, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-wf",
-        scheduler: P_EDF,
         title: "worst fit in the order of the set; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<3, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-wfd",
-        scheduler: P_EDF,
         title: "worst fit by falling utilisation; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<3, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-awf",
-        scheduler: P_EDF,
         title: "almost-worst fit in the order of the set; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<4, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-awfd",
-        scheduler: P_EDF,
         title: "almost-worst fit by falling utilisation; U <= 1 on each CPU",
         deadlines: Implicit,
         citation: "Lopez, Diaz and Garcia, RTS 28(1), 2004",
         run: by_utilisation::<4, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-nf-qpa",
-        scheduler: P_EDF,
         title: "next fit in the order of the set; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<0, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-nfd-qpa",
-        scheduler: P_EDF,
         title: "next fit by falling utilisation; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<0, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-ff-qpa",
-        scheduler: P_EDF,
         title: "first fit in the order of the set; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<1, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-ffd-qpa",
-        scheduler: P_EDF,
         title: "first fit by falling utilisation; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<1, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-bf-qpa",
-        scheduler: P_EDF,
         title: "best fit in the order of the set; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<2, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-bfd-qpa",
-        scheduler: P_EDF,
         title: "best fit by falling utilisation; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<2, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-wf-qpa",
-        scheduler: P_EDF,
         title: "worst fit in the order of the set; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<3, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-wfd-qpa",
-        scheduler: P_EDF,
         title: "worst fit by falling utilisation; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<3, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-awf-qpa",
-        scheduler: P_EDF,
         title: "almost-worst fit in the order of the set; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<4, false>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-awfd-qpa",
-        scheduler: P_EDF,
         title: "almost-worst fit by falling utilisation; each CPU passes qpa",
         deadlines: Arbitrary,
         citation: "Baruah and Fisher, RTSS 2005; Zhang and Burns 2009",
         run: by_demand::<4, true>,
-        ..BASE
+        ..P_EDF
     },
     Test {
         name: "p-edf-exact",
-        scheduler: P_EDF,
         title: "some assignment passes qpa on each CPU; at most 200,000 CPUs are asked",
         kind: Kind::Exact,
         deadlines: Arbitrary,
         citation: "exhaustive; Zhang and Burns 2009 on each CPU",
         run: every_assignment,
+        ..P_EDF
+    },
+    Test {
+        name: "p-fp-ffd",
+        title: "first fit by falling utilisation; each CPU passes p-fp-rta",
+        deadlines: Arbitrary,
+        assumes: &[RANKS],
+        citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
+        run: by_response::<1>,
+        ..P_FP
+    },
+    Test {
+        name: "p-fp-bfd",
+        title: "best fit by falling utilisation; each CPU passes p-fp-rta",
+        deadlines: Arbitrary,
+        assumes: &[RANKS],
+        citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
+        run: by_response::<2>,
+        ..P_FP
+    },
+    Test {
+        name: "p-fp-wfd",
+        title: "worst fit by falling utilisation; each CPU passes p-fp-rta",
+        deadlines: Arbitrary,
+        assumes: &[RANKS],
+        citation: "Lehoczky, RTSS 1990, on each CPU; delays as in Altmeyer, Davis and Maiza 2012, section 2",
+        run: by_response::<3>,
+        ..P_FP
+    },
+    Test {
+        name: "p-fp-ffd-multiset-combined",
+        scheduler: "partitioned fixed priorities, with cache reloads",
+        title: "first fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        assumes: &[RANKS, RELOADS, SETS],
+        citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
+        run: by_blocks::<1>,
+        ..CACHED
+    },
+    Test {
+        name: "p-fp-bfd-multiset-combined",
+        scheduler: "partitioned fixed priorities, with cache reloads",
+        title: "best fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        assumes: &[RANKS, RELOADS, SETS],
+        citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
+        run: by_blocks::<2>,
+        ..CACHED
+    },
+    Test {
+        name: "p-fp-wfd-multiset-combined",
+        scheduler: "partitioned fixed priorities, with cache reloads",
+        title: "worst fit by falling utilisation; each CPU passes p-fp-multiset-combined",
+        assumes: &[RANKS, RELOADS, SETS],
+        citation: "Altmeyer, Davis and Maiza, RTS 48(5), 2012, on each CPU",
+        run: by_blocks::<3>,
+        ..CACHED
+    },
+    Test {
+        name: "sp-edf-given",
+        scheduler: "semi-partitioned EDF",
+        title: "the CPU of each task, or its pieces (C', T, D'), as the set states them; each CPU passes qpa",
+        deadlines: Arbitrary,
+        assumes: &["A piece is released when the one before it is due."],
+        citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012; Zhang and Burns 2009",
+        run: as_given,
+        suffers: Suffers::Everything,
+        payer: Payer::EachPiece,
+        charging: Charging::NotKnown,
         ..BASE
     },
     Test {
@@ -208,6 +255,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Burns, Davis, Wang and Zhang, RTS 48(1), 2012",
         run: c_equals_d,
+        payer: Payer::EachPiece,
+        charging: Charging::NotKnown,
         ..BASE
     },
     Test {
@@ -222,6 +271,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         ],
         citation: "Anderson, Erickson, Devi and Casses, RTCSA 2014 (the bounds follow from its rules)",
         run: edf_os,
+        // A job that began elsewhere than the one before it begins cold, as its WCET supposes.
+        suffers: Suffers::Preemptions,
         ..BASE
     },
     Test {
@@ -231,6 +282,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
         run: clustered::<2>,
+        suffers: Suffers::Within(2),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -241,6 +294,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
         run: softly_clustered::<2>,
+        suffers: Suffers::Within(2),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -250,6 +305,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
         run: clustered::<3>,
+        suffers: Suffers::Within(3),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -260,6 +317,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
         run: softly_clustered::<3>,
+        suffers: Suffers::Within(3),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -269,6 +328,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
         run: clustered::<4>,
+        suffers: Suffers::Within(4),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -279,6 +340,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
         run: softly_clustered::<4>,
+        suffers: Suffers::Within(4),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -288,6 +351,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
         run: clustered::<6>,
+        suffers: Suffers::Within(6),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -298,6 +363,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
         run: softly_clustered::<6>,
+        suffers: Suffers::Within(6),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -307,6 +374,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
         run: clustered::<8>,
+        suffers: Suffers::Within(8),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -317,6 +386,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
         run: softly_clustered::<8>,
+        suffers: Suffers::Within(8),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -326,6 +397,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         deadlines: Arbitrary,
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; g-edf",
         run: clustered::<12>,
+        suffers: Suffers::Within(12),
+        payer: Payer::EachGroup,
         ..BASE
     },
     Test {
@@ -336,6 +409,8 @@ pub(super) static PARTITIONED: &[Test] = &[
         assumes: &["Yes means that tardiness is bounded, not that deadlines are met."],
         citation: "Calandrino, Anderson and Baumberger, ECRTS 2007; Devi and Anderson, RTSS 2005",
         run: softly_clustered::<12>,
+        suffers: Suffers::Within(12),
+        payer: Payer::EachGroup,
         ..BASE
     },
 ];

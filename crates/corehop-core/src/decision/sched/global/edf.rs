@@ -16,6 +16,17 @@ pub fn necessary(system: System<'_>) -> Verdict {
     if over || !each_fits(system.tasks) { Verdict::Unschedulable } else { Verdict::Unknown }
 }
 
+/// At most as many tasks as CPUs, and `C <= D` of each.
+///
+/// *Proof.* Of each task at most one job is ready: jobs of a task follow each other. So at most m jobs are ready, each
+/// of them has a CPU, and a job with `C <= D` and `C <= T` ends before its deadline and before the next one comes. No
+/// scheduler that lets no CPU idle while a job is ready can do otherwise: priorities do not matter, nor preemption.
+pub fn own_cpu(system: System<'_>) -> Verdict {
+    let few = system.tasks.len() as u64 <= system.m();
+    let each = system.tasks.iter().all(|task| task.wcet <= task.deadline.min(task.period));
+    Verdict::sufficient(few && each)
+}
+
 /// `sum of delta <= m - (m - 1) max delta` (Goossens, Funk and Baruah 2003; with densities, Bertogna,
 /// Cirinei and Lipari 2005 and Baker and Baruah 2007).
 pub fn gfb(system: System<'_>) -> Verdict {
@@ -118,7 +129,7 @@ pub fn bcl(system: System<'_>) -> Verdict {
                 filled += work.min(spare);
             }
         }
-        filled < m * spare || (filled == m * spare && uncut) || tasks.len() <= system.cpus as usize
+        filled < m * spare || (filled == m * spare && uncut)
     };
     Verdict::sufficient(tasks.iter().enumerate().all(fits))
 }

@@ -11,7 +11,7 @@ pub mod rta;
 mod workload;
 mod window;
 
-pub use edf::{bak, bcl, bcl_iterative, gfb, necessary};
+pub use edf::{bak, bcl, bcl_iterative, gfb, necessary, own_cpu};
 
 use super::task::Task;
 

@@ -5,9 +5,7 @@ pub mod system;
 pub mod table;
 
 use super::blocks::CacheUse;
-use super::task::{LONGEST, System, Task, TaskError, TaskSet, Time};
-use crate::decision::costs::Costs;
-use crate::workload::Event;
+use super::task::{LONGEST, System, Task, TaskSet, Time};
 
 /// A set of tasks into whose execution times overheads were charged. It cannot be inflated again.
 ///
@@ -23,7 +21,14 @@ pub struct Inflated {
 impl Inflated {
     /// What a test is given.
     pub fn system(&self) -> System<'_> {
-        System { cpus: self.cpus, tasks: &self.tasks, cache: self.cache.as_ref() }
+        System {
+            cpus: self.cpus,
+            tasks: &self.tasks,
+            cache: self.cache.as_ref(),
+            bill: None,
+            pairs: None,
+            placement: None,
+        }
     }
     /// The inflated tasks.
     pub fn tasks(&self) -> &[Task] {
@@ -36,7 +41,7 @@ impl Inflated {
 }
 
 /// A task that fits nowhere: what inflation makes of one that cannot be served.
-fn impossible(task: &Task) -> Task {
+pub(in crate::decision::sched) fn impossible(task: &Task) -> Task {
     Task { wcet: 2 * LONGEST, ..*task }
 }
 
@@ -51,45 +56,6 @@ pub fn plain(set: &TaskSet, delay: impl FnMut(usize) -> Time) -> Inflated {
     };
     let tasks = set.tasks().iter().zip(&delays).map(charged).collect();
     Inflated { cpus: set.cpus(), tasks, delays, cache: set.cache().cloned() }
-}
-
-/// The same with the delay that follows from each task's working set: what the dearest of `events` costs,
-/// rounded up to whole microseconds. Where there are none, nothing is charged.
-///
-/// # Errors
-/// [`TaskError`] for a task whose working set is not known, or has no known cost.
-pub fn by_working_set(
-    set: &TaskSet,
-    events: &[Event],
-    costs: &dyn Costs,
-) -> Result<Inflated, TaskError> {
-    let delays = delays(set, events, costs)?;
-    Ok(plain(set, |at| delays[at]))
-}
-
-/// The delay that follows from each task's working set, as [`by_working_set`] charges it.
-///
-/// # Errors
-/// As [`by_working_set`].
-pub fn delays(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Vec<Time>, TaskError> {
-    let delay = |at: usize| {
-        let wrong = |value: String, expected: String| {
-            let name = set.names()[at].clone();
-            TaskError { task: Some(at), name, field: "wss_kib", value, expected }
-        };
-        if events.is_empty() {
-            return Ok(0);
-        }
-        let Some(wss) = set.wss_kib()[at] else {
-            let what = "the size of the working set, from which the task's delay follows";
-            return Err(wrong("absent".to_owned(), what.to_owned()));
-        };
-        let cost = costs
-            .largest(events, wss as f64)
-            .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
-        Ok(cost.us.max(0.0).ceil() as Time)
-    };
-    (0..set.tasks().len()).map(delay).collect()
 }
 
 #[cfg(test)]

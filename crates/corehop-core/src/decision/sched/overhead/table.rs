@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 
 use super::system::Overheads;
 use crate::decision::sched::task::{LONGEST, Time};
+use crate::units::Nanos;
 
 /// Overheads, each by the number of tasks.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -132,15 +133,15 @@ impl OverheadTable {
         text
     }
 
-    /// The overheads of so many tasks, rounded up; with the time between two ticks, and whether a CPU of its
-    /// own handles releases.
+    /// The overheads of so many tasks in nanoseconds, rounded up; with the time between two ticks, and whether a CPU of
+    /// its own handles releases.
     ///
     /// # Errors
     /// [`OverheadError::Beyond`] for more tasks than the table knows of.
     pub fn of(
         &self,
         count: usize,
-        quantum: Time,
+        quantum: Nanos,
         dedicated: bool,
     ) -> Result<Overheads, OverheadError> {
         let value = |name: &str| {
@@ -149,7 +150,7 @@ impl OverheadTable {
         };
         Ok(Overheads {
             tick: value("TICK")?,
-            quantum: Some(quantum),
+            quantum: Some(quantum.get()),
             release: value("RELEASE")?,
             event_latency: value("RELEASE-LATENCY")?,
             scheduling: value("SCHEDULE")?,
@@ -171,7 +172,7 @@ fn settle(points: &mut Vec<(f64, f64)>) {
     }
 }
 
-/// By the straight line between two numbers of tasks; below the first its value.
+/// In nanoseconds, by the straight line between two numbers of tasks; below the first its value.
 fn at(points: &[(f64, f64)], count: usize) -> Result<Time, OverheadError> {
     let n = count as f64;
     let place = points.partition_point(|&(known, _)| known < n);
@@ -183,7 +184,8 @@ fn at(points: &[(f64, f64)], count: usize) -> Result<Time, OverheadError> {
         None => above,
         Some((left, below)) => below + (above - below) * (n - left) / (right - left),
     };
-    Ok(value.ceil() as Time)
+    // A third of a microsecond and the like come out a hair too large.
+    Ok((value * 1e3 - 1e-6).ceil().max(0.0) as Time)
 }
 
 #[cfg(test)]
@@ -193,15 +195,18 @@ mod tests {
     const TABLE: &str = "TASK-COUNT,SCHEDULE,CXS,TICK\n10,2.5,1.25,1\n20,4.5,1,3\n";
 
     #[test]
-    fn overheads_lie_on_straight_lines_are_rounded_up_and_do_not_fall() {
+    fn overheads_lie_on_straight_lines_in_nanoseconds_and_do_not_fall() {
         let table = OverheadTable::parse(TABLE).unwrap();
-        let of = |count| table.of(count, 1_000, false).unwrap();
-        // At 15: 3.5 and 2; context switches do not get cheaper.
+        let of = |count| table.of(count, Nanos::new(1_000_000), false).unwrap();
+        // At 15: 3.5, and 2 for a tick; context switches do not get cheaper.
         let overheads = of(15);
-        assert_eq!((overheads.scheduling, overheads.context_switch, overheads.tick), (4, 2, 2));
-        assert_eq!((of(3).scheduling, of(10).scheduling, of(20).scheduling), (3, 3, 5));
-        assert_eq!((overheads.release, overheads.quantum), (0, Some(1_000)));
-        let error = table.of(21, 1_000, false).unwrap_err().to_string();
+        assert_eq!(
+            (overheads.scheduling, overheads.context_switch, overheads.tick),
+            (3_500, 1_250, 2_000)
+        );
+        assert_eq!((of(3).scheduling, of(10).scheduling, of(20).scheduling), (2_500, 2_500, 4_500));
+        assert_eq!((overheads.release, overheads.quantum), (0, Some(1_000_000)));
+        let error = table.of(21, Nanos::new(1_000_000), false).unwrap_err().to_string();
         assert!(error.contains("up to 20 tasks") && error.contains("has 21"), "{error}");
     }
 

@@ -21,7 +21,8 @@
 
 use std::cmp::Ordering;
 
-use super::packing::{Admission, Fit, Packing};
+use super::admission::Admission;
+use super::packing::{Fit, Packing};
 use crate::decision::sched::exact::{self, Term};
 use crate::decision::sched::soft;
 use crate::decision::sched::task::{System, Task, Time};

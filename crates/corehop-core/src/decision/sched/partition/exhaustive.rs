@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Exact partitioning of small sets: every assignment is tried that is not a renaming of another.
 
-use crate::decision::sched::task::{System, Task};
+use crate::decision::sched::task::System;
 use crate::decision::sched::uni::edf;
 use crate::decision::sched::verdict::Verdict;
 
+use super::admission::charged;
 use super::packing::by_utilisation;
 
 /// How many CPUs are asked for demand before the search gives up.
@@ -18,7 +19,7 @@ const LOOKS: u32 = 200_000;
 pub fn partition(system: System<'_>) -> Result<Vec<Vec<usize>>, Verdict> {
     let mut order: Vec<usize> = (0..system.tasks.len()).collect();
     order.sort_by(|&a, &b| by_utilisation(&system.tasks[b], &system.tasks[a]));
-    let mut search = Search { tasks: system.tasks, order, looks: LOOKS, in_doubt: false };
+    let mut search = Search { system, order, looks: LOOKS, in_doubt: false };
     let mut bins = vec![Vec::new(); system.cpus as usize];
     if search.place(0, &mut bins) {
         Ok(bins)
@@ -30,7 +31,7 @@ pub fn partition(system: System<'_>) -> Result<Vec<Vec<usize>>, Verdict> {
 }
 
 struct Search<'a> {
-    tasks: &'a [Task],
+    system: System<'a>,
     order: Vec<usize>,
     looks: u32,
     in_doubt: bool,
@@ -59,8 +60,7 @@ impl Search<'_> {
             return false;
         }
         self.looks -= 1;
-        let tasks: Vec<Task> = bin.iter().map(|&at| self.tasks[at]).collect();
-        let verdict = edf::qpa(&tasks);
+        let verdict = edf::qpa(&charged(self.system, 1, bin));
         self.in_doubt |= verdict == Verdict::Unknown;
         verdict == Verdict::Schedulable
     }

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Each task on one CPU, or in one cluster of CPUs: packing, exact assignment, and splitting.
 
-pub mod exhaustive;
+mod admission;
 pub mod packing;
+pub mod exhaustive;
 pub mod edf_os;
 pub mod split;
+pub mod given;
 
-pub use packing::{Admission, Fit, Packing};
+pub use admission::Admission;
+pub(in crate::decision::sched) use admission::{
+    analysed, charged, payer, responses, responses_by_blocks,
+};
+pub use packing::{Fit, Packing};

@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 
+use super::admission::Admission;
 use crate::decision::sched::exact::{self, Filter, compare_sum};
 use crate::decision::sched::task::{System, Task};
 use crate::decision::sched::uni::edf;
@@ -41,15 +42,6 @@ impl Fit {
         let decreasing = letters.strip_suffix('d').and_then(fit).map(|fit| (fit, true));
         decreasing.or_else(|| fit(letters).map(|fit| (fit, false)))
     }
-}
-
-/// What a bin admits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Admission {
-    /// A utilisation of at most the number of its CPUs, and of each task of at most 1.
-    Utilisation,
-    /// What processor-demand analysis accepts; for bins of one CPU.
-    Demand,
 }
 
 /// How tasks are packed.
@@ -96,7 +88,7 @@ impl Packing {
         }
         let (mut last, mut packed) = (0, 0);
         for &at in &order {
-            let Some(chosen) = self.choose(tasks, &bins, at, last) else { break };
+            let Some(chosen) = self.choose(system, &bins, at, last) else { break };
             last = chosen;
             packed += 1;
             bins[chosen].tasks.push(at);
@@ -105,15 +97,17 @@ impl Packing {
         (bins.into_iter().map(|bin| bin.tasks).collect(), order.split_off(packed))
     }
 
-    fn choose(self, tasks: &[Task], bins: &[Bin], at: usize, last: usize) -> Option<usize> {
-        let admits = |bin: &usize| self.admits(tasks, &bins[*bin], at);
+    fn choose(self, system: System<'_>, bins: &[Bin], at: usize, last: usize) -> Option<usize> {
+        let admits = |bin: &usize| {
+            self.has_room(system.tasks, &bins[*bin], at) && self.meets(system, &bins[*bin], at)
+        };
         match self.fit {
             Fit::Next => (last..bins.len()).find(admits),
             Fit::First => (0..bins.len()).find(admits),
-            Fit::Best | Fit::Worst => self.best_after(tasks, bins, at, None),
+            Fit::Best | Fit::Worst => self.best_after(system, bins, at, None),
             Fit::AlmostWorst => {
-                let worst = self.best_after(tasks, bins, at, None)?;
-                self.best_after(tasks, bins, at, Some(worst)).or(Some(worst))
+                let worst = self.best_after(system, bins, at, None)?;
+                self.best_after(system, bins, at, Some(worst)).or(Some(worst))
             }
         }
     }
@@ -122,11 +116,12 @@ impl Packing {
     /// only asked for where the bin would be the one.
     fn best_after(
         self,
-        tasks: &[Task],
+        system: System<'_>,
         bins: &[Bin],
         at: usize,
         mut after: Option<usize>,
     ) -> Option<usize> {
+        let tasks = system.tasks;
         let wanted = if self.fit == Fit::Best { Ordering::Greater } else { Ordering::Less };
         // Of equal ones the first.
         let before = |a: usize, b: usize| match fuller(tasks, &bins[a], &bins[b]) {
@@ -143,15 +138,11 @@ impl Packing {
                 let next = left.reduce(|a, b| if before(b, a) { b } else { a })?;
                 self.has_room(tasks, &bins[next], at).then_some(next)?
             };
-            if self.meets_demand(tasks, &bins[next], at) {
+            if self.meets(system, &bins[next], at) {
                 return Some(next);
             }
             after = Some(next);
         }
-    }
-
-    fn admits(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
-        self.has_room(tasks, bin, at) && self.meets_demand(tasks, bin, at)
     }
 
     /// Whether the utilisations fit.
@@ -169,13 +160,23 @@ impl Packing {
     }
 
     /// Whether a bin with room for the task meets all deadlines with it, where that is asked.
-    fn meets_demand(self, tasks: &[Task], bin: &Bin, at: usize) -> bool {
+    fn meets(self, system: System<'_>, bin: &Bin, at: usize) -> bool {
         let late = |task: &Task| task.deadline >= task.period;
-        if self.admission == Admission::Utilisation || bin.with(tasks, at).all(late) {
+        let known = match self.admission {
+            Admission::Utilisation => true,
+            Admission::Demand => bin.with(system.tasks, at).all(late),
+            Admission::Response | Admission::Blocks(_) => false,
+        };
+        if known && system.bill.is_none() {
             return true;
         }
-        let all: Vec<Task> = bin.with(tasks, at).copied().collect();
-        edf::qpa(&all) == Verdict::Schedulable
+        if self.admission == Admission::Demand && system.bill.is_none() {
+            let all: Vec<Task> = bin.with(system.tasks, at).copied().collect();
+            return edf::qpa(&all) == Verdict::Schedulable;
+        }
+        let mut group = [&bin.tasks[..], &[at]].concat();
+        group.sort_unstable();
+        self.admission.meets(system, self.cluster, &group)
     }
 }
 

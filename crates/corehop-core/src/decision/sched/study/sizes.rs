@@ -63,19 +63,20 @@ impl Outcome {
             };
             let (own, other) = (suffers(&crossover.of)?, suffers(&crossover.against)?);
             let sizes = looked_at(costs, own, other);
-            let below =
-                |most: f64, end: fn(Cost) -> f64| reach(&sizes, |size| Some(end(size.own?) < most));
+            let below = |most: f64, end: fn(Cost) -> Option<f64>| {
+                reach(&sizes, |size| Some(end(size.own?)? < most))
+            };
             let (fixed, fixed_interval) = match crossing.preferable {
                 Preferable::Below { crossover_us, interval_us: [low, high] } => {
                     let interval = [below(low, |it| it.high_us), below(high, |it| it.low_us)];
-                    (below(crossover_us, |it| it.us), interval)
+                    (below(crossover_us, |it| Some(it.us)), interval)
                 }
                 Preferable::Throughout => (Reach::Unknown, [Reach::Unknown; 2]),
                 Preferable::Never => (Reach::Never, [Reach::Never; 2]),
             };
             let own_costs = |side: Side| {
                 reach(&sizes, |size| {
-                    let [ours, theirs] = side.delays((size.own?, size.other?));
+                    let [ours, theirs] = side.delays((size.own?, size.other?))?;
                     let w = |name: &str, delay| self.between(reading, about, name, delay);
                     let ours = side.ours(w(&crossover.of, ours)?);
                     Some(ours >= side.theirs(w(&crossover.against, theirs)?))
@@ -123,12 +124,13 @@ enum Side {
 }
 
 impl Side {
-    fn delays(self, (ours, theirs): (Cost, Cost)) -> [f64; 2] {
-        match self {
-            Self::Against => [ours.high_us, theirs.low_us],
+    /// None where an end is not known.
+    fn delays(self, (ours, theirs): (Cost, Cost)) -> Option<[f64; 2]> {
+        Some(match self {
+            Self::Against => [ours.high_us?, theirs.low_us?],
             Self::Neither => [ours.us, theirs.us],
-            Self::For => [ours.low_us, theirs.high_us],
-        }
+            Self::For => [ours.low_us?, theirs.high_us?],
+        })
     }
     fn ours(self, w: Estimate) -> f64 {
         match self {

@@ -2,8 +2,9 @@
 //! Preemptive fixed priorities on one CPU.
 
 use super::STEPS;
-use crate::decision::sched::exact::{Natural, compare_sum};
-use crate::decision::sched::task::{Task, Time};
+use crate::decision::sched::bill::longer;
+use crate::decision::sched::exact::{Natural, compare_sum, gcd};
+use crate::decision::sched::task::{LONGEST, Task, Time};
 use crate::decision::sched::verdict::Verdict;
 
 /// The tasks by priority, the highest first: by the ranks given, otherwise deadline-monotonic (the
@@ -81,18 +82,54 @@ fn rate_monotonic(tasks: &[Task]) -> bool {
 ///
 /// The verdict is exact where no task has blocking (a bound on blocking need not be attained). The
 /// responses, where asked for, are written in the tasks' order; a task beyond its deadline has none.
-pub fn response_time_analysis(tasks: &[Task], mut responses: Option<&mut [Time]>) -> Verdict {
+pub fn response_time_analysis(tasks: &[Task], responses: Option<&mut [Time]>) -> Verdict {
+    let order = by_priority(tasks);
+    let mut steps = STEPS;
+    levels(tasks, &order, responses, |at| response(tasks, &order[..at], order[at], &mut steps))
+}
+
+/// The same, where each preemption by `j` in a busy window of `i` costs the largest of `delays` in `aff(i, j)`: the tasks
+/// of higher priority than `i`, and `i`, that `j` may preempt (Altmeyer, Davis and Maiza 2012, section 2). `delays` may be
+/// shorter than `tasks`: interrupts, which come after the tasks, cost no cache.
+pub fn response_time_analysis_with_delays(
+    tasks: &[Task],
+    delays: &[Time],
+    responses: Option<&mut [Time]>,
+) -> Verdict {
+    let order = by_priority(tasks);
+    let mut steps = STEPS;
+    let mut charged = tasks.to_vec();
+    levels(tasks, &order, responses, |at| {
+        charge_affected(&mut charged, tasks, delays, &order[..=at]);
+        response(&charged, &order[..at], order[at], &mut steps)
+    })
+}
+
+/// Charges the preemptions by each task of `order`, the highest priority first, within a busy window of the last one.
+fn charge_affected(charged: &mut [Task], tasks: &[Task], delays: &[Time], order: &[usize]) {
+    let mut most = 0;
+    for &j in order.iter().rev() {
+        let own = delays.get(j);
+        charged[j] = own.map_or(tasks[j], |_| longer(&tasks[j], most));
+        most = most.max(own.copied().unwrap_or(0));
+    }
+}
+
+/// Each level of priority from the highest down, by what is `found` of it.
+fn levels(
+    tasks: &[Task],
+    order: &[usize],
+    mut responses: Option<&mut [Time]>,
+    mut found: impl FnMut(usize) -> Found,
+) -> Verdict {
     // Late jobs may be due after later ones: then overload shows only in the long run.
     let due_later = tasks.iter().any(|task| task.deadline > task.period);
     if due_later && compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
         return Verdict::Unschedulable;
     }
-    let order = by_priority(tasks);
-    let mut steps = STEPS;
     let mut verdict = Verdict::Schedulable;
     for (at, &i) in order.iter().enumerate() {
-        let above = &order[..at];
-        match response(tasks, above, i, &mut steps) {
+        match found(at) {
             Found::Bound(response) => {
                 if let Some(responses) = responses.as_deref_mut() {
                     responses[i] = response;
@@ -128,7 +165,7 @@ pub(in crate::decision::sched) fn response(
     steps: &mut u64,
 ) -> Found {
     let own = &tasks[i];
-    let (mut worst, mut jobs) = (0, 1);
+    let (mut worst, mut jobs, mut last) = (0, 1, None);
     // The first job is done no sooner than its own work and one job of each task above.
     let mut done = own.blocking + own.wcet;
     loop {
@@ -155,9 +192,24 @@ pub(in crate::decision::sched) fn response(
         if done + own.jitter <= jobs * own.period {
             return Found::Bound(worst);
         }
+        if jobs >= *last.get_or_insert_with(|| jobs_of_a_cycle(tasks, above, own)) {
+            return Found::Bound(worst);
+        }
         jobs += 1;
         done += own.wcet;
     }
+}
+
+/// How many jobs of a task a busy window holds before it repeats itself. At a utilisation of 1 with jitter it never ends;
+/// but `H` later, the least common multiple of the periods, `w(q + H / T) = w(q) + H` solves the same equation, and
+/// each `w(q + H / T)` is at least `H`, so the responses repeat. Below that utilisation it ends by itself.
+fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task) -> u64 {
+    let all = || above.iter().map(|&j| &tasks[j]).chain([own]);
+    if compare_sum(all().map(Task::u).collect::<Vec<_>>().into_iter(), 1).is_ne() {
+        return u64::MAX;
+    }
+    let lcm = |a: u64, b: u64| (a / gcd(a, b)).checked_mul(b).filter(|&it| it < LONGEST);
+    all().map(|task| task.period).try_fold(1, lcm).map_or(u64::MAX, |cycle| cycle / own.period)
 }
 
 /// Audsley's assignment (1991): from the lowest priority up, any task that meets its deadline below all
@@ -247,6 +299,79 @@ mod tests {
         assert_eq!(responses(&set), (Schedulable, vec![6, 10]));
         let blocked = TaskSet::new(1, &[task(2, 10, 0, 9), task(4, 20, 0, 0)]).unwrap();
         assert_eq!(response_time_analysis(blocked.tasks(), None), Unknown);
+    }
+
+    #[test]
+    fn a_full_cpu_with_jitter_is_answered() {
+        // U = 1/2 + 1/2, and the busy window never ends. H = 4 holds one job of the second: w = 2 + ceil((w + 1) / 2) = 5, and
+        // of its next one 4 + ceil((w + 1) / 2) = 9, which is 5 after its release again.
+        let task = |wcet, period, deadline, jitter| Parameters {
+            wcet,
+            period,
+            deadline: Some(deadline),
+            jitter,
+            ..Parameters::default()
+        };
+        let of = |deadline| {
+            let tasks = [task(1, 2, 3, 1), task(2, 4, deadline, 0)];
+            TaskSet::new(1, &tasks).unwrap()
+        };
+        assert_eq!(responses(&of(5)), (Schedulable, vec![2, 5]));
+        assert_eq!(responses(&of(4)).0, Unschedulable);
+    }
+
+    #[test]
+    fn at_full_utilisation_the_first_cycle_tells_what_many_do() {
+        // Shares of twelfths that make 1, with jitter: ten cycles of the lowest task, each job by itself.
+        let mut state = 3_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let (mut left, mut given) = (12, Vec::new());
+            while left > 0 {
+                let period = [2, 3, 4, 6, 12][draw(5) as usize];
+                let wcet = (1 + draw(period / 2)).min(left * period / 12);
+                let (wcet, period) =
+                    if wcet == 0 || given.len() == 3 { (left, 12) } else { (wcet, period) };
+                left -= wcet * 12 / period;
+                let jitter = draw(period);
+                let deadline = Some(1_000);
+                given.push(Parameters { wcet, period, deadline, jitter, ..Parameters::default() });
+            }
+            let set = TaskSet::new(1, &given).unwrap();
+            let (verdict, found) = responses(&set);
+            assert_eq!(verdict, Schedulable, "{given:?}");
+            let lowest = given.len() - 1;
+            let own = &given[lowest];
+            let slow = (0..10 * 12 / own.period).map(|q| {
+                let work = |w: Time| {
+                    let above = given[..lowest].iter();
+                    (q + 1) * own.wcet
+                        + above
+                            .map(|it| (w + it.jitter).div_ceil(it.period) * it.wcet)
+                            .sum::<Time>()
+                };
+                let mut w = 1;
+                while work(w) > w {
+                    w += 1;
+                }
+                w + own.jitter - q * own.period
+            });
+            assert_eq!(found[lowest], slow.max().unwrap(), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_preemption_costs_the_largest_delay_that_it_may_cause_by_hand() {
+        // By deadline: 5 of 50, 10 of 100, 20 of 400, with delays 9, 2, 6. The first does not wait; of the second, the first
+        // preempts it alone: 10 + (5 + 2). Of the third the first may preempt both: 5 + 6, and so may the second: 10 + 6.
+        let set = implicit(1, &[(5, 50), (10, 100), (20, 400)]);
+        let mut found = vec![0; 3];
+        let verdict = response_time_analysis_with_delays(set.tasks(), &[9, 2, 6], Some(&mut found));
+        // 20 + 11 + 16 = 47.
+        assert_eq!((verdict, found), (Schedulable, vec![5, 17, 47]));
     }
 
     #[test]

@@ -213,6 +213,22 @@ fn delays_that_follow_the_length_except_after_memory_migrations_are_the_fourth()
 }
 
 #[test]
+fn the_fourth_has_the_replicate_for_its_unit_and_says_why_few_cannot_tell() {
+    let mut cells = by_length(500, |event| event != Event::MemoryMigration);
+    for cell in &mut cells {
+        cell.replicates = (0..500).map(|at| at / 25).collect();
+    }
+    let twenty = bastoni_4(&views(&cells), &L7455, 0.05).unwrap();
+    assert_eq!(twenty.outcome, Outcome::Holds, "{}", twenty.evidence);
+    for cell in &mut cells {
+        cell.replicates.iter_mut().for_each(|it| *it %= 5);
+    }
+    let five = bastoni_4(&views(&cells), &L7455, 0.05).unwrap();
+    assert_eq!(five.outcome, Outcome::CannotTell);
+    assert!(five.evidence.contains("5 replicates; an interval needs 6"), "{}", five.evidence);
+}
+
+#[test]
 fn delays_that_never_or_always_follow_the_length_contradict_the_fourth() {
     let never = by_length(1_000, |_| false);
     assert_eq!(outcome(bastoni_4(&views(&never), &L7455, 0.05)), Outcome::DoesNot);

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What makes the spread between replicates: one cell, in which each replicate renews one thing.
+//!
+//! A replicate draws anew everything that a process draws when it starts. Here each step of the run
+//! renews one of these draws and keeps the others: the job's page frames, the order of its accesses,
+//! the other threads with their memory, the measured threads, all of them, or none, in which case
+//! only time passes. The steps of a round come in random order. Two steps in a row then differ by
+//! what the second one renewed and by time alone, as in a one-factor-at-a-time design (Morris,
+//! Technometrics 33, 1991) whose base point moves along; `model::conditions` takes the difference of
+//! neighbours apart.
+
+use serde::{Deserialize, Serialize};
+
+use super::cell::Cell;
+use super::plan::Plan;
+use super::synthetic::Synthetic;
+use super::{Draw, Experiment, ExperimentError, Turn};
+use crate::platform::Platform;
+use crate::words::words;
+use crate::workload::{Absence, Load, WorkingSet};
+
+words! {
+    /// What a step of `conditions` draws anew.
+    Renewed, "what a step renews" {
+        /// Nothing: only time passes.
+        Nothing = "nothing",
+        /// The page frames of the job's working set.
+        Frames = "frames",
+        /// The order in which the job accesses its working set.
+        Order = "order",
+        /// Polluters, preemptors and the eviction buffer: their threads, page frames and orders.
+        Others = "others",
+        /// The measured threads.
+        Threads = "threads",
+        /// All of these.
+        Everything = "everything",
+    }
+}
+
+impl Renewed {
+    /// Those that are one thing each.
+    pub const SINGLE: [Self; 4] = [Self::Frames, Self::Order, Self::Others, Self::Threads];
+
+    const fn includes(self, one: Self) -> bool {
+        matches!(self, Self::Everything) || self as u8 == one as u8
+    }
+}
+
+/// Which draw of each thing a phase runs with. A machine keeps what has the same number as in the
+/// phase before. It also probes the last-level cache before and after such a phase.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Condition {
+    /// What this phase draws anew.
+    pub renewed: Renewed,
+    /// The draw of the job's page frames, counted from 0.
+    pub frames: u32,
+    /// The draw of its order.
+    pub order: u32,
+    /// The draw of polluters, preemptors and the eviction buffer.
+    pub others: u32,
+    /// The draw of the measured threads.
+    pub threads: u32,
+}
+
+impl Condition {
+    /// Where everything is drawn with the replicate.
+    pub const fn whole(replicate: u32) -> Self {
+        let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
+        Self { renewed: Renewed::Everything, frames, order, others, threads }
+    }
+}
+
+/// One cell of the synthetic method whose draws are renewed one at a time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Conditions {
+    /// The cell: one group with one working set and one event.
+    pub cell: Synthetic,
+    /// How often each thing is renewed.
+    pub rounds: u32,
+}
+
+impl Conditions {
+    /// What is renewed in the steps of a round. Where nothing else runs, there are no others.
+    pub fn arms(&self) -> Vec<Renewed> {
+        let group = self.cell.groups.first();
+        let alone = group
+            .is_none_or(|group| group.load == Load::Idle && group.absence != Absence::Preemptor);
+        Renewed::ALL.iter().copied().filter(|&arm| !alone || arm != Renewed::Others).collect()
+    }
+
+    /// The number of steps: replicates of which each renews its share.
+    pub fn steps(&self) -> u32 {
+        self.rounds * self.arms().len() as u32
+    }
+
+    /// What each step up to this one renews; the first draws everything.
+    fn renewed_until(&self, seed: u64, step: u32) -> Vec<Renewed> {
+        let arms = self.arms();
+        let round = |number: u32| {
+            let mut order = arms.clone();
+            Draw::new(seed, ROUNDS + u64::from(number)).shuffle(&mut order);
+            order
+        };
+        let mut renewed: Vec<Renewed> = (0..=step / arms.len() as u32).flat_map(round).collect();
+        renewed.truncate(step as usize + 1);
+        if let Some(first) = renewed.first_mut() {
+            *first = Renewed::Everything;
+        }
+        renewed
+    }
+
+    /// The condition of a step, counted from 0.
+    pub fn condition(&self, seed: u64, step: u32) -> Condition {
+        let renewed = self.renewed_until(seed, step);
+        let draw = |one: Renewed| {
+            renewed.iter().skip(1).filter(|renewed| renewed.includes(one)).count() as u32
+        };
+        Condition {
+            renewed: renewed[step as usize],
+            frames: draw(Renewed::Frames),
+            order: draw(Renewed::Order),
+            others: draw(Renewed::Others),
+            threads: draw(Renewed::Threads),
+        }
+    }
+}
+
+/// The streams that the orders of rounds are drawn from.
+const ROUNDS: u64 = 1 << 41;
+
+impl Experiment for Conditions {
+    fn name(&self) -> &'static str {
+        "conditions"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn sets(&self) -> Vec<WorkingSet> {
+        self.cell.sets()
+    }
+
+    fn replicates(&self) -> Option<u32> {
+        Some(self.steps())
+    }
+
+    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        let cells = self.cell.cells(platform)?;
+        match cells.len() {
+            1 => Ok(cells),
+            count => Err(ExperimentError::NotOneCell { count }),
+        }
+    }
+
+    /// The pair of CPUs is that of the first replicate throughout: another pair is another distance.
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        turn: Turn,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
+        let first = Turn { replicate: turn.replicate.map(|_| 0), ..turn };
+        let mut plan = self.cell.block(platform, seed, first, quota)?;
+        for phase in &mut plan.phases {
+            phase.replicate = turn.replicate;
+            phase.condition = turn.replicate.map(|step| self.condition(seed, step));
+        }
+        Ok(Plan { experiment: self.name().to_owned(), ..plan })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Preset;
+    use crate::workload::Event;
+
+    fn conditions(rounds: u32) -> (Platform, Conditions) {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let conditions = Preset::Quick.conditions(&platform);
+        (platform, Conditions { rounds, ..conditions })
+    }
+
+    #[test]
+    fn each_round_renews_each_thing_once_and_the_first_step_draws_everything() {
+        let (_, conditions) = conditions(4);
+        let renewed = conditions.renewed_until(5, 23);
+        assert_eq!((renewed.len(), renewed[0]), (24, Renewed::Everything));
+        for round in renewed.chunks(6).skip(1) {
+            let mut sorted = round.to_vec();
+            sorted.sort_unstable();
+            assert_eq!(sorted, Renewed::ALL);
+        }
+        assert_ne!(renewed[6..12], renewed[12..18], "rounds have orders of their own");
+    }
+
+    #[test]
+    fn a_step_renews_what_it_says_and_keeps_everything_else() {
+        let (_, conditions) = conditions(5);
+        for step in 1..conditions.steps() {
+            let [before, after] = [step - 1, step].map(|step| conditions.condition(9, step));
+            let changed = [
+                (Renewed::Frames, before.frames != after.frames),
+                (Renewed::Order, before.order != after.order),
+                (Renewed::Others, before.others != after.others),
+                (Renewed::Threads, before.threads != after.threads),
+            ];
+            for (one, changed) in changed {
+                assert_eq!(changed, after.renewed.includes(one), "step {step}: {one}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_plan_says_the_condition_of_every_replicate_and_keeps_to_one_pair_of_cpus() {
+        let (platform, conditions) = conditions(2);
+        let plan = conditions.replicated(&platform, 3, conditions.steps()).unwrap();
+        assert_eq!(plan.replicates(), Some(12));
+        for (step, phase) in plan.phases.iter().enumerate() {
+            assert_eq!(phase.replicate, Some(step as u32));
+            assert_eq!(phase.condition, Some(conditions.condition(3, step as u32)));
+        }
+        let again = Plan::from_json(&plan.to_json()).unwrap();
+        assert!(again == plan, "a plan of conditions is not what its JSON says");
+    }
+
+    #[test]
+    fn more_than_one_cell_is_refused() {
+        let (platform, mut conditions) = conditions(2);
+        conditions.cell.groups[0].events.push(Event::None);
+        let refused = conditions.cells(&platform).unwrap_err();
+        assert_eq!(refused, ExperimentError::NotOneCell { count: 2 });
+    }
+
+    #[test]
+    fn where_nothing_else_runs_there_are_no_others_to_renew() {
+        let (_, mut conditions) = conditions(2);
+        conditions.cell.groups[0].load = Load::Idle;
+        conditions.cell.groups[0].absence = Absence::Nothing;
+        assert!(!conditions.arms().contains(&Renewed::Others));
+        assert_eq!(conditions.steps(), 10);
+    }
+}

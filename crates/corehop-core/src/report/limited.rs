@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What limiting preemptions does for a set of tasks, as text.
+
+use super::figure::Table;
+use super::table::{interval, micros, plain};
+use crate::decision::costs::Cost;
+use crate::decision::sched::limited::NoRegions;
+use crate::decision::sched::limited::remedy::{Limit, Remedy, Treated};
+use crate::decision::sched::{Task, TaskSet};
+
+/// The remedies, or why there is none, each with a table of the tasks and what it says to do.
+pub fn remedies(set: &TaskSet, all: &[(Limit, Result<Remedy, NoRegions>)]) -> String {
+    let one = |(limit, remedy): &(Limit, Result<Remedy, NoRegions>)| match remedy {
+        Ok(remedy) => treated(set, remedy),
+        Err(why) => format!("{}: {why}.\n\n", title(*limit)),
+    };
+    all.iter().map(one).collect()
+}
+
+const fn title(limit: Limit) -> &'static str {
+    match limit {
+        Limit::EdfRegions => "EDF with non-preemptive regions",
+        Limit::FpRegions => "Fixed priorities with non-preemptive regions",
+        Limit::FpThresholds => "Fixed priorities with preemption thresholds",
+    }
+}
+
+fn name(set: &TaskSet, at: usize) -> String {
+    set.names()[at].clone().unwrap_or_else(|| format!("task {at}"))
+}
+
+fn treated(set: &TaskSet, remedy: &Remedy) -> String {
+    let mut table = Table::new(
+        format!("{}: what a job pays for preemptions, in us", title(remedy.limit)),
+        &["task", "WCET", "do", "a preemption costs", "preemptions", "remain", "saves at most"],
+    );
+    let row = |(at, (it, task)): (usize, (&Treated, &Task))| {
+        vec![
+            name(set, at),
+            task.wcet().to_string(),
+            what(set, it, task),
+            cost(&it.delay),
+            it.preemptions.to_string(),
+            it.remaining.to_string(),
+            cost(&it.saves),
+        ]
+    };
+    table.rows = remedy.tasks.iter().zip(set.tasks()).enumerate().map(row).collect();
+    let before = match remedy.preemptive {
+        Some(true) => "schedulable",
+        Some(false) => "not schedulable",
+        None => "not known to be schedulable",
+    };
+    let unbounded = remedy.tasks.iter().any(|it| it.delay.high_us.is_none());
+    let doubt = unbounded.then_some(
+        ", if delays are no larger than estimated: they have no interval, which more replicates give",
+    );
+    let percent = |share: f64| format!("{:.2}", 100.0 * share);
+    let share = &remedy.saves_share;
+    format!(
+        "{}Fully preemptive the set is {before}; so limited it is schedulable, and saves at most {} % \
+         [{}, {}] of the CPU{}.\n\n",
+        plain(&table).trim_end_matches('\n').to_owned() + "\n",
+        percent(share.us),
+        share.low_us.map_or_else(|| "…".to_owned(), percent),
+        share.high_us.map_or_else(|| "…".to_owned(), percent),
+        doubt.unwrap_or_default()
+    )
+}
+
+/// What to do with a task.
+fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
+    match &it.preempted_by {
+        Some(by) if by.is_empty() => "non-preemptive".to_owned(),
+        Some(by) => {
+            let names: Vec<String> = by.iter().map(|&at| name(set, at)).collect();
+            format!("preempted by {} only", names.join(", "))
+        }
+        None if it.region_us >= task.wcet() => "non-preemptive".to_owned(),
+        None if it.region_us == 0 => "preemptive".to_owned(),
+        None => format!("non-preemptive for {} us", it.region_us),
+    }
+}
+
+fn cost(cost: &Cost) -> String {
+    format!("{} {}", micros(cost.us), interval(cost.low_us, cost.high_us))
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Made-up rows, clean ones, to be varied; and a machine that they may come from. For tests and for
+//! programs that show what a report looks like.
+
+use super::{AccessTime, Certificate, PreemptionLength, Sample};
+use crate::platform::{MemoryArchitecture, Platform};
+use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
+
+/// A valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
+pub fn sample() -> Sample {
+    Sample {
+        experiment: "synthetic".into(),
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        cell: 0,
+        wss_bytes: 4096,
+        pattern: Pattern::Shuffled,
+        page: Page::Base,
+        write_ratio: 0.5,
+        load: "idle".into(),
+        event: Event::Preemption,
+        memory_architecture: MemoryArchitecture::SingleSocket,
+        from_cpu: 0,
+        to_cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 4_000_000,
+        length_ns: 4_050_000.0,
+        cold_ns: 5_000.0,
+        warm_ns: 1_000.0,
+        resumed_ns: 3_000.0,
+        policy: "fifo:2".into(),
+        cache_state: LineState::Invalid,
+        chains: 1,
+        polluter: None,
+        preempted_by: Absence::Preemptor,
+        task: None,
+        task_count: None,
+        lines: 64,
+        lines_certified: 64,
+        valid: true,
+        disturbed_by: Vec::new(),
+        repaired: Vec::new(),
+        repaired_ns: 0.0,
+        certificate: Certificate::RseqAndGaps,
+        cold_valid: true,
+        preemption_length: "fixed_4ms".into(),
+        length_bound_ns: 0.0,
+        mover: Mover::Affinity,
+        switch_ns: None,
+        preemptor_lines: Some(60_000),
+        load_bytes_per_s: None,
+        huge_share: 0.0,
+        spin_warm_ns: 100.0,
+        spin_resumed_ns: 100.0,
+        steal_ns: 0,
+        interrupts: None,
+        misses_warm: None,
+        misses_resumed: None,
+        sibling_busy: None,
+        workload: None,
+        node: None,
+        fresh_frames: None,
+        absence_switches: None,
+        replicate: None,
+        exchange_cpu: None,
+        exchange_ns: None,
+        exchange_after_ns: None,
+        declared_event: None,
+        pair_class: None,
+        renewed: None,
+        llc_share: None,
+    }
+}
+
+/// A valid walk of 4 KiB at 1.5 ns an access.
+pub fn access_time() -> AccessTime {
+    AccessTime {
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        cell: 0,
+        wss_bytes: 4096,
+        pattern: Pattern::Shuffled,
+        page: Page::Base,
+        write_ratio: 0.0,
+        chains: 1,
+        cache_state: LineState::Valid,
+        node: None,
+        cpu: 0,
+        start_ns: 0,
+        walk_ns: 96.0,
+        access_ns: 1.5,
+        policy: "fifo:2".into(),
+        lines: 64,
+        lines_certified: 64,
+        valid: true,
+        disturbed_by: Vec::new(),
+        repaired: Vec::new(),
+        certificate: Certificate::RseqAndGaps,
+        huge_share: 0.0,
+        replicate: None,
+    }
+}
+
+/// An absence of 1 ms that took 1.06 ms.
+pub fn preemption_length() -> PreemptionLength {
+    PreemptionLength {
+        machine: "box".into(),
+        seed: 1,
+        job: 0,
+        cell: 0,
+        load: "idle".into(),
+        cpu: 0,
+        start_ns: 0,
+        requested_length_ns: 1_000_000,
+        length_ns: 1_060_000.0,
+        policy: "fifo:2".into(),
+        replicate: None,
+    }
+}
+
+/// Two CPUs below one cache, as a guest is told.
+///
+/// # Panics
+/// Never: the text is a platform.
+pub fn guest() -> Platform {
+    let text = "schema = 1\nid = \"box\"\nname = \"box\"\n\
+         cpus = { value = \"0-1\", source = \"assumed\" }\n\
+         packages = { value = \"0-1 by 2\", source = \"assumed\" }\n\
+         cores = { value = \"0-1 by 1\", source = \"assumed\" }\n\
+         [[cache]]\nlevel = 3\nkind = \"unified\"\n\
+         size = { value = \"32 MiB\", source = \"assumed\" }\n\
+         instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
+    Platform::from_toml(text).expect("the text is a platform")
+}

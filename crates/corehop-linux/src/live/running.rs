@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that run on from one phase to the next: load, preemptors and the measured ones.
+//!
+//! A phase without a condition starts all of them anew. One with a condition keeps what has the same
+//! draw as in the phase before, also across plans; the machine ends them when it is dropped.
+
+use std::collections::BTreeMap;
+
+use corehop_core::experiment::{Condition, Job, Phase, Plan, Step};
+use corehop_core::machine::MachineError;
+use corehop_core::units::{Cpu, CpuList};
+use corehop_core::workload::{Absence, Load, Mover};
+
+use super::crew::Crew;
+use super::load::RunningLoad;
+use super::polluter::Preemptor;
+
+/// Threads that run on from one phase to the next, where phases say what they renew.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    pub(super) load: Option<(Load, RunningLoad)>,
+    pub(super) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
+    pub(super) crew: Option<((Mover, CpuList), Crew)>,
+}
+
+impl Running {
+    /// Ends what `phase` starts anew: all of it, unless the phase says that it keeps some.
+    pub(super) fn end_what_is_renewed(&mut self, phase: &Phase, before: Option<Condition>) {
+        let kept = phase.condition.zip(before);
+        if kept.is_none_or(|(now, before)| now.threads != before.threads) {
+            self.crew = None;
+        }
+        let other_load = self.load.as_ref().is_some_and(|(load, _)| *load != phase.load);
+        if other_load || kept.is_none_or(|(now, before)| now.others != before.others) {
+            (self.load, self.preemptors) = (None, BTreeMap::new());
+        }
+    }
+}
+
+/// A preemptor on every CPU on which a job of the phase is preempted by one, those already parked
+/// among them.
+pub(super) fn park_preemptors(
+    plan: &Plan,
+    phase: &Phase,
+    seed: u64,
+    mut parked: BTreeMap<(Cpu, usize), Preemptor>,
+) -> Result<BTreeMap<(Cpu, usize), Preemptor>, MachineError> {
+    for job in &phase.jobs {
+        let own = plan.preemptor_of(job).zip(plan.which_preemptor(job));
+        let Some((polluter, which)) = own else { continue };
+        for cpu in preempted_on(job) {
+            if let std::collections::btree_map::Entry::Vacant(place) = parked.entry((cpu, which)) {
+                let seed = seed.wrapping_add(which as u64);
+                let parked = Preemptor::park(polluter, cpu, seed);
+                place.insert(parked.map_err(|error| super::not_possible(&error))?);
+            }
+        }
+    }
+    Ok(parked)
+}
+
+/// The CPUs that a job leaves to a preemptor.
+fn preempted_on(job: &Job) -> Vec<Cpu> {
+    let mut here = job.start;
+    let mut left = Vec::new();
+    for step in &job.steps {
+        if let Step::Leave(away) = step {
+            if away.to_whom == Absence::Preemptor {
+                left.push(here);
+            }
+            here = away.to;
+        }
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_core::experiment::Renewed;
+    use corehop_core::units::Bytes;
+    use corehop_core::workload::{Pattern, Polluter};
+
+    fn condition(others: u32, threads: u32) -> Condition {
+        Condition { renewed: Renewed::Nothing, frames: 0, order: 0, others, threads }
+    }
+
+    fn phase(condition: Option<Condition>) -> Phase {
+        Phase { replicate: Some(1), condition, load: Load::Idle, jobs: Vec::new() }
+    }
+
+    /// Something of each kind that runs.
+    fn running() -> Running {
+        let cpus = crate::thread::affinity().unwrap();
+        let first = cpus.first().unwrap();
+        let polluter =
+            Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
+        let ordinary = Err("this is a test".to_owned());
+        let one = CpuList::new([first]);
+        let crew = Crew::start(Mover::Affinity, &one, &ordinary).unwrap();
+        Running {
+            load: Some((Load::Idle, RunningLoad::idle())),
+            preemptors: [((first, 0), Preemptor::park(&polluter, first, 1).unwrap())].into(),
+            crew: Some(((Mover::Affinity, one), crew)),
+        }
+    }
+
+    /// Whether load, preemptors and measured threads are still there when `phase` begins.
+    fn left(phase: &Phase, before: Option<Condition>) -> [bool; 3] {
+        let mut running = running();
+        running.end_what_is_renewed(phase, before);
+        [running.load.is_some(), !running.preemptors.is_empty(), running.crew.is_some()]
+    }
+
+    #[test]
+    fn a_phase_keeps_the_threads_whose_draw_it_does_not_renew() {
+        let before = Some(condition(3, 5));
+        assert_eq!(left(&phase(Some(condition(3, 5))), before), [true, true, true]);
+        assert_eq!(left(&phase(Some(condition(4, 5))), before), [false, false, true]);
+        assert_eq!(left(&phase(Some(condition(3, 6))), before), [true, true, false]);
+    }
+
+    #[test]
+    fn a_phase_that_says_nothing_or_has_another_load_starts_anew() {
+        let before = Some(condition(3, 5));
+        assert_eq!(left(&phase(None), before), [false, false, false]);
+        let load = Load::Dma {
+            transfer: corehop_core::workload::Transfer::Direct,
+            cpus: CpuList::default(),
+        };
+        let other = Phase { load, ..phase(Some(condition(3, 5))) };
+        assert_eq!(left(&other, before), [false, false, true]);
+    }
+}
