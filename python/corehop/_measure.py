@@ -93,7 +93,7 @@ def plan(
     Example:
         >>> plan = corehop.plan("synthetic", on="xeon_l7455", wss="64KiB", samples=2,
         ...                     event=["none", "l3_migration"], load="idle")
-        >>> sum(len(phase["jobs"]) for phase in plan["phases"])
+        >>> sum(len(phase["jobs"]) for phase in plan["jobs"]["phases"])
         4
         >>> result = corehop.measure(plan=plan)                                 # doctest: +SKIP
     """

@@ -8,9 +8,7 @@ use arrow_array::{ArrayRef, Float64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
 use corehop_core::model::conditions::Spreads;
 use corehop_core::model::estimator::Estimator;
-use corehop_core::samples::{
-    AccessTime, FileError, FileKind, PreemptionLength, Reader, Row, Sample, SharedData,
-};
+use corehop_core::samples::{FileError, FileKind, Reader, Row, RowKind, Sample};
 use pyo3::prelude::*;
 use serde_json::json;
 
@@ -52,21 +50,17 @@ fn all(file: std::fs::File) -> Result<(FileKind, bool, Table), FileError> {
         batches.push(RecordBatch::try_new(schema, batch.columns().to_vec())?);
     }
     // A file without rows has the columns of its kind all the same.
-    let schema = schema.unwrap_or_else(|| of_kind(fields(&kind).into(), &kind));
+    let schema = schema.unwrap_or_else(|| of_kind(known(&kind).fields().into(), &kind));
     Ok((kind, reader.truncated(), Table::new(schema, batches)))
+}
+
+/// The kind of the rows of a file that was opened.
+fn known(file: &FileKind) -> RowKind {
+    RowKind::named(&file.rows).unwrap_or(RowKind::Samples)
 }
 
 fn of_kind(fields: Fields, kind: &FileKind) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields, kind.metadata()))
-}
-
-fn fields(kind: &FileKind) -> Vec<Field> {
-    match kind.rows.as_str() {
-        AccessTime::KIND => AccessTime::fields(),
-        PreemptionLength::KIND => PreemptionLength::fields(),
-        SharedData::KIND => SharedData::fields(),
-        _ => Sample::fields(),
-    }
 }
 
 impl File {
@@ -127,12 +121,7 @@ impl File {
 
     /// Name and meaning of every column; a file of an earlier program may lack some.
     fn docs(&self) -> Vec<(&'static str, &'static str)> {
-        let mut docs = match self.kind.rows.as_str() {
-            AccessTime::KIND => AccessTime::docs(),
-            PreemptionLength::KIND => PreemptionLength::docs(),
-            SharedData::KIND => SharedData::docs(),
-            _ => Sample::docs(),
-        };
+        let mut docs = known(&self.kind).docs();
         docs.retain(|(name, _)| self.table.get().schema().column_with_name(name).is_some());
         docs
     }

@@ -35,7 +35,7 @@ check_discovery() {
 
 # A shell moves itself, ten times, from one package to the other and back.
 check_control_page() {
-    corehop measure schedule-sensitive --json --quiet -o moves.parquet -- sh -c \
+    corehop measure program --json -o moves.json -- sh -c \
         'for cpu in 0 4 0 4 0 4 0 4 0 4; do taskset -p -c $cpu $$; done' >said.moves 2>&1
     equals "exit code" 0 $?
     grep '^{' said.moves >answer

@@ -15,8 +15,8 @@ use corehop_core::finding::{Finding, Severity};
 use corehop_core::platform::observed::Exchange;
 use corehop_core::platform::{Affinity, Check, Fact, Latency, Platform};
 use corehop_core::samples::{
-    AccessTime, Cause, Part, PreemptionLength, Provenance, Reader, Row, Sample, example,
-    write_parquet,
+    AccessTime, Cause, Part, PreemptionLength, Provenance, Reader, Row, RowKind, Rows, Sample,
+    example, write_parquet,
 };
 use corehop_core::units::Cpu;
 use corehop_core::workload::{Absence, Event, LineState, Page};
@@ -95,28 +95,35 @@ fn measured(mut platform: Platform) -> Platform {
 }
 
 /// A file as a run leaves it.
-fn finished<R: Row>(
+fn finished<R: Row + Clone>(
     folder: &Path,
     name: &str,
     rows: &[R],
     provenance: &Provenance,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), Box<dyn Error>>
+where
+    Rows: From<Vec<R>>,
+{
     let part = folder.join(format!("{name}.parquet.part"));
     begun(&part, rows, provenance)?.end()?;
     let mut reader = Reader::open(File::open(&part)?)?;
     let out = File::create(folder.join(format!("{name}.parquet")))?;
-    write_parquet::<R, _, _>(&mut reader, provenance, out, |_| {})?;
+    write_parquet(&mut reader, provenance, out, |_| {})?;
     Ok(std::fs::remove_file(part)?)
 }
 
-fn begun<R: Row>(
+fn begun<R: Row + Clone>(
     path: &Path,
     rows: &[R],
     provenance: &Provenance,
-) -> Result<Part<R, File>, Box<dyn Error>> {
-    let mut part = Part::begin(File::create(path)?, provenance)?;
+) -> Result<Part<File>, Box<dyn Error>>
+where
+    Rows: From<Vec<R>>,
+{
+    let kind = RowKind::named(R::KIND).ok_or("an unknown kind of rows")?;
+    let mut part = Part::begin(File::create(path)?, kind, provenance)?;
     for batch in rows.chunks(250) {
-        part.append(batch)?;
+        part.append(&batch.to_vec().into())?;
     }
     Ok(part)
 }

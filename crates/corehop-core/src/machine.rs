@@ -3,11 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use crate::experiment::{GangPlan, GangPlanError, Plan, PlanError, TaskPlan, TaskPlanError};
+use crate::experiment::{Plan, PlanError};
 use crate::platform::Platform;
-use crate::samples::{
-    GangRecord, JobRecord, Project, RunContext, Sample, TaskJob, TaskJobRecord, TaskRows,
-};
+use crate::samples::{Batch, GangRecord, JobRecord, Projector, Rows, Sample, TaskJobRecord};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -15,7 +13,8 @@ pub trait Machine {
     /// What is known of it.
     fn platform(&self) -> &Platform;
 
-    /// Runs every job of `plan`, handing each one's record to `sink` soon after it ends, in order.
+    /// Runs `plan`, handing records to `sink` soon after what they are of has ended: those of jobs and
+    /// gangs in order, those of a task set's jobs in no particular order within a run.
     ///
     /// # Errors
     /// [`MachineError`]; the records handed over before it remain good.
@@ -25,106 +24,82 @@ pub trait Machine {
     fn provenance(&self) -> Map<String, Value>;
 }
 
-/// A machine on which plans of gangs run. So far only the simulated one is.
-pub trait GangMachine {
-    /// Runs every gang of `plan`, handing each run's record to `take` soon after it ends, in order,
-    /// until that asks for the end by answering false.
-    ///
-    /// # Errors
-    /// [`MachineError`]; the records handed over before it remain good.
-    fn run_gangs(
-        &mut self,
-        plan: &GangPlan,
-        take: &mut dyn FnMut(&GangRecord) -> Result<bool, SinkError>,
-    ) -> Result<Outcome, MachineError>;
-}
-
-/// A machine on which task sets run under a scheduler.
-pub trait TaskMachine {
-    /// Runs every task set of `plan`, handing the records of its jobs to `take` some at a time, in no
-    /// particular order within a run, until that asks for the end by answering false.
-    ///
-    /// # Errors
-    /// [`MachineError`]; the records handed over before it remain good.
-    fn run_tasks(
-        &mut self,
-        plan: &TaskPlan,
-        take: &mut TakeJobs<'_>,
-    ) -> Result<Outcome, MachineError>;
-}
-
-/// Takes some jobs of task sets, and says whether it wants more.
-pub type TakeJobs<'a> = dyn FnMut(&[TaskJobRecord]) -> Result<bool, SinkError> + 'a;
-
 /// What takes records, and may ask for an end.
 pub trait Sink {
-    /// Takes the records of some jobs that have ended.
+    /// Takes some records. Whether the run should go on: false ends it after what is under way.
     ///
     /// # Errors
     /// Whatever keeps it from keeping them; the run ends then.
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError>;
-
-    /// Whether the run should end after the current batch of jobs.
-    fn enough(&self) -> bool {
-        false
-    }
+    fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError>;
 }
 
 /// Why a sink could not take records.
 pub type SinkError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Carries out a plan of the synthetic method; its rows, in memory.
+/// Carries out a plan; its rows, in memory.
+///
+/// # Errors
+/// As [`Machine::run`].
+pub fn rows_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Rows, MachineError> {
+    struct InMemory<'a> {
+        projector: Projector<'a>,
+        rows: Rows,
+    }
+    impl Sink for InMemory<'_> {
+        fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
+            self.rows.append(self.projector.rows(batch));
+            Ok(true)
+        }
+    }
+    let platform = machine.platform().clone();
+    let projector = Projector::new(plan, &platform, 0);
+    let mut sink = InMemory { projector, rows: Rows::default() };
+    machine.run(plan, &mut sink)?;
+    Ok(sink.rows)
+}
+
+/// The same, of a plan whose rows are samples.
 ///
 /// # Errors
 /// As [`Machine::run`].
 pub fn samples_of(machine: &mut dyn Machine, plan: &Plan) -> Result<Vec<Sample>, MachineError> {
-    let context = RunContext::new(plan, machine.platform(), 0);
-    let mut rows = Rows { context, plan, taken: Vec::new() };
-    machine.run(plan, &mut rows)?;
-    Ok(rows.taken)
+    Ok(rows_of(machine, plan)?.samples)
 }
 
-/// Keeps the rows of a run.
-struct Rows<'a> {
-    context: RunContext,
-    plan: &'a Plan,
-    taken: Vec<Sample>,
-}
+/// A sink that is a function of each batch.
+pub struct SinkFn<F>(pub F);
 
-impl Sink for Rows<'_> {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        let project = |record| Sample::project(&self.context, self.plan, record);
-        self.taken.extend(records.iter().filter_map(project));
-        Ok(())
+impl<F> std::fmt::Debug for SinkFn<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SinkFn").finish_non_exhaustive()
     }
 }
 
-/// Carries out a plan of task sets; its jobs and samples, in memory.
-///
-/// # Errors
-/// As [`TaskMachine::run_tasks`].
-pub fn task_rows_of(
-    machine: &mut (impl Machine + TaskMachine),
-    plan: &TaskPlan,
-) -> Result<(Vec<TaskJob>, Vec<Sample>), MachineError> {
-    let platform = machine.platform().clone();
-    let rows = TaskRows::new(plan, &platform);
-    let (mut jobs, mut samples) = (Vec::new(), Vec::new());
-    machine.run_tasks(plan, &mut |records| {
-        for record in records {
-            samples.extend(rows.sample(record, jobs.len() as u64));
-            jobs.push(rows.job(record));
-        }
-        Ok(true)
-    })?;
-    Ok((jobs, samples))
+impl<F: FnMut(Batch<'_>) -> Result<bool, SinkError>> Sink for SinkFn<F> {
+    fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
+        (self.0)(batch)
+    }
 }
 
-/// Records in memory.
-impl Sink for Vec<JobRecord> {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        self.extend_from_slice(records);
-        Ok(())
+/// The records of a run, in memory.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Records {
+    /// Of scripted jobs.
+    pub jobs: Vec<JobRecord>,
+    /// Of jobs of task sets.
+    pub tasks: Vec<TaskJobRecord>,
+    /// Of runs of gangs.
+    pub gangs: Vec<GangRecord>,
+}
+
+impl Sink for Records {
+    fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
+        match batch {
+            Batch::Jobs(records) => self.jobs.extend_from_slice(records),
+            Batch::Tasks(records) => self.tasks.extend_from_slice(records),
+            Batch::Gangs(records) => self.gangs.extend_from_slice(records),
+        }
+        Ok(true)
     }
 }
 
@@ -143,12 +118,6 @@ pub enum MachineError {
     /// The plan does not fit the machine.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan of gangs does not fit the machine.
-    #[error(transparent)]
-    Gangs(#[from] GangPlanError),
-    /// The plan of task sets does not fit the machine.
-    #[error(transparent)]
-    Tasks(#[from] TaskPlanError),
     /// The host lacks a privilege or a feature; `remedy` is what to type or to change.
     #[error("{what} is not possible here: {why}; {remedy}")]
     NotPossible {

@@ -3,7 +3,7 @@
 //! one thing alone.
 
 use corehop_core::experiment::{
-    Condition, Conditions, Experiment, Group, Length, Plan, Renewed, Synthetic,
+    Body, Condition, Conditions, Experiment, Group, Length, Phase, Plan, Renewed, Synthetic,
 };
 use corehop_core::machine::samples_of;
 use corehop_core::model::conditions::{Part, Share, Spreading, Spreads};
@@ -46,6 +46,11 @@ fn plan(rounds: u32, seed: u64) -> Plan {
     conditions.replicated(&x5650(), seed, conditions.steps()).unwrap()
 }
 
+fn phases(plan: &mut Plan) -> &mut Vec<Phase> {
+    let Body::Jobs(jobs) = &mut plan.body else { unreachable!("a plan of jobs") };
+    &mut jobs.phases
+}
+
 fn told(samples: &[Sample]) -> Spreading {
     let mut spreads = Spreads::new(Estimator::Difference);
     spreads.take(samples);
@@ -61,7 +66,7 @@ fn share(told: &Spreading, part: Part) -> Share {
 fn variance_of_frames(seed: u64) -> f64 {
     let (others, frames) = (24, 15);
     let mut whole = plan(others * frames / 6, seed);
-    for (at, phase) in whole.phases.iter_mut().enumerate() {
+    for (at, phase) in phases(&mut whole).iter_mut().enumerate() {
         let (others, frames) = (at as u32 / frames, at as u32 % frames);
         let renewed = Renewed::Frames;
         phase.condition = Some(Condition { renewed, frames, order: 0, others, threads: 0 });
@@ -105,7 +110,7 @@ fn what_a_simulated_machine_does_not_have_makes_no_spread() {
 fn a_machine_that_draws_everything_at_each_step_would_be_seen() {
     let mut everything = plan(40, 4);
     let renewed: Vec<Option<Condition>> =
-        everything.phases.iter_mut().map(|phase| std::mem::take(&mut phase.condition)).collect();
+        phases(&mut everything).iter_mut().map(|phase| phase.condition.take()).collect();
     let mut samples = samples(&everything);
     for sample in &mut samples {
         let step = sample.replicate.unwrap() as usize;
@@ -121,7 +126,9 @@ fn a_machine_that_draws_everything_at_each_step_would_be_seen() {
 fn a_step_is_the_same_whatever_ran_before_it() {
     let whole = plan(3, 5);
     let mut last = whole.clone();
-    last.phases = last.phases.split_off(whole.phases.len() - 1);
+    let before = phases(&mut last).len() - 1;
+    let steps = phases(&mut last).split_off(before);
+    *phases(&mut last) = steps;
     let of_whole = samples(&whole);
     let delays = |samples: &[Sample]| -> Vec<u64> {
         samples.iter().map(|sample| sample.resumed_ns.to_bits()).collect()

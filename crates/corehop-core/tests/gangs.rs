@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs on the simulated machine: times by hand, twins that do not share, repeatability.
 
-use corehop_core::experiment::{GangPlan, SharedData};
-use corehop_core::machine::{GangMachine, MachineError, Outcome};
+use corehop_core::experiment::{Body, Experiment, Plan, PlanError, SharedData};
+use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn, rows_of};
 use corehop_core::model::sharing::{SharingSummary, Sharings};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{GangRecord, SharedData as Thread};
+use corehop_core::samples::{Batch, GangRecord};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::CpuList;
 use corehop_core::workload::gang::{Placing, Program, Sharing};
@@ -16,7 +16,7 @@ fn e5520() -> Platform {
     platform
 }
 
-fn plan(program: Program, rounds: u64) -> GangPlan {
+fn plan(program: Program, rounds: u64) -> Plan {
     let experiment = SharedData {
         programs: vec![program],
         sharings: Sharing::ALL.to_vec(),
@@ -29,24 +29,19 @@ fn plan(program: Program, rounds: u64) -> GangPlan {
     experiment.plan(&e5520(), 3).unwrap()
 }
 
-fn run(plan: &GangPlan) -> Vec<GangRecord> {
-    let mut records = Vec::new();
+fn run(plan: &Plan) -> Vec<GangRecord> {
+    let mut records = Records::default();
     let mut machine = SimMachine::new(e5520()).unwrap();
-    let mut keep = |record: &GangRecord| {
-        records.push(record.clone());
-        Ok(true)
-    };
-    assert_eq!(machine.run_gangs(plan, &mut keep).unwrap(), Outcome::Complete);
-    records
+    assert_eq!(machine.run(plan, &mut records).unwrap(), Outcome::Complete);
+    records.gangs
 }
 
 /// What gangs of each sharing come to: write, read, none.
 fn summaries(program: Program, rounds: u64) -> [SharingSummary; 3] {
     let plan = plan(program, rounds);
+    let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap();
     let mut sharings = Sharings::default();
-    for record in run(&plan) {
-        sharings.take(&Thread::of(&plan, &e5520(), &record));
-    }
+    sharings.take(&rows.shared_data);
     sharings.finish().try_into().unwrap()
 }
 
@@ -114,7 +109,9 @@ fn the_same_seed_gives_the_same_records_whatever_runs_beside_them() {
     let whole = plan(SWAP, 2_000);
     let records = run(&whole);
     assert_eq!(records, run(&whole));
-    let mut alone = GangPlan { gangs: whole.gangs[..1].to_vec(), ..whole };
+    let mut alone = whole;
+    let Body::Gangs(gangs) = &mut alone.body else { unreachable!() };
+    gangs.gangs.truncate(1);
     assert_eq!(records[..2], run(&alone));
     alone.seed += 1;
     assert_ne!(records[..2], run(&alone));
@@ -126,13 +123,13 @@ fn who_asks_for_the_end_gets_it_and_a_plan_that_does_not_fit_is_refused() {
     let plan = plan(SWAP, 100);
     let mut machine = SimMachine::new(e5520()).unwrap();
     let mut taken = 0;
-    let mut one = |_: &GangRecord| {
+    let mut one = SinkFn(|_: Batch<'_>| {
         taken += 1;
         Ok(false)
-    };
-    assert_eq!(machine.run_gangs(&plan, &mut one).unwrap(), Outcome::Stopped);
+    });
+    assert_eq!(machine.run(&plan, &mut one).unwrap(), Outcome::Stopped);
     assert_eq!(taken, 1);
     let mut small = SimMachine::new(Platform::named("phenom_9550").unwrap().unwrap()).unwrap();
-    let refused = small.run_gangs(&plan, &mut |_| Ok(true)).unwrap_err();
-    assert!(matches!(refused, MachineError::Gangs(_)), "{refused}");
+    let refused = small.run(&plan, &mut Records::default()).unwrap_err();
+    assert!(matches!(refused, MachineError::Plan(PlanError::Gangs(_))), "{refused}");
 }

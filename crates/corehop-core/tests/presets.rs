@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the presets of the studies measure, and what options make of them.
 
-use corehop_core::experiment::{Experiment, Overrides, Preset, Synthetic};
+use corehop_core::experiment::{Overrides, Preset, Synthetic};
 use corehop_core::platform::Platform;
 use corehop_core::units::{Bytes, Cpu, CpuList};
 use corehop_core::workload::{Event, Load, Mover};

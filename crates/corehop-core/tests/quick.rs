@@ -131,6 +131,6 @@ fn quick_has_written_sets_of_64_and_256_kib_and_takes_less_than_three_minutes() 
     }
     let parts: [&dyn Experiment; 3] =
         [&quick, &Preset::Quick.access_time(&platform), &Preset::Quick.preemption_length()];
-    let projected: u64 = parts.iter().map(|part| part.projected(&platform).unwrap().get()).sum();
+    let projected: u64 = parts.iter().map(|part| part.projected(&platform, 1).unwrap().get()).sum();
     assert!(Nanos::new(projected) < Nanos::from_secs(180), "{projected} ns");
 }

@@ -7,12 +7,12 @@ mod common;
 mod quick_cells;
 
 use common::x5650;
-use corehop_core::experiment::{Experiment, Synthetic};
-use corehop_core::machine::{Machine, Outcome, Sink, SinkError, samples_of};
+use corehop_core::experiment::{Body, Experiment, Synthetic};
+use corehop_core::machine::{Machine, Outcome, SinkFn, samples_of};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::replicates::Nested;
 use corehop_core::model::summary::summarize;
-use corehop_core::samples::{JobRecord, Project, RunContext, Sample};
+use corehop_core::samples::{Batch, Projector, Sample};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Nanos};
 use corehop_core::workload::Event;
@@ -113,31 +113,19 @@ fn replicates_have_frames_of_their_own_and_a_replicate_has_the_same_in_every_chu
     }
 }
 
-/// Takes the first records and asks for the end, as an interrupt does.
-struct CutOff(Vec<JobRecord>);
-
-impl Sink for CutOff {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        self.0.extend_from_slice(records);
-        Ok(())
-    }
-
-    fn enough(&self) -> bool {
-        true
-    }
-}
-
 #[test]
 fn a_run_that_is_cut_off_in_its_first_replicate_has_medians_without_intervals_and_says_why() {
     let platform = x5650();
     let plan = experiment(50).replicated(&platform, 5, 10).unwrap();
-    let mut kept = CutOff(Vec::new());
-    let ended = SimMachine::new(platform.clone()).unwrap().run(&plan, &mut kept).unwrap();
+    let (mut projector, mut samples) = (Projector::new(&plan, &platform, 0), Vec::new());
+    // Takes the first records and asks for the end, as an interrupt does.
+    let mut cut_off = SinkFn(|batch: Batch<'_>| {
+        samples.extend(projector.rows(batch).samples);
+        Ok(false)
+    });
+    let ended = SimMachine::new(platform.clone()).unwrap().run(&plan, &mut cut_off).unwrap();
     assert_eq!(ended, Outcome::Stopped);
-    let context = RunContext::new(&plan, &platform, 0);
-    let project = |record| Sample::project(&context, &plan, record);
-    let first = |it: &Sample| it.replicate == Some(0);
-    let samples: Vec<Sample> = kept.0.iter().filter_map(project).filter(first).collect();
+    samples.retain(|it: &Sample| it.replicate == Some(0));
     assert!(!samples.is_empty());
     for cell in summarize(&samples, Estimator::Difference) {
         let delay = cell.delay.unwrap();
@@ -151,7 +139,8 @@ fn a_replicate_is_the_same_whatever_stands_before_it() {
     let platform = x5650();
     let whole = experiment(30).replicated(&platform, 5, 10).unwrap();
     let mut last = whole.clone();
-    last.phases = last.phases.split_off(whole.phases.len() - 1);
+    let Body::Jobs(jobs) = &mut last.body else { unreachable!() };
+    jobs.phases = jobs.phases.split_off(jobs.phases.len() - 1);
     let mut machine = SimMachine::new(platform).unwrap();
     let all = samples_of(&mut machine, &whole).unwrap();
     let alone = samples_of(&mut machine, &last).unwrap();

@@ -4,14 +4,14 @@
 
 mod common;
 
-use corehop_core::experiment::{Cell, Draw, Experiment, Job, Plan, Synthetic, Turn};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
+use corehop_core::experiment::{Cell, Draw, Experiment, Job, Jobs, Plan, Synthetic, Turn};
+use corehop_core::machine::{Machine, MachineError, Outcome, Records, Sink, rows_of};
 use corehop_core::model::classes::{Classes, Exchanges, as_declared};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::{CellSummary, summarize};
 use corehop_core::platform::Platform;
 use corehop_core::samples::example::guest;
-use corehop_core::samples::{BatchExchange, Cause, JobRecord, Project, RunContext, Sample};
+use corehop_core::samples::{Batch, BatchExchange, Cause, Sample};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Cpu, Nanos};
 use corehop_core::workload::Event;
@@ -49,7 +49,7 @@ impl Restless {
     }
 
     /// Some jobs as the host runs them.
-    fn on_host(&self, plan: &Plan, phase: usize, jobs: &[Job]) -> Plan {
+    fn on_host(&self, plan: &Jobs, phase: usize, jobs: &[Job]) -> Jobs {
         let cell = |cell: &Cell| {
             let event = match cell.event {
                 Event::L3Migration if self.far => Event::MemoryMigration,
@@ -89,11 +89,14 @@ impl Machine for Restless {
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         plan.check(&self.declared)?;
+        let (name, seed, plan) = (&plan.experiment, plan.seed, plan.jobs().unwrap());
         for phase in 0..plan.phases.len() {
             let mut before_ns = self.exchange();
             for (batch, jobs) in plan.phases[phase].jobs.chunks(BATCH).enumerate() {
-                let mut kept: Vec<JobRecord> = Vec::new();
-                self.host.run(&self.on_host(plan, phase, jobs), &mut kept)?;
+                let mut kept = Records::default();
+                let on_host = Plan::new(name, seed, self.on_host(plan, phase, jobs));
+                self.host.run(&on_host, &mut kept)?;
+                let mut kept = kept.jobs;
                 let was = self.far;
                 self.far ^= self.draw.below(self.moves) == 0;
                 let after_ns = self.exchange();
@@ -117,7 +120,7 @@ impl Machine for Restless {
                 }
                 self.now_ns += 100_000_000;
                 before_ns = after_ns;
-                sink.take(&kept).map_err(MachineError::Sink)?;
+                sink.take(Batch::Jobs(&kept)).map_err(MachineError::Sink)?;
             }
         }
         Ok(Outcome::Complete)
@@ -136,14 +139,11 @@ fn experiment(samples: u32) -> Synthetic {
 /// A run of twenty replicates: its samples with their classes, and the true ones.
 fn run(seed: u64, moves: u64) -> (Vec<Sample>, Classes, Vec<Option<bool>>) {
     let mut guest = Restless::new(seed, moves);
-    let mut samples = Vec::new();
+    let mut samples: Vec<Sample> = Vec::new();
     for replicate in 0..20 {
         let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
         let plan = experiment(0).block(&guest.declared, seed, turn, &[40, 40]).unwrap();
-        let mut kept: Vec<JobRecord> = Vec::new();
-        guest.run(&plan, &mut kept).unwrap();
-        let context = RunContext::new(&plan, &guest.declared, samples.len() as u64);
-        samples.extend(kept.iter().filter_map(|it| Sample::project(&context, &plan, it)));
+        samples.extend(rows_of(&mut guest, &plan).unwrap().samples);
     }
     let mut exchanges = Exchanges::default();
     samples.iter().for_each(|sample| exchanges.take(&guest.declared, sample));

@@ -6,7 +6,7 @@ mod common;
 
 use common::x5650;
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
-use corehop_core::machine::{Machine, MachineError, Outcome};
+use corehop_core::machine::{Machine, MachineError, Outcome, Records};
 use corehop_core::platform::{Fact, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::sim::{Arrangement, Share, SimMachine, Ways};
@@ -53,13 +53,14 @@ fn records(platform: &Platform, plan: &Plan) -> Vec<JobRecord> {
 }
 
 fn records_of(machine: &mut SimMachine, plan: &Plan) -> Vec<JobRecord> {
-    let mut kept: Vec<JobRecord> = Vec::new();
+    let mut kept = Records::default();
     assert_eq!(machine.run(plan, &mut kept).unwrap(), Outcome::Complete);
-    kept
+    kept.jobs
 }
 
 /// The mean of resumed less warm over the records of each cell, in nanoseconds.
 fn delays(plan: &Plan, records: &[JobRecord]) -> Vec<f64> {
+    let plan = plan.jobs().unwrap();
     let mut sums = vec![(0.0, 0.0); plan.cells.len()];
     for record in records {
         let cell = &mut sums[plan.phases[record.phase].jobs[record.job].cell];
@@ -174,7 +175,7 @@ fn a_huge_page_has_no_colour() {
     let job = Share { colours: vec![0], ways: Vec::new() };
     let arrangement = Arrangement { job, ..Arrangement::default() };
     let mut machine = SimMachine::arranged(platform, arrangement).unwrap();
-    let text = machine.run(&plan, &mut Vec::<JobRecord>::new()).unwrap_err().to_string();
+    let text = machine.run(&plan, &mut Records::default()).unwrap_err().to_string();
     assert!(text.contains("huge page") && text.contains("--page 4k"), "{text}");
 }
 
@@ -296,7 +297,7 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     let refused = |load: Load, set: WorkingSet| {
         let platform = x5650();
         let plan = plan(&platform, &experiment(load, &[set], &[Event::None], 1));
-        let error = SimMachine::new(platform).unwrap().run(&plan, &mut Vec::<JobRecord>::new());
+        let error = SimMachine::new(platform).unwrap().run(&plan, &mut Records::default());
         match error.unwrap_err() {
             error @ MachineError::NotPossible { .. } => error.to_string(),
             other => panic!("{other}"),

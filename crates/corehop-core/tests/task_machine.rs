@@ -2,11 +2,11 @@
 //! Task sets on the simulated machine: schedules solved by hand, and what no schedule may do.
 
 use corehop_core::experiment::{
-    Drawn, PlannedTask, Preset, Source, TASK_SCHEMA, TaskPlan, TaskRun, TaskSets,
+    Drawn, Experiment, Plan, PlannedTask, Preset, Source, TaskRun, TaskSets, Tasks,
 };
-use corehop_core::machine::{MachineError, Outcome, TaskMachine};
+use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn, samples_of};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{Course, TaskJobRecord, TaskRows};
+use corehop_core::samples::{Batch, Course, Projector, Rows, TaskJobRecord};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
 use corehop_core::workload::scheduler::Scheduler;
@@ -43,10 +43,11 @@ fn of_size(kib: u64, task: PlannedTask) -> PlannedTask {
     PlannedTask { set: WorkingSet::list(Bytes::from_kib(kib), 0.5), ..task }
 }
 
-fn plan(scheduler: Scheduler, clusters: &[&str], tasks: Vec<PlannedTask>) -> TaskPlan {
+fn plan(scheduler: Scheduler, clusters: &[&str], tasks: Vec<PlannedTask>) -> Tasks {
     let ranked = tasks.into_iter().enumerate();
     let tasks = ranked.map(|(rank, task)| PlannedTask { rank: rank as u32, ..task }).collect();
     let run = TaskRun {
+        number: None,
         index: 0,
         load: Load::Idle,
         duration: us(100_000),
@@ -55,29 +56,27 @@ fn plan(scheduler: Scheduler, clusters: &[&str], tasks: Vec<PlannedTask>) -> Tas
         clusters: clusters.iter().map(|cpus| cpus.parse().unwrap()).collect(),
         tasks,
     };
-    TaskPlan {
-        schema: TASK_SCHEMA,
-        experiment: "schedule-sensitive".to_owned(),
-        seed: 1,
-        scheduler,
-        sched_ext: None,
-        runs: vec![run],
-    }
+    Tasks { scheduler, sched_ext: None, runs: vec![run] }
 }
 
-fn run_on(machine: &mut SimMachine, plan: &TaskPlan) -> Vec<TaskJobRecord> {
-    let mut records = Vec::new();
-    let mut take = |some: &[TaskJobRecord]| {
-        records.extend_from_slice(some);
-        Ok(true)
-    };
-    assert_eq!(machine.run_tasks(plan, &mut take).unwrap(), Outcome::Complete);
-    records
+fn planned(tasks: &Tasks) -> Plan {
+    Plan::new("schedule-sensitive", 1, tasks.clone())
+}
+
+fn run_on(machine: &mut SimMachine, plan: &Plan) -> Vec<TaskJobRecord> {
+    let mut records = Records::default();
+    assert_eq!(machine.run(plan, &mut records).unwrap(), Outcome::Complete);
+    records.tasks
+}
+
+/// The rows of one record.
+fn rows(plan: &Plan, record: &TaskJobRecord) -> Rows {
+    Projector::new(plan, &x5650(), 0).rows(Batch::Tasks(std::slice::from_ref(record)))
 }
 
 /// The records of all jobs, by task.
-fn run(plan: &TaskPlan) -> Vec<TaskJobRecord> {
-    let mut records = run_on(&mut SimMachine::new(x5650()).unwrap(), plan);
+fn run(plan: &Tasks) -> Vec<TaskJobRecord> {
+    let mut records = run_on(&mut SimMachine::new(x5650()).unwrap(), &planned(plan));
     records.sort_by_key(|record| (record.run, record.task, record.job));
     records
 }
@@ -106,20 +105,20 @@ fn the_latest_deadline_of_two_cpus_gives_way_and_goes_on_where_one_is_free_first
     assert!(records[0].away.is_none() && records[2].away.is_none());
     assert_eq!([records[0].course, records[2].course], [Course::NotAway; 2]);
 
-    let platform = x5650();
-    let rows = TaskRows::new(&plan, &platform);
-    let sample = rows.sample(moved, 0).unwrap();
+    let plan = planned(&plan);
+    let made = rows(&plan, moved);
+    let sample = &made.samples[0];
     assert!(sample.valid, "{:?}", sample.disturbed_by);
     assert_eq!((sample.event, sample.from_cpu, sample.to_cpu), (Event::L3Migration, 1, 0));
     assert!((sample.length_ns - 2e6).abs() < 1e-6);
     assert!(sample.warm_ns < sample.resumed_ns && sample.resumed_ns < sample.cold_ns * 2.0);
-    let job = rows.job(moved);
+    let job = &made.task_jobs[0];
     assert_eq!((job.response_ns as i64, job.lateness_ns as i64), (8_000_000, -4_000_000));
     assert_eq!(records[1].executed_ns, 6_000_000);
     let left = moved.touched.as_ref().unwrap().leaves[0];
     assert_eq!((left.from, left.to, sample.preempted_by), (Cpu(1), Cpu(0), Absence::Preemptor));
     // The third one is released at 2 ms.
-    let job = rows.job(&records[2]);
+    let job = &rows(&plan, &records[2]).task_jobs[0];
     assert_eq!((job.latency_ns as i64, job.response_ns as i64), (0, 3_000_000));
     assert_eq!(job.lateness_ns as i64, -2_000_000);
 }
@@ -128,8 +127,8 @@ fn the_latest_deadline_of_two_cpus_gives_way_and_goes_on_where_one_is_free_first
 fn with_fixed_priorities_the_last_rank_waits_for_a_cpu() {
     let records = run(&plan(Scheduler::GFp, &["0-1"], three()));
     assert_eq!(times(&records), [(0, 4_000), (0, 6_000), (4_000, 7_000)]);
-    let (plan, platform) = (plan(Scheduler::GFp, &["0-1"], three()), x5650());
-    let job = TaskRows::new(&plan, &platform).job(&records[2]);
+    let plan = planned(&plan(Scheduler::GFp, &["0-1"], three()));
+    let job = &rows(&plan, &records[2]).task_jobs[0];
     assert_eq!((job.latency_ns as i64, job.response_ns as i64), (2_000_000, 5_000_000));
     assert!(records.iter().all(|it| it.away.is_none()));
 }
@@ -178,9 +177,8 @@ fn each_way_that_differs_from_figure_1_has_its_word() {
     assert_eq!((again.course, again.preemptions), (Course::AwayAgain, 2));
     // With the third touch it has been away twice, so that no sample of it is valid.
     let tasks = vec![long(), brief(10_000), brief(11_020)];
-    let plan = plan(Scheduler::PEdf, &["0"], tasks);
-    let platform = x5650();
-    assert!(!TaskRows::new(&plan, &platform).sample(&again, 0).unwrap().valid);
+    let plan = planned(&plan(Scheduler::PEdf, &["0"], tasks));
+    assert!(!rows(&plan, &again).samples[0].valid);
     assert!(again.touched.unwrap().touches[2].ns > 1e6);
 }
 
@@ -197,7 +195,7 @@ fn a_job_ends_on_time_and_does_not_begin_a_touch_that_it_cannot_finish() {
     }
 }
 
-fn drawn(scheduler: Scheduler, load: Load, sets: u32, millis: u64) -> TaskPlan {
+fn drawn(scheduler: Scheduler, load: Load, sets: u32, millis: u64) -> Plan {
     let drawn = Drawn {
         task_counts: vec![40],
         sets,
@@ -255,7 +253,8 @@ fn any_number_of_threads_gives_the_same_records_in_the_same_order() {
     assert!(one.is_sorted_by_key(|record| record.run));
     // Times count from the start of the run, with a load that had begun before as well.
     for record in &one {
-        let released = plan.releases(record.run, record.task).nth(record.job as usize);
+        let tasks = plan.tasks().unwrap();
+        let released = tasks.releases(5, record.run, record.task).nth(record.job as usize);
         assert_eq!(Some(record.release_ns), released);
     }
     assert_eq!(one, two);
@@ -266,14 +265,9 @@ fn under_load_a_working_set_comes_from_memory_and_idle_it_does_not() {
     let platform = x5650();
     let mean = |load| {
         let plan = drawn(Scheduler::PEdf, load, 1, 60);
-        let rows = TaskRows::new(&plan, &platform);
-        let records = run_on(&mut SimMachine::new(x5650()).unwrap().sampled(), &plan);
-        let samples: Vec<f64> = records
-            .iter()
-            .filter_map(|record| rows.sample(record, 0))
-            .filter(|sample| sample.valid)
-            .map(|sample| sample.cold_ns)
-            .collect();
+        let samples = samples_of(&mut SimMachine::new(x5650()).unwrap().sampled(), &plan).unwrap();
+        let samples: Vec<f64> =
+            samples.iter().filter(|sample| sample.valid).map(|sample| sample.cold_ns).collect();
         assert!(!samples.is_empty(), "{}", samples.len());
         samples.iter().sum::<f64>() / samples.len() as f64
     };
@@ -287,11 +281,11 @@ fn under_load_a_working_set_comes_from_memory_and_idle_it_does_not() {
 fn a_run_ends_where_it_is_asked_to() {
     let plan = drawn(Scheduler::GEdf, Load::Idle, 3, 20);
     let mut calls = 0;
-    let mut take = |_: &[TaskJobRecord]| {
+    let mut take = SinkFn(|_: Batch<'_>| {
         calls += 1;
         Ok(calls < 2)
-    };
-    let outcome = SimMachine::new(x5650()).unwrap().run_tasks(&plan, &mut take).unwrap();
+    });
+    let outcome = SimMachine::new(x5650()).unwrap().run(&plan, &mut take).unwrap();
     assert_eq!((outcome, calls), (Outcome::Stopped, 2));
 }
 
@@ -300,7 +294,7 @@ fn schedulers_whose_rules_are_the_kernels_are_refused_with_a_remedy() {
     for scheduler in [Scheduler::Eevdf, Scheduler::SchedExt] {
         let plan = plan(scheduler, &["0-1"], three());
         let mut machine = SimMachine::new(x5650()).unwrap();
-        let error = machine.run_tasks(&plan, &mut |_| Ok(true)).unwrap_err();
+        let error = machine.run(&planned(&plan), &mut Records::default()).unwrap_err();
         assert!(matches!(error, MachineError::NotPossible { .. }));
         let text = error.to_string();
         assert!(text.contains(&scheduler.to_string()) && text.contains("g-edf"), "{text}");

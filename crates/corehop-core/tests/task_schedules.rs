@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 
 use corehop_core::decision::sched::{Parameters, TaskSet, Verdict, test};
-use corehop_core::experiment::{PlannedTask, TASK_SCHEMA, TaskPlan, TaskRun};
-use corehop_core::machine::{Outcome, TaskMachine};
+use corehop_core::experiment::{Plan, PlannedTask, TaskRun, Tasks};
+use corehop_core::machine::{Machine, Outcome, Records};
 use corehop_core::platform::Platform;
 use corehop_core::samples::TaskJobRecord;
 use corehop_core::sim::SimMachine;
@@ -60,7 +60,7 @@ struct Seat {
 
 /// A schedule that is made anew at every instant at which anything happens.
 struct Plain<'a> {
-    plan: &'a TaskPlan,
+    plan: &'a Tasks,
     /// By task the releases that are to come, with the numbers of their jobs.
     pending: Vec<VecDeque<(u64, u64)>>,
     /// By task its job, as far as it is ready.
@@ -72,7 +72,7 @@ struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    fn new(plan: &'a TaskPlan) -> Self {
+    fn new(plan: &'a Tasks) -> Self {
         let run = &plan.runs[0];
         let mut seats = Vec::new();
         for (cluster, cpus) in run.clusters.iter().enumerate() {
@@ -82,7 +82,7 @@ impl<'a> Plain<'a> {
             let cpus: Vec<Cpu> = run.clusters[task.cluster].iter().collect();
             cpus[at % cpus.len()]
         };
-        let numbered = |task| (0..).zip(plan.releases(0, task)).collect();
+        let numbered = |task| (0..).zip(plan.releases(SEED, 0, task)).collect();
         Self {
             plan,
             pending: (0..run.tasks.len()).map(numbered).collect(),
@@ -216,15 +216,16 @@ fn seen(record: &TaskJobRecord) -> Seen {
     }
 }
 
+/// The seed of its releases.
+const SEED: u64 = 3;
+
 /// What the simulated machine makes of a plan, by task and number.
-fn simulated(plan: &TaskPlan) -> Vec<TaskJobRecord> {
-    let mut records = Vec::new();
-    let mut take = |some: &[TaskJobRecord]| {
-        records.extend_from_slice(some);
-        Ok(true)
-    };
+fn simulated(plan: &Tasks) -> Vec<TaskJobRecord> {
+    let mut records = Records::default();
     let mut machine = SimMachine::new(x5650().clone()).unwrap();
-    assert_eq!(machine.run_tasks(plan, &mut take).unwrap(), Outcome::Complete);
+    let plan = Plan::new("schedule-sensitive", SEED, plan.clone());
+    assert_eq!(machine.run(&plan, &mut records).unwrap(), Outcome::Complete);
+    let mut records = records.tasks;
     records.sort_by_key(|record| (record.task, record.job));
     records
 }
@@ -246,16 +247,12 @@ fn task([wcet, period, deadline, offset]: [u64; 4]) -> PlannedTask {
 }
 
 /// A plan of one run, ranked by deadline.
-fn plan(
-    scheduler: Scheduler,
-    clusters: &[&str],
-    mut tasks: Vec<PlannedTask>,
-    ticks: u64,
-) -> TaskPlan {
+fn plan(scheduler: Scheduler, clusters: &[&str], mut tasks: Vec<PlannedTask>, ticks: u64) -> Tasks {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     order.sort_by_key(|&at| tasks[at].deadline);
     (0..).zip(order).for_each(|(rank, at)| tasks[at].rank = rank);
     let run = TaskRun {
+        number: None,
         index: 0,
         load: Load::Idle,
         duration: Nanos::new(ticks * TICK),
@@ -264,14 +261,7 @@ fn plan(
         clusters: clusters.iter().map(|cpus| cpus.parse().unwrap()).collect(),
         tasks,
     };
-    TaskPlan {
-        schema: TASK_SCHEMA,
-        experiment: "schedule-sensitive".to_owned(),
-        seed: 3,
-        scheduler,
-        sched_ext: None,
-        runs: vec![run],
-    }
+    Tasks { scheduler, sched_ext: None, runs: vec![run] }
 }
 
 /// Tasks with deadlines before and after their periods, some of which ask for more than there is; the

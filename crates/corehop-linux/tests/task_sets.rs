@@ -6,10 +6,10 @@
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use corehop_core::experiment::{GivenTask, Source, TaskPlan, TaskSets};
-use corehop_core::machine::{MachineError, Outcome, TaskMachine};
+use corehop_core::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
+use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{Course, TaskJobRecord, TaskRows};
+use corehop_core::samples::{Batch, Course, Projector, TaskJobRecord};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::{Event, Load, WorkingSet};
@@ -33,7 +33,7 @@ fn task(wcet: u64, period: u64, kib: u64) -> GivenTask {
 }
 
 /// A second of these tasks on the first CPU, or on all.
-fn plan(scheduler: Scheduler, tasks: Vec<GivenTask>, one_cpu: bool) -> TaskPlan {
+fn plan(scheduler: Scheduler, tasks: Vec<GivenTask>, one_cpu: bool) -> Tasks {
     let host = host();
     let first = CpuList::new(host.usable().first());
     let sets = TaskSets {
@@ -47,30 +47,30 @@ fn plan(scheduler: Scheduler, tasks: Vec<GivenTask>, one_cpu: bool) -> TaskPlan 
         cpus: if one_cpu { first } else { CpuList::default() },
         cluster_level: None,
     };
-    sets.plan(&host, 1).unwrap()
+    sets.tasks(&host, 1).unwrap()
+}
+
+fn planned(tasks: &Tasks) -> Plan {
+    Plan::new("schedule-sensitive", 1, tasks.clone())
 }
 
 /// One set at a time: what one reserves, another would not be admitted with.
 static ALONE: Mutex<()> = Mutex::new(());
 
-fn run(plan: &TaskPlan) -> Result<Vec<TaskJobRecord>, MachineError> {
+fn run(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     run_beside_others(plan)
 }
 
-fn run_beside_others(plan: &TaskPlan) -> Result<Vec<TaskJobRecord>, MachineError> {
+fn run_beside_others(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
     let mut machine = LiveMachine::new(host(), Options::default());
-    let mut all = Vec::new();
-    let mut take = |records: &[TaskJobRecord]| {
-        all.extend_from_slice(records);
-        Ok(true)
-    };
-    assert_eq!(machine.run_tasks(plan, &mut take)?, Outcome::Complete);
-    Ok(all)
+    let mut all = Records::default();
+    assert_eq!(machine.run(&planned(plan), &mut all)?, Outcome::Complete);
+    Ok(all.tasks)
 }
 
 /// The records, or nothing and the reason why this host does not allow real-time tasks.
-fn allowed(plan: &TaskPlan) -> Option<Vec<TaskJobRecord>> {
+fn allowed(plan: &Tasks) -> Option<Vec<TaskJobRecord>> {
     match run(plan) {
         Ok(records) => Some(records),
         Err(error @ MachineError::NotPossible { .. }) => {
@@ -82,12 +82,12 @@ fn allowed(plan: &TaskPlan) -> Option<Vec<TaskJobRecord>> {
 }
 
 /// Every release has one job, in order, and times that are possible.
-fn assert_whole(plan: &TaskPlan, records: &[TaskJobRecord]) {
+fn assert_whole(plan: &Tasks, records: &[TaskJobRecord]) {
     for task in 0..plan.runs[0].tasks.len() {
         let mut own: Vec<&TaskJobRecord> = records.iter().filter(|it| it.task == task).collect();
         own.sort_by_key(|record| record.job);
         let releases: Vec<u64> = own.iter().map(|record| record.release_ns).collect();
-        assert_eq!(releases, plan.releases(0, task).collect::<Vec<_>>());
+        assert_eq!(releases, plan.releases(1, 0, task).collect::<Vec<_>>());
         for record in own {
             assert!(record.release_ns <= record.began_ns && record.began_ns <= record.ended_ns);
             // The kernel's account begins with the wake-up, a little before the job does.
@@ -115,13 +115,14 @@ fn a_task_of_low_rank_is_preempted_by_the_one_above_it_and_says_so() {
     let Some(records) = allowed(&plan) else { return };
     assert_whole(&plan, &records);
     let (host, low) = (host(), records.iter().filter(|record| record.task == 1));
-    let rows = TaskRows::new(&plan, &host);
+    let planned = planned(&plan);
+    let mut rows = Projector::new(&planned, &host, 0);
     let samples: Vec<_> = low.clone().filter(|it| it.course == Course::Sample).collect();
     let by_first = |it: &&&TaskJobRecord| it.away.is_some_and(|away| away.by == Some(0));
     // Most of its twenty jobs are away while they wait; a host that is busy otherwise takes some.
     assert!(samples.iter().filter(by_first).count() >= 5, "{samples:?}");
     for record in samples {
-        let sample = rows.sample(record, 0).unwrap();
+        let sample = &rows.rows(Batch::Tasks(std::slice::from_ref(record))).samples[0];
         assert_eq!(
             (sample.event, sample.task, sample.task_count),
             (Event::Preemption, Some(1), Some(2))
@@ -227,11 +228,11 @@ fn a_run_ends_early_when_no_more_jobs_are_wanted_and_keeps_what_there_is() {
     let plan = plan(Scheduler::Eevdf, vec![task(500, 10_000, 4)], false);
     let mut machine = LiveMachine::new(host(), Options::default());
     let mut jobs = 0;
-    let mut take = |records: &[TaskJobRecord]| {
-        jobs += records.len();
+    let mut take = SinkFn(|batch: Batch<'_>| {
+        jobs += if let Batch::Tasks(records) = batch { records.len() } else { 0 };
         Ok(false)
-    };
-    assert_eq!(machine.run_tasks(&plan, &mut take).unwrap(), Outcome::Stopped);
+    });
+    assert_eq!(machine.run(&planned(&plan), &mut take).unwrap(), Outcome::Stopped);
     assert!(0 < jobs && jobs < 100, "{jobs}");
 }
 
@@ -242,6 +243,7 @@ fn the_end_of_a_run_does_not_wait_for_a_release_that_is_far_away() {
     plan.runs[0].duration = Nanos::from_secs(300);
     let begin = std::time::Instant::now();
     let mut machine = LiveMachine::new(host(), Options::default());
-    assert_eq!(machine.run_tasks(&plan, &mut |_| Ok(false)).unwrap(), Outcome::Stopped);
+    let mut none = SinkFn(|_: Batch<'_>| Ok(false));
+    assert_eq!(machine.run(&planned(&plan), &mut none).unwrap(), Outcome::Stopped);
     assert!(begin.elapsed().as_secs() < 100, "half of the period: {:?}", begin.elapsed());
 }

@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{AccessTime, Experiment, Plan};
-use corehop_core::machine::{Machine, Sink, SinkError};
+use corehop_core::experiment::{AccessTime, Experiment};
+use corehop_core::machine::rows_of;
 use corehop_core::platform::Platform;
-use corehop_core::samples::{self, JobRecord, Project, Reader, RunContext, Sample};
+use corehop_core::samples::{Provenance, Reader, Sample};
 use corehop_core::units::Bytes;
 use corehop_core::workload::{Event, LineState, WorkingSet};
 use corehop_linux::bpf::control::{ControlPages, Mode};
@@ -98,7 +98,7 @@ fn measure(arguments: &[&str], file: &Path) -> Fallible<()> {
     }
 }
 
-fn read(file: &Path) -> Fallible<(Vec<Sample>, samples::Provenance)> {
+fn read(file: &Path) -> Fallible<(Vec<Sample>, Provenance)> {
     let mut reader = Reader::open(std::fs::File::open(file)?)?;
     let provenance = reader.kind().provenance.clone();
     Ok((reader.all()?, provenance))
@@ -217,21 +217,6 @@ fn synthetic(scratch: &Path) -> Fallible<Vec<Value>> {
     Ok(figures)
 }
 
-/// Collects access times.
-struct Times<'a> {
-    plan: &'a Plan,
-    context: RunContext,
-    rows: Vec<samples::AccessTime>,
-}
-
-impl Sink for Times<'_> {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        let project = |record| samples::AccessTime::project(&self.context, self.plan, record);
-        self.rows.extend(records.iter().filter_map(project));
-        Ok(())
-    }
-}
-
 /// Our walk and the plain C chase in turn, on one CPU, in the same kind of pages.
 fn access_times(scratch: &Path) -> Fallible<Vec<Value>> {
     let chase = scratch.join("chase");
@@ -290,10 +275,8 @@ fn own(platform: &Platform, wss: Bytes, walks: u32, seed: u64) -> Fallible<f64> 
     let options =
         Options { no_real_time: Some("its peer is not".to_owned()), ..Options::default() };
     let mut machine = LiveMachine::new(platform.clone(), options);
-    let context = RunContext::new(&plan, platform, 0);
-    let mut times = Times { plan: &plan, context, rows: Vec::new() };
-    machine.run(&plan, &mut times)?;
-    Ok(median(times.rows.iter().filter(|row| row.valid).map(|row| row.access_ns).collect()))
+    let rows = rows_of(&mut machine, &plan)?.access_times;
+    Ok(median(rows.iter().filter(|row| row.valid).map(|row| row.access_ns).collect()))
 }
 
 /// From the start of the process to the first sample in the stream.

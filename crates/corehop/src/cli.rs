@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verbs, one file each in `cmd`.
 
+use std::ffi::OsString;
+
 use clap::{Parser, Subcommand};
 
 use crate::cmd;
@@ -50,6 +52,22 @@ enum Verb {
     Explain(cmd::explain::Args),
 }
 
+/// What was typed, in today's words: recording a program was part of `measure schedule-sensitive` once.
+pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut words: Vec<OsString> = typed.collect();
+    let recorded = |word: &OsString| {
+        let word = word.to_string_lossy();
+        let option = word.split('=').next().unwrap_or_default();
+        ["--", "--pid", "--cgroup"].contains(&option)
+    };
+    let asked = words.get(1).is_some_and(|verb| verb == "measure")
+        && words.get(2).is_some_and(|what| what == "schedule-sensitive");
+    if asked && words.iter().skip(3).any(recorded) {
+        words[2] = "program".into();
+    }
+    words
+}
+
 /// Runs the verb that was typed.
 pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
@@ -67,5 +85,38 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Convert(args) => cmd::convert::run(&args),
         Verb::Show(args) => cmd::show::run(&args),
         Verb::Explain(args) => cmd::explain::run(&args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recording_a_program_may_be_typed_as_it_once_was() {
+        let now = |typed: &str| {
+            let typed = typed.split(' ').map(OsString::from);
+            words(typed).join(std::ffi::OsStr::new(" ")).into_string().unwrap()
+        };
+        for (typed, meant) in [
+            ("corehop measure schedule-sensitive -- true", "corehop measure program -- true"),
+            ("corehop measure schedule-sensitive --pid=7", "corehop measure program --pid=7"),
+            (
+                "corehop measure schedule-sensitive --tasks 4",
+                "corehop measure schedule-sensitive --tasks 4",
+            ),
+            (
+                "corehop measure program -- measure schedule-sensitive",
+                "corehop measure program -- measure schedule-sensitive",
+            ),
+        ] {
+            assert_eq!(now(typed), meant);
+        }
+    }
+
+    #[test]
+    fn no_verb_has_two_options_of_one_name() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
     }
 }

@@ -110,10 +110,7 @@ impl From<ExperimentError> for Failure {
 impl From<MachineError> for Failure {
     fn from(error: MachineError) -> Self {
         let exit = match error {
-            MachineError::Plan(_)
-            | MachineError::Gangs(_)
-            | MachineError::Tasks(_)
-            | MachineError::NotPossible { .. } => Exit::NotPossible,
+            MachineError::Plan(_) | MachineError::NotPossible { .. } => Exit::NotPossible,
             MachineError::Failed { .. } | MachineError::Sink(_) => Exit::Failed,
         };
         Self::new(exit, error)

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
         return code;
     }
-    match cli::run(cli::Cli::parse()) {
+    match cli::run(cli::Cli::parse_from(cli::words(std::env::args_os()))) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),
     }

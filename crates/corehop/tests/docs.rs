@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corehop_core::decision::sched::all as all_tests;
-use corehop_core::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData, TaskJob};
+use corehop_core::samples::RowKind;
 use corehop_linux::preflight;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";
@@ -83,10 +83,10 @@ fn commands() -> String {
     text
 }
 
-fn columns<R: Row>(title: &str) -> String {
-    let mut text = format!("## {title}\n\nKind `{}`.\n\n", R::KIND);
+fn columns(kind: RowKind, title: &str) -> String {
+    let mut text = format!("## {title}\n\nKind `{}`.\n\n", kind.word());
     text += "| column | type | meaning |\n|---|---|---|\n";
-    for (field, (name, doc)) in R::fields().iter().zip(R::docs()) {
+    for (field, (name, doc)) in kind.fields().iter().zip(kind.docs()) {
         let kind = match field.data_type().to_string().as_str() {
             "UInt64" => "whole number",
             "Float64" => "number",
@@ -103,11 +103,11 @@ fn columns<R: Row>(title: &str) -> String {
 
 fn rows() -> String {
     [
-        columns::<Sample>("synthetic, polluter-sweep, conditions, schedule-sensitive"),
-        columns::<AccessTime>("access-time"),
-        columns::<PreemptionLength>("preemption-length"),
-        columns::<SharedData>("shared-data"),
-        columns::<TaskJob>("jobs of schedule-sensitive"),
+        columns(RowKind::Samples, "synthetic, polluter-sweep, conditions, schedule-sensitive"),
+        columns(RowKind::AccessTimes, "access-time"),
+        columns(RowKind::PreemptionLengths, "preemption-length"),
+        columns(RowKind::SharedData, "shared-data"),
+        columns(RowKind::TaskJobs, "jobs of schedule-sensitive"),
     ]
     .join("\n")
 }

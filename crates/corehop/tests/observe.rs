@@ -14,7 +14,7 @@ const TURNS: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done & \
 
 fn corehop(words: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
-    command.args(["measure", "schedule-sensitive"]).args(words).output().unwrap()
+    command.args(["measure", "program"]).args(words).output().unwrap()
 }
 
 /// What it answered, or nothing and the reason where this host does not let programs be recorded.
@@ -133,11 +133,11 @@ fn without_bpf_a_run_is_recorded_by_switch_records_and_priced_alike() {
 fn what_makes_no_sense_is_refused_with_its_reason() {
     for (words, code, part) in [
         (&["--trace", "x.json"][..], 2, "--pid PID"),
-        (&[], 2, "-o FILE.parquet"),
+        (&[], 2, "what is to be recorded"),
         (&["--pid", "1", "--", "true"], 2, "one of them"),
         (&["--samples", "5", "--", "true"], 2, "--samples"),
         (&["--wss", "64KiB,1MiB", "--", "true"], 2, "--wss"),
-        (&["--on", "xeon_l7455", "--", "true"], 3, "--on"),
+        (&["--on", "xeon_l7455", "--", "true"], 2, "--on"),
         (&["--costs", "/no/such.csv", "--", "true"], 2, "no/such.csv"),
     ] {
         let output = corehop(words);

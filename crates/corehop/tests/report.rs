@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use corehop_core::samples::{Part, PreemptionLength, Provenance};
+use corehop_core::samples::{Part, PreemptionLength, Provenance, RowKind};
 
 fn corehop(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()
@@ -35,6 +35,8 @@ fn platform(id: &str, l2: &str, more: &str) -> String {
 const EXCHANGE: &str = "exchange = { value = [{ from = 0, to = 1, min = \"61.5 ns\", \
     median = \"73.2 ns\", batches = 1000 }], source = \"measured\" }";
 
+const KIND: RowKind = RowKind::PreemptionLengths;
+
 /// Absences of 1 ms, asked for on a machine with this id, as a run writes them.
 fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
     let path = folder.join(name);
@@ -43,7 +45,7 @@ fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
         platform: platform(machine, "2 MiB", ""),
         ..Default::default()
     };
-    let mut part = Part::begin(std::fs::File::create(&path).unwrap(), &provenance).unwrap();
+    let mut part = Part::begin(std::fs::File::create(&path).unwrap(), KIND, &provenance).unwrap();
     let row = |job: u64| PreemptionLength {
         machine: machine.into(),
         seed: 1,
@@ -58,7 +60,8 @@ fn absences(folder: &Path, name: &str, machine: &str) -> PathBuf {
         replicate: None,
     };
     for batch in 0..4 {
-        part.append(&(0..50).map(|job| row(50 * batch + job)).collect::<Vec<_>>()).unwrap();
+        let rows: Vec<_> = (0..50).map(|job| row(50 * batch + job)).collect();
+        part.append(&rows.into()).unwrap();
     }
     part.end().unwrap();
     path
@@ -77,8 +80,8 @@ fn a_file_that_is_given_twice_is_refused() {
 fn a_run_that_was_killed_before_its_first_rows_left_a_file_that_says_what_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("early.parquet.part");
-    let part: Part<PreemptionLength, _> =
-        Part::begin(std::fs::File::create(&path).unwrap(), &Provenance::default()).unwrap();
+    let file = std::fs::File::create(&path).unwrap();
+    let part = Part::begin(file, KIND, &Provenance::default()).unwrap();
     // Killed: nothing is dropped, nothing is finished.
     std::mem::forget(part);
     let shown = corehop(&["show", path.to_str().unwrap()]);

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use corehop_core::experiment::TaskPlan;
+use corehop_core::experiment::{Plan, Tasks};
 use corehop_core::samples::{Course, Reader, Sample, TaskJob};
 
 fn command(words: &[&str]) -> Command {
@@ -65,8 +65,8 @@ fn a_run_leaves_samples_and_jobs_that_agree_with_its_answer_and_its_plan() {
         answer["courses"].as_object().unwrap().values().map(|it| it.as_u64().unwrap()).sum();
     assert_eq!(courses as usize, jobs.len());
     let planned = corehop(&[&SMALL[..], &["--dry-run", "--json"]].concat());
-    let plan = TaskPlan::from_json(&String::from_utf8(planned.stdout).unwrap()).unwrap();
-    let releases: usize = (0..6).map(|task| plan.releases(0, task).count()).sum();
+    let plan = tasks_of(&planned.stdout);
+    let releases: usize = (0..6).map(|task| plan.releases(3, 0, task).count()).sum();
     assert_eq!(releases, jobs.len(), "every release has a job");
     for sample in &samples {
         assert_eq!((sample.task_count, &*sample.preemption_length), (Some(6), "as_scheduled"));
@@ -111,7 +111,7 @@ fn a_file_of_tasks_runs_on_as_many_cpus_as_it_says() {
     let words =
         ["--task-set", &set, "--scheduler", "p-fp", "--load", "idle", "--dry-run", "--json"];
     let output = corehop(&words);
-    let plan = TaskPlan::from_json(&String::from_utf8(output.stdout).unwrap()).unwrap();
+    let plan = tasks_of(&output.stdout);
     let run = &plan.runs[0];
     assert_eq!((run.clusters.len(), run.tasks[0].rank, run.tasks[1].rank), (1, 1, 0));
     assert_eq!(run.tasks[0].name.as_deref(), Some("video"));
@@ -126,10 +126,16 @@ fn a_file_of_tasks_runs_on_as_many_cpus_as_it_says() {
 }
 
 /// The plan that these words ask for.
-fn planned(words: &[&str]) -> TaskPlan {
+/// The task sets of a plan in JSON.
+fn tasks_of(json: &[u8]) -> Tasks {
+    let plan = Plan::from_json(std::str::from_utf8(json).unwrap()).unwrap();
+    plan.tasks().unwrap().clone()
+}
+
+fn planned(words: &[&str]) -> Tasks {
     let output = corehop(&[words, &["--dry-run", "--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    TaskPlan::from_json(&String::from_utf8(output.stdout).unwrap()).unwrap()
+    tasks_of(&output.stdout)
 }
 
 #[test]
@@ -200,9 +206,9 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["--tasks", "5", "--duration", "0s", "--dry-run"], 2, "duration"),
         (&["--tasks", "5", "--share", "0%", "--dry-run"], 2, "5%"),
         (&["--tasks", "5", "--cpus", "4095", "--dry-run"], 2, "4095"),
-        (&["--tasks", "5", "--samples", "9", "--dry-run"], 2, "leave --samples out"),
-        (&["--tasks", "5", "--stream"], 2, "-o FILE.parquet"),
-        (&["--tasks", "5", "--", "true"], 2, "leave --tasks out"),
+        (&["--tasks", "5", "--samples", "9", "--dry-run"], 2, "--samples"),
+        (&["--tasks", "5", "--stream=nonsense"], 2, "task_jobs"),
+        (&["--tasks", "5", "--", "true"], 2, "--tasks"),
         (&["--paired", "--on", "xeon_l7455", "-o", "/tmp/no-such-run.parquet"], 3, "--paired"),
         (
             &["--scheduler", "eevdf", "--on", "xeon_l7455", "-o", "/tmp/no-such-run.parquet"],
@@ -218,7 +224,7 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         .output()
         .unwrap();
     assert_eq!(other.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&other.stderr).contains("schedule-sensitive"));
+    assert!(String::from_utf8_lossy(&other.stderr).contains("--scheduler"));
 }
 
 #[test]

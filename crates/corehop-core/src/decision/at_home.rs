@@ -7,7 +7,7 @@
 //! times both at home: the job goes away, its working set comes to rest there, and the way back is
 //! the migration that is measured.
 
-use crate::experiment::{Absent, Job, Plan, Step};
+use crate::experiment::{Absent, Body, Job, Plan, Step};
 use crate::platform::{Node, Platform};
 use crate::units::{Cpu, Nanos};
 use crate::workload::{Event, LineState};
@@ -15,7 +15,8 @@ use crate::workload::{Event, LineState};
 /// Lets all jobs of `plan` start on a node with memory, and those that migrate between nodes come
 /// back to it.
 pub(super) fn bring(plan: &mut Plan, platform: &Platform) {
-    let (cells, phases) = (&plan.cells, &mut plan.phases);
+    let Body::Jobs(jobs) = &mut plan.body else { return };
+    let (cells, phases) = (&jobs.cells, &mut jobs.phases);
     for job in phases.iter_mut().flat_map(|phase| &mut phase.jobs) {
         home(job, platform);
         if cells[job.cell].event == Event::MemoryMigration {
@@ -71,8 +72,8 @@ mod tests {
         study.samples = 8;
         let plan = study.plan(&platform, 1).unwrap();
         let home = platform.nodes[0].cpus.value.clone();
-        let jobs = plan.phases.iter().flat_map(|phase| &phase.jobs);
-        for job in jobs {
+        let plan = plan.jobs().unwrap();
+        for job in plan.phases.iter().flat_map(|phase| &phase.jobs) {
             let event = plan.cells[job.cell].event;
             let resumes = job.ends_on();
             assert!(home.contains(job.start) && home.contains(resumes), "{event}: {job:?}");

@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::validation::StudyError;
 use crate::experiment::{
-    Experiment, ExperimentError, Plan, PolluterSweep, Source, Synthetic, TaskPlan, TaskPlanError,
-    TaskSets,
+    Experiment, ExperimentError, Plan, PolluterSweep, Source, Synthetic, TaskSets,
 };
 use crate::model::compare::order;
 use crate::model::delay::ALPHA;
@@ -22,7 +21,7 @@ use crate::model::summary::{Summaries, summarize};
 use crate::model::tasks::TaskRuns;
 use crate::model::verdict::{MachineFacts, Outcome, Says, Verdict};
 use crate::platform::Platform;
-use crate::samples::{Provenance, Sample, TaskJob};
+use crate::samples::{Provenance, Rows, Sample};
 use crate::units::Nanos;
 use crate::words::words;
 use crate::workload::Event;
@@ -117,10 +116,8 @@ pub struct Saturates {
 pub struct Simulated<'a> {
     /// The samples of each of its tables.
     pub tables: Vec<&'a [Sample]>,
-    /// The samples of each of [`ClaimStudy::plans`].
-    pub plans: Vec<Vec<Sample>>,
-    /// The jobs and samples of each of [`ClaimStudy::task_plans`].
-    pub tasks: Vec<(Vec<TaskJob>, Vec<Sample>)>,
+    /// The rows of each of [`ClaimStudy::plans`].
+    pub plans: Vec<Rows>,
 }
 
 /// A claim and what the simulated machine makes of it.
@@ -167,8 +164,8 @@ impl ClaimStudy {
         self.saturations.iter_mut().for_each(|it| it.experiment.samples = samples);
     }
 
-    /// The plans of the samples that no table has, in the order in which [`ClaimStudy::test`] wants them: the
-    /// further runs, the figures, the saturations.
+    /// The plans of what no table has, in the order in which [`ClaimStudy::test`] wants their rows: the
+    /// further runs, the figures, the saturations, the task sets.
     ///
     /// # Errors
     /// As the experiments'.
@@ -176,19 +173,9 @@ impl ClaimStudy {
         let figures = self.figures.iter().map(|it| &it.experiment as &dyn Experiment);
         let runs = self.runs.iter().map(|it| it as &dyn Experiment);
         let sweeps = self.saturations.iter().map(|it| &it.experiment as &dyn Experiment);
-        runs.chain(figures).chain(sweeps).map(|it| it.plan(platform, seed)).collect()
-    }
-
-    /// The plans of its task sets.
-    ///
-    /// # Errors
-    /// As theirs.
-    pub fn task_plans(
-        &self,
-        platform: &Platform,
-        seed: u64,
-    ) -> Result<Vec<TaskPlan>, TaskPlanError> {
-        self.task_sets.iter().map(|it| it.plan(platform, seed)).collect()
+        let task_sets = self.task_sets.iter().map(|it| it as &dyn Experiment);
+        let all = runs.chain(figures).chain(sweeps).chain(task_sets);
+        all.map(|it| it.plan(platform, seed)).collect()
     }
 
     /// Tests every claim on what was simulated for it.
@@ -201,14 +188,17 @@ impl ClaimStudy {
         simulated: &Simulated<'_>,
     ) -> Result<Vec<Tested>, BadInput> {
         let (runs, rest) = simulated.plans.split_at(self.runs.len());
-        let (figures, sweeps) = rest.split_at(self.figures.len());
+        let (figures, rest) = rest.split_at(self.figures.len());
+        let (sweeps, task_sets) = rest.split_at(self.saturations.len());
         let mut summaries = Summaries::new(Estimator::Difference);
-        for samples in simulated.tables.iter().copied().chain(runs.iter().map(Vec::as_slice)) {
+        for samples in
+            simulated.tables.iter().copied().chain(runs.iter().map(|rows| rows.samples.as_slice()))
+        {
             summaries.take(samples);
         }
         let facts = MachineFacts::of(platform);
         let mut verdicts = summaries.verdicts(&platform.id, &facts.view())?;
-        if let Some(of_tasks) = of_task_sets(&simulated.tasks) {
+        if let Some(of_tasks) = of_task_sets(task_sets) {
             verdicts.retain(|it| it.id != of_tasks.id);
             verdicts.push(of_tasks);
         }
@@ -219,24 +209,24 @@ impl ClaimStudy {
         let mut tested: Vec<Tested> = observed.collect();
         for (figure, samples) in self.figures.iter().zip(figures) {
             for course in &figure.course {
-                tested.push(course.test(&figure.source, samples)?);
+                tested.push(course.test(&figure.source, &samples.samples)?);
             }
         }
         let targets = Target::of(platform);
         let saturated = self.saturations.iter().zip(sweeps);
-        tested.extend(saturated.map(|(it, samples)| it.test(&targets, samples)));
+        tested.extend(saturated.map(|(it, samples)| it.test(&targets, &samples.samples)));
         Ok(tested)
     }
 }
 
 /// The verdict that only task sets allow: on their size. Nothing without any.
-fn of_task_sets(tasks: &[(Vec<TaskJob>, Vec<Sample>)]) -> Option<Verdict> {
+fn of_task_sets(task_sets: &[Rows]) -> Option<Verdict> {
     let mut runs = TaskRuns::default();
-    for (number, (jobs, samples)) in tasks.iter().enumerate() {
+    for (number, rows) in task_sets.iter().enumerate() {
         // Each is a run of its own.
         let from = Provenance { plan_digest: number.to_string(), ..Provenance::default() };
-        runs.jobs(&from, jobs);
-        runs.samples(&from, Estimator::Difference, samples);
+        runs.jobs(&from, &rows.task_jobs);
+        runs.samples(&from, Estimator::Difference, &rows.samples);
     }
     runs.finish()?.verdicts.into_values().next()
 }
@@ -455,13 +445,19 @@ mod tests {
         let mut study = ClaimStudy::new(TASK_SETS).unwrap();
         study.set_samples(8);
         let platform = Platform::named(&study.platform).unwrap().unwrap();
-        let plans = study.task_plans(&platform, 1).unwrap();
-        assert_eq!(plans[0].runs.len(), 2 * 16 / 8, "an eighth of the usual samples");
+        let plans = study.plans(&platform, 1).unwrap();
+        assert_eq!(
+            plans[0].tasks().unwrap().runs.len(),
+            2 * 16 / 8,
+            "an eighth of the usual samples"
+        );
         let mut machine = SimMachine::new(platform.clone()).unwrap();
-        let rows = |plan| crate::machine::task_rows_of(&mut machine, plan).unwrap();
-        let tasks: Vec<_> = plans.iter().map(rows).collect();
-        assert!(tasks[0].0.len() > 2 * 5 && tasks[0].1.iter().all(|it| it.task_count == Some(4)));
-        let tested = study.test(&platform, &Simulated { tasks, ..Simulated::default() }).unwrap();
+        let rows = |plan| crate::machine::rows_of(&mut machine, plan).unwrap();
+        let plans: Vec<_> = plans.iter().map(rows).collect();
+        let samples = &plans[0].samples;
+        assert!(plans[0].task_jobs.len() > 2 * 5);
+        assert!(samples.iter().all(|it| it.task_count == Some(4)));
+        let tested = study.test(&platform, &Simulated { plans, ..Simulated::default() }).unwrap();
         assert_eq!(tested.len(), 1, "the synthetic method's word on it is not asked");
         assert!(tested[0].claim.contains("bastoni-5") && !tested[0].is_missed());
     }

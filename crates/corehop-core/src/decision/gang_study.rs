@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::validation::{Errors, StudyError};
-use crate::experiment::{GangPlan, GangPlanError, SharedData};
+use crate::experiment::{Experiment, ExperimentError, Plan, SharedData};
 use crate::model::sharing::SharingSummary;
 use crate::platform::Platform;
 use crate::units::CpuList;
@@ -183,7 +183,7 @@ impl GangStudy {
     ///
     /// # Errors
     /// Where `platform` has no two packages, or a program is impossible.
-    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<GangPlan, GangPlanError> {
+    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
         let mut programs: Vec<Program> = Vec::new();
         for row in &self.printed {
             if !programs.contains(&row.program) {

@@ -418,7 +418,6 @@ mod tests {
 
     #[test]
     fn the_experiment_has_every_cell_in_the_order_in_which_it_is_joined() {
-        use crate::experiment::Experiment;
         let platform = crate::platform::Platform::named("xeon_x5650").unwrap().unwrap();
         let study = study();
         let cells = study.experiment().cells(&platform).unwrap();

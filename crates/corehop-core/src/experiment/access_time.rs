@@ -9,9 +9,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::plan::{Job, Length, PLAN_SCHEMA, Plan, Step};
+use super::jobs::{Job, JobRows, Jobs, Length, Step};
+use super::plan::Plan;
 use super::synthetic::phases;
-use super::{Draw, Experiment, ExperimentError, Turn};
+use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
@@ -28,20 +29,17 @@ pub struct AccessTime {
     pub cpu: Option<Cpu>,
 }
 
-impl Experiment for AccessTime {
-    fn name(&self) -> &'static str {
-        "access-time"
-    }
-
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
-    fn sets(&self) -> Vec<WorkingSet> {
+impl AccessTime {
+    /// The working sets that its cells refer to by index.
+    pub fn sets(&self) -> Vec<WorkingSet> {
         self.sets.clone()
     }
 
-    fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+    /// The cells it fills on `platform`, each with the number of samples asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    pub fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let mut cells = Vec::new();
         for (set, working_set) in self.sets.iter().enumerate() {
             working_set.check()?;
@@ -60,6 +58,20 @@ impl Experiment for AccessTime {
         }
         Ok(cells)
     }
+}
+
+impl Experiment for AccessTime {
+    fn name(&self) -> &'static str {
+        "access-time"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    }
 
     fn block(
         &self,
@@ -76,15 +88,8 @@ impl Experiment for AccessTime {
                 // by an untimed pass in the same order.
                 Job { cell, start, steps: vec![Step::Prepare(cells[cell].state), Step::Touch] }
             });
-        Ok(Plan {
-            schema: PLAN_SCHEMA,
-            experiment: self.name().to_owned(),
-            seed,
-            mover: Mover::Affinity,
-            preemptor: None,
-            sets: self.sets.clone(),
-            cells,
-            phases,
-        })
+        let (rows, mover, sets) = (JobRows::AccessTimes, Mover::Affinity, self.sets.clone());
+        let jobs = Jobs { rows, mover, preemptor: None, sets, cells, phases };
+        Ok(Plan::new(self.name(), seed, jobs))
     }
 }

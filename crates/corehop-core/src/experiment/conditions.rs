@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::cell::Cell;
 use super::plan::Plan;
 use super::synthetic::Synthetic;
-use super::{Draw, Experiment, ExperimentError, Turn};
+use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
 use crate::words::words;
 use crate::workload::{Absence, Load, WorkingSet};
@@ -128,6 +128,25 @@ impl Conditions {
 /// The streams that the orders of rounds are drawn from.
 const ROUNDS: u64 = 1 << 41;
 
+impl Conditions {
+    /// The working sets that its cells refer to by index.
+    pub fn sets(&self) -> Vec<WorkingSet> {
+        self.cell.sets()
+    }
+
+    /// The cells it fills on `platform`, each with the number of samples asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        let cells = self.cell.cells(platform)?;
+        match cells.len() {
+            1 => Ok(cells),
+            count => Err(ExperimentError::NotOneCell { count }),
+        }
+    }
+}
+
 impl Experiment for Conditions {
     fn name(&self) -> &'static str {
         "conditions"
@@ -137,20 +156,12 @@ impl Experiment for Conditions {
         serde_json::json!(self)
     }
 
-    fn sets(&self) -> Vec<WorkingSet> {
-        self.cell.sets()
-    }
-
     fn replicates(&self) -> Option<u32> {
         Some(self.steps())
     }
 
-    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
-        let cells = self.cell.cells(platform)?;
-        match cells.len() {
-            1 => Ok(cells),
-            count => Err(ExperimentError::NotOneCell { count }),
-        }
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     /// The pair of CPUs is that of the first replicate throughout: another pair is another distance.
@@ -162,12 +173,12 @@ impl Experiment for Conditions {
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let first = Turn { replicate: turn.replicate.map(|_| 0), ..turn };
-        let mut plan = self.cell.block(platform, seed, first, quota)?;
-        for phase in &mut plan.phases {
+        let mut jobs = self.cell.jobs(platform, seed, first, quota)?;
+        for phase in &mut jobs.phases {
             phase.replicate = turn.replicate;
             phase.condition = turn.replicate.map(|step| self.condition(seed, step));
         }
-        Ok(Plan { experiment: self.name().to_owned(), ..plan })
+        Ok(Plan::new(self.name(), seed, jobs))
     }
 }
 
@@ -217,8 +228,9 @@ mod tests {
     fn the_plan_says_the_condition_of_every_replicate_and_keeps_to_one_pair_of_cpus() {
         let (platform, conditions) = conditions(2);
         let plan = conditions.replicated(&platform, 3, conditions.steps()).unwrap();
-        assert_eq!(plan.replicates(), Some(12));
-        for (step, phase) in plan.phases.iter().enumerate() {
+        let jobs = plan.jobs().unwrap();
+        assert_eq!(jobs.replicates(), Some(12));
+        for (step, phase) in jobs.phases.iter().enumerate() {
             assert_eq!(phase.replicate, Some(step as u32));
             assert_eq!(phase.condition, Some(conditions.condition(3, step as u32)));
         }

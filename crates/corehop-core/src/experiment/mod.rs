@@ -8,7 +8,8 @@ mod access_time;
 mod cell;
 mod conditions;
 mod draw;
-mod gang;
+mod gangs;
+mod jobs;
 mod overrides;
 mod plan;
 mod polluter_sweep;
@@ -17,29 +18,32 @@ mod preset;
 mod roam;
 mod shared_data;
 mod synthetic;
-mod task_plan;
 mod task_sets;
+mod tasks;
+mod unit;
 
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
 pub use conditions::{Condition, Conditions, Renewed};
 pub use draw::Draw;
-pub use gang::{GANG_SCHEMA, Gang, GangPlan, GangPlanError};
+pub use gangs::{Gang, Gangs, GangsError};
+pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Length, Phase, Step};
 pub use overrides::Overrides;
 pub(crate) use plan::digest;
-pub use plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, PlanError, Step};
+pub use plan::{Body, PLAN_SCHEMA, Plan, PlanError};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub use preset::{Preset, UnknownPreset};
 pub use roam::Roam;
 pub use shared_data::SharedData;
 pub use synthetic::{Group, Synthetic};
-pub use task_plan::{MOST_TASKS, PlannedTask, TASK_SCHEMA, TaskPlan, TaskPlanError, TaskRun};
 pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
+pub use tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
+pub use unit::Unit;
 
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
-use crate::workload::{Event, WorkingSet, WorkloadError};
+use crate::workload::{Event, WorkloadError};
 
 /// Why an experiment has no plan on a platform.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -76,8 +80,14 @@ pub enum ExperimentError {
         /// The number of cells described.
         count: usize,
     },
+    /// Task sets that cannot run.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
+    /// Gangs that cannot run.
+    #[error(transparent)]
+    Gangs(#[from] GangsError),
     /// More samples than a plan may hold.
-    #[error("{jobs} jobs in one plan; ask for at most {} at once", Plan::MOST_JOBS)]
+    #[error("{jobs} jobs in one plan; ask for at most {} at once", Jobs::MOST_JOBS)]
     TooLarge {
         /// The number of jobs asked for.
         jobs: u64,
@@ -89,17 +99,18 @@ pub trait Experiment {
     /// The name that the command line and the column `experiment` use.
     fn name(&self) -> &'static str;
 
-    /// The cells it fills on `platform`, each with the number of samples asked for.
+    /// What it counts on `platform` with this seed: cells, runs of task sets, gangs; each with the number
+    /// of samples asked for.
     ///
     /// # Errors
     /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
-    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError>;
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError>;
 
-    /// The plan that takes `quota[i]` samples of cell `i` of [`Experiment::cells`], in random order,
-    /// at this turn of the run.
+    /// The plan that takes `quota[i]` samples of unit `i` of [`Experiment::units`], at this turn of the
+    /// run; jobs come in random order.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::cells`].
+    /// [`ExperimentError`], as for [`Experiment::units`].
     fn block(
         &self,
         platform: &Platform,
@@ -111,48 +122,41 @@ pub trait Experiment {
     /// The parameters, from which with the seed every plan follows.
     fn parameters(&self) -> serde_json::Value;
 
-    /// The working sets that the cells refer to.
-    fn sets(&self) -> Vec<WorkingSet>;
-
     /// How many replicates it consists of by design; None where that is a choice.
     fn replicates(&self) -> Option<u32> {
         None
     }
 
-    /// About how long the whole takes: see [`Cell::projected`].
+    /// About how long the whole takes.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::cells`].
-    fn projected(&self, platform: &Platform) -> Result<Nanos, ExperimentError> {
-        let sets = self.sets();
-        let of_cell = |(cell, samples): &(Cell, u32)| {
-            u64::from(*samples).saturating_mul(cell.projected(&sets[cell.set]).get())
-        };
-        Ok(Nanos::new(self.cells(platform)?.iter().map(of_cell).fold(0, u64::saturating_add)))
+    /// [`ExperimentError`], as for [`Experiment::units`].
+    fn projected(&self, platform: &Platform, seed: u64) -> Result<Nanos, ExperimentError> {
+        Ok(Unit::projected(&self.units(platform, seed)?))
     }
 
-    /// The whole plan: every cell with as many samples as asked for, in no replicates of its own.
+    /// The whole plan: every unit with as many samples as asked for, in no replicates of its own.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::cells`].
+    /// [`ExperimentError`], as for [`Experiment::units`].
     fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
-        let quota: Vec<u32> = self.cells(platform)?.iter().map(|&(_, samples)| samples).collect();
+        let quota: Vec<u32> = self.units(platform, seed)?.iter().map(|unit| unit.asked).collect();
         self.block(platform, seed, Turn::default(), &quota)
     }
 
-    /// The whole plan in so many replicates, each with its share of every cell's samples.
+    /// The whole plan in so many replicates, each with its share of every unit's samples.
     ///
     /// # Errors
-    /// [`ExperimentError`], as for [`Experiment::cells`].
+    /// [`ExperimentError`], as for [`Experiment::units`].
     fn replicated(
         &self,
         platform: &Platform,
         seed: u64,
         replicates: u32,
     ) -> Result<Plan, ExperimentError> {
-        let asked: Vec<u32> = self.cells(platform)?.iter().map(|&(_, samples)| samples).collect();
+        let asked: Vec<u32> = self.units(platform, seed)?.iter().map(|unit| unit.asked).collect();
         let jobs = asked.iter().map(|&samples| u64::from(samples)).sum();
-        if jobs > Plan::MOST_JOBS {
+        if jobs > Jobs::MOST_JOBS {
             return Err(ExperimentError::TooLarge { jobs });
         }
         let mut whole = self.block(platform, seed, Turn::default(), &vec![0; asked.len()])?;
@@ -165,7 +169,7 @@ pub trait Experiment {
                 })
                 .collect();
             let turn = Turn { block: u64::from(replicate), replicate: Some(replicate) };
-            whole.phases.extend(self.block(platform, seed, turn, &quota)?.phases);
+            whole.extend(self.block(platform, seed, turn, &quota)?);
         }
         Ok(whole)
     }

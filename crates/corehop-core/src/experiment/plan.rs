@@ -1,203 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plan: what a machine is to do, as data that can be printed, diffed, stored and written by hand.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
-use super::cell::Cell;
-use super::conditions::Condition;
-use crate::platform::{Affinity, Platform};
-use crate::units::{Cpu, Nanos, UnitError};
-use crate::workload::{
-    Absence, ChangingError, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
-};
+use super::gangs::{Gangs, GangsError};
+use super::jobs::{Jobs, JobsError, Phase};
+use super::tasks::{Tasks, TasksError};
+use crate::platform::Platform;
 
 /// The version of the plan's JSON form.
-pub const PLAN_SCHEMA: u32 = 2;
+pub const PLAN_SCHEMA: u32 = 3;
 
-/// Scripted jobs on working sets, in phases of one background load each.
+/// What a machine is to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The version of this form: [`PLAN_SCHEMA`].
     pub schema: u32,
     /// The experiment that made it, or a name of the author's.
     pub experiment: String,
-    /// The seed of every draw, the permutations of the working sets included.
+    /// The seed of every draw: orders of accesses, release times, page frames of a simulated machine.
     pub seed: u64,
-    /// How a job gets to another CPU.
-    #[serde(default = "by_affinity")]
-    pub mover: Mover,
-    /// What a preemptor walks, where a job is preempted by one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub preemptor: Option<Polluter>,
-    /// The working sets that cells refer to by index.
-    pub sets: Vec<WorkingSet>,
-    /// What jobs are samples of.
-    pub cells: Vec<Cell>,
-    /// Jobs, grouped by the load they run under.
-    pub phases: Vec<Phase>,
+    /// What runs.
+    #[serde(flatten)]
+    pub body: Body,
 }
 
-/// The 64-bit FNV-1a hash of a text, in hexadecimal.
-pub(crate) fn digest(text: &str) -> String {
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    format!("{hash:016x}")
-}
-
-const fn by_affinity() -> Mover {
-    Mover::Affinity
-}
-
-/// How preemption lengths are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Length {
-    /// Always this one.
-    Fixed(Nanos),
-    /// Uniformly from the first to the second, both included.
-    Uniform(Nanos, Nanos),
-    /// Uniformly with a mean of 25 ms, under the name that the tables of Wächtler (2012, appendix A)
-    /// have for it.
-    Mean25,
-}
-
-impl fmt::Display for Length {
-    /// As in the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, `uniform`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tight = |time: Nanos| time.to_string().replace(' ', "");
-        f.pad(&match *self {
-            Self::Mean25 => "uniform".to_owned(),
-            Self::Fixed(time) => format!("fixed_{}", tight(time)),
-            Self::Uniform(low, high) => {
-                let unit: String = tight(high).chars().filter(char::is_ascii_alphabetic).collect();
-                let in_unit = tight(low).strip_suffix(&unit).map(str::to_owned);
-                let low = if low.get() == 0 { Some("0".to_owned()) } else { in_unit };
-                match low {
-                    Some(low) => format!("uniform_{low}_{}", tight(high)),
-                    None => format!("uniform_{}ns_{}ns", self.shortest().get(), high.get()),
-                }
-            }
-        })
-    }
-}
-
-impl FromStr for Length {
-    type Err = UnitError;
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let malformed = || UnitError::Malformed {
-            text: text.to_owned(),
-            what: "a preemption length",
-            example: "fixed_4ms or uniform_0_50ms",
-        };
-        if text == "uniform" {
-            return Ok(Self::Mean25);
-        }
-        if let Some(time) = text.strip_prefix("fixed_") {
-            return time.parse().map(Self::Fixed).map_err(|_| malformed());
-        }
-        let range = text.strip_prefix("uniform_").ok_or_else(malformed)?;
-        let (low, high) = range.split_once('_').ok_or_else(malformed)?;
-        let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let low = if low.ends_with(|c: char| c.is_ascii_digit()) {
-            format!("{low}{unit}")
-        } else {
-            low.to_owned()
-        };
-        let low: Nanos = low.parse().map_err(|_| malformed())?;
-        let high: Nanos = high.parse().map_err(|_| malformed())?;
-        if low > high { Err(malformed()) } else { Ok(Self::Uniform(low, high)) }
-    }
-}
-
-impl From<Length> for String {
-    fn from(length: Length) -> Self {
-        length.to_string()
-    }
-}
-
-impl TryFrom<String> for Length {
-    type Error = UnitError;
-    fn try_from(text: String) -> Result<Self, UnitError> {
-        text.parse()
-    }
-}
-
-impl Length {
-    /// No absence at all, for events that have none.
-    pub const ZERO: Self = Self::Fixed(Nanos::new(0));
-
-    /// The shortest that can be drawn.
-    pub const fn shortest(self) -> Nanos {
-        match self {
-            Self::Fixed(time) | Self::Uniform(time, _) => time,
-            Self::Mean25 => Nanos::new(0),
-        }
-    }
-
-    /// The mean of what is drawn.
-    pub const fn mean(self) -> Nanos {
-        match self {
-            Self::Fixed(time) => time,
-            Self::Uniform(low, high) => Nanos::new(u64::midpoint(low.get(), high.get())),
-            Self::Mean25 => Nanos::from_millis(25),
-        }
-    }
-}
-
-/// Jobs that run one after the other under one load.
+/// What runs, under the name of its kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Phase {
-    /// The replicate of the run, counted from 0. Where it differs from the phase before, a machine
-    /// draws anew what a process draws when it starts: the frames of job, preemptors, polluters and
-    /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicate: Option<u32>,
-    /// Which draws it runs with, where a replicate keeps some of those before it. None: all draws are
-    /// the replicate's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub condition: Option<Condition>,
-    /// What else runs meanwhile.
-    pub load: Load,
-    /// The jobs, in order.
-    pub jobs: Vec<Job>,
-}
-
-/// One scripted job: Fig. 1 of Bastoni et al., where every touch is timed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Job {
-    /// The cell it is a sample of, by index.
-    pub cell: usize,
-    /// The CPU on which it starts.
-    pub start: Cpu,
-    /// What it does, in order.
-    pub steps: Vec<Step>,
-}
-
-/// A step of a scripted job.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
-    /// Put the working set's lines into a state; not timed.
-    Prepare(LineState),
-    /// Access the working set once, in its order; timed.
-    Touch,
-    /// Be off the CPU, then resume.
-    Leave(Absent),
-}
-
-/// An absence from the CPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Absent {
-    /// The CPU on which to resume.
-    pub to: Cpu,
-    /// For how long.
-    pub length: Nanos,
-    /// Who has the CPU meanwhile.
-    pub to_whom: Absence,
+pub enum Body {
+    /// Scripted jobs on working sets.
+    Jobs(Jobs),
+    /// Task sets under a scheduler.
+    Tasks(Tasks),
+    /// Threads with common data.
+    Gangs(Gangs),
 }
 
 /// Why a plan, written by hand or read back, cannot be run.
@@ -214,115 +52,52 @@ pub enum PlanError {
         /// The version found.
         found: u32,
     },
-    /// A reference by index to what is not there.
-    #[error("phase {phase}, job {job}: {what} {index} does not exist (there are {count})")]
-    Index {
-        /// The phase, counted from 0.
-        phase: usize,
-        /// The job in it, counted from 0.
-        job: usize,
-        /// What was referred to.
-        what: &'static str,
-        /// The index used.
-        index: usize,
-        /// How many there are.
-        count: usize,
-    },
-    /// A CPU that the platform lacks or that may not be used.
-    #[error(
-        "phase {phase}, job {job}: {cpu} is not among the usable CPUs of {platform} ({usable})"
-    )]
-    Cpu {
-        /// The phase, counted from 0.
-        phase: usize,
-        /// The job in it, counted from 0.
-        job: usize,
-        /// The CPU named.
-        cpu: Cpu,
-        /// The platform's name.
-        platform: String,
-        /// Its usable CPUs.
-        usable: String,
-    },
-    /// A working set that cannot be touched as described.
-    #[error("working set {set}: {error}")]
-    Workload {
-        /// The working set, by index.
-        set: usize,
-        /// What is wrong with it.
-        error: WorkloadError,
-    },
-    /// A load whose programs cannot do what is described.
-    #[error("phase {phase}: {error}")]
-    Changing {
-        /// The phase, counted from 0.
-        phase: usize,
-        /// What is wrong with it.
-        error: ChangingError,
-    },
-    /// No jobs, or one that does nothing.
-    #[error("{0}: such a plan measures nothing")]
-    Nothing(String),
-    /// A job that is not what its cell says.
-    #[error(
-        "phase {phase}, job {job}: its cell says {event}, and its steps are {found}: change one of them"
-    )]
-    Event {
-        /// The phase, counted from 0.
-        phase: usize,
-        /// The job in it, counted from 0.
-        job: usize,
-        /// What the cell says.
-        event: Event,
-        /// What the steps come to.
-        found: String,
-    },
-    /// A preemptor is asked for but not described.
-    #[error(
-        "phase {phase}, job {job}: absent to a preemptor, but the plan describes none: add `preemptor`"
-    )]
-    NoPreemptor {
-        /// The phase, counted from 0.
-        phase: usize,
-        /// The job in it, counted from 0.
-        job: usize,
-    },
-}
-
-impl Phase {
-    /// The draws it runs with; None where the machine is to decide.
-    pub fn draws(&self) -> Option<Condition> {
-        self.condition.or(self.replicate.map(Condition::whole))
-    }
+    /// Nothing to run.
+    #[error("the plan has no {0}: such a plan measures nothing")]
+    Empty(&'static str),
+    /// Jobs that cannot run.
+    #[error(transparent)]
+    Jobs(#[from] JobsError),
+    /// Task sets that cannot run.
+    #[error(transparent)]
+    Tasks(#[from] TasksError),
+    /// Gangs that cannot run.
+    #[error(transparent)]
+    Gangs(#[from] GangsError),
 }
 
 impl Plan {
-    /// The most jobs in one plan; longer experiments are run in blocks.
-    pub const MOST_JOBS: u64 = 1_000_000;
+    /// A plan in today's form.
+    pub fn new(experiment: &str, seed: u64, body: impl Into<Body>) -> Self {
+        Self { schema: PLAN_SCHEMA, experiment: experiment.to_owned(), seed, body: body.into() }
+    }
 
-    /// Reads a plan from JSON.
+    /// Reads a plan from JSON; earlier forms too.
     ///
     /// # Errors
     /// [`PlanError::Form`] or [`PlanError::Schema`]; whether it fits a platform, [`Plan::check`] says.
     pub fn from_json(text: &str) -> Result<Self, PlanError> {
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| PlanError::Form(error.to_string()))?;
-        match value.get("schema").and_then(serde_json::Value::as_u64) {
-            Some(found) if found > u64::from(PLAN_SCHEMA) => {
-                Err(PlanError::Schema { found: found as u32 })
-            }
-            _ => serde_json::from_value(value).map_err(|error| PlanError::Form(error.to_string())),
+        let form = |error: serde_json::Error| PlanError::Form(error.to_string());
+        let mut value: Value = serde_json::from_str(text).map_err(form)?;
+        let found = value.get("schema").and_then(Value::as_u64).unwrap_or(0);
+        if found > u64::from(PLAN_SCHEMA) {
+            return Err(PlanError::Schema { found: found as u32 });
         }
+        if let Some(map) = value.as_object_mut().filter(|_| found < u64::from(PLAN_SCHEMA)) {
+            nest(map);
+        }
+        serde_json::from_value(value).map_err(form)
     }
 
     /// The plan as JSON, a job a line, so that two plans can be diffed.
     pub fn to_json(&self) -> String {
-        let mut head = serde_json::json!(self);
-        let phases: Vec<String> = self.phases.iter().map(phase_json).collect();
-        head["phases"] = serde_json::Value::Array(Vec::new());
-        let head = format!("{head:#}");
+        let mut whole = json!(self);
+        let Some(jobs) = self.jobs() else { return format!("{whole:#}") };
+        let phases: Vec<String> = jobs.phases.iter().map(phase_json).collect();
+        whole["jobs"]["phases"] = json!([]);
         // The empty list is the only one: it was put there above.
-        head.replacen("\"phases\": []", &format!("\"phases\": [\n{}\n  ]", phases.join(",\n")), 1)
+        let lines = format!("\"phases\": [\n{}\n    ]", phases.join(",\n"));
+        format!("{whole:#}").replacen("\"phases\": []", &lines, 1)
     }
 
     /// A short digest of the plan (64-bit FNV-1a of its JSON), to tell plans apart in results.
@@ -330,49 +105,42 @@ impl Plan {
         digest(&self.to_json())
     }
 
-    /// What the preemptor of this job walks: that of its cell, or else the plan's.
-    pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
-        let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
-        own.or(self.preemptor.as_ref())
-    }
-
-    /// What its preemptors walk, each once: the plan's own first.
-    pub fn preemptors(&self) -> Vec<&Polluter> {
-        let mut all: Vec<&Polluter> = Vec::new();
-        let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
-        for polluter in self.preemptor.iter().chain(of_cells) {
-            if !all.contains(&polluter) {
-                all.push(polluter);
-            }
+    /// Its jobs, where it is a plan of such.
+    pub const fn jobs(&self) -> Option<&Jobs> {
+        match &self.body {
+            Body::Jobs(jobs) => Some(jobs),
+            Body::Tasks(_) | Body::Gangs(_) => None,
         }
-        all
     }
 
-    /// Which of [`Plan::preemptors`] a job is preempted by.
-    pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
-        let own = self.preemptor_of(job)?;
-        self.preemptors().iter().position(|&it| it == own)
+    /// Its task sets, where it is a plan of such.
+    pub const fn tasks(&self) -> Option<&Tasks> {
+        match &self.body {
+            Body::Tasks(tasks) => Some(tasks),
+            Body::Jobs(_) | Body::Gangs(_) => None,
+        }
     }
 
-    /// The number of jobs.
-    pub fn jobs(&self) -> usize {
-        self.phases.iter().map(|phase| phase.jobs.len()).sum()
+    /// Its gangs, where it is a plan of such.
+    pub const fn gangs(&self) -> Option<&Gangs> {
+        match &self.body {
+            Body::Gangs(gangs) => Some(gangs),
+            Body::Jobs(_) | Body::Tasks(_) => None,
+        }
     }
 
-    /// How many replicates its phases belong to; None where they do not say.
-    pub fn replicates(&self) -> Option<usize> {
-        let mut numbers: Vec<u32> =
-            self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;
-        numbers.sort_unstable();
-        numbers.dedup();
-        Some(numbers.len())
-    }
-
-    /// The sum of the preemption lengths, the part of the wall time that no machine can shorten.
-    pub fn absences(&self) -> Nanos {
-        let steps = self.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
-        let away = |step: &Step| if let Step::Leave(away) = step { away.length.get() } else { 0 };
-        Nanos::new(steps.map(away).fold(0, u64::saturating_add))
+    /// Goes on with what another plan of the same kind runs.
+    pub fn extend(&mut self, more: Self) {
+        match (&mut self.body, more.body) {
+            (Body::Jobs(jobs), Body::Jobs(more)) => jobs.phases.extend(more.phases),
+            (Body::Tasks(tasks), Body::Tasks(more)) => tasks.runs.extend(more.runs),
+            (Body::Gangs(gangs), Body::Gangs(more)) => {
+                let pairs = gangs.gangs.iter_mut().zip(more.gangs);
+                pairs.for_each(|(gang, more)| gang.samples += more.samples);
+            }
+            // An experiment's plans are of one kind.
+            _ => {}
+        }
     }
 
     /// Whether `platform` can run it.
@@ -380,115 +148,86 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] names the first thing that does not fit.
     pub fn check(&self, platform: &Platform) -> Result<(), PlanError> {
-        for (set, working_set) in self.sets.iter().enumerate() {
-            working_set.check().map_err(|error| PlanError::Workload { set, error })?;
-        }
-        for (phase, jobs) in self.phases.iter().enumerate() {
-            if let Load::Changing { program, .. } = &jobs.load {
-                program.check().map_err(|error| PlanError::Changing { phase, error })?;
-            }
-            for (job, it) in jobs.jobs.iter().enumerate() {
-                self.check_job(platform, phase, job, it)?;
-                self.check_event(platform, phase, job, it)?;
-            }
+        match &self.body {
+            Body::Jobs(jobs) => jobs.check(platform)?,
+            Body::Tasks(tasks) => tasks.check(platform)?,
+            Body::Gangs(gangs) => gangs.check(platform)?,
         }
         Ok(())
     }
 
-    /// About how long it takes: see [`Cell::projected`].
-    pub fn projected(&self) -> Nanos {
-        let of_job = |job: &Job| {
-            let cell = self.cells.get(job.cell)?;
-            Some(cell.projected(self.sets.get(cell.set)?).get())
+    /// Refuses a plan that runs nothing.
+    ///
+    /// # Errors
+    /// [`PlanError::Empty`].
+    pub fn check_not_empty(&self) -> Result<(), PlanError> {
+        let (what, count) = match &self.body {
+            Body::Jobs(jobs) => ("jobs", jobs.count() as u64),
+            Body::Tasks(tasks) => ("runs", tasks.runs.len() as u64),
+            Body::Gangs(gangs) => ("gangs that run", gangs.runs()),
         };
-        let jobs = self.phases.iter().flat_map(|phase| &phase.jobs);
-        Nanos::new(jobs.filter_map(of_job).fold(0, u64::saturating_add))
+        if count == 0 { Err(PlanError::Empty(what)) } else { Ok(()) }
     }
+}
 
-    /// A job is a sample of what it does, whatever its cell is called.
-    fn check_event(
-        &self,
-        platform: &Platform,
-        phase: usize,
-        job: usize,
-        it: &Job,
-    ) -> Result<(), PlanError> {
-        if !it.steps.iter().any(|step| !matches!(step, Step::Prepare(_))) {
-            return Err(PlanError::Nothing(format!(
-                "phase {phase}, job {job} neither touches its working set nor leaves its CPU"
-            )));
-        }
-        let event = self.cells[it.cell].event;
-        let mismatch = |found| Err(PlanError::Event { phase, job, event, found });
-        let mut here = it.start;
-        let mut leaves = 0;
-        for step in &it.steps {
-            let Step::Leave(away) = step else { continue };
-            leaves += 1;
-            let class = platform.affinity(here, away.to);
-            let fits = match class {
-                Affinity::SameCpu => matches!(event, Event::IdleLeave | Event::Preemption),
-                _ => event.word() == class.event(),
-            };
-            if !fits {
-                let found = format!("an absence from {here} to {} ({})", away.to, class.event());
-                return mismatch(found);
-            }
-            here = away.to;
-        }
-        let stays = matches!(event, Event::None | Event::Flush);
-        match leaves {
-            0 if !stays => mismatch("touches only, without an absence".to_owned()),
-            _ => Ok(()),
-        }
+impl From<Jobs> for Body {
+    fn from(jobs: Jobs) -> Self {
+        Self::Jobs(jobs)
     }
+}
 
-    fn check_job(
-        &self,
-        platform: &Platform,
-        phase: usize,
-        job: usize,
-        it: &Job,
-    ) -> Result<(), PlanError> {
-        let missing = |what, index, count| Err(PlanError::Index { phase, job, what, index, count });
-        let Some(cell) = self.cells.get(it.cell) else {
-            return missing("cell", it.cell, self.cells.len());
-        };
-        if cell.set >= self.sets.len() {
-            return missing("working set", cell.set, self.sets.len());
-        }
-        let leaves = it.steps.iter().filter_map(|step| match step {
-            Step::Leave(away) => Some(away),
-            _ => None,
-        });
-        if self.preemptor_of(it).is_none()
-            && leaves.clone().any(|away| away.to_whom == Absence::Preemptor)
-        {
-            return Err(PlanError::NoPreemptor { phase, job });
-        }
-        let usable = platform.usable();
-        match leaves.map(|away| away.to).chain([it.start]).find(|&cpu| !usable.contains(cpu)) {
-            Some(cpu) => Err(PlanError::Cpu {
-                phase,
-                job,
-                cpu,
-                platform: platform.name.clone(),
-                usable: usable.to_string(),
-            }),
-            None => Ok(()),
-        }
+impl From<Tasks> for Body {
+    fn from(tasks: Tasks) -> Self {
+        Self::Tasks(tasks)
     }
+}
+
+impl From<Gangs> for Body {
+    fn from(gangs: Gangs) -> Self {
+        Self::Gangs(gangs)
+    }
+}
+
+/// Before schema 3 the fields of a plan's body stood beside its head, and the name of the experiment
+/// alone told what rows jobs became.
+fn nest(plan: &mut Map<String, Value>) {
+    let kinds = [("phases", "jobs"), ("runs", "tasks"), ("gangs", "gangs")];
+    let Some((_, kind)) = kinds.into_iter().find(|(field, _)| plan.contains_key(*field)) else {
+        return;
+    };
+    plan.insert("schema".to_owned(), json!(PLAN_SCHEMA));
+    let is_head = |name: &str| ["schema", "experiment", "seed"].contains(&name);
+    let (head, mut body): (Map<_, _>, Map<_, _>) =
+        std::mem::take(plan).into_iter().partition(|(name, _)| is_head(name));
+    *plan = head;
+    let rows = match plan.get("experiment").and_then(Value::as_str) {
+        Some("access-time") => Some("access_times"),
+        Some("preemption-length") => Some("preemption_lengths"),
+        _ => None,
+    };
+    if let Some(rows) = rows.filter(|_| kind == "jobs") {
+        body.insert("rows".to_owned(), json!(rows));
+    }
+    plan.insert(kind.to_owned(), Value::Object(body));
+}
+
+/// The 64-bit FNV-1a hash of a text, in hexadecimal.
+pub(crate) fn digest(text: &str) -> String {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
 }
 
 fn phase_json(phase: &Phase) -> String {
     let jobs: Vec<String> =
-        phase.jobs.iter().map(|job| format!("      {}", serde_json::json!(job))).collect();
+        phase.jobs.iter().map(|job| format!("        {}", serde_json::json!(job))).collect();
     let replicate =
         phase.replicate.map_or_else(String::new, |number| format!("\"replicate\": {number}, "));
     let of = |condition| format!("\"condition\": {}, ", serde_json::json!(condition));
     let condition = phase.condition.map_or_else(String::new, of);
     format!(
-        "    {{{replicate}{condition}\"load\": {}, \"jobs\": [\n{}\n    ]}}",
+        "      {{{replicate}{condition}\"load\": {}, \"jobs\": [\n{}\n      ]}}",
         serde_json::json!(phase.load),
         jobs.join(",\n")
     )
@@ -496,23 +235,8 @@ fn phase_json(phase: &Phase) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::jobs::JobRows;
     use super::*;
-
-    #[test]
-    fn a_preemption_length_is_written_as_the_printed_tables_write_it() {
-        let ms = Nanos::from_millis;
-        for (length, text) in [
-            (Length::Fixed(ms(4)), "fixed_4ms"),
-            (Length::Uniform(ms(0), ms(50)), "uniform_0_50ms"),
-            (Length::Uniform(ms(1), ms(5)), "uniform_1_5ms"),
-            (Length::Uniform(Nanos::new(500), ms(5)), "uniform_500ns_5000000ns"),
-            (Length::Mean25, "uniform"),
-        ] {
-            assert_eq!(length.to_string(), text);
-            assert_eq!(text.parse(), Ok(length));
-        }
-        assert!("uniform_5_1ms".parse::<Length>().is_err() && "4ms".parse::<Length>().is_err());
-    }
 
     #[test]
     fn what_is_not_a_plan_is_refused_with_a_way_to_get_one() {
@@ -520,5 +244,38 @@ mod tests {
             assert!(Plan::from_json(text).unwrap_err().to_string().contains("--dry-run"));
         }
         assert_eq!(Plan::from_json("{\"schema\": 99}"), Err(PlanError::Schema { found: 99 }));
+    }
+
+    /// The head of a plan before schema 3, with this body.
+    fn earlier(experiment: &str, body: &str) -> Plan {
+        let head = format!("\"schema\": 2, \"experiment\": \"{experiment}\", \"seed\": 7");
+        Plan::from_json(&format!("{{{head}, {body}}}")).unwrap()
+    }
+
+    #[test]
+    fn plans_of_earlier_forms_are_read_as_what_they_were() {
+        let jobs = "\"mover\": \"handover\", \"sets\": [], \"cells\": [], \"phases\": []";
+        for (name, rows) in [
+            ("synthetic", JobRows::Samples),
+            ("mine", JobRows::Samples),
+            ("access-time", JobRows::AccessTimes),
+            ("preemption-length", JobRows::PreemptionLengths),
+        ] {
+            let plan = earlier(name, jobs);
+            assert_eq!((plan.experiment.as_str(), plan.seed), (name, 7));
+            let body = plan.jobs().unwrap();
+            assert_eq!((body.rows, body.mover), (rows, crate::workload::Mover::Handover));
+            assert_eq!(Plan::from_json(&plan.to_json()), Ok(plan));
+        }
+        let tasks = earlier("schedule-sensitive", "\"scheduler\": \"g-edf\", \"runs\": []");
+        assert!(tasks.tasks().unwrap().runs.is_empty());
+        assert!(earlier("shared-data", "\"gangs\": []").gangs().unwrap().gangs.is_empty());
+    }
+
+    #[test]
+    fn a_plan_that_runs_nothing_is_refused_by_the_word_of_what_is_missing() {
+        let empty = earlier("shared-data", "\"gangs\": []");
+        let sentence = empty.check_not_empty().unwrap_err().to_string();
+        assert!(sentence.contains("no gangs"), "{sentence}");
     }
 }

@@ -7,9 +7,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Length, Plan};
+use super::jobs::Length;
+use super::plan::Plan;
 use super::synthetic::{Group, Synthetic};
-use super::{Experiment, ExperimentError, Turn};
+use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::experiment::Cell;
 use crate::platform::Platform;
 use crate::units::{CpuList, Nanos};
@@ -55,6 +56,21 @@ impl PolluterSweep {
     }
 }
 
+impl PolluterSweep {
+    /// The working sets that its cells refer to by index.
+    pub fn sets(&self) -> Vec<WorkingSet> {
+        self.as_synthetic().sets()
+    }
+
+    /// The cells it fills on `platform`, each with the number of samples asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+        self.as_synthetic().cells(platform)
+    }
+}
+
 impl Experiment for PolluterSweep {
     fn name(&self) -> &'static str {
         "polluter-sweep"
@@ -64,12 +80,8 @@ impl Experiment for PolluterSweep {
         serde_json::json!(self)
     }
 
-    fn sets(&self) -> Vec<WorkingSet> {
-        self.as_synthetic().sets()
-    }
-
-    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
-        self.as_synthetic().cells(platform)
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     fn block(
@@ -79,7 +91,7 @@ impl Experiment for PolluterSweep {
         turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
-        let plan = self.as_synthetic().block(platform, seed, turn, quota)?;
-        Ok(Plan { experiment: self.name().to_owned(), ..plan })
+        let jobs = self.as_synthetic().jobs(platform, seed, turn, quota)?;
+        Ok(Plan::new(self.name(), seed, jobs))
     }
 }

@@ -7,9 +7,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Plan, Step};
+use super::jobs::{Absent, Job, JobRows, Jobs, Length, Step};
+use super::plan::Plan;
 use super::synthetic::phases;
-use super::{Draw, Experiment, ExperimentError, Turn};
+use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
@@ -28,21 +29,18 @@ pub struct PreemptionLength {
     pub cpu: Option<Cpu>,
 }
 
-impl Experiment for PreemptionLength {
-    fn name(&self) -> &'static str {
-        "preemption-length"
-    }
-
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
-    fn sets(&self) -> Vec<WorkingSet> {
+impl PreemptionLength {
+    /// The working sets that its cells refer to by index.
+    pub fn sets(&self) -> Vec<WorkingSet> {
         // Nothing is touched; a plan's cells refer to a working set all the same.
         vec![WorkingSet::list(Bytes::from_kib(4), 0.0)]
     }
 
-    fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+    /// The cells it fills on `platform`, each with the number of samples asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    pub fn cells(&self, _: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cell = |load: &Load, &length: &Nanos| Cell {
             load: load.clone(),
             set: 0,
@@ -55,6 +53,20 @@ impl Experiment for PreemptionLength {
         let of_load =
             |load| self.lengths.iter().map(move |length| (cell(load, length), self.samples));
         Ok(self.loads.iter().flat_map(of_load).collect())
+    }
+}
+
+impl Experiment for PreemptionLength {
+    fn name(&self) -> &'static str {
+        "preemption-length"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
     }
 
     fn block(
@@ -72,15 +84,8 @@ impl Experiment for PreemptionLength {
                 let away = Absent { to: start, length: length.draw(draw), to_whom: absence };
                 Job { cell, start, steps: vec![Step::Leave(away)] }
             });
-        Ok(Plan {
-            schema: PLAN_SCHEMA,
-            experiment: self.name().to_owned(),
-            seed,
-            mover: Mover::Affinity,
-            preemptor: None,
-            sets: self.sets(),
-            cells,
-            phases,
-        })
+        let (rows, mover, sets) = (JobRows::PreemptionLengths, Mover::Affinity, self.sets());
+        let jobs = Jobs { rows, mover, preemptor: None, sets, cells, phases };
+        Ok(Plan::new(self.name(), seed, jobs))
     }
 }

@@ -8,7 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::gang::{GANG_SCHEMA, Gang, GangPlan, GangPlanError};
+use super::gangs::{Gang, Gangs, GangsError};
+use super::plan::Plan;
+use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::workload::gang::{Placing, Program, Sharing};
@@ -34,14 +36,11 @@ pub struct SharedData {
 }
 
 impl SharedData {
-    /// The name that the command line and the provenance use.
-    pub const NAME: &'static str = "shared-data";
-
-    /// The plan: every program in every way of sharing and placing.
+    /// What runs: every program in every way of sharing and placing.
     ///
     /// # Errors
-    /// [`GangPlanError`] where a program or a placing is impossible on `platform`.
-    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<GangPlan, GangPlanError> {
+    /// [`GangsError`] where a program or a placing is impossible on `platform`.
+    pub fn gangs(&self, platform: &Platform) -> Result<Gangs, GangsError> {
         let mut gangs = Vec::new();
         for program in &self.programs {
             program.check()?;
@@ -55,15 +54,18 @@ impl SharedData {
                         rounds: self.rounds,
                         warm_up: self.warm_up,
                         samples: self.samples,
+                        first_run: 0,
                     });
                 }
             }
         }
-        Ok(GangPlan { schema: GANG_SCHEMA, experiment: Self::NAME.to_owned(), seed, gangs })
+        let gangs = Gangs { gangs };
+        gangs.check(platform)?;
+        Ok(gangs)
     }
 
     /// The first two CPUs that are placed so.
-    fn two(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangPlanError> {
+    fn two(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangsError> {
         let usable = platform.usable();
         let wanted = |cpu: &Cpu| self.cpus.is_empty() || self.cpus.contains(*cpu);
         let cpus = CpuList::new(usable.iter().filter(wanted));
@@ -72,11 +74,44 @@ impl SharedData {
             Placing::Separate => (&[Affinity::Memory], "no cache in common"),
         };
         let pair = classes.iter().find_map(|&class| platform.pair(&cpus, class));
-        pair.map(|(first, second)| vec![first, second]).ok_or_else(|| GangPlanError::Placing {
+        pair.map(|(first, second)| vec![first, second]).ok_or_else(|| GangsError::Placing {
             placing,
             platform: platform.name.clone(),
             what,
         })
+    }
+}
+
+impl Experiment for SharedData {
+    fn name(&self) -> &'static str {
+        "shared-data"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    /// One replicate: a simulated machine starts every run anew.
+    fn replicates(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_gangs(&self.gangs(platform)?))
+    }
+
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        turn: Turn,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
+        let mut body = self.gangs(platform)?;
+        for (gang, &samples) in body.gangs.iter_mut().zip(quota) {
+            (gang.samples, gang.first_run) = (samples, turn.block as u32);
+        }
+        Ok(Plan::new(self.name(), seed, body))
     }
 }
 
@@ -100,7 +135,7 @@ mod tests {
     fn threads_are_placed_below_the_outermost_common_cache_or_below_none() {
         let cpus = |id: &str| {
             let platform = Platform::named(id).unwrap().unwrap();
-            let plan = experiment().plan(&platform, 1).unwrap();
+            let plan = experiment().gangs(&platform).unwrap();
             plan.check(&platform).unwrap();
             assert_eq!(plan.gangs.len(), 6);
             [0, 1].map(|at| plan.gangs[at].cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>())
@@ -116,16 +151,16 @@ mod tests {
     #[test]
     fn a_machine_of_one_package_has_no_separate_cores() {
         let phenom = Platform::named("phenom_9550").unwrap().unwrap();
-        let error = experiment().plan(&phenom, 1).unwrap_err().to_string();
+        let error = experiment().gangs(&phenom).unwrap_err().to_string();
         assert!(error.contains("separate") && error.contains("no cache in common"), "{error}");
         let shared = SharedData { placings: vec![Placing::Shared], ..experiment() };
-        assert_eq!(shared.plan(&phenom, 1).unwrap().gangs.len(), 3);
+        assert_eq!(shared.gangs(&phenom).unwrap().gangs.len(), 3);
     }
 
     #[test]
     fn a_plan_by_hand_that_names_one_cpu_or_none_of_the_machine_is_refused() {
         let platform = Platform::named("xeon_e5520").unwrap().unwrap();
-        let mut plan = experiment().plan(&platform, 1).unwrap();
+        let mut plan = experiment().gangs(&platform).unwrap();
         for cpus in [vec![Cpu(0)], vec![Cpu(0), Cpu(0)], vec![Cpu(0), Cpu(8)]] {
             plan.gangs[2].cpus = cpus;
             let error = plan.check(&platform).unwrap_err().to_string();

@@ -9,8 +9,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::plan::{Absent, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
-use super::{Draw, Experiment, ExperimentError, Turn};
+use super::jobs::{Absent, Job, JobRows, Jobs, Length, Phase, Step};
+use super::plan::Plan;
+use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
@@ -73,17 +74,9 @@ impl Synthetic {
     }
 }
 
-impl Experiment for Synthetic {
-    fn name(&self) -> &'static str {
-        "synthetic"
-    }
-
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
+impl Synthetic {
     /// Every working set once, in the order of first mention: groups that share one share its memory.
-    fn sets(&self) -> Vec<WorkingSet> {
+    pub fn sets(&self) -> Vec<WorkingSet> {
         let mut sets: Vec<WorkingSet> = Vec::new();
         for set in self.groups.iter().flat_map(|group| &group.sets) {
             if !sets.contains(set) {
@@ -93,7 +86,11 @@ impl Experiment for Synthetic {
         sets
     }
 
-    fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
+    /// The cells it fills on `platform`, each with the number of samples asked for.
+    ///
+    /// # Errors
+    /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
+    pub fn cells(&self, platform: &Platform) -> Result<Vec<(Cell, u32)>, ExperimentError> {
         let cpus = self.usable(platform)?;
         let sets = self.sets();
         let mut cells: Vec<(Cell, u32)> = Vec::new();
@@ -116,17 +113,21 @@ impl Experiment for Synthetic {
         Ok(cells)
     }
 
-    fn block(
+    /// What runs: see [`Experiment::block`].
+    ///
+    /// # Errors
+    /// [`ExperimentError`], as for [`Synthetic::cells`].
+    pub(super) fn jobs(
         &self,
         platform: &Platform,
         seed: u64,
         turn: Turn,
         quota: &[u32],
-    ) -> Result<Plan, ExperimentError> {
+    ) -> Result<Jobs, ExperimentError> {
         let cpus = self.usable(platform)?;
         let cells: Vec<Cell> = self.cells(platform)?.into_iter().map(|(cell, _)| cell).collect();
         let jobs: u64 = quota.iter().map(|&samples| u64::from(samples)).sum();
-        if jobs > Plan::MOST_JOBS {
+        if jobs > Jobs::MOST_JOBS {
             return Err(ExperimentError::TooLarge { jobs });
         }
         let routes = Routes::new(platform, &cpus, seed, turn.replicate);
@@ -136,16 +137,32 @@ impl Experiment for Synthetic {
             let (start, to) = routes.of(cell_of.event, here, draw);
             Job { cell, start, steps: script(cell_of, to, draw) }
         });
-        Ok(Plan {
-            schema: PLAN_SCHEMA,
-            experiment: self.name().to_owned(),
-            seed,
-            mover: self.mover,
-            preemptor: Some(self.preemptor.clone()),
-            sets: self.sets(),
-            cells,
-            phases,
-        })
+        let (preemptor, sets) = (Some(self.preemptor.clone()), self.sets());
+        Ok(Jobs { rows: JobRows::Samples, mover: self.mover, preemptor, sets, cells, phases })
+    }
+}
+
+impl Experiment for Synthetic {
+    fn name(&self) -> &'static str {
+        "synthetic"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
+    }
+
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        turn: Turn,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
+        Ok(Plan::new(self.name(), seed, self.jobs(platform, seed, turn, quota)?))
     }
 }
 

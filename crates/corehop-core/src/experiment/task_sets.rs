@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::Preset;
 use super::draw::Draw;
-use super::task_plan::{MOST_TASKS, PlannedTask, TASK_SCHEMA, TaskPlan, TaskPlanError, TaskRun};
+use super::plan::Plan;
+use super::tasks::{MOST_TASKS, PlannedTask, TaskRun, Tasks, TasksError};
+use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::workload::scheduler::{Reach, Scheduler};
@@ -129,35 +131,39 @@ impl TaskSets {
         }
     }
 
-    /// The plan.
+    /// What runs: every set under every load.
     ///
     /// # Errors
-    /// [`TaskPlanError`] for clusters that the platform does not have, and parameters that make no
+    /// [`TasksError`] for clusters that the platform does not have, and parameters that make no
     /// sense.
-    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<TaskPlan, TaskPlanError> {
-        let wrong = |what: String| TaskPlanError::Run { run: 0, what };
+    pub fn tasks(&self, platform: &Platform, seed: u64) -> Result<Tasks, TasksError> {
+        let wrong = |what: String| TasksError::Run { run: 0, what };
         if !(self.share > 0.0 && self.share <= 1.0) {
             return Err(wrong(format!("a share of {} is outside 0 to 1", self.share)));
         }
         let clusters = self.clusters(platform).map_err(wrong)?;
         let mut runs = Vec::new();
-        for (index, tasks) in self.tasks(seed).map_err(wrong)? {
+        for (index, tasks) in self.sets(seed).map_err(wrong)? {
             let (tasks, scale) = placed(tasks, &clusters, self.share);
             for (load, watched) in self.turns(index) {
                 let (clusters, tasks, duration) = (clusters.clone(), tasks.clone(), self.duration);
-                runs.push(TaskRun { index, load, duration, watched, scale, clusters, tasks });
+                let number = None;
+                runs.push(TaskRun {
+                    number,
+                    index,
+                    load,
+                    duration,
+                    watched,
+                    scale,
+                    clusters,
+                    tasks,
+                });
             }
         }
-        let plan = TaskPlan {
-            schema: TASK_SCHEMA,
-            experiment: "schedule-sensitive".to_owned(),
-            seed,
-            scheduler: self.scheduler,
-            sched_ext: self.sched_ext.clone(),
-            runs,
-        };
-        plan.check(platform)?;
-        Ok(plan)
+        let sched_ext = self.sched_ext.clone();
+        let tasks = Tasks { scheduler: self.scheduler, sched_ext, runs };
+        tasks.check(platform)?;
+        Ok(tasks)
     }
 
     /// The runs of set `index`: each load, watched, or both ways in an order that changes from set to set.
@@ -187,7 +193,7 @@ impl TaskSets {
 
     /// The tasks of every set with its number, not placed yet. Neither scheduler, load nor working set
     /// change what is drawn, so that all of them see the same tasks.
-    fn tasks(&self, seed: u64) -> Result<Vec<(u32, Vec<PlannedTask>)>, String> {
+    fn sets(&self, seed: u64) -> Result<Vec<(u32, Vec<PlannedTask>)>, String> {
         let drawn = match &self.source {
             Source::Given(tasks) => return given(tasks).map(|tasks| vec![(0, tasks)]),
             Source::Drawn(drawn) => drawn,
@@ -359,6 +365,44 @@ fn by_cache(
     })
 }
 
+impl Experiment for TaskSets {
+    fn name(&self) -> &'static str {
+        "schedule-sensitive"
+    }
+
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+
+    /// Every run starts its threads and maps its memory anew: one replicate of the plan is enough.
+    fn replicates(&self) -> Option<u32> {
+        Some(1)
+    }
+
+    fn units(&self, platform: &Platform, seed: u64) -> Result<Vec<Unit>, ExperimentError> {
+        Ok(Unit::of_tasks(&self.tasks(platform, seed)?))
+    }
+
+    fn block(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        turn: Turn,
+        quota: &[u32],
+    ) -> Result<Plan, ExperimentError> {
+        let mut tasks = self.tasks(platform, seed)?;
+        if turn.block > 0 {
+            // A run that was cut off is repeated under another number, by which its place is known.
+            let whole = tasks.runs.len() as u64;
+            let number = |place: u64| Some(turn.block * whole + place);
+            tasks.runs.iter_mut().zip(0..).for_each(|(run, place)| run.number = number(place));
+        }
+        let mut wanted = quota.iter().map(|&samples| samples > 0);
+        tasks.runs.retain(|_| wanted.next().unwrap_or(false));
+        Ok(Plan::new(self.name(), seed, tasks))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -390,29 +434,29 @@ mod tests {
 
     #[test]
     fn every_scheduler_gets_the_same_tasks_on_its_own_clusters() {
-        let of = |scheduler| sets(scheduler, 75).plan(&l7455(), 1).unwrap();
+        let of = |scheduler| sets(scheduler, 75).tasks(&l7455(), 1).unwrap();
         let (global, clustered, partitioned) =
             (of(Scheduler::GEdf), of(Scheduler::CEdf), of(Scheduler::PEdf));
-        let clusters = |plan: &TaskPlan| plan.runs[0].clusters.len();
+        let clusters = |plan: &Tasks| plan.runs[0].clusters.len();
         assert_eq!((clusters(&global), clusters(&clustered), clusters(&partitioned)), (1, 4, 24));
-        let same = |plan: &TaskPlan| -> Vec<_> {
+        let same = |plan: &Tasks| -> Vec<_> {
             plan.runs[1].tasks.iter().map(|it| (it.period, it.rank, it.offset)).collect()
         };
         assert_eq!(same(&global), same(&partitioned));
         let pairs = TaskSets { cluster_level: Some(2), ..sets(Scheduler::CEdf, 25) };
-        assert_eq!(clusters(&pairs.plan(&l7455(), 1).unwrap()), 12);
+        assert_eq!(clusters(&pairs.tasks(&l7455(), 1).unwrap()), 12);
         let error = TaskSets { cpus: "0-3".parse().unwrap(), ..sets(Scheduler::CEdf, 25) };
         let error = TaskSets { cluster_level: Some(4), ..error };
-        let error = error.plan(&l7455(), 1).unwrap_err().to_string();
+        let error = error.tasks(&l7455(), 1).unwrap_err().to_string();
         assert!(error.contains("level-4") && error.ends_with("name one of 1, 2, 3"), "{error}");
     }
 
     #[test]
     fn a_set_that_does_not_fit_its_share_is_scaled_by_one_factor() {
-        let whole = sets(Scheduler::GEdf, 250).plan(&l7455(), 1).unwrap();
+        let whole = sets(Scheduler::GEdf, 250).tasks(&l7455(), 1).unwrap();
         assert!((whole.runs[0].scale - 1.0).abs() < 1e-12);
         let half = TaskSets { share: 0.25, ..sets(Scheduler::PEdf, 250) };
-        let half = half.plan(&l7455(), 1).unwrap();
+        let half = half.tasks(&l7455(), 1).unwrap();
         let run = &half.runs[0];
         assert!(run.scale < 1.0);
         for (cluster, cpus) in run.clusters.iter().enumerate() {
@@ -428,27 +472,27 @@ mod tests {
 
     #[test]
     fn releases_are_periodic_or_late_by_a_drawn_time_and_the_same_each_time() {
-        let plan = sets(Scheduler::GEdf, 25).plan(&l7455(), 1).unwrap();
+        let plan = sets(Scheduler::GEdf, 25).tasks(&l7455(), 1).unwrap();
         let task = &plan.runs[0].tasks[3];
-        let all: Vec<u64> = plan.releases(0, 3).collect();
+        let all: Vec<u64> = plan.releases(1, 0, 3).collect();
         assert_eq!(all[0], task.offset.get());
         assert!(all.windows(2).all(|pair| pair[1] - pair[0] == task.period.get()));
         assert!(all.last().unwrap() + task.period.get() >= 1_000_000_000);
         let Source::Drawn(drawn) = sets(Scheduler::GEdf, 25).source else { unreachable!() };
         let source = Source::Drawn(Drawn { sporadic: 0.5, ..drawn });
-        let late = TaskSets { source, ..sets(Scheduler::GEdf, 25) }.plan(&l7455(), 1).unwrap();
-        let all: Vec<u64> = late.releases(0, 3).collect();
+        let late = TaskSets { source, ..sets(Scheduler::GEdf, 25) }.tasks(&l7455(), 1).unwrap();
+        let all: Vec<u64> = late.releases(1, 0, 3).collect();
         let gaps: Vec<u64> = all.windows(2).map(|pair| pair[1] - pair[0]).collect();
         let (least, most) = (task.period.get(), task.period.get() * 3 / 2);
         assert!(gaps.iter().all(|gap| (least..=most).contains(gap)), "{gaps:?}");
         assert!(gaps.iter().any(|&gap| gap > least));
-        assert_eq!(all, late.releases(0, 3).collect::<Vec<_>>());
+        assert_eq!(all, late.releases(1, 0, 3).collect::<Vec<_>>());
     }
 
     #[test]
     fn parameters_that_make_no_sense_are_named() {
         let refused = |sets: TaskSets, part: &str| {
-            let error = sets.plan(&l7455(), 1).unwrap_err().to_string();
+            let error = sets.tasks(&l7455(), 1).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         };
         refused(TaskSets { share: 0.0, ..sets(Scheduler::GEdf, 25) }, "share of 0");
@@ -488,12 +532,12 @@ mod tests {
     }
 
     /// Sets like those of `sets`, drawn otherwise.
-    fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut Drawn)) -> TaskPlan {
+    fn drawn(scheduler: Scheduler, count: u32, change: impl Fn(&mut Drawn)) -> Tasks {
         let mut sets = sets(scheduler, count);
         if let Source::Drawn(drawn) = &mut sets.source {
             change(drawn);
         }
-        sets.plan(&l7455(), 1).unwrap()
+        sets.tasks(&l7455(), 1).unwrap()
     }
 
     #[test]
@@ -536,7 +580,7 @@ mod tests {
         if let Source::Drawn(drawn) = &mut large.source {
             drawn.utilisation = (0.5, 0.6);
         }
-        let run = &large.plan(&l7455(), 1).unwrap().runs[0];
+        let run = &large.tasks(&l7455(), 1).unwrap().runs[0];
         let most = run.tasks.iter().map(PlannedTask::utilisation).fold(0.0, f64::max);
         assert!((most - 0.25).abs() < 1e-3, "{most}");
         let early = GivenTask {
@@ -548,7 +592,7 @@ mod tests {
             set: WorkingSet::list(Bytes::from_kib(4), 0.5),
         };
         let given = TaskSets { source: Source::Given(vec![early]), ..large };
-        assert!((given.plan(&l7455(), 1).unwrap().runs[0].scale - 1.0).abs() < 1e-12);
+        assert!((given.tasks(&l7455(), 1).unwrap().runs[0].scale - 1.0).abs() < 1e-12);
     }
 
     #[test]
@@ -574,7 +618,7 @@ mod tests {
         let polluter = crate::experiment::Preset::polluter(&l7455());
         let beside = Load::Constructed { polluter, cpus: CpuList::default() };
         let both = TaskSets { loads: vec![Load::Idle, beside], ..sets(Scheduler::GEdf, 25) };
-        let plan = both.plan(&l7455(), 1).unwrap();
+        let plan = both.tasks(&l7455(), 1).unwrap();
         let turns: Vec<_> = plan.runs.iter().map(|run| (run.index, run.load.word())).collect();
         let words = [(0, "idle"), (0, "constructed"), (1, "constructed"), (1, "idle")];
         assert_eq!(turns, words);
@@ -583,7 +627,7 @@ mod tests {
     #[test]
     fn watched_and_unwatched_take_turns_to_be_first() {
         let paired = TaskSets { paired: true, ..sets(Scheduler::GEdf, 25) };
-        let plan = paired.plan(&l7455(), 1).unwrap();
+        let plan = paired.tasks(&l7455(), 1).unwrap();
         let turns: Vec<_> = plan.runs.iter().map(|run| (run.index, run.watched)).collect();
         assert_eq!(turns, [(0, false), (0, true), (1, true), (1, false)]);
     }

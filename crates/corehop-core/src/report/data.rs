@@ -25,10 +25,7 @@ use crate::model::summary::{CellSummary, Summaries};
 use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
-use crate::samples::{
-    AccessTime, FileError, FileKind, PreemptionLength, Provenance, Reader, Row, Sample, SharedData,
-    TaskJob,
-};
+use crate::samples::{FileError, FileKind, Provenance, Reader, Row, RowKind, Sample};
 use crate::workload::{LineState, Load};
 
 /// What a report shows.
@@ -154,12 +151,12 @@ impl Gather {
         S: ChunkReader + Read + Seek + 'static,
     {
         let FileKind { rows, schema, provenance } = reader.kind().clone();
-        let n_rows = match rows.as_str() {
-            AccessTime::KIND => each(reader, |rows| self.curves.take(rows))?,
-            PreemptionLength::KIND => each(reader, |rows| self.lengths.take(rows))?,
-            SharedData::KIND => each(reader, |rows| self.sharings.take(rows))?,
-            TaskJob::KIND => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
-            _ => each(reader, |rows: &[Sample]| {
+        let n_rows = match reader.rows_kind()? {
+            RowKind::AccessTimes => each(reader, |rows| self.curves.take(rows))?,
+            RowKind::PreemptionLengths => each(reader, |rows| self.lengths.take(rows))?,
+            RowKind::SharedData => each(reader, |rows| self.sharings.take(rows))?,
+            RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
+            RowKind::Samples => each(reader, |rows: &[Sample]| {
                 self.tasks.samples(&provenance, self.estimator, rows);
                 self.summaries.take(rows);
                 self.spreads.take(rows);

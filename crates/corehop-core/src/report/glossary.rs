@@ -5,9 +5,7 @@ use crate::experiment::Preset;
 use crate::finding::Severity;
 use crate::model::estimator::Estimator;
 use crate::platform::MemoryArchitecture;
-use crate::samples::{
-    AccessTime, Cause, Certificate, Course, PreemptionLength, Row, Sample, SharedData, TaskJob,
-};
+use crate::samples::{Cause, Certificate, Course, RowKind};
 use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
@@ -178,18 +176,11 @@ pub fn entries() -> Vec<Entry> {
 /// The columns of all row types; one that several have is listed once for each meaning.
 fn columns() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
-    let kinds = [
-        (Sample::KIND, Sample::docs()),
-        (AccessTime::KIND, AccessTime::docs()),
-        (PreemptionLength::KIND, PreemptionLength::docs()),
-        (SharedData::KIND, SharedData::docs()),
-        (TaskJob::KIND, TaskJob::docs()),
-    ];
-    for (kind, docs) in kinds {
-        for (word, meaning) in docs {
+    for kind in RowKind::ALL {
+        for (word, meaning) in kind.docs() {
             let same = |entry: &Entry| entry.word == word && entry.meaning == meaning;
             if !entries.iter().any(same) {
-                entries.push(Entry::new(word, &format!("a column of `{kind}`"), meaning));
+                entries.push(Entry::new(word, &format!("a column of `{}`", kind.word()), meaning));
             }
         }
     }
@@ -261,7 +252,7 @@ mod tests {
         let entries = entries();
         let words =
             Cause::ALL.iter().map(|it| it.word()).chain(Event::ALL.iter().map(|it| it.word()));
-        for word in words.chain(Sample::docs().into_iter().map(|(name, _)| name)) {
+        for word in words.chain(RowKind::Samples.docs().into_iter().map(|(name, _)| name)) {
             let found = look_up(&entries, word);
             assert!(
                 found.iter().all(|entry| entry.meaning.len() > 10) && !found.is_empty(),

@@ -12,18 +12,11 @@ use serde_json::{Value, json};
 use super::data::{FileNote, ReportData};
 use super::figure::Table;
 use super::table::plain;
-use crate::samples::{AccessTime, PreemptionLength, Row, Sample, SharedData, TaskJob};
+use crate::samples::RowKind;
 
 /// Name and meaning of the columns of a row type, by the name of the type.
 pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
-    match rows {
-        Sample::KIND => Sample::docs(),
-        AccessTime::KIND => AccessTime::docs(),
-        PreemptionLength::KIND => PreemptionLength::docs(),
-        SharedData::KIND => SharedData::docs(),
-        TaskJob::KIND => TaskJob::docs(),
-        _ => Vec::new(),
-    }
+    RowKind::named(rows).map_or_else(Vec::new, RowKind::docs)
 }
 
 /// What the one file of `data` holds, for a terminal.
@@ -143,7 +136,7 @@ fn value(column: &dyn Array, row: usize) -> Value {
 mod tests {
     use super::*;
     use crate::model::example::sample;
-    use crate::samples::{Cause, Sample};
+    use crate::samples::{Cause, Row as _, Sample};
     use std::sync::Arc;
 
     #[test]

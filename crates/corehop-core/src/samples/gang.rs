@@ -2,7 +2,7 @@
 //! What a machine reports of a gang that has run, and the rows it becomes: one for each thread.
 
 use super::row::SharedData;
-use crate::experiment::GangPlan;
+use crate::experiment::Gangs;
 use crate::platform::Platform;
 use crate::units::Cpu;
 
@@ -43,16 +43,21 @@ pub struct MemberRecord {
 }
 
 impl SharedData {
-    /// The rows of a record, which is of `plan` on `platform`.
-    pub fn of(plan: &GangPlan, platform: &Platform, record: &GangRecord) -> Vec<Self> {
-        let Some(gang) = plan.gangs.get(record.gang) else { return Vec::new() };
+    /// The rows of a record, which is of `gangs` with this seed on `platform`.
+    pub(super) fn of(
+        gangs: &Gangs,
+        seed: u64,
+        platform: &Platform,
+        record: &GangRecord,
+    ) -> Vec<Self> {
+        let Some(gang) = gangs.gangs.get(record.gang) else { return Vec::new() };
         let package = |cpu: Cpu| {
             let places = platform.packages.value.iter();
             places.into_iter().position(|cpus| cpus.contains(cpu)).unwrap_or(0) as u64
         };
         let row = |(member, it): (usize, &MemberRecord)| Self {
             machine: platform.id.as_str().into(),
-            seed: plan.seed,
+            seed,
             gang: record.gang as u64,
             run: u64::from(record.run),
             member: member as u64,

@@ -5,6 +5,7 @@
 //! that is a named estimator of [`crate::model`].
 
 mod column;
+mod count;
 pub mod example;
 mod gang;
 mod observed;
@@ -13,14 +14,17 @@ mod provenance;
 mod record;
 mod row;
 pub(crate) mod store;
+mod table;
 mod task_job;
 
 pub use column::{Column, Row, SchemaError, Text};
+pub use count::Counter;
 pub use gang::{GangRecord, MemberRecord};
 pub use observed::{Absence, ObservedThread, Recording, Took};
-pub use project::{Observation, Project, RunContext};
+pub use project::{Batch, Observation, Projector};
 pub use provenance::Provenance;
 pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
 pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData, TaskJob};
 pub use store::{FileError, FileKind, Part, Reader, write_parquet};
-pub use task_job::{AS_SCHEDULED, Away, Course, TaskJobRecord, TaskRows};
+pub use table::{RowKind, Rows};
+pub use task_job::{AS_SCHEDULED, Away, Course, TaskJobRecord};

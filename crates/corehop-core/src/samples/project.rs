@@ -2,12 +2,15 @@
 //! From what a machine reports to rows.
 
 use super::column::Text;
+use super::gang::GangRecord;
 use super::record::{Cause, JobRecord, Leave, Touch};
-use super::row::{AccessTime, PreemptionLength, Sample};
-use crate::experiment::{Cell, Job, Plan};
-use crate::platform::Platform;
+use super::row::{AccessTime, PreemptionLength, Sample, SharedData};
+use super::table::{RowKind, Rows};
+use super::task_job::{TaskJobRecord, TaskRows};
+use crate::experiment::{Body, Cell, Job, JobRows, Jobs, Plan, Renewed, Step};
+use crate::platform::{MemoryArchitecture, Platform};
 use crate::units::Cpu;
-use crate::workload::{Absence, Load, WorkingSet};
+use crate::workload::{Absence, Load, Mover, WorkingSet};
 
 /// The largest relative change of the core's speed between two touches that are compared.
 ///
@@ -27,39 +30,149 @@ const SLOWEST_LINE_NS: f64 = 2_000.0;
 /// The same for loads that wait by themselves: for a device, or to the end of a pause between bursts.
 const SHORTEST_PROGRESS_OF_WAITING_NS: f64 = 25e6;
 
-/// What all rows of a run share.
+/// Some records of a plan, as a machine hands them over.
+#[derive(Debug, Clone, Copy)]
+pub enum Batch<'a> {
+    /// Of scripted jobs.
+    Jobs(&'a [JobRecord]),
+    /// Of jobs of task sets.
+    Tasks(&'a [TaskJobRecord]),
+    /// Of runs of gangs.
+    Gangs(&'a [GangRecord]),
+}
+
+impl Plan {
+    /// The kinds of rows that its records become; the first is what `-o FILE` names.
+    pub const fn kinds(&self) -> &'static [RowKind] {
+        match &self.body {
+            Body::Jobs(jobs) => match jobs.rows {
+                JobRows::Samples => &[RowKind::Samples],
+                JobRows::AccessTimes => &[RowKind::AccessTimes],
+                JobRows::PreemptionLengths => &[RowKind::PreemptionLengths],
+            },
+            Body::Tasks(_) => &[RowKind::Samples, RowKind::TaskJobs],
+            Body::Gangs(_) => &[RowKind::SharedData],
+        }
+    }
+}
+
+/// Makes rows of the records of a plan.
 #[derive(Debug, Clone)]
-pub struct RunContext {
+pub struct Projector<'a> {
+    context: RunContext,
+    plan: &'a Plan,
+    platform: &'a Platform,
+    of_tasks: Option<TaskRows<'a>>,
+    /// The number of jobs before the next.
+    jobs: u64,
+}
+
+impl<'a> Projector<'a> {
+    /// For the records of `plan` on `platform`, a block of a run that has had `first_job` jobs.
+    pub fn new(plan: &'a Plan, platform: &'a Platform, first_job: u64) -> Self {
+        let context = RunContext::new(plan, platform);
+        let of_tasks = plan.tasks().map(|tasks| TaskRows::new(tasks, platform, context.clone()));
+        Self { context, plan, platform, of_tasks, jobs: first_job }
+    }
+
+    /// The rows of some records; none of records that are not of such a plan.
+    pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
+        let mut rows = Rows::default();
+        match (batch, &self.plan.body, &self.of_tasks) {
+            (Batch::Jobs(records), Body::Jobs(jobs), _) => {
+                records.iter().for_each(|record| self.job(jobs, record, &mut rows));
+            }
+            (Batch::Tasks(records), _, Some(of_tasks)) => {
+                for record in records {
+                    rows.samples.extend(of_tasks.sample(record, self.jobs));
+                    rows.task_jobs.push(of_tasks.job(record));
+                    self.jobs += 1;
+                }
+            }
+            (Batch::Gangs(records), Body::Gangs(gangs), _) => {
+                let seed = self.plan.seed;
+                let of = |record| SharedData::of(gangs, seed, self.platform, record);
+                rows.shared_data.extend(records.iter().flat_map(of));
+            }
+            _ => {}
+        }
+        rows
+    }
+
+    fn job(&self, jobs: &Jobs, record: &JobRecord, rows: &mut Rows) {
+        let Some(origin) = Origin::of(jobs, record, self.jobs) else { return };
+        match jobs.rows {
+            JobRows::Samples => rows.samples.extend(Sample::of(&self.context, &origin, record)),
+            JobRows::AccessTimes => {
+                rows.access_times.extend(AccessTime::of(&self.context, &origin, record));
+            }
+            JobRows::PreemptionLengths => {
+                rows.preemption_lengths.extend(PreemptionLength::of(
+                    &self.context,
+                    &origin,
+                    record,
+                ));
+            }
+        }
+    }
+}
+
+/// What all rows of a plan share.
+#[derive(Debug, Clone)]
+pub(super) struct RunContext {
     experiment: Text,
-    machine: Text,
-    memory_architecture: crate::platform::MemoryArchitecture,
-    /// The number of jobs in earlier blocks of the run.
-    first_job: u64,
-    /// The number of jobs before each phase of the plan.
-    before: Vec<u64>,
+    pub(super) machine: Text,
+    memory_architecture: MemoryArchitecture,
+    pub(super) seed: u64,
 }
 
 impl RunContext {
-    /// The context of `plan` on `platform`, as a block of a run that has had `first_job` jobs.
-    pub fn new(plan: &Plan, platform: &Platform, first_job: u64) -> Self {
-        let counts = plan.phases.iter().scan(0, |before, phase| {
-            let first = *before;
-            *before += phase.jobs.len() as u64;
-            Some(first)
-        });
+    fn new(plan: &Plan, platform: &Platform) -> Self {
         Self {
             experiment: plan.experiment.as_str().into(),
             machine: platform.id.as_str().into(),
             memory_architecture: platform.memory_architecture(),
-            first_job,
-            before: counts.collect(),
+            seed: plan.seed,
         }
     }
+}
 
-    fn job(&self, record: &JobRecord) -> u64 {
-        self.first_job
-            + self.before.get(record.phase).copied().unwrap_or_default()
-            + record.job as u64
+/// What a record is of, by its plan.
+pub(super) struct Origin<'a> {
+    /// The number of the job in the run.
+    pub(super) job: u64,
+    pub(super) cell: &'a Cell,
+    /// The cell's number.
+    pub(super) number: usize,
+    pub(super) set: &'a WorkingSet,
+    /// The label of the preemption lengths.
+    pub(super) length: Text,
+    pub(super) mover: Mover,
+    /// What preemptors walk.
+    pub(super) polluter: Option<String>,
+    pub(super) replicate: Option<u64>,
+    pub(super) renewed: Option<Renewed>,
+}
+
+impl<'a> Origin<'a> {
+    /// Of a record of these jobs, as a block of a run that has had `first_job` jobs.
+    fn of(jobs: &'a Jobs, record: &JobRecord, first_job: u64) -> Option<Self> {
+        let phase = jobs.phases.get(record.phase)?;
+        let job = phase.jobs.get(record.job)?;
+        let cell = jobs.cells.get(job.cell)?;
+        let before: usize = jobs.phases[..record.phase].iter().map(|it| it.jobs.len()).sum();
+        Some(Self {
+            job: first_job + (before + record.job) as u64,
+            cell,
+            number: job.cell,
+            set: jobs.sets.get(cell.set)?,
+            length: length_text(cell, job),
+            mover: jobs.mover,
+            polluter: polluter_text(jobs, job, cell),
+            // Where the phase does not say it, the draw that the machine names.
+            replicate: phase.replicate.map(u64::from).or(record.draw),
+            renewed: phase.condition.map(|condition| condition.renewed),
+        })
     }
 }
 
@@ -78,29 +191,7 @@ pub struct Observation {
     pub replicate: Option<u64>,
 }
 
-/// A row made of a job's record; `None` where the job's script does not lead to such a row.
-pub trait Project: Sized {
-    /// The row of `record`, which is of a job of `plan`.
-    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self>;
-
-    /// The row as far as deciding how many more to take needs it.
-    fn observation(&self) -> Observation;
-}
-
-/// The replicate of a record: that of its phase, or else the draw that the machine names.
-fn replicate(plan: &Plan, record: &JobRecord) -> Option<u64> {
-    let planned = plan.phases.get(record.phase).and_then(|phase| phase.replicate);
-    planned.map(u64::from).or(record.draw)
-}
-
-/// The job, its cell and its working set.
-fn origin<'a>(plan: &'a Plan, record: &JobRecord) -> Option<(&'a Job, &'a Cell, &'a WorkingSet)> {
-    let job = plan.phases.get(record.phase)?.jobs.get(record.job)?;
-    let cell = plan.cells.get(job.cell)?;
-    Some((job, cell, plan.sets.get(cell.set)?))
-}
-
-impl Project for Sample {
+impl Sample {
     fn observation(&self) -> Observation {
         let value_ns = self.resumed_ns - self.warm_ns;
         Observation {
@@ -112,9 +203,14 @@ impl Project for Sample {
         }
     }
 
-    /// Cold, warm and resumed are the job's first, second and last touch.
-    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
-        let (job, cell, set) = origin(plan, record)?;
+    /// Cold, warm and resumed are the job's first, second and last touch; no row where its script does
+    /// not lead to such.
+    pub(super) fn of(
+        context: &RunContext,
+        origin: &Origin<'_>,
+        record: &JobRecord,
+    ) -> Option<Self> {
+        let Origin { cell, set, .. } = *origin;
         let [cold, warm, .., resumed] = record.touches.as_slice() else { return None };
         let leave = record.leaves.first();
         let disturbed_by = sample_causes(cell, warm, resumed, leave);
@@ -122,9 +218,9 @@ impl Project for Sample {
         Some(Self {
             experiment: context.experiment.clone(),
             machine: context.machine.clone(),
-            seed: plan.seed,
-            job: context.job(record),
-            cell: job.cell as u64,
+            seed: context.seed,
+            job: origin.job,
+            cell: origin.number as u64,
             wss_bytes: set.wss.get(),
             pattern: set.pattern,
             page: set.page,
@@ -143,7 +239,7 @@ impl Project for Sample {
             policy: record.policy.as_str().into(),
             cache_state: cell.state,
             chains: u64::from(set.chains),
-            polluter: polluter_text(plan, job, cell).map(Into::into),
+            polluter: origin.polluter.as_deref().map(Into::into),
             preempted_by: cell.absence,
             task: None,
             task_count: None,
@@ -159,9 +255,9 @@ impl Project for Sample {
             disturbed_by,
             certificate: resumed.certificate.max(warm.certificate),
             cold_valid: cold.disturbances().is_empty(),
-            preemption_length: length_text(cell, job),
+            preemption_length: origin.length.clone(),
             length_bound_ns: leave.map_or(0.0, |leave| leave.bound_ns),
-            mover: plan.mover,
+            mover: origin.mover,
             switch_ns: leave.and_then(|leave| leave.switch_ns),
             preemptor_lines: leave.and_then(|leave| leave.preemptor_lines),
             load_bytes_per_s: leave.and_then(load_rate),
@@ -180,13 +276,13 @@ impl Project for Sample {
             node: set.node.map(u64::from),
             fresh_frames: Some(set.fresh_frames),
             absence_switches: leave.and_then(|leave| leave.switches).map(u64::from),
-            replicate: replicate(plan, record),
+            replicate: origin.replicate,
             exchange_cpu: record.exchange.map(|exchange| u64::from(exchange.with.0)),
             exchange_ns: record.exchange.and_then(|exchange| exchange.before_ns),
             exchange_after_ns: record.exchange.and_then(|exchange| exchange.after_ns),
             declared_event: Some(cell.event),
             pair_class: None,
-            renewed: plan.phases[record.phase].condition.map(|condition| condition.renewed),
+            renewed: origin.renewed,
             llc_share: record.llc_share,
         })
     }
@@ -241,17 +337,17 @@ fn load_rate(leave: &Leave) -> Option<f64> {
 
 /// The label of the cell's preemption lengths; `none` where the job stays on its CPU.
 fn length_text(cell: &Cell, job: &Job) -> Text {
-    let leaves = job.steps.iter().any(|step| matches!(step, crate::experiment::Step::Leave(_)));
+    let leaves = job.steps.iter().any(|step| matches!(step, Step::Leave(_)));
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
 /// What the preemptor walked, or what the load ran.
-fn polluter_text(plan: &Plan, job: &Job, cell: &Cell) -> Option<String> {
-    let preemptor = plan.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
+fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
+    let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
     cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
 }
 
-impl Project for AccessTime {
+impl AccessTime {
     fn observation(&self) -> Observation {
         Observation {
             cell: self.cell,
@@ -263,16 +359,16 @@ impl Project for AccessTime {
     }
 
     /// The job's only touch.
-    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
-        let (job, cell, set) = origin(plan, record)?;
+    fn of(context: &RunContext, origin: &Origin<'_>, record: &JobRecord) -> Option<Self> {
+        let Origin { cell, set, .. } = *origin;
         let walk = record.touches.last()?;
         let disturbed_by = walk.disturbances();
         let walk_ns = walk.certified_ns().unwrap_or(walk.ns);
         Some(Self {
             machine: context.machine.clone(),
-            seed: plan.seed,
-            job: context.job(record),
-            cell: job.cell as u64,
+            seed: context.seed,
+            job: origin.job,
+            cell: origin.number as u64,
             wss_bytes: set.wss.get(),
             pattern: set.pattern,
             page: set.page,
@@ -292,12 +388,12 @@ impl Project for AccessTime {
             disturbed_by,
             certificate: walk.certificate,
             huge_share: record.huge_share,
-            replicate: replicate(plan, record),
+            replicate: origin.replicate,
         })
     }
 }
 
-impl Project for PreemptionLength {
+impl PreemptionLength {
     fn observation(&self) -> Observation {
         Observation {
             cell: self.cell,
@@ -309,22 +405,32 @@ impl Project for PreemptionLength {
     }
 
     /// The job's only absence.
-    fn project(context: &RunContext, plan: &Plan, record: &JobRecord) -> Option<Self> {
-        let (job, cell, _) = origin(plan, record)?;
+    fn of(context: &RunContext, origin: &Origin<'_>, record: &JobRecord) -> Option<Self> {
+        let Origin { cell, .. } = *origin;
         let leave = record.leaves.first()?;
         let Cpu(cpu) = leave.from;
         Some(Self {
             machine: context.machine.clone(),
-            seed: plan.seed,
-            job: context.job(record),
-            cell: job.cell as u64,
+            seed: context.seed,
+            job: origin.job,
+            cell: origin.number as u64,
             load: cell.load.word().into(),
             cpu: u64::from(cpu),
             start_ns: record.start_ns,
             requested_length_ns: leave.requested_ns,
             length_ns: leave.length_ns,
             policy: record.policy.as_str().into(),
-            replicate: replicate(plan, record),
+            replicate: origin.replicate,
         })
+    }
+}
+
+impl Rows {
+    /// What deciding how many more to take needs of the rows that scripted jobs became.
+    pub fn observations(&self) -> Vec<Observation> {
+        let samples = self.samples.iter().map(Sample::observation);
+        let access_times = self.access_times.iter().map(AccessTime::observation);
+        let lengths = self.preemption_lengths.iter().map(PreemptionLength::observation);
+        samples.chain(access_times).chain(lengths).collect()
     }
 }

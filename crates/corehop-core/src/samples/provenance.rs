@@ -46,18 +46,14 @@ pub struct Provenance {
 impl Provenance {
     /// Enters a plan that is about to run: the digests of all, and the first one whole if it is small.
     pub fn note_plan(&mut self, plan: &Plan) {
-        self.note_text(&plan.to_json());
-    }
-
-    /// The same of a plan of any kind, as JSON.
-    pub fn note_text(&mut self, plan: &str) {
         const SMALL: usize = 64 << 10;
+        let plan = plan.to_json();
         if !self.plan_digest.is_empty() {
             self.plan_digest.push('+');
         } else if plan.len() <= SMALL {
-            self.plan = serde_json::from_str(plan).ok();
+            self.plan = serde_json::from_str(&plan).ok();
         }
-        self.plan_digest.push_str(&digest(plan));
+        self.plan_digest.push_str(&digest(&plan));
     }
 
     /// The block as JSON.

@@ -23,6 +23,7 @@ use parquet::file::reader::ChunkReader;
 use super::column::{Row, SchemaError};
 use super::provenance::Provenance;
 use super::row::SCHEMA_VERSION;
+use super::table::{RowKind, Rows};
 
 /// Why a file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -102,13 +103,13 @@ pub(crate) const VERSION: &str = "corehop.schema";
 pub(crate) const STUDY: &str = "study";
 const PROVENANCE: &str = "corehop.provenance";
 
-fn schema_of<R: Row>(provenance: &Provenance) -> SchemaRef {
-    let kind = FileKind {
-        rows: R::KIND.to_owned(),
+fn schema_of(kind: RowKind, provenance: &Provenance) -> SchemaRef {
+    let file = FileKind {
+        rows: kind.word().to_owned(),
         schema: SCHEMA_VERSION,
         provenance: provenance.clone(),
     };
-    Arc::new(Schema::new_with_metadata(R::fields(), kind.metadata()))
+    Arc::new(Schema::new_with_metadata(kind.fields(), file.metadata()))
 }
 
 /// What a file says it is.
@@ -151,38 +152,38 @@ impl FileKind {
 }
 
 /// A file being written: an Arrow stream of batches, each complete on its own.
-pub struct Part<R: Row, W: Write> {
+pub struct Part<W: Write> {
     stream: StreamWriter<W>,
     schema: SchemaRef,
-    rows: PhantomData<R>,
+    kind: RowKind,
 }
 
-impl<R: Row, W: Write> std::fmt::Debug for Part<R, W> {
+impl<W: Write> std::fmt::Debug for Part<W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Part").field("rows", &R::KIND).finish_non_exhaustive()
+        f.debug_struct("Part").field("kind", &self.kind).finish_non_exhaustive()
     }
 }
 
-impl<R: Row, W: Write> Part<R, W> {
-    /// Begins a stream.
+impl<W: Write> Part<W> {
+    /// Begins a stream of rows of a kind.
     ///
     /// # Errors
     /// [`FileError::Io`] where `out` cannot be written.
-    pub fn begin(out: W, provenance: &Provenance) -> Result<Self, FileError> {
-        let schema = schema_of::<R>(provenance);
+    pub fn begin(out: W, kind: RowKind, provenance: &Provenance) -> Result<Self, FileError> {
+        let schema = schema_of(kind, provenance);
         let mut stream = StreamWriter::try_new(out, &schema)?;
         // Who is killed before the first rows leaves a file that says what it is.
         stream.flush()?;
-        Ok(Self { stream, schema, rows: PhantomData })
+        Ok(Self { stream, schema, kind })
     }
 
-    /// Appends `rows` and hands them to the system.
+    /// Appends those of `rows` that are of its kind, and hands them to the system.
     ///
     /// # Errors
     /// [`FileError::Io`] where they cannot be written; what was written before remains readable.
-    pub fn append(&mut self, rows: &[R]) -> Result<(), FileError> {
-        if !rows.is_empty() {
-            let batch = RecordBatch::try_new(self.schema.clone(), R::columns(rows))?;
+    pub fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
+        if rows.len(self.kind) > 0 {
+            let batch = RecordBatch::try_new(self.schema.clone(), rows.columns(self.kind))?;
             self.stream.write(&batch)?;
             self.stream.flush()?;
         }
@@ -261,6 +262,15 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         &self.kind
     }
 
+    /// The kind of its rows.
+    ///
+    /// # Errors
+    /// [`FileError::NotOurs`] for one that this program does not know.
+    pub fn rows_kind(&self) -> Result<RowKind, FileError> {
+        let unknown = || FileError::NotOurs(format!("its rows are `{}`", self.kind.rows));
+        RowKind::named(&self.kind.rows).ok_or_else(unknown)
+    }
+
     /// Whether an Arrow stream ended in the middle of a batch, as after a crash.
     pub const fn truncated(&self) -> bool {
         self.truncated
@@ -314,30 +324,31 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     }
 }
 
-/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own, each row
-/// as `finish` leaves it.
+/// Writes everything that `from` still holds as Parquet, with `provenance` in place of its own, each
+/// batch as `finish` leaves it. The number of rows.
 ///
 /// # Errors
 /// [`FileError`] where either side fails; nothing is promised of `out` then.
-pub fn write_parquet<R, S, W>(
+pub fn write_parquet<S, W>(
     from: &mut Reader<S>,
     provenance: &Provenance,
     out: W,
-    finish: impl Fn(&mut R),
+    finish: impl Fn(&mut Rows),
 ) -> Result<u64, FileError>
 where
-    R: Row,
     S: ChunkReader + Read + Seek + 'static,
     W: Write + Send,
 {
-    let schema = schema_of::<R>(provenance);
+    let kind = from.rows_kind()?;
+    let schema = schema_of(kind, provenance);
     let snappy = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(snappy))?;
     let mut count = 0;
-    while let Some(mut rows) = from.next_rows::<R>()? {
-        count += rows.len() as u64;
-        rows.iter_mut().for_each(&finish);
-        writer.write(&RecordBatch::try_new(schema.clone(), R::columns(&rows))?)?;
+    while let Some(batch) = from.next_batch()? {
+        let mut rows = Rows::read(kind, &batch)?;
+        count += rows.len(kind) as u64;
+        finish(&mut rows);
+        writer.write(&RecordBatch::try_new(schema.clone(), rows.columns(kind))?)?;
     }
     writer.close()?;
     Ok(count)

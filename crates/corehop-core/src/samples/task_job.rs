@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a machine reports of a job of a task set, and the rows it becomes.
 
-use super::project::{Project, RunContext};
+use super::project::{Origin, RunContext};
 use super::record::{Cause, JobRecord};
 use super::row::{Sample, TaskJob};
-use crate::experiment::{Plan, TaskPlan};
+use crate::experiment::{TaskCells, Tasks};
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::words::words;
-use crate::workload::{Absence, Event};
+use crate::workload::{Absence, Event, Mover};
 
 impl Default for Course {
     /// Of a record that tells of nothing yet.
@@ -82,23 +82,23 @@ pub struct Away {
     pub by: Option<usize>,
 }
 
-/// What makes rows of the records of a plan on a platform.
+/// What makes rows of the records of task sets on a platform.
 #[derive(Debug, Clone)]
-pub struct TaskRows<'a> {
-    plan: &'a TaskPlan,
+pub(super) struct TaskRows<'a> {
+    tasks: &'a Tasks,
     platform: &'a Platform,
-    scripted: Plan,
-    /// The first cell of every task of every run.
-    first_cells: Vec<Vec<usize>>,
+    cells: TaskCells,
     context: RunContext,
 }
 
 impl<'a> TaskRows<'a> {
-    /// For the records of `plan` on `platform`.
-    pub fn new(plan: &'a TaskPlan, platform: &'a Platform) -> Self {
-        let (scripted, first_cells) = plan.as_scripted();
-        let context = RunContext::new(&scripted, platform, 0);
-        Self { plan, platform, scripted, first_cells, context }
+    pub(super) fn new(tasks: &'a Tasks, platform: &'a Platform, context: RunContext) -> Self {
+        Self { tasks, platform, cells: tasks.cells(), context }
+    }
+
+    /// The number of a run in the result.
+    fn number(&self, run: usize) -> u64 {
+        self.tasks.runs[run].number.unwrap_or(run as u64)
     }
 
     /// The event that an absence was.
@@ -111,41 +111,53 @@ impl<'a> TaskRows<'a> {
     /// It is valid where the job went as in Fig. 1 and nothing disturbed its touches. That a core was slower
     /// or faster in one of them is no disturbance here: what other tasks do on its siblings is part of the
     /// schedule that is measured. The columns of spins show it.
-    pub fn sample(&self, record: &TaskJobRecord, number: u64) -> Option<Sample> {
+    pub(super) fn sample(&self, record: &TaskJobRecord, number: u64) -> Option<Sample> {
         let (touched, away) = (record.touched.as_ref()?, record.away?);
-        let run = &self.plan.runs[record.run];
-        let event = self.event(away);
-        let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
-        let cell = self.first_cells[record.run][record.task] + way;
-        // Every run starts its threads and maps its memory anew.
-        let draw = Some(record.run as u64);
-        let touched = JobRecord { phase: 0, job: cell, draw, ..touched.clone() };
-        let mut sample = Sample::project(&self.context, &self.scripted, &touched)?;
+        let run = &self.tasks.runs[record.run];
+        let mut sample = Sample::of(&self.context, &self.origin(record, away, number), touched)?;
         sample.disturbed_by.retain(|&cause| cause != Cause::Frequency);
         if record.course != Course::Sample && !sample.disturbed_by.contains(&Cause::Preempted) {
             sample.disturbed_by.insert(0, Cause::Preempted);
         }
         sample.valid = sample.disturbed_by.is_empty();
         Some(Sample {
-            job: number,
             task: Some(record.task as u64),
             task_count: Some(run.tasks.len() as u64),
-            preemption_length: AS_SCHEDULED.into(),
             preempted_by: if away.by.is_some() { Absence::Preemptor } else { Absence::Nothing },
             ..sample
         })
     }
 
+    /// What the sample of a job is of.
+    fn origin(&self, record: &TaskJobRecord, away: Away, job: u64) -> Origin<'_> {
+        let event = self.event(away);
+        let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);
+        let number = self.cells.first[record.run][record.task] + way;
+        let cell = &self.cells.cells[number];
+        Origin {
+            job,
+            cell,
+            number,
+            set: &self.cells.sets[cell.set],
+            length: AS_SCHEDULED.into(),
+            mover: Mover::Affinity,
+            polluter: cell.load.runs(),
+            // Every run starts its threads and maps its memory anew.
+            replicate: Some(self.number(record.run)),
+            renewed: None,
+        }
+    }
+
     /// The row of a job.
-    pub fn job(&self, record: &TaskJobRecord) -> TaskJob {
-        let run = &self.plan.runs[record.run];
+    pub(super) fn job(&self, record: &TaskJobRecord) -> TaskJob {
+        let run = &self.tasks.runs[record.run];
         let task = &run.tasks[record.task];
         let due_ns = record.release_ns + task.deadline.get();
         TaskJob {
             machine: self.platform.id.as_str().into(),
-            scheduler: self.plan.scheduler,
-            seed: self.plan.seed,
-            run: record.run as u64,
+            scheduler: self.tasks.scheduler,
+            seed: self.context.seed,
+            run: self.number(record.run),
             set: u64::from(run.index),
             load: run.load.word().into(),
             task: record.task as u64,

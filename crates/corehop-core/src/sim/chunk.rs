@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Absent, Condition, Draw, Job, Plan, Step};
+use crate::experiment::{Absent, Condition, Draw, Job, Jobs, Step};
 use crate::machine::{Machine, MachineError};
 use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu};
@@ -42,7 +42,8 @@ impl Sum {
 /// Some jobs on their way through a machine of their own.
 pub(super) struct ChunkRun<'a> {
     machine: &'a SimMachine,
-    plan: &'a Plan,
+    plan: &'a Jobs,
+    seed: u64,
     phase: usize,
     stage: Stage,
     draw: Draw,
@@ -85,18 +86,19 @@ impl Owner {
 impl<'a> ChunkRun<'a> {
     pub(super) fn new(
         machine: &'a SimMachine,
-        plan: &'a Plan,
+        (plan, seed): (&'a Jobs, u64),
         phase: usize,
         chunk: usize,
         base: &Stage,
     ) -> Self {
         let stream = (phase as u64 + 1) << 32 | chunk as u64;
         let mut stage = base.clone();
-        stage.frames.redraw(plan.seed, stream);
-        let draw = Draw::new(plan.seed, stream);
+        stage.frames.redraw(seed, stream);
+        let draw = Draw::new(seed, stream);
         Self {
             machine,
             plan,
+            seed,
             phase,
             stage,
             draw,
@@ -113,8 +115,8 @@ impl<'a> ChunkRun<'a> {
     fn draw_for(&mut self, owner: Owner) {
         if let Some(drawn) = self.plan.phases[self.phase].draws() {
             let (frames, order) = owner.streams(drawn);
-            self.stage.frames.redraw(self.plan.seed, frames);
-            self.draw = Draw::new(self.plan.seed, order);
+            self.stage.frames.redraw(self.seed, frames);
+            self.draw = Draw::new(self.seed, order);
         }
     }
 

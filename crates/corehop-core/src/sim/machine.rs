@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::experiment::{Draw, Plan};
+use crate::experiment::{Body, Draw, Jobs, Plan};
 use crate::machine::{Machine, MachineError, Outcome, Sink};
 use crate::platform::Platform;
+use crate::samples::Batch;
 use crate::units::{Bytes, Cpu, CpuList};
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
@@ -168,7 +169,7 @@ impl SimMachine {
     }
 
     /// The jobs of a phase in the order in which they run: those together that need as many sets.
-    fn chunks(&self, plan: &Plan, number: usize) -> Vec<Chunk> {
+    fn chunks(&self, plan: &Jobs, number: usize) -> Vec<Chunk> {
         let mut by_sets: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (at, job) in plan.phases[number].jobs.iter().enumerate() {
             let set = &plan.sets[plan.cells[job.cell].set];
@@ -184,7 +185,8 @@ impl SimMachine {
     /// Runs a phase, chunk by chunk; what it came to.
     fn phase(
         &self,
-        plan: &Plan,
+        plan: &Jobs,
+        seed: u64,
         number: usize,
         sink: &mut dyn Sink,
     ) -> Result<(Sum, Outcome), MachineError> {
@@ -200,7 +202,7 @@ impl SimMachine {
             // In a replicate the load has the same frames throughout.
             let wanted = if idle || phase.replicate.is_some() { 1 } else { SNAPSHOTS.min(same) };
             let drawn = phase.draws().map_or(0, |drawn| SNAPSHOTS + drawn.others as usize);
-            let under = |at| self.under(&phase.load, chunk.every, plan.seed, drawn + at);
+            let under = |at| self.under(&phase.load, chunk.every, seed, drawn + at);
             let stages: Result<Vec<Stage>, MachineError> =
                 side_by_side(0..wanted, under).into_iter().collect();
             bases.insert(chunk.every, stages?);
@@ -208,22 +210,41 @@ impl SimMachine {
         let run = |at: usize| {
             let bases = &bases[&chunks[at].every];
             let base = &bases[at % bases.len()];
-            ChunkRun::new(self, plan, number, at, base).run(&chunks[at].jobs)
+            ChunkRun::new(self, (plan, seed), number, at, base).run(&chunks[at].jobs)
         };
         let mut sum = Sum::default();
         let together = AT_A_TIME * threads();
         for first in (0..chunks.len()).step_by(together) {
             let some = first..(first + together).min(chunks.len());
+            let mut goes_on = true;
             for done in side_by_side(some, run) {
                 let Done { records, sum: part } = done?;
                 sum.add(part);
-                sink.take(&records).map_err(MachineError::Sink)?;
+                goes_on &= sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
             }
-            if sink.enough() {
+            if !goes_on {
                 return Ok((sum, Outcome::Stopped));
             }
         }
         Ok((sum, Outcome::Complete))
+    }
+
+    /// Runs the jobs of every phase.
+    fn run_jobs(
+        &mut self,
+        plan: &Jobs,
+        seed: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, MachineError> {
+        no_programs(&plan.sets)?;
+        for number in 0..plan.phases.len() {
+            let (sum, outcome) = self.phase(plan, seed, number, sink)?;
+            self.sum.add(sum);
+            if outcome == Outcome::Stopped {
+                return Ok(outcome);
+            }
+        }
+        Ok(Outcome::Complete)
     }
 
     /// An empty machine of its own.
@@ -356,15 +377,11 @@ impl Machine for SimMachine {
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
         plan.check(&self.platform)?;
-        no_programs(&plan.sets)?;
-        for number in 0..plan.phases.len() {
-            let (sum, outcome) = self.phase(plan, number, sink)?;
-            self.sum.add(sum);
-            if outcome == Outcome::Stopped {
-                return Ok(outcome);
-            }
+        match &plan.body {
+            Body::Jobs(jobs) => self.run_jobs(jobs, plan.seed, sink),
+            Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
+            Body::Gangs(gangs) => self.run_gangs(gangs, plan.seed, sink),
         }
-        Ok(Outcome::Complete)
     }
 
     fn provenance(&self) -> Map<String, Value> {

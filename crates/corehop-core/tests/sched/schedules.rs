@@ -3,8 +3,8 @@
 //! against exact tests.
 
 use corehop_core::decision::sched::{TaskSet, Verdict};
-use corehop_core::experiment::{PlannedTask, TASK_SCHEMA, TaskPlan, TaskRun};
-use corehop_core::machine::TaskMachine;
+use corehop_core::experiment::{Plan, PlannedTask, TaskRun, Tasks};
+use corehop_core::machine::{Machine, Records};
 use corehop_core::platform::Platform;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
@@ -18,7 +18,7 @@ use crate::simulator::{Policy, Run, Seen, simulate};
 /// A unit of time: long against a touch of 64 lines, so that no resumed touch outlasts its job.
 const UNIT: u64 = 1_000_000;
 
-fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> TaskPlan {
+fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> Tasks {
     let task = |(at, task): (usize, &corehop_core::decision::sched::Task)| PlannedTask {
         name: None,
         wcet: Nanos::new(task.wcet() * UNIT),
@@ -31,13 +31,11 @@ fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> 
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let tasks = set.tasks().iter().enumerate().map(task).collect();
-    TaskPlan {
-        schema: TASK_SCHEMA,
-        experiment: "schedule-sensitive".to_owned(),
-        seed: 1,
+    Tasks {
         scheduler,
         sched_ext: None,
         runs: vec![TaskRun {
+            number: None,
             index: 0,
             load: Load::Idle,
             duration: Nanos::new(run.horizon * UNIT),
@@ -50,24 +48,21 @@ fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> 
 }
 
 /// The same, on the simulated machine: what has ended by the horizon.
-fn on_machine(plan: &TaskPlan, horizon: u64) -> Seen {
+fn on_machine(plan: &Tasks, horizon: u64) -> Seen {
     let tasks = &plan.runs[0].tasks;
     let mut seen = Seen { responses: vec![0; tasks.len()], missed: false };
     let mut machine = SimMachine::new(Platform::named("xeon_x5650").unwrap().unwrap()).unwrap();
-    machine
-        .run_tasks(plan, &mut |records| {
-            for record in records {
-                let (release, ended) = (record.release_ns / UNIT, record.ended_ns / UNIT);
-                let due = release + tasks[record.task].deadline.get() / UNIT;
-                seen.missed |= ended > due && due <= horizon;
-                if ended <= horizon {
-                    let worst = &mut seen.responses[record.task];
-                    *worst = (ended - release).max(*worst);
-                }
-            }
-            Ok(true)
-        })
-        .unwrap();
+    let mut records = Records::default();
+    machine.run(&Plan::new("schedule-sensitive", 1, plan.clone()), &mut records).unwrap();
+    for record in records.tasks {
+        let (release, ended) = (record.release_ns / UNIT, record.ended_ns / UNIT);
+        let due = release + tasks[record.task].deadline.get() / UNIT;
+        seen.missed |= ended > due && due <= horizon;
+        if ended <= horizon {
+            let worst = &mut seen.responses[record.task];
+            *worst = (ended - release).max(*worst);
+        }
+    }
     seen
 }
 

@@ -28,9 +28,10 @@ mod watch;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Condition, Draw, Job, Phase, Plan, Step};
+use corehop_core::experiment::{Body, Condition, Draw, Job, Jobs, Phase, Plan, Step};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
 use corehop_core::platform::Platform;
+use corehop_core::samples::Batch;
 use corehop_core::units::{Bytes, CpuList};
 use corehop_core::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
@@ -145,14 +146,14 @@ impl LiveMachine {
 
     /// The states of the plan's working sets, in its order: those of an earlier run where they are
     /// the same, otherwise fresh.
-    fn prepare_sets(&mut self, plan: &Plan) -> Result<Vec<SetState>, MachineError> {
+    fn prepare_sets(&mut self, plan: &Jobs, seed: u64) -> Result<Vec<SetState>, MachineError> {
         let mut kept = std::mem::take(&mut self.sets);
         let mut prepare = |(index, set): (usize, &WorkingSet)| {
             if let Some(at) = kept.iter().position(|(known, _)| known == set) {
                 return Ok(kept.swap_remove(at).1);
             }
-            let memory = SetMemory::new(set, &mut Draw::new(plan.seed, 100 + index as u64));
-            SetState::new(set, memory.map_err(|error| not_possible(&error))?, plan.seed).map_err(|why| MachineError::NotPossible {
+            let memory = SetMemory::new(set, &mut Draw::new(seed, 100 + index as u64));
+            SetState::new(set, memory.map_err(|error| not_possible(&error))?, seed).map_err(|why| MachineError::NotPossible {
                 what: format!("the user's own job {}", set.workload.as_deref().unwrap_or_default()),
                 why,
                 remedy: "its form is `void f(void *memory, size_t bytes, uint64_t pass)`; see examples/own-job".to_owned(),
@@ -164,14 +165,15 @@ impl LiveMachine {
     /// Draws anew what a process draws when it starts, as far as the phase renews it.
     fn begin_replicate(
         &mut self,
-        plan: &Plan,
+        plan: &Jobs,
+        seed: u64,
         phase: &Phase,
         sets: &mut [SetState],
     ) -> Result<(), MachineError> {
         let Some(draws) = phase.draws() else { return Ok(()) };
         let before = self.draws.replace(draws);
         let renews = |of: fn(&Condition) -> u32| before.is_none_or(|it| of(&it) != of(&draws));
-        let [frames, order] = [draws.frames, draws.order].map(|it| seed_of(plan.seed, Some(it)));
+        let [frames, order] = [draws.frames, draws.order].map(|it| seed_of(seed, Some(it)));
         if renews(|it| it.frames) {
             let preemptors = plan.preemptors().iter().map(|polluter| polluter.wss.get()).sum();
             let preemptors = Bytes::new(preemptors);
@@ -191,7 +193,7 @@ impl LiveMachine {
     }
 
     /// The buffer that fills caches with modified lines, where the plan has touches of such.
-    fn prepare_eviction(&mut self, plan: &Plan) -> Result<(), MachineError> {
+    fn prepare_eviction(&mut self, plan: &Jobs) -> Result<(), MachineError> {
         let steps = plan.phases.iter().flat_map(|phase| &phase.jobs).flat_map(|job| &job.steps);
         let wanted = steps.into_iter().any(|step| *step == Step::Prepare(LineState::Modified));
         if wanted && self.eviction.is_none() {
@@ -204,7 +206,7 @@ impl LiveMachine {
 
     fn run_phase(
         &mut self,
-        plan: &Plan,
+        (plan, seed): (&Jobs, u64),
         at: usize,
         mut sets: Vec<SetState>,
         sink: &mut dyn Sink,
@@ -212,8 +214,8 @@ impl LiveMachine {
         let phase = &plan.phases[at];
         let cpus = cpus_of(phase);
         self.running.end_what_is_renewed(phase, self.draws);
-        self.begin_replicate(plan, phase, &mut sets)?;
-        let seed = seed_of(plan.seed, phase.draws().map(|draws| draws.others));
+        self.begin_replicate(plan, seed, phase, &mut sets)?;
+        let seed = seed_of(seed, phase.draws().map(|draws| draws.others));
         let load = match self.running.load.take() {
             Some((_, load)) => load,
             None => self.start_load(&phase.load, &cpus, seed)?,
@@ -359,12 +361,12 @@ impl LiveMachine {
                 record.exchange = Exchanges::around(&before, &after, &phase.jobs[record.job]);
             }
             before = after;
-            sink.take(&records).map_err(MachineError::Sink)?;
+            let goes_on = sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
             if let Some(error) = runner.take_error() {
                 return Err(error);
             }
             runner.load().check()?;
-            if sink.enough() {
+            if !goes_on {
                 return Ok(Outcome::Stopped);
             }
             next = end;
@@ -402,7 +404,12 @@ impl Machine for LiveMachine {
     }
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
-        let ended = self.run_phases(plan, sink);
+        plan.check(&self.platform)?;
+        let ended = match &plan.body {
+            Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
+            Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
+            Body::Gangs(_) => Err(gangs_are_simulated()),
+        };
         // No thread outlives a run, however it ends, but what the next plan may go on with.
         self.partners = None;
         if ended.is_err() {
@@ -417,12 +424,16 @@ impl Machine for LiveMachine {
 }
 
 impl LiveMachine {
-    fn run_phases(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
-        plan.check(&self.platform)?;
-        let mut sets = self.prepare_sets(plan)?;
+    fn run_phases(
+        &mut self,
+        plan: &Jobs,
+        seed: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<Outcome, MachineError> {
+        let mut sets = self.prepare_sets(plan, seed)?;
         self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {
-            let (outcome, back) = self.run_phase(plan, at, sets, sink)?;
+            let (outcome, back) = self.run_phase((plan, seed), at, sets, sink)?;
             sets = back;
             if outcome == Outcome::Stopped {
                 return Ok(outcome);
@@ -446,6 +457,17 @@ impl LiveMachine {
         facts.insert("unseen_interrupts".to_owned(), self.unseen.describe());
         facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
         facts
+    }
+}
+
+fn gangs_are_simulated() -> MachineError {
+    MachineError::NotPossible {
+        what: "a plan of gangs on this host".to_owned(),
+        why: "threads that share data run on simulated machines only so far".to_owned(),
+        remedy:
+            "name one, for instance `--on xeon_e5520`, or this host's own file (`corehop platform \
+                 --measure -o host.toml`, then `--on host.toml`)"
+                .to_owned(),
     }
 }
 

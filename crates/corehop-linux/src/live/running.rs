@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::experiment::{Condition, Job, Phase, Plan, Step};
+use corehop_core::experiment::{Condition, Job, Jobs, Phase, Step};
 use corehop_core::machine::MachineError;
 use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::{Absence, Load, Mover};
@@ -40,7 +40,7 @@ impl Running {
 /// A preemptor on every CPU on which a job of the phase is preempted by one, those already parked
 /// among them.
 pub(super) fn park_preemptors(
-    plan: &Plan,
+    plan: &Jobs,
     phase: &Phase,
     seed: u64,
     mut parked: BTreeMap<(Cpu, usize), Preemptor>,

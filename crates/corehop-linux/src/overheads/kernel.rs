@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::machine::{Outcome, TaskMachine as _};
+use corehop_core::machine::{Outcome, SinkFn};
+use corehop_core::samples::Batch;
 use corehop_core::units::{Cpu, CpuList};
 
 use super::streams::{Durations, Known, durations};
@@ -91,16 +92,17 @@ impl Recorder {
         let interprocessor = found.interprocessor;
         let of_pairs = Durations { interprocessor, ..Durations::default() };
         let mut by_count = BTreeMap::from([(threads::TASKS, of_pairs)]);
-        let Sets { machine, plan, go_on } = sets;
-        for run in 0..plan.runs.len() {
-            let plan = plan.of_run(run);
+        let Sets { machine, tasks, seed, go_on } = sets;
+        for run in 0..tasks.runs.len() {
+            let tasks = tasks.of_run(run);
             machine.events = Some(self.events.clone());
-            let ran = machine.run_tasks(&plan, &mut |_| Ok(go_on()));
+            // No job is kept: only the kernel's times count.
+            let ran = machine.run_tasks(&tasks, seed, &mut SinkFn(|_: Batch<'_>| Ok(go_on())));
             machine.events = None;
             let (found, more) = self.end();
             lost += more;
-            let tasks = plan.runs[0].tasks.len() as u32;
-            by_count.entry(tasks).or_default().append(found);
+            let count = tasks.runs[0].tasks.len() as u32;
+            by_count.entry(count).or_default().append(found);
             if ran? == Outcome::Stopped {
                 break;
             }

@@ -10,7 +10,7 @@ mod threads;
 
 use std::io;
 
-use corehop_core::experiment::TaskPlan;
+use corehop_core::experiment::Tasks;
 use corehop_core::machine::MachineError;
 use corehop_core::units::{Cpu, CpuList};
 
@@ -108,7 +108,9 @@ pub struct Sets<'a> {
     /// What runs them; its programs beside ours would be in the times, so nobody should watch the jobs.
     pub machine: &'a mut LiveMachine,
     /// The sets, by their numbers of tasks.
-    pub plan: &'a TaskPlan,
+    pub tasks: &'a Tasks,
+    /// The seed of their draws.
+    pub seed: u64,
     /// Asked now and then whether to go on.
     pub go_on: fn() -> bool,
 }

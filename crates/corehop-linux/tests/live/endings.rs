@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Plan, Step};
 use corehop_core::machine::{Machine, Outcome, Sink, SinkError};
-use corehop_core::samples::JobRecord;
+use corehop_core::samples::Batch;
 use corehop_core::units::{CpuList, Nanos};
 use corehop_core::workload::Load;
 use corehop_linux::supervisor::{ProcessId, interrupt};
@@ -24,13 +24,11 @@ pub(crate) const ROLE: &str = "run-plan";
 struct Told;
 
 impl Sink for Told {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        println!("{} records", records.len());
-        Ok(())
-    }
-
-    fn enough(&self) -> bool {
-        interrupt::requested()
+    fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
+        if let Batch::Jobs(records) = batch {
+            println!("{} records", records.len());
+        }
+        Ok(!interrupt::requested())
     }
 }
 

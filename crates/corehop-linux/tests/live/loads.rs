@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use corehop_core::experiment::{Plan, Step};
+use corehop_core::experiment::{Jobs, Step};
 use corehop_core::machine::{Machine, MachineError};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Absence, Changing, Load, Pattern, Polluter, Transfer};
@@ -17,7 +17,7 @@ use crate::plans::{cpus, list, machine, plan_of, records, run};
 const BUSY: &str = "while :; do :; done";
 
 /// Jobs that leave their CPU to the load.
-fn plan_under(load: Load) -> Plan {
+fn plan_under(load: Load) -> Jobs {
     let steps = [
         Step::Touch,
         Step::Leave(corehop_core::experiment::Absent {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plans by hand, and what comes of them.
 
-use corehop_core::experiment::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
-use corehop_core::machine::{Machine, MachineError, Sink, SinkError};
+use corehop_core::experiment::{Absent, Cell, Job, JobRows, Jobs, Length, Phase, Plan, Step};
+use corehop_core::machine::{Machine, MachineError, Records};
 use corehop_core::platform::{Affinity, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::units::{Bytes, Cpu, Nanos};
@@ -33,7 +33,7 @@ pub(crate) fn list(kib: u64) -> WorkingSet {
 }
 
 /// A plan without jobs yet, and one cell.
-pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Plan {
+pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Jobs {
     let cell = Cell {
         load: load.clone(),
         set: 0,
@@ -43,10 +43,8 @@ pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Plan {
         preemptor: None,
         state: LineState::Invalid,
     };
-    Plan {
-        schema: PLAN_SCHEMA,
-        experiment: "by-hand".to_owned(),
-        seed: 1,
+    Jobs {
+        rows: JobRows::Samples,
         mover: Mover::Affinity,
         preemptor: None,
         sets: vec![set],
@@ -56,7 +54,7 @@ pub(crate) fn plan_on(set: WorkingSet, load: Load) -> Plan {
 }
 
 /// A plan of `count` jobs with the same steps, on the first CPU.
-pub(crate) fn plan_of(set: WorkingSet, load: Load, count: usize, steps: &[Step]) -> Plan {
+pub(crate) fn plan_of(set: WorkingSet, load: Load, count: usize, steps: &[Step]) -> Jobs {
     let mut plan = plan_on(set, load);
     let job = Job { cell: 0, start: cpus()[0], steps: steps.to_vec() };
     plan.phases[0].jobs = vec![job; count];
@@ -68,21 +66,8 @@ pub(crate) fn leave(to: Cpu, length: Nanos) -> Step {
     Step::Leave(Absent { to, length, to_whom: Absence::Nothing })
 }
 
-/// Keeps all records.
-#[derive(Default)]
-pub(crate) struct Kept {
-    pub(crate) records: Vec<JobRecord>,
-}
-
-impl Sink for Kept {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        self.records.extend_from_slice(records);
-        Ok(())
-    }
-}
-
 /// The plan with its cells called what their jobs do.
-pub(crate) fn named(plan: &Plan, platform: &Platform) -> Plan {
+pub(crate) fn named(plan: &Jobs, platform: &Platform) -> Plan {
     let mut plan = plan.clone();
     for job in plan.phases.iter().flat_map(|phase| &phase.jobs) {
         let away = job.steps.iter().find_map(|step| match step {
@@ -95,23 +80,23 @@ pub(crate) fn named(plan: &Plan, platform: &Platform) -> Plan {
             class => class.event().parse().unwrap(),
         };
     }
-    plan
+    Plan::new("by-hand", 1, plan)
 }
 
 /// Runs `plan`; its records, or the error and those before it.
 pub(crate) fn run(
     machine: &mut LiveMachine,
-    plan: &Plan,
+    plan: &Jobs,
 ) -> Result<Vec<JobRecord>, (MachineError, Vec<JobRecord>)> {
-    let mut kept = Kept::default();
+    let mut kept = Records::default();
     match machine.run(&named(plan, machine.platform()), &mut kept) {
-        Ok(_) => Ok(kept.records),
-        Err(error) => Err((error, kept.records)),
+        Ok(_) => Ok(kept.jobs),
+        Err(error) => Err((error, kept.jobs)),
     }
 }
 
 /// The records of a plan that runs to its end, one for each of its jobs, in order.
-pub(crate) fn records(machine: &mut LiveMachine, plan: &Plan) -> Vec<JobRecord> {
+pub(crate) fn records(machine: &mut LiveMachine, plan: &Jobs) -> Vec<JobRecord> {
     let records = run(machine, plan).map_err(|(error, _)| error.to_string()).unwrap();
     let order: Vec<(usize, usize)> =
         records.iter().map(|record| (record.phase, record.job)).collect();

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use corehop_core::experiment::{Plan, Step};
+use corehop_core::experiment::{Jobs, Step};
 use corehop_core::machine::{Machine, MachineError};
 use corehop_core::samples::{Certificate, JobRecord};
 use corehop_core::units::Nanos;
@@ -80,7 +80,7 @@ fn matrix_vector(folder: &Path) -> Option<String> {
     Some(library.display().to_string())
 }
 
-fn own_job(workload: String) -> Plan {
+fn own_job(workload: String) -> Jobs {
     let set = WorkingSet { workload: Some(workload), ..list(64) };
     let steps = [INVALID, Step::Touch, VALID, Step::Touch, INVALID, Step::Touch];
     plan_of(set, Load::Idle, 20, &steps)

@@ -2,7 +2,6 @@
 //! One file per verb: its options, and the calls that it stands for.
 
 pub(crate) mod advise;
-mod arrange;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;
@@ -11,15 +10,10 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod measure;
-mod observe;
-mod on;
-mod overheads;
 pub(crate) mod platform;
 pub(crate) mod predict;
 mod quantities;
 pub(crate) mod report;
-pub(crate) mod shared_data;
 pub(crate) mod show;
 pub(crate) mod study;
-mod task_sets;
 pub(crate) mod validate;

@@ -25,6 +25,15 @@ fn share(text: &str, instance: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of at least one; `zero` says what 0 would mean.
+pub(super) fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| match text.parse::<u32>() {
+        Ok(0) => Err(zero.to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// `0.25` or `1/4`.
 pub(super) fn ratio(text: &str) -> Result<f64, String> {
     let number = |text: &str| {

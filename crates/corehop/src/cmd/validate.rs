@@ -13,11 +13,11 @@ use corehop_core::decision::claims::{ClaimStudy, Tested};
 use corehop_core::decision::gang_study::GangStudy;
 use corehop_core::decision::points::{Compared, PointStudy};
 use corehop_core::decision::validation::{Errors, Joined, Order, Study};
-use corehop_core::machine::{Machine, Sink, SinkError, samples_of};
+use corehop_core::machine::{Machine, Records, samples_of};
 use corehop_core::platform::Platform;
 use corehop_core::report::validation::{self, Dots};
 use corehop_core::report::validation_svg::drawing;
-use corehop_core::samples::{JobRecord, Sample};
+use corehop_core::samples::Sample;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
 use serde_json::{Value, json};
@@ -239,21 +239,11 @@ fn simulate_points(study: &PointStudy, args: &Args) -> Result<Vec<Compared>, Fai
     let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
     let mut runs = Vec::new();
     for plan in study.plans(&platform, args.seed)? {
-        let mut records = Records(Vec::new());
+        let mut records = Records::default();
         machine(platform.clone(), args)?.run(&plan, &mut records)?;
-        runs.push(records.0);
+        runs.push(records.jobs);
     }
     Ok(study.compare(&platform, &runs))
-}
-
-/// Keeps the records of a run.
-struct Records(Vec<JobRecord>);
-
-impl Sink for Records {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        self.0.extend_from_slice(records);
-        Ok(())
-    }
 }
 
 fn points_json(study: &PointStudy, points: &[Compared], aim: &Aim) -> Value {

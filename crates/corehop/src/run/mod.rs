@@ -1,66 +1,41 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run: blocks of plans on a machine until there are enough samples, written as they are made.
 
-mod gangs;
 mod output;
 mod progress;
 mod provenance;
 mod tasks;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use corehop_core::decision::class_quota::ClassQuota;
 use corehop_core::decision::sampling::{Campaign, Goal, Round};
-use corehop_core::experiment::{Experiment, Plan, Turn, share};
+use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
 use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
 use corehop_core::model::classes::as_declared;
 use corehop_core::platform::Platform;
-use corehop_core::samples::{
-    AccessTime, JobRecord, Observation, PreemptionLength, Project, Provenance, Row, RunContext,
-    Sample,
-};
+use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
 use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
 use crate::answer::print;
 use crate::exit::{Exit, Failure};
-use output::Output;
+use output::Outputs;
 use progress::Progress;
+use tasks::Tally;
 
 pub(crate) use progress::rough;
-pub(crate) use tasks::TaskRunner;
-
-/// A row type that a machine's records become.
-pub(crate) trait Target: Row + Project + 'static {
-    /// The row as a sample, where it is one: its class is told from the whole run.
-    fn as_sample(&self) -> Option<&Sample> {
-        None
-    }
-    /// The same, to be changed.
-    fn as_sample_mut(&mut self) -> Option<&mut Sample> {
-        None
-    }
-}
-impl Target for Sample {
-    fn as_sample(&self) -> Option<&Sample> {
-        Some(self)
-    }
-    fn as_sample_mut(&mut self) -> Option<&mut Sample> {
-        Some(self)
-    }
-}
-impl Target for AccessTime {}
-impl Target for PreemptionLength {}
 
 /// Where the rows go.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
-    /// To this file, going on with what an interrupted run left of it, if asked to.
+    /// To this file, going on with what an interrupted run left of it, if asked to. Further kinds of rows
+    /// go to files beside it.
     File { path: PathBuf, resume: bool },
-    /// As an Arrow stream to stdout.
-    Stdout,
+    /// As an Arrow stream to stdout: the rows of this kind, or of the plan's first.
+    Stdout(Option<String>),
 }
 
 /// Of the replicates asked for, one in so many may be added for the sake of classes.
@@ -79,49 +54,57 @@ pub(crate) struct Run {
 }
 
 /// A run under way.
-struct Underway<R: Target> {
-    output: Output<R>,
+struct Underway {
+    outputs: Outputs,
+    counter: Counter,
     campaign: Campaign,
     classes: ClassQuota,
     progress: Progress,
     deadline: Option<Instant>,
-    jobs: u64,
+    /// Rows that count: jobs, runs of gangs.
+    taken: u64,
     valid: u64,
+    /// Of task sets.
+    tally: Option<Tally>,
 }
 
-/// The rows of one plan on their way to the file.
-struct Block<'a, R: Target> {
-    underway: &'a mut Underway<R>,
-    context: RunContext,
-    plan: &'a Plan,
+/// The rows of one plan on their way to the files.
+struct Block<'a> {
+    underway: &'a mut Underway,
+    projector: Projector<'a>,
 }
 
-impl<R: Target> Sink for Block<'_, R> {
-    fn take(&mut self, records: &[JobRecord]) -> Result<(), SinkError> {
-        let project = |record| R::project(&self.context, self.plan, record);
-        let rows: Vec<R> = records.iter().filter_map(project).collect();
-        self.underway.output.append(&rows)?;
-        for row in &rows {
-            self.underway.note(row);
-        }
+impl Sink for Block<'_> {
+    fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError> {
+        let rows = self.projector.rows(batch);
+        self.underway.outputs.append(&rows)?;
+        self.underway.note(&rows);
         self.underway.progress.show(&self.underway.campaign);
-        Ok(())
-    }
-
-    fn enough(&self) -> bool {
-        self.underway.stopped_by().is_some()
+        Ok(self.underway.stopped_by().is_none())
     }
 }
 
-impl<R: Target> Underway<R> {
-    fn note(&mut self, row: &R) {
-        let observation = row.observation();
-        self.campaign.note(observation);
-        if let Some(sample) = row.as_sample() {
-            self.classes.take(sample);
+impl Underway {
+    fn note(&mut self, rows: &Rows) {
+        for observation in self.counter.take(rows) {
+            self.note_one(observation);
         }
-        self.jobs += 1;
+        match &mut self.tally {
+            // Their samples are of the schedule's making: no class has a quota of them.
+            Some(tally) => tally.take(rows),
+            None => rows.samples.iter().for_each(|sample| self.classes.take(sample)),
+        }
+    }
+
+    fn note_one(&mut self, observation: Observation) {
+        self.campaign.note(observation);
+        self.taken += 1;
         self.valid += u64::from(observation.valid);
+    }
+
+    /// The number of jobs so far, by which those of the next block are numbered.
+    fn jobs(&self) -> u64 {
+        self.tally.as_ref().map_or(self.taken, Tally::jobs)
     }
 
     /// What ends the run early, if anything does.
@@ -146,27 +129,36 @@ impl<R: Target> Underway<R> {
         machine: &mut dyn Machine,
         plan: &Plan,
     ) -> Result<Outcome, MachineError> {
-        let context = RunContext::new(plan, machine.platform(), self.jobs);
-        machine.run(plan, &mut Block { underway: self, context, plan })
+        let platform = machine.platform().clone();
+        let projector = Projector::new(plan, &platform, self.jobs());
+        let outcome = machine.run(plan, &mut Block { underway: self, projector })?;
+        if outcome == Outcome::Complete
+            && let Some(last) = self.counter.complete()
+        {
+            self.note_one(last);
+        }
+        Ok(outcome)
     }
 }
 
 impl Run {
     /// Takes the samples of an experiment, block by block, until its goal is reached.
-    pub(crate) fn experiment<R: Target>(
+    pub(crate) fn experiment(
         &self,
         machine: &mut dyn Machine,
         experiment: &dyn Experiment,
         seed: u64,
     ) -> Result<Exit, Failure> {
-        let asked: Vec<u32> =
-            experiment.cells(machine.platform())?.iter().map(|&(_, samples)| samples).collect();
+        let units = experiment.units(machine.platform(), seed)?;
+        let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
         let nothing = vec![0; asked.len()];
         let first = experiment.block(machine.platform(), seed, Turn::default(), &nothing)?;
         let mut provenance = provenance::begin(machine, &first);
         provenance.parameters = experiment.parameters();
-        let mut underway = self.begin::<R>(machine.platform(), &provenance, &first, &asked)?;
-        underway.keep_to(self.budget, experiment.projected(machine.platform())?);
+        let mut underway = self.begin(machine.platform(), &provenance, &first, &units)?;
+        if experiment.replicates() != Some(1) {
+            underway.keep_to(self.budget, Unit::projected(&units));
+        }
         let mut run = || -> Result<(), Failure> {
             let mut further = 0..self.replicates.div_ceil(FURTHER);
             for block in 0.. {
@@ -177,7 +169,8 @@ impl Run {
                     break;
                 }
                 // Blocks of a resumed run draw other numbers than those it has had.
-                let turn = Turn { block: block + underway.jobs, replicate: Some(round.replicate) };
+                let turn =
+                    Turn { block: block + underway.jobs(), replicate: Some(round.replicate) };
                 let plan = experiment.block(machine.platform(), seed, turn, &round.quota)?;
                 underway.progress.block(&underway.campaign, &round.quota);
                 provenance.note_plan(&plan);
@@ -190,7 +183,7 @@ impl Run {
     }
 
     /// One more replicate for the cells that lack samples of a class which the machine has shown.
-    fn for_classes<R: Target>(&self, underway: &Underway<R>, asked: &[u32]) -> Option<Round> {
+    fn for_classes(&self, underway: &Underway, asked: &[u32]) -> Option<Round> {
         if self.goal != Goal::Count {
             return None;
         }
@@ -202,101 +195,96 @@ impl Run {
     }
 
     /// Runs a plan as it stands.
-    pub(crate) fn plan<R: Target>(
-        &self,
-        machine: &mut dyn Machine,
-        plan: &Plan,
-    ) -> Result<Exit, Failure> {
+    pub(crate) fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Exit, Failure> {
         let mut provenance = provenance::begin(machine, plan);
         provenance.note_plan(plan);
-        let mut asked = vec![0; plan.cells.len()];
-        plan.phases.iter().flat_map(|phase| &phase.jobs).for_each(|job| asked[job.cell] += 1);
-        let mut underway = self.begin::<R>(machine.platform(), &provenance, plan, &asked)?;
+        let mut underway = self.begin(machine.platform(), &provenance, plan, &plan.units())?;
         let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
         self.end(underway, ended, machine, provenance)
     }
 
-    fn begin<R: Target>(
+    fn begin(
         &self,
         platform: &Platform,
         provenance: &Provenance,
         plan: &Plan,
-        asked: &[u32],
-    ) -> Result<Underway<R>, Failure> {
+        units: &[Unit],
+    ) -> Result<Underway, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-        let (output, mut earlier) = Output::begin(&self.destination, provenance)?;
-        earlier.iter_mut().filter_map(R::as_sample_mut).for_each(as_declared);
-        let mut campaign = Campaign::new(asked, self.replicates, self.goal);
-        let observations: Vec<Observation> = earlier.iter().map(Project::observation).collect();
-        for &observation in &observations {
-            campaign.note(observation);
-        }
-        let valid = observations.iter().filter(|observation| observation.valid).count() as u64;
-        let mut classes = ClassQuota::new(platform.clone());
-        earlier.iter().filter_map(R::as_sample).for_each(|sample| classes.take(sample));
+        let (outputs, mut earlier) = Outputs::begin(&self.destination, plan.kinds(), provenance)?;
+        earlier.samples.iter_mut().for_each(as_declared);
+        let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
         let deadline = self.budget.map(|budget| Instant::now() + budget);
-        let progress = Progress::new(self.quiet, plan, &campaign, deadline);
-        let jobs = observations.len() as u64;
-        Ok(Underway { output, campaign, classes, progress, deadline, jobs, valid })
+        let mut underway = Underway {
+            outputs,
+            counter: Counter::new(plan, units.len()),
+            campaign: Campaign::new(&asked, self.replicates, self.goal),
+            classes: ClassQuota::new(platform.clone()),
+            progress: Progress::new(self.quiet, units, deadline),
+            deadline,
+            taken: 0,
+            valid: 0,
+            tally: plan.tasks().map(Tally::new),
+        };
+        underway.note(&earlier);
+        underway.counter.cut_off();
+        underway.progress.begin(&underway.campaign);
+        Ok(underway)
     }
 
-    /// Turns the stream into the file, says what is missing, and decides the exit code.
-    fn end<R: Target>(
+    /// Turns the streams into files, says what is missing, and decides the exit code.
+    fn end(
         &self,
-        underway: Underway<R>,
+        underway: Underway,
         ended: Result<(), Failure>,
         machine: &dyn Machine,
         mut provenance: Provenance,
     ) -> Result<Exit, Failure> {
         let stopped_by = underway.stopped_by();
         underway.progress.end(&underway.campaign, stopped_by);
+        if let Some(tally) = &underway.tally {
+            underway.progress.say(&tally.line());
+        }
         provenance.cells_lacking_samples = underway.campaign.lacking() as u64;
         provenance.stopped_by = match (&ended, stopped_by) {
             (Err(_), _) => Some("failure".to_owned()),
             (Ok(()), why) => why.map(str::to_owned),
         };
         provenance.machine.extend(machine.provenance());
-        if ended.is_err() && underway.jobs == 0 {
+        if ended.is_err() && underway.jobs() == 0 {
             // Nothing was measured: there is nothing to keep.
-            underway.output.discard();
+            underway.outputs.discard();
             return ended.map(|()| Exit::Done);
         }
-        let campaign = underway.campaign;
         let classes = underway.classes.classes();
         if classes.batches > 0 {
             provenance.machine.insert("distance".to_owned(), json!(classes));
         }
         let platform = machine.platform();
-        let assign = |row: &mut R| {
-            if let Some(sample) = row.as_sample_mut() {
-                classes.assign(platform, sample);
-            }
+        let of_tasks = underway.tally.is_some();
+        let assign = |rows: &mut Rows| {
+            let samples = rows.samples.iter_mut().filter(|_| !of_tasks);
+            samples.for_each(|sample| classes.assign(platform, sample));
         };
-        let written = underway.output.end_with(&provenance, assign);
+        let written = underway.outputs.end(&provenance, assign);
         ended?;
         let written = written?;
+        let effect = underway.tally.as_ref().map(Tally::effect).transpose()?.flatten();
         if self.json {
-            let lacking = campaign.lacking();
-            answer(written.as_deref(), underway.jobs, underway.valid, stopped_by, lacking)?;
+            let mut answer = json!({
+                "file": written.first(),
+                "samples": underway.taken,
+                "valid": underway.valid,
+                "stopped_by": stopped_by,
+                "cells_lacking_samples": underway.campaign.lacking(),
+            });
+            if let Some(tally) = &underway.tally {
+                tally.answer(&mut answer, written.get(1).map(PathBuf::as_path), effect.as_ref());
+            }
+            print(&format!("{answer}\n"))?;
+        } else if let Some(effect) = &effect {
+            print(&tasks::sentences(effect))?;
         }
         Ok(if stopped_by == Some("interrupt") { Exit::Interrupted } else { Exit::Done })
     }
-}
-
-/// The one machine-readable answer.
-fn answer(
-    file: Option<&Path>,
-    samples: u64,
-    valid: u64,
-    stopped_by: Option<&str>,
-    lacking: usize,
-) -> Result<(), Failure> {
-    let answer = json!({
-        "file": file,
-        "samples": samples,
-        "valid": valid,
-        "stopped_by": stopped_by,
-        "cells_lacking_samples": lacking,
-    });
-    print(&format!("{answer}\n"))
 }

@@ -1,44 +1,105 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The file of a run: `FILE.part` while it goes on, `FILE` when it has ended.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use corehop_core::platform::Platform;
-use corehop_core::samples::{FileError, Part, Provenance, Reader, Row, write_parquet};
+use corehop_core::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
 
 use super::Destination;
 use crate::exit::{Exit, Failure};
 
-/// Rows being written.
-pub(super) struct Output<R: Row> {
-    part: Part<R, Box<dyn Write>>,
+/// The rows of a run being written: a file for each kind.
+pub(super) struct Outputs(Vec<Output>);
+
+impl Outputs {
+    /// Opens a file for each of `kinds`; for a resumed run also gives the rows it already has.
+    pub(super) fn begin(
+        to: &Destination,
+        kinds: &[RowKind],
+        provenance: &Provenance,
+    ) -> Result<(Self, Rows), Failure> {
+        let (mut outputs, mut earlier) = (Self(Vec::new()), Rows::default());
+        for &kind in &to.kept(kinds)? {
+            match Output::begin(to, kind, provenance) {
+                Ok((output, rows)) => {
+                    outputs.0.push(output);
+                    earlier.append(rows);
+                }
+                Err(failure) => {
+                    outputs.discard();
+                    return Err(failure);
+                }
+            }
+        }
+        Ok((outputs, earlier))
+    }
+
+    /// Appends rows and hands them to the system.
+    pub(super) fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
+        self.0.iter_mut().try_for_each(|output| output.part.append(rows))
+    }
+
+    /// Gives up streams that hold nothing.
+    pub(super) fn discard(self) {
+        self.0.into_iter().for_each(Output::discard);
+    }
+
+    /// Ends the streams and turns each into Parquet, with the rows as `finish` leaves them: what only the
+    /// whole run can tell. The files, in the order of the kinds.
+    pub(super) fn end(
+        self,
+        provenance: &Provenance,
+        finish: impl Fn(&mut Rows),
+    ) -> Result<Vec<PathBuf>, Failure> {
+        // One that cannot be converted keeps no other from being so.
+        let ended: Vec<Result<Option<PathBuf>, Failure>> =
+            self.0.into_iter().map(|output| output.end(provenance, &finish)).collect();
+        ended.into_iter().filter_map(Result::transpose).collect()
+    }
+}
+
+/// Rows of one kind being written.
+struct Output {
+    part: Part<Box<dyn Write>>,
     path: Option<PathBuf>,
 }
 
-impl<R: Row> Output<R> {
-    /// Opens the destination; for a resumed run also gives the rows it already has.
-    pub(super) fn begin(
+impl Output {
+    fn begin(
         to: &Destination,
+        kind: RowKind,
         provenance: &Provenance,
-    ) -> Result<(Self, Vec<R>), Failure> {
+    ) -> Result<(Self, Rows), Failure> {
         match to {
-            Destination::Stdout => {
-                let part = Part::begin(Box::new(io::stdout()) as Box<dyn Write>, provenance)?;
-                Ok((Self { part, path: None }, Vec::new()))
+            Destination::Stdout(_) => {
+                let out = Box::new(io::stdout()) as Box<dyn Write>;
+                Ok((
+                    Self { part: Part::begin(out, kind, provenance)?, path: None },
+                    Rows::default(),
+                ))
             }
-            Destination::File { path, resume } => Self::file(path, *resume, provenance),
+            Destination::File { path, resume } => {
+                Self::file(&of_kind(path, kind), *resume, kind, provenance)
+            }
         }
     }
 
-    fn file(path: &Path, resume: bool, provenance: &Provenance) -> Result<(Self, Vec<R>), Failure> {
+    fn file(
+        path: &Path,
+        resume: bool,
+        kind: RowKind,
+        provenance: &Provenance,
+    ) -> Result<(Self, Rows), Failure> {
         check_target(path)?;
         let part_path = beside(path, "part");
-        let earlier = if resume { set_aside::<R>(path, &part_path, provenance)? } else { None };
+        let earlier = if resume { set_aside(path, &part_path, kind, provenance)? } else { None };
         let file = create(&part_path, resume)?;
-        let begun = Part::begin(Box::new(BufWriter::new(file)) as Box<dyn Write>, provenance);
-        let mut part = begun.map_err(|error| {
+        let out = Box::new(BufWriter::new(file)) as Box<dyn Write>;
+        let mut part = Part::begin(out, kind, provenance).map_err(|error| {
             Failure::from(error).context(format!("writing {}", part_path.display()))
         })?;
         let rows = match earlier {
@@ -47,18 +108,13 @@ impl<R: Row> Output<R> {
                 remove(&aside)?;
                 rows
             }
-            None => Vec::new(),
+            None => Rows::default(),
         };
         Ok((Self { part, path: Some(path.to_owned()) }, rows))
     }
 
-    /// Appends rows and hands them to the system.
-    pub(super) fn append(&mut self, rows: &[R]) -> Result<(), FileError> {
-        self.part.append(rows)
-    }
-
     /// Gives up a stream that holds nothing.
-    pub(super) fn discard(self) {
+    fn discard(self) {
         if let Some(path) = self.path {
             // A file that cannot be removed is empty, and the next run will say that it is there.
             let _ = fs::remove_file(beside(&path, "part"));
@@ -66,15 +122,10 @@ impl<R: Row> Output<R> {
     }
 
     /// Ends the stream and turns it into Parquet, which takes the file's place at once or not at all.
-    pub(super) fn end(self, provenance: &Provenance) -> Result<Option<PathBuf>, Failure> {
-        self.end_with(provenance, |_| {})
-    }
-
-    /// The same, with each row as `finish` leaves it: what only the whole run can tell.
-    pub(super) fn end_with(
+    fn end(
         self,
         provenance: &Provenance,
-        finish: impl Fn(&mut R),
+        finish: &impl Fn(&mut Rows),
     ) -> Result<Option<PathBuf>, Failure> {
         self.part.end()?;
         let Some(path) = self.path else { return Ok(None) };
@@ -83,7 +134,7 @@ impl<R: Row> Output<R> {
         let convert = || -> Result<(), FileError> {
             let mut rows = Reader::open(File::open(&part_path)?)?;
             let out = File::create(&converting)?;
-            write_parquet::<R, _, _>(&mut rows, provenance, out, finish)?;
+            write_parquet(&mut rows, provenance, out, finish)?;
             fs::rename(&converting, &path)?;
             Ok(fs::remove_file(&part_path)?)
         };
@@ -98,6 +149,34 @@ impl<R: Row> Output<R> {
         })?;
         Ok(Some(path))
     }
+}
+
+impl Destination {
+    /// Which of the kinds of a plan are kept: all, or the one that is streamed.
+    fn kept(&self, kinds: &[RowKind]) -> Result<Vec<RowKind>, Failure> {
+        let Self::Stdout(asked) = self else { return Ok(kinds.to_vec()) };
+        let Some(asked) = asked else { return Ok(kinds[..1].to_vec()) };
+        let known = |kind: &&RowKind| kind.word() == asked;
+        match kinds.iter().find(known) {
+            Some(&kind) => Ok(vec![kind]),
+            None => {
+                let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+                let what = format!("--stream={asked}: this run has rows of {}", words.join(", "));
+                Err(Failure::says(Exit::Usage, what))
+            }
+        }
+    }
+}
+
+/// The file of a kind beside that of the first: `x.jobs.parquet` beside `x.parquet`.
+fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
+    let Some(suffix) = kind.suffix() else { return path.to_owned() };
+    let mut extension = OsString::from(suffix);
+    if let Some(usual) = path.extension() {
+        extension.push(".");
+        extension.push(usual);
+    }
+    path.with_extension(extension)
 }
 
 /// A result takes the place of an earlier one, and of nothing else: a device, a folder or a link stays
@@ -150,11 +229,12 @@ fn remove(path: &Path) -> Result<(), Failure> {
 }
 
 /// The rows of the run to be resumed, and where they lie until they are copied.
-fn set_aside<R: Row>(
+fn set_aside(
     path: &Path,
     part_path: &Path,
+    kind: RowKind,
     now: &Provenance,
-) -> Result<Option<(PathBuf, Vec<R>)>, Failure> {
+) -> Result<Option<(PathBuf, Rows)>, Failure> {
     let aside = beside(path, "earlier");
     // An earlier attempt to resume may have ended while it was copying.
     if !aside.exists() {
@@ -165,7 +245,7 @@ fn set_aside<R: Row>(
             Failure::new(Exit::Failed, error).context(format!("renaming {}", source.display()))
         })?;
     }
-    match earlier_rows(&aside, now) {
+    match earlier_rows(&aside, kind, now) {
         Ok(rows) => Ok(Some((aside, rows))),
         Err(failure) => {
             // Nothing was changed: the file goes back to where it was.
@@ -181,7 +261,7 @@ fn machine_of(provenance: &Provenance) -> String {
     platform.map_or_else(|_| "an unknown machine".to_owned(), |platform| platform.id)
 }
 
-fn earlier_rows<R: Row>(aside: &Path, now: &Provenance) -> Result<Vec<R>, Failure> {
+fn earlier_rows(aside: &Path, kind: RowKind, now: &Provenance) -> Result<Rows, Failure> {
     let file = File::open(aside).map_err(|error| Failure::new(Exit::Failed, error))?;
     let mut reader = Reader::open(file)?;
     let then = &reader.kind().provenance;
@@ -201,5 +281,26 @@ fn earlier_rows<R: Row>(aside: &Path, now: &Provenance) -> Result<Vec<R>, Failur
             "it was begun with other parameters; repeat the command that began it, with --resume",
         ));
     }
-    Ok(reader.all()?)
+    let found = reader.kind().rows.clone();
+    if found != kind.word() {
+        return Err(FileError::Kind { found, expected: kind.word() }.into());
+    }
+    let mut rows = Rows::default();
+    while let Some(batch) = reader.next_batch()? {
+        rows.append(Rows::read(kind, &batch).map_err(FileError::from)?);
+    }
+    Ok(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_lie_beside_their_samples() {
+        let jobs = |path: &str| of_kind(Path::new(path), RowKind::TaskJobs);
+        assert_eq!(jobs("out/x.parquet"), Path::new("out/x.jobs.parquet"));
+        assert_eq!(jobs("x"), Path::new("x.jobs"));
+        assert_eq!(of_kind(Path::new("x.parquet"), RowKind::Samples), Path::new("x.parquet"));
+    }
 }

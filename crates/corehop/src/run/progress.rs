@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use corehop_core::decision::forecast::{Forecast, Outlook, Unfinished};
 use corehop_core::decision::sampling::{Campaign, CellProgress};
-use corehop_core::experiment::{Cell, Plan, names};
+use corehop_core::experiment::Unit;
 use corehop_core::units::Nanos;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
@@ -26,6 +26,7 @@ const BARS: (usize, usize, usize) = (8, 76, 20);
 pub(super) struct Progress {
     board: Option<Board>,
     names: Vec<String>,
+    costs: Vec<Nanos>,
     forecast: Forecast,
     targets: Vec<u32>,
     begun: Instant,
@@ -42,26 +43,34 @@ struct Board {
 }
 
 impl Progress {
-    /// Of a run of `plan`'s cells that begins now, has what `campaign` knows, and ends at `deadline`.
-    pub(super) fn new(
-        quiet: bool,
-        plan: &Plan,
-        campaign: &Campaign,
-        deadline: Option<Instant>,
-    ) -> Self {
+    /// Of a run of these units that begins now and ends at `deadline`.
+    pub(super) fn new(quiet: bool, units: &[Unit], deadline: Option<Instant>) -> Self {
         let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
         let visible = !quiet && !dumb && std::io::stderr().is_terminal();
-        let cost = |cell: &Cell| Some(cell.projected(plan.sets.get(cell.set)?));
-        let costs = plan.cells.iter().map(|cell| cost(cell).unwrap_or_default());
-        let progress = campaign.progress();
+        // Where nothing is known, all are alike.
+        let costs: Vec<Nanos> = units.iter().map(|unit| unit.each.max(Nanos::new(1))).collect();
         Self {
             board: visible.then(Board::new),
-            names: names(&plan.cells, &plan.sets),
-            forecast: Forecast::new(costs.collect(), &progress),
-            targets: progress.iter().map(|cell| cell.asked).collect(),
+            names: units.iter().map(|unit| unit.name.clone()).collect(),
+            forecast: Forecast::new(costs.clone(), &[]),
+            costs,
+            targets: units.iter().map(|unit| unit.asked).collect(),
             begun: Instant::now(),
             deadline,
             quiet,
+        }
+    }
+
+    /// Takes note of what a resumed run already has.
+    pub(super) fn begin(&mut self, campaign: &Campaign) {
+        self.forecast = Forecast::new(self.costs.clone(), &campaign.progress());
+    }
+
+    /// Says a line.
+    #[expect(clippy::print_stderr, reason = "progress goes to stderr")]
+    pub(super) fn say(&self, line: &str) {
+        if !self.quiet && std::io::stderr().is_terminal() {
+            eprintln!("corehop: {line}");
         }
     }
 

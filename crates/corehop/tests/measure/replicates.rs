@@ -53,7 +53,7 @@ fn a_plan_says_its_replicates_and_runs_from_a_file_as_it_does_from_options() {
     let output = corehop(&whole.concat()).output().unwrap();
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = |phase: &Value| phase["replicate"].as_u64();
-    let phases = plan["phases"].as_array().unwrap();
+    let phases = plan["jobs"]["phases"].as_array().unwrap();
     assert_eq!(phases.iter().filter_map(of).collect::<BTreeSet<_>>().len(), 10);
     let saved = directory.path().join("plan.json");
     std::fs::write(&saved, &output.stdout).unwrap();

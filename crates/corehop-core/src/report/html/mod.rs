@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::model::estimator::Estimator;
     use crate::report::data::Gather;
-    use crate::samples::{Part, Provenance, Reader};
+    use crate::samples::{Part, Provenance, Reader, RowKind};
 
     const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&";
 
@@ -259,8 +259,8 @@ mod tests {
         }
         let provenance = Provenance { command: vec![EVIL.to_owned()], ..Provenance::default() };
         let mut bytes = Vec::new();
-        let mut part = Part::begin(&mut bytes, &provenance).unwrap();
-        part.append(&rows).unwrap();
+        let mut part = Part::begin(&mut bytes, RowKind::Samples, &provenance).unwrap();
+        part.append(&rows.into()).unwrap();
         part.end().unwrap();
         let file = tempfile(&bytes);
         let mut gather = Gather::new(Estimator::Difference);

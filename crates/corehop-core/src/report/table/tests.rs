@@ -2,7 +2,7 @@
 //! Tables held against the printed ones, and against what was worked out by hand.
 
 use super::*;
-use crate::experiment::{Cell, Experiment, Preset};
+use crate::experiment::{Cell, Preset};
 use crate::model::estimator::Estimator;
 use crate::model::example::sample;
 use crate::model::summary::summarize;

@@ -9,10 +9,10 @@ mod program;
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{Draw, Gang, GangPlan};
-use crate::machine::{GangMachine, Machine, MachineError, Outcome, SinkError};
+use crate::experiment::{Draw, Gang, Gangs};
+use crate::machine::{Machine, MachineError, Outcome, Sink};
 use crate::platform::{Latency, Platform};
-use crate::samples::{GangRecord, MemberRecord};
+use crate::samples::{Batch, GangRecord, MemberRecord};
 use crate::units::Bytes;
 use crate::workload::Page;
 use crate::workload::gang::Sharing;
@@ -263,11 +263,15 @@ impl Member {
 
 impl SimMachine {
     /// One run of a gang, from a machine that has done nothing before.
-    fn gang(&self, plan: &GangPlan, number: usize, run: u32) -> Result<GangRecord, MachineError> {
-        let gang = &plan.gangs[number];
+    fn gang(
+        &self,
+        gang: &Gang,
+        seed: u64,
+        (number, run): (usize, u32),
+    ) -> Result<GangRecord, MachineError> {
         let stream = STREAMS | (number as u64) << 24 | u64::from(run);
-        let mut stage = self.idle_stage(plan.seed ^ stream)?;
-        stage.frames.redraw(plan.seed, stream);
+        let mut stage = self.idle_stage(seed ^ stream)?;
+        stage.frames.redraw(seed, stream);
         let home = stage.node_of(self.place(gang.cpus[0]));
         let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
             let wss = Bytes::new((count * 64).next_multiple_of(4_096));
@@ -280,7 +284,7 @@ impl SimMachine {
         let mut members = Vec::new();
         for (at, &cpu) in gang.cpus.iter().enumerate() {
             let copy = at > 0 && gang.sharing == Sharing::None;
-            let draw = Draw::new(plan.seed, stream ^ (at as u64 + 1) << 60);
+            let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
             members.push(Member {
                 cpu: self.place(cpu),
                 part: Part::new(&gang.program, at as u64, draw),
@@ -327,23 +331,21 @@ fn cycle(platform: &Platform, cpu: crate::units::Cpu) -> Result<Picos, MachineEr
     })
 }
 
-impl GangMachine for SimMachine {
-    fn run_gangs(
-        &mut self,
-        plan: &GangPlan,
-        take: &mut dyn FnMut(&GangRecord) -> Result<bool, SinkError>,
+impl SimMachine {
+    /// Runs every gang, some runs side by side.
+    pub(super) fn run_gangs(
+        &self,
+        gangs: &Gangs,
+        seed: u64,
+        sink: &mut dyn Sink,
     ) -> Result<Outcome, MachineError> {
-        plan.check(Machine::platform(self))?;
-        let runs: Vec<(usize, u32)> = plan
-            .gangs
-            .iter()
-            .enumerate()
-            .flat_map(|(at, gang)| (0..gang.samples).map(move |run| (at, run)))
-            .collect();
-        for first in (0..runs.len()).step_by(AT_A_TIME) {
-            let some = first..(first + AT_A_TIME).min(runs.len());
-            for record in side_by_side(some, |at| self.gang(plan, runs[at].0, runs[at].1)) {
-                if !take(&record?).map_err(MachineError::Sink)? {
+        let numbers = |gang: &Gang| gang.first_run..gang.first_run + gang.samples;
+        let of_gang = |(at, gang)| numbers(gang).map(move |run| (at, run));
+        let runs: Vec<(usize, u32)> = gangs.gangs.iter().enumerate().flat_map(of_gang).collect();
+        for some in runs.chunks(AT_A_TIME) {
+            let run = |at: usize| self.gang(&gangs.gangs[some[at].0], seed, some[at]);
+            for record in side_by_side(0..some.len(), run) {
+                if !sink.take(Batch::Gangs(&[record?])).map_err(MachineError::Sink)? {
                     return Ok(Outcome::Stopped);
                 }
             }

@@ -39,9 +39,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use crate::experiment::{TaskPlan, TaskRun};
-use crate::machine::{Machine, MachineError, Outcome, TakeJobs, TaskMachine};
-use crate::samples::TaskJobRecord;
+use crate::experiment::{TaskRun, Tasks};
+use crate::machine::{MachineError, Outcome, Sink};
+use crate::samples::{Batch, TaskJobRecord};
 use crate::workload::Load;
 use crate::workload::scheduler::Scheduler;
 
@@ -67,13 +67,13 @@ type Bases = BTreeMap<(usize, u32, usize), Stage>;
 
 impl SimMachine {
     /// The machines at rest that these runs begin with.
-    fn bases(&self, plan: &TaskPlan, runs: &[usize]) -> Result<Bases, MachineError> {
+    fn bases(&self, plan: &Tasks, seed: u64, runs: &[usize]) -> Result<Bases, MachineError> {
         let mut keys: Vec<_> = runs.iter().map(|&run| self.base_of(plan, run)).collect();
         keys.sort_unstable();
         keys.dedup();
         let base = |at: usize| {
             let (first, every, snapshot) = keys[at];
-            self.under(&plan.runs[first].load, every, plan.seed, snapshot)
+            self.under(&plan.runs[first].load, every, seed, snapshot)
         };
         let stages: Result<Vec<Stage>, _> = side_by_side(0..keys.len(), base).into_iter().collect();
         Ok(keys.iter().copied().zip(stages?).collect())
@@ -81,7 +81,7 @@ impl SimMachine {
 
     /// The machine that a run begins with: the first run under the same load, one in how many sets,
     /// and the number of the snapshot.
-    fn base_of(&self, plan: &TaskPlan, run: usize) -> (usize, u32, usize) {
+    fn base_of(&self, plan: &Tasks, run: usize) -> (usize, u32, usize) {
         let TaskRun { load, tasks, index, .. } = &plan.runs[run];
         let first = plan.runs.iter().position(|other| other.load == *load).unwrap_or(run);
         let every =
@@ -93,13 +93,15 @@ impl SimMachine {
     /// Runs some task sets side by side, and hands their jobs over in order.
     fn some(
         &self,
-        plan: &TaskPlan,
+        plan: &Tasks,
+        seed: u64,
         numbers: &[usize],
-        take: &mut TakeJobs<'_>,
+        sink: &mut dyn Sink,
     ) -> Result<(u64, Outcome), MachineError> {
-        let bases = self.bases(plan, numbers)?;
-        let start =
-            |&number: &usize| Run::new(self, plan, number, &bases[&self.base_of(plan, number)]);
+        let bases = self.bases(plan, seed, numbers)?;
+        let start = |&number: &usize| {
+            Run::new(self, plan, seed, number, &bases[&self.base_of(plan, number)])
+        };
         let mut runs: Vec<Run<'_>> = numbers.iter().map(start).collect();
         drop(bases);
         let mut done: Vec<Vec<TaskJobRecord>> = vec![Vec::new(); runs.len()];
@@ -114,7 +116,8 @@ impl SimMachine {
             let under_way = more.iter().position(|&more| more);
             for done in &mut done[..under_way.map_or(numbers.len(), |at| at + 1)] {
                 jobs += done.len() as u64;
-                if !take(&std::mem::take(done)).map_err(MachineError::Sink)? {
+                let batch = std::mem::take(done);
+                if !sink.take(Batch::Tasks(&batch)).map_err(MachineError::Sink)? {
                     return Ok((jobs, Outcome::Stopped));
                 }
             }
@@ -161,13 +164,14 @@ fn not_simulated(scheduler: Scheduler) -> MachineError {
     }
 }
 
-impl TaskMachine for SimMachine {
-    fn run_tasks(
+impl SimMachine {
+    /// Runs every task set, as many side by side as there are threads.
+    pub(super) fn run_tasks(
         &mut self,
-        plan: &TaskPlan,
-        take: &mut TakeJobs<'_>,
+        plan: &Tasks,
+        seed: u64,
+        sink: &mut dyn Sink,
     ) -> Result<Outcome, MachineError> {
-        plan.check(Machine::platform(self))?;
         if !plan.scheduler.is_simulated() {
             return Err(not_simulated(plan.scheduler));
         }
@@ -177,7 +181,7 @@ impl TaskMachine for SimMachine {
         no_programs(plan.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set))?;
         let numbers: Vec<usize> = (0..plan.runs.len()).collect();
         for some in numbers.chunks(threads()) {
-            let (jobs, outcome) = self.some(plan, some, take)?;
+            let (jobs, outcome) = self.some(plan, seed, some, sink)?;
             self.sum.add(Sum { jobs, ..Sum::default() });
             if outcome == Outcome::Stopped {
                 return Ok(outcome);

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use crate::experiment::{Draw, TaskPlan, TaskRun};
+use crate::experiment::{Draw, TaskRun, Tasks};
 use crate::machine::{Machine, MachineError};
 use crate::samples::{Away, JobRecord, Leave, TaskJobRecord};
 use crate::units::Cpu;
@@ -67,7 +67,7 @@ impl Places for Homes {
 /// A task set under way.
 pub(super) struct Run<'a> {
     machine: &'a SimMachine,
-    plan: &'a TaskPlan,
+    plan: &'a Tasks,
     number: usize,
     stage: Stage,
     /// When the run began, by the stage's clock.
@@ -90,14 +90,15 @@ impl<'a> Run<'a> {
     /// Run `number` of `plan` on a machine like `base`.
     pub(super) fn new(
         machine: &'a SimMachine,
-        plan: &'a TaskPlan,
+        plan: &'a Tasks,
+        seed: u64,
         number: usize,
         base: &Stage,
     ) -> Self {
         let run = &plan.runs[number];
         let stream = STREAMS | number as u64;
         let mut stage = base.clone();
-        stage.frames.redraw(plan.seed, stream);
+        stage.frames.redraw(seed, stream);
         let cpus: Vec<Cpu> = Machine::platform(machine).cpus.value.iter().collect();
         let distance = |&from: &Cpu| {
             let to = |&to: &Cpu| Machine::platform(machine).affinity(from, to) as u8;
@@ -119,9 +120,11 @@ impl<'a> Run<'a> {
             number,
             began: stage.now(),
             stage,
-            draw: Draw::new(plan.seed, stream),
+            draw: Draw::new(seed, stream),
             system: SystemData::default(),
-            tasks: (0..run.tasks.len()).map(|at| Task::new(plan, number, at)).collect(),
+            tasks: (0..run.tasks.len())
+                .map(|at| Task::new(plan.releases(seed, number, at)))
+                .collect(),
             homes: Homes { last, distances: cpus.iter().map(distance).collect() },
             clusters: of_clusters.into_iter().map(Cluster::new).collect(),
             releases: BinaryHeap::new(),
@@ -365,10 +368,10 @@ impl<'a> Run<'a> {
 }
 
 impl Task {
-    fn new(plan: &TaskPlan, run: usize, task: usize) -> Self {
+    fn new(releases: impl Iterator<Item = u64> + Send + 'static) -> Self {
         Self {
             walker: None,
-            releases: Box::new(plan.releases(run, task)),
+            releases: Box::new(releases),
             late: VecDeque::new(),
             job: None,
             count: 0,

@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Absent, Job, Plan, Step};
+use corehop_core::experiment::{Absent, Job, JobRows, Jobs, Step};
 use corehop_core::machine::MachineError;
 use corehop_core::samples::{JobRecord, Leave};
 use corehop_core::units::{Bytes, Cpu};
@@ -97,7 +97,7 @@ pub(crate) struct Kept {
 /// The state of a phase's execution. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    plan: Plan,
+    plan: Jobs,
     phase: usize,
     clock: Clock,
     started: Instant,
@@ -140,7 +140,7 @@ pub(crate) struct Runner {
 impl Runner {
     #[expect(clippy::too_many_arguments, reason = "one caller, which makes each of them")]
     pub(crate) fn new(
-        plan: Plan,
+        plan: Jobs,
         phase: usize,
         clock: Clock,
         started: Instant,
@@ -184,10 +184,8 @@ impl Runner {
 
     /// Stands in while the real one is away.
     pub(crate) fn nobody() -> Self {
-        let plan = Plan {
-            schema: 0,
-            experiment: String::new(),
-            seed: 0,
+        let plan = Jobs {
+            rows: JobRows::Samples,
             mover: corehop_core::workload::Mover::Affinity,
             preemptor: None,
             sets: Vec::new(),

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use corehop_core::experiment::{Draw, TaskPlan, TaskRun};
-use corehop_core::machine::{MachineError, Outcome, TakeJobs, TaskMachine};
-use corehop_core::samples::TaskJobRecord;
+use corehop_core::experiment::{Draw, TaskRun, Tasks};
+use corehop_core::machine::{MachineError, Outcome, Sink};
+use corehop_core::samples::{Batch, TaskJobRecord};
 use corehop_core::units::CpuList;
 use corehop_core::workload::scheduler::{Order, Scheduler};
 use corehop_core::workload::{Load, WorkingSet};
@@ -66,20 +66,21 @@ type Report = Result<(), String>;
 /// What a thread is told then: when the run starts, or nothing, when it is not to be.
 type Start = Option<u64>;
 
-impl TaskMachine for LiveMachine {
-    fn run_tasks(
+impl LiveMachine {
+    /// Runs every task set, one after the other.
+    pub(crate) fn run_tasks(
         &mut self,
-        plan: &TaskPlan,
-        take: &mut TakeJobs<'_>,
+        plan: &Tasks,
+        seed: u64,
+        sink: &mut dyn Sink,
     ) -> Result<Outcome, MachineError> {
-        plan.check(&self.platform)?;
         let available = available_memory();
         for run in 0..plan.runs.len() {
             share::fits(plan, run)?;
             share::fits_memory(&plan.runs[run], available)?;
         }
         for run in 0..plan.runs.len() {
-            if self.run_set(plan, run, take)? == Outcome::Stopped {
+            if self.run_set((plan, seed), run, sink)? == Outcome::Stopped {
                 return Ok(Outcome::Stopped);
             }
         }
@@ -91,15 +92,15 @@ impl LiveMachine {
     /// Runs one task set to its end.
     fn run_set(
         &mut self,
-        plan: &TaskPlan,
+        (plan, seed): (&Tasks, u64),
         run: usize,
-        take: &mut TakeJobs<'_>,
+        sink: &mut dyn Sink,
     ) -> Result<Outcome, MachineError> {
         let it = &plan.runs[run];
-        let mut load = self.start_load(&it.load, &it.cpus(), plan.seed)?;
+        let mut load = self.start_load(&it.load, &it.cpus(), seed)?;
         let partitions = self.partitions(plan.scheduler, it)?;
         let scheduler = self.sched_ext(plan)?;
-        let crew = self.muster(plan, run, partitions.as_ref())?;
+        let crew = self.muster((plan, seed), run, partitions.as_ref())?;
         let policies = crew.set_policies(plan.scheduler, it);
         let outcome = match policies {
             Ok(()) => {
@@ -107,7 +108,7 @@ impl LiveMachine {
                     events.begin();
                 }
                 crew.start(monotonic_ns() + LEAD.as_nanos() as u64);
-                crew.drain(it, take, || load.check().and_then(|()| all_online(&it.cpus())))
+                crew.drain(it, sink, || load.check().and_then(|()| all_online(&it.cpus())))
             }
             Err(error) => Err(error),
         };
@@ -141,7 +142,7 @@ impl LiveMachine {
 
     /// The scheduler of the class `sched_ext` that the plan means, where it means one: one that is loaded, or
     /// ours, which is loaded for as long as the value lives.
-    fn sched_ext(&self, plan: &TaskPlan) -> Result<Option<Loaded>, MachineError> {
+    fn sched_ext(&self, plan: &Tasks) -> Result<Option<Loaded>, MachineError> {
         if plan.scheduler != Scheduler::SchedExt {
             return Ok(None);
         }
@@ -171,7 +172,7 @@ impl LiveMachine {
     /// Starts the threads of a set and waits until each has set itself up.
     fn muster(
         &mut self,
-        plan: &TaskPlan,
+        (plan, seed): (&Tasks, u64),
         run: usize,
         partitions: Option<&Partitions>,
     ) -> Result<Crew, MachineError> {
@@ -192,6 +193,7 @@ impl LiveMachine {
             let of_set = stamps.iter().find(|(set, _)| *set == planned.set);
             let recruit = Recruit {
                 plan: own_plan.clone(),
+                seed,
                 run,
                 task,
                 clock: self.clock,
@@ -258,7 +260,7 @@ impl LiveMachine {
     /// Keeps what the provenance is to say of a set.
     fn note_tasks(
         &mut self,
-        plan: &TaskPlan,
+        plan: &Tasks,
         run: &TaskRun,
         rungs: &[Rung],
         progress: super::load::Progress,
@@ -392,7 +394,7 @@ impl Crew {
     fn drain(
         &self,
         run: &TaskRun,
-        take: &mut TakeJobs<'_>,
+        sink: &mut dyn Sink,
         check: impl Fn() -> Result<(), MachineError>,
     ) -> Result<Outcome, MachineError> {
         let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
@@ -402,7 +404,8 @@ impl Crew {
             std::thread::sleep(if last { Duration::ZERO } else { PASS_ON });
             records.clear();
             std::mem::swap(&mut records, &mut lock(&self.shared.records));
-            let more = records.is_empty() || take(&records).map_err(MachineError::Sink)?;
+            let more = records.is_empty()
+                || sink.take(Batch::Tasks(&records)).map_err(MachineError::Sink)?;
             wanted &= more;
             check()?;
             if !wanted {
@@ -452,7 +455,8 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// What a new thread is given.
 struct Recruit {
     /// The plan of this run alone.
-    plan: Arc<TaskPlan>,
+    plan: Arc<Tasks>,
+    seed: u64,
     run: usize,
     task: usize,
     clock: Clock,
@@ -498,7 +502,7 @@ impl Recruit {
         allowed.map_err(|error| format!("its CPUs: {error}"))?;
         crate::thread::punctual();
         let planned = &self.plan.runs[0].tasks[self.task];
-        let mut draw = Draw::new(self.plan.seed, 10_000 + self.task as u64);
+        let mut draw = Draw::new(self.seed, 10_000 + self.task as u64);
         let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;
         let pages = self.pages.as_ref().map_err(String::as_str);
         let watched = self.plan.runs[0].watched;
@@ -524,7 +528,7 @@ impl Recruit {
             cpu_before: 0,
             word: 0,
         };
-        Ok((worker, self.plan.releases(0, self.task)))
+        Ok((worker, self.plan.releases(self.seed, 0, self.task)))
     }
 }
 

@@ -237,7 +237,7 @@ mod tests {
             cluster_level: None,
         };
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();
-        sets.plan(&platform, 1).unwrap().runs.remove(0)
+        sets.tasks(&platform, 1).unwrap().runs.remove(0)
     }
 
     #[test]

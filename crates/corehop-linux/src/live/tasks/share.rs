@@ -2,7 +2,7 @@
 //! How much of its CPUs a set of real-time tasks may use, and any set of the memory: the rest of the system needs
 //! some.
 
-use corehop_core::experiment::{PlannedTask, TaskPlan, TaskPlanError, TaskRun};
+use corehop_core::experiment::{PlanError, PlannedTask, TaskRun, Tasks, TasksError};
 use corehop_core::machine::MachineError;
 use corehop_core::units::Bytes;
 use corehop_core::workload::scheduler::Order;
@@ -17,7 +17,7 @@ const TOO_SHORT: f64 = 0.1;
 
 /// Refuses a run whose real-time tasks use more, also where it is because jobs take longer than they say: none is
 /// over sooner than it has woken up, looked, and gone back to sleep.
-pub(super) fn fits(plan: &TaskPlan, run: usize) -> Result<(), TaskPlanError> {
+pub(super) fn fits(plan: &Tasks, run: usize) -> Result<(), PlanError> {
     let it = &plan.runs[run];
     if plan.scheduler.order() == Order::Fair {
         return Ok(());
@@ -35,7 +35,7 @@ pub(super) fn fits(plan: &TaskPlan, run: usize) -> Result<(), TaskPlanError> {
         let what = format!(
             "real-time tasks would use {used:.2} of each of the CPUs {cpus}{why}: at most {MOST} is run, so {remedy}"
         );
-        return Err(TaskPlanError::Run { run, what });
+        return Err(TasksError::Run { run, what }.into());
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 use corehop_core::decision::claims::{self, ClaimStudy, Tested};
 use corehop_core::decision::validation::Study;
-use corehop_core::machine::{MachineError, samples_of, task_rows_of};
+use corehop_core::machine::rows_of;
 use corehop_core::model::verdict::Outcome;
 use corehop_core::samples::Sample;
 use serde_json::{Value, json};
@@ -45,11 +45,7 @@ pub(super) fn test(
         study.tables.iter().filter_map(|id| simulated.0.get(id)).map(Vec::as_slice).collect();
     let mut of_study = claims::Simulated { tables, ..claims::Simulated::default() };
     for plan in study.plans(&platform, args.seed)? {
-        of_study.plans.push(samples_of(&mut machine(platform.clone(), args)?, &plan)?);
-    }
-    let task_plans = study.task_plans(&platform, args.seed).map_err(MachineError::from)?;
-    for plan in task_plans {
-        of_study.tasks.push(task_rows_of(&mut machine(platform.clone(), args)?, &plan)?);
+        of_study.plans.push(rows_of(&mut machine(platform.clone(), args)?, &plan)?);
     }
     study.test(&platform, &of_study).map_err(|error| Failure::new(Exit::Failed, error))
 }

@@ -6,26 +6,21 @@ use std::fmt::Write;
 use corehop_core::decision::aim::{Aim, Samples};
 use corehop_core::decision::gang_study::{GangJoined, GangQuantity, GangStudy};
 use corehop_core::decision::validation::Errors;
-use corehop_core::machine::GangMachine;
+use corehop_core::machine::rows_of;
 use corehop_core::model::sharing::Sharings;
-use corehop_core::samples::SharedData;
 use corehop_core::sim::SimMachine;
 use serde_json::{Value, json};
 
 use super::{Args, described, said};
-use crate::exit::{Exit, Failure};
+use crate::exit::Failure;
 
 /// Reruns a table, and joins it with what is printed.
 pub(super) fn simulate(study: &GangStudy, args: &Args) -> Result<Vec<GangJoined>, Failure> {
     let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
-    let plan =
-        study.plan(&platform, args.seed).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let plan = study.plan(&platform, args.seed)?;
+    let rows = rows_of(&mut SimMachine::new(platform)?, &plan)?;
     let mut sharings = Sharings::default();
-    let mut machine = SimMachine::new(platform.clone())?;
-    machine.run_gangs(&plan, &mut |record| {
-        sharings.take(&SharedData::of(&plan, &platform, record));
-        Ok(true)
-    })?;
+    sharings.take(&rows.shared_data);
     Ok(study.join(&sharings.finish()))
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure overheads`: what the kernel takes for scheduling, and what watching it takes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use corehop_core::experiment::TaskPlan;
+use corehop_core::experiment::Tasks;
 use corehop_core::platform::Platform;
 use corehop_core::report::overheads::{Overhead, csv, text};
 use corehop_core::units::CpuList;
@@ -16,44 +16,67 @@ use corehop_linux::page::overhead;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
-use super::task_sets::Tasks;
+use super::jobs::some_cpus;
+use super::on;
+use super::schedule_sensitive::TaskArgs;
 use crate::answer::{self, print};
-use crate::exit::{Exit, Failure, refuse};
+use crate::exit::{Exit, Failure};
 
 /// The number of tasks up to which the table is to be used: as many as 001 runs.
 const TASKS: u32 = 250;
 /// Goes of the hand-over of a byte: a second, in all.
 const GOES: u32 = 20;
 
-/// Options of its own.
-#[derive(Debug, Clone, Copy, clap::Args)]
-pub(crate) struct Own {
+/// What the kernel takes.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The table to write, as `check --overheads` reads it
+    #[arg(short, long, value_name = "FILE.csv")]
+    output: Option<PathBuf>,
+    /// One machine-readable answer on stdout
+    #[arg(long)]
+    json: bool,
+    /// The seed of every draw
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The only CPUs to use
+    #[arg(long, value_name = "LIST", value_parser = some_cpus)]
+    cpus: Option<CpuList>,
     /// From threads alone, as where the kernel runs no BPF programs
-    #[arg(long, help_heading = "What the kernel takes (overheads)")]
+    #[arg(long, conflicts_with = "TaskArgs")]
     no_bpf: bool,
+    #[command(flatten)]
+    tasks: TaskArgs,
 }
 
-impl Own {
-    /// The options that are given, for what has no use for them.
-    pub(super) fn given(self) -> [(&'static str, bool); 1] {
-        [("--no-bpf", self.no_bpf)]
+impl Args {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = &on::platform(on::LIVE)?;
+        carry_out(&Asked {
+            platform,
+            cpus: self.cpus.clone().unwrap_or_else(|| platform.usable()),
+            no_bpf: self.no_bpf,
+            tasks: &self.tasks,
+            seed: self.seed,
+            output: self.output.as_deref(),
+            as_json: self.json,
+        })
     }
 }
 
 /// What was asked for.
-pub(super) struct Asked<'a> {
-    pub(super) platform: &'a Platform,
-    pub(super) cpus: CpuList,
-    pub(super) own: Own,
-    pub(super) tasks: &'a Tasks,
-    pub(super) options: Options,
-    pub(super) seed: u64,
-    pub(super) output: Option<&'a Path>,
-    pub(super) as_json: bool,
+struct Asked<'a> {
+    platform: &'a Platform,
+    cpus: CpuList,
+    no_bpf: bool,
+    tasks: &'a TaskArgs,
+    seed: u64,
+    output: Option<&'a Path>,
+    as_json: bool,
 }
 
 /// Measures, and writes the table where it is asked for.
-pub(super) fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
+fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
     let (cpus, usable) = (&asked.cpus, asked.platform.usable());
     if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
         return Err(Failure::says(Exit::Usage, format!("--cpus: CPU {cpu} may not be used here")));
@@ -79,7 +102,7 @@ pub(super) fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
         let answer = json!({
             "overheads": rows,
             "scheduler": plan.as_ref().map(|plan| plan.scheduler),
-            "seed": plan.as_ref().map(|plan| plan.seed),
+            "seed": plan.as_ref().map(|_| asked.seed),
             "missing": measured.missing,
             "recording": measured.recording,
             "control_page": watching,
@@ -89,7 +112,7 @@ pub(super) fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
         return Ok(Exit::Done);
     }
     let mut notes = notes(&measured);
-    notes.extend(plan.as_ref().map(under));
+    notes.extend(plan.as_ref().map(|tasks| under(tasks, asked.seed)));
     notes.push(match &watching {
         Ok(it) => {
             let (unregistered, registered) = it.ratios();
@@ -106,22 +129,25 @@ pub(super) fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
 }
 
 impl Asked<'_> {
+    fn options(&self) -> Options {
+        Options { allow_system: self.tasks.allow_system, ..Options::default() }
+    }
+
     /// The task sets to measure under; none where threads say it alone.
-    fn plan(&self) -> Result<Option<TaskPlan>, Failure> {
-        if self.own.no_bpf {
-            refuse("--no-bpf measures two threads", &self.tasks.given())?;
+    fn plan(&self) -> Result<Option<Tasks>, Failure> {
+        if self.no_bpf {
             return Ok(None);
         }
         self.tasks.of_overheads(self.platform, self.cpus.clone(), self.seed).map(Some)
     }
 }
 
-fn measure(asked: &Asked<'_>, plan: Option<&TaskPlan>) -> Result<Overheads, Failure> {
+fn measure(asked: &Asked<'_>, plan: Option<&Tasks>) -> Result<Overheads, Failure> {
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-    let mut machine = plan.map(|_| LiveMachine::new(asked.platform.clone(), asked.options.clone()));
+    let mut machine = plan.map(|_| LiveMachine::new(asked.platform.clone(), asked.options()));
     let sets = machine.as_mut().zip(plan);
-    let sets = sets.map(|(machine, plan)| Sets { machine, plan, go_on });
-    overheads(&asked.cpus, !asked.own.no_bpf, sets).map_err(|error| match error {
+    let sets = sets.map(|(machine, tasks)| Sets { machine, tasks, seed: asked.seed, go_on });
+    overheads(&asked.cpus, !asked.no_bpf, sets).map_err(|error| match error {
         OverheadsError::Sets(error) => error.into(),
         error => Failure::new(Exit::Failed, error),
     })
@@ -132,13 +158,13 @@ fn go_on() -> bool {
 }
 
 /// What ran meanwhile.
-fn under(plan: &TaskPlan) -> String {
+fn under(plan: &Tasks, seed: u64) -> String {
     let seconds = plan.runs.iter().map(|run| run.duration.get()).max().unwrap_or(0) as f64 / 1e9;
     format!(
         "in the kernel: {} task sets under {}, {seconds} s each, seed {}; interrupts between CPUs also with two threads",
         plan.runs.len(),
         plan.scheduler,
-        plan.seed
+        seed
     )
 }
 

@@ -7,19 +7,10 @@ use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::gang::{GangError, Placing, Program, Sharing};
 
-/// The version of the plan's JSON form.
-pub const GANG_SCHEMA: u32 = 1;
-
 /// Gangs, each to run so many times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GangPlan {
-    /// The version of this form: [`GANG_SCHEMA`].
-    pub schema: u32,
-    /// The experiment that made it, or a name of the author's.
-    pub experiment: String,
-    /// The seed of every draw.
-    pub seed: u64,
+pub struct Gangs {
     /// The gangs.
     pub gangs: Vec<Gang>,
 }
@@ -42,11 +33,14 @@ pub struct Gang {
     pub warm_up: u64,
     /// How many runs.
     pub samples: u32,
+    /// The number of the first run: a resumed experiment goes on counting.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_run: u32,
 }
 
 /// Why a plan of gangs cannot run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GangPlanError {
+pub enum GangsError {
     /// A program that cannot run as described.
     #[error(transparent)]
     Program(#[from] GangError),
@@ -78,12 +72,33 @@ pub enum GangPlanError {
     },
 }
 
-impl GangPlan {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+impl Gang {
+    /// What it runs, in short.
+    pub fn name(&self) -> String {
+        let cpus: Vec<String> = self.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
+        format!(
+            "{} {} {}, sharing {}, {} on CPUs {}",
+            self.program.word(),
+            self.program.items(),
+            self.program.parameters(),
+            self.sharing,
+            self.placing,
+            cpus.join(",")
+        )
+    }
+}
+
+impl Gangs {
     /// Whether `platform` can run it.
     ///
     /// # Errors
-    /// [`GangPlanError`] names the first gang that is impossible.
-    pub fn check(&self, platform: &Platform) -> Result<(), GangPlanError> {
+    /// [`GangsError`] names the first gang that is impossible.
+    pub fn check(&self, platform: &Platform) -> Result<(), GangsError> {
         let usable = platform.usable();
         for (gang, it) in self.gangs.iter().enumerate() {
             it.program.check()?;
@@ -91,10 +106,10 @@ impl GangPlan {
             if !two || !it.cpus.iter().all(|&cpu| usable.contains(cpu)) {
                 let cpus: Vec<String> = it.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
                 let (cpus, usable) = (cpus.join(","), usable.to_string());
-                return Err(GangPlanError::Cpus { gang, cpus, usable });
+                return Err(GangsError::Cpus { gang, cpus, usable });
             }
             if it.rounds == 0 {
-                return Err(GangPlanError::Nothing { gang });
+                return Err(GangsError::Nothing { gang });
             }
         }
         Ok(())
@@ -103,10 +118,5 @@ impl GangPlan {
     /// The number of runs.
     pub fn runs(&self) -> u64 {
         self.gangs.iter().map(|gang| u64::from(gang.samples)).sum()
-    }
-
-    /// The plan as JSON.
-    pub fn to_json(&self) -> String {
-        format!("{:#}", serde_json::json!(self))
     }
 }

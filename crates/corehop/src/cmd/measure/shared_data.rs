@@ -1,30 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure shared-data`: gangs, on a simulated machine, into a file.
 
-use corehop_core::experiment::{GangPlan, SharedData};
-use corehop_core::machine::GangMachine;
-use corehop_core::platform::Platform;
-use corehop_core::sim::SimMachine;
+use corehop_core::experiment::SharedData;
 use corehop_core::units::CpuList;
 use corehop_core::workload::gang::{Placing, Program, Sharing};
+use corehop_linux::live::Options;
 
-use super::arrange::Arrange;
-use super::on;
-use crate::answer::print;
+use super::super::quantities::count;
+use super::jobs::some_cpus;
+use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
-use crate::run::Run;
 
 /// Where these options are listed.
 const HEADING: &str = "Threads with common data";
 
 /// What `shared-data` runs.
-#[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Gangs {
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    to: To,
+    #[command(flatten)]
+    draws: Draws,
+    /// The only CPUs to use
+    #[arg(long, value_name = "LIST", value_parser = some_cpus)]
+    cpus: Option<CpuList>,
+    /// Runs of each
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = count("--samples 0 runs nothing: leave it out for 4 runs of each"))]
+    samples: u32,
     /// swap, bucket-sort, linear-regression, exchange; all of them if left out
     #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
     /// Items, points, or lines that are handed over, for instance `100,4k,1M` (thousands, millions)
-    #[arg(long, value_delimiter = ',', value_parser = count, help_heading = HEADING)]
+    #[arg(long, value_delimiter = ',', value_parser = items, help_heading = HEADING)]
     items: Vec<u64>,
     /// Buckets of bucket-sort
     #[arg(
@@ -55,16 +62,11 @@ const ITEMS: [u64; 3] = [100, 10_000, 1_000_000];
 const HANDED_OVER: u64 = 66;
 const HAND_OVER_INSTRUCTIONS: u32 = 10_000;
 
-impl Gangs {
-    /// The options that are given, for an experiment that has no use for them.
-    pub(super) fn given(&self) -> [(&'static str, bool); 5] {
-        [
-            ("--program", !self.programs.is_empty()),
-            ("--items", !self.items.is_empty()),
-            ("--sharing", !self.sharings.is_empty()),
-            ("--placing", !self.placings.is_empty()),
-            ("--fixed-low-bits", self.fixed_low_bits),
-        ]
+impl Args {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.to.platform()?;
+        let (whole, options) = (Extent::WHOLE, Options::default());
+        self.to.carry_out(platform, &self.experiment(), &self.draws, whole, options)
     }
 
     fn programs(&self) -> Vec<Program> {
@@ -93,7 +95,7 @@ impl Gangs {
     }
 
     /// The experiment that is asked for.
-    pub(super) fn experiment(&self, samples: Option<u32>, cpus: Option<CpuList>) -> SharedData {
+    fn experiment(&self) -> SharedData {
         let or_all = |given: &[Sharing]| {
             if given.is_empty() { Sharing::ALL.to_vec() } else { given.to_vec() }
         };
@@ -105,82 +107,14 @@ impl Gangs {
             placings,
             rounds: self.rounds,
             warm_up: self.rounds / 2,
-            samples: samples.unwrap_or(4),
-            cpus: cpus.unwrap_or_default(),
+            samples: self.samples,
+            cpus: self.cpus.clone().unwrap_or_default(),
         }
     }
 }
 
-/// Where and how a plan of gangs runs.
-pub(super) struct Where<'a> {
-    pub(super) on: &'a str,
-    pub(super) arrange: &'a Arrange,
-    pub(super) dry_run: bool,
-    pub(super) json: bool,
-}
-
-/// Runs `experiment`, or prints what would be run.
-pub(super) fn carry_out(
-    to: &Where<'_>,
-    platform: Platform,
-    experiment: &SharedData,
-    seed: u64,
-    run: impl FnOnce() -> Result<Run, Failure>,
-) -> Result<Exit, Failure> {
-    let plan = experiment.plan(&platform, seed).map_err(|it| Failure::new(Exit::Usage, it))?;
-    plan.check(&platform).map_err(|error| Failure::new(Exit::Usage, error))?;
-    let arrangement = on::arrangement(to.on, &platform, to.arrange)?;
-    if to.arrange.sampled() {
-        let what =
-            "--sampled is for jobs with a working set: threads that share data are simulated whole";
-        return Err(Failure::says(Exit::Usage, format!("{what}; leave it out")));
-    }
-    if to.dry_run {
-        let text = if to.json { plan.to_json() + "\n" } else { outline(&plan, &platform) };
-        print(&text)?;
-        return Ok(Exit::Done);
-    }
-    if to.on == on::LIVE {
-        return Err(Failure::says(
-            Exit::NotPossible,
-            "shared-data runs on simulated machines only so far: name one, for instance \
-             `--on xeon_e5520`, or this host's own file (`corehop platform --measure -o host.toml`, \
-             then `--on host.toml`)",
-        ));
-    }
-    let mut machine = SimMachine::arranged(platform, arrangement)?;
-    run()?.gangs(&mut machine as &mut dyn GangRunner, &plan, serde_json::json!(experiment))
-}
-
-/// A machine that runs plans of both kinds.
-pub(crate) trait GangRunner: corehop_core::machine::Machine + GangMachine {}
-impl<M: corehop_core::machine::Machine + GangMachine> GangRunner for M {}
-
-fn outline(plan: &GangPlan, platform: &Platform) -> String {
-    let head = format!(
-        "shared-data on {}: {} gangs, {} runs\n",
-        platform.name,
-        plan.gangs.len(),
-        plan.runs()
-    );
-    let line = |gang: &corehop_core::experiment::Gang| {
-        let cpus: Vec<String> = gang.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
-        format!(
-            "{:>8}  {} {} {}, sharing {}, {} on CPUs {}\n",
-            gang.samples,
-            gang.program.word(),
-            gang.program.items(),
-            gang.program.parameters(),
-            gang.sharing,
-            gang.placing,
-            cpus.join(",")
-        )
-    };
-    head + &plan.gangs.iter().map(line).collect::<String>()
-}
-
 /// `100`, `4k`, `1.5M`.
-fn count(text: &str) -> Result<u64, String> {
+fn items(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a number of items: write for instance `100`, `4k` or `1M`");
     let (number, times) = match text.trim().strip_suffix(['k', 'K']) {
@@ -200,14 +134,14 @@ fn count(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::count;
+    use super::items;
 
     #[test]
     fn numbers_of_items_are_thousands_and_millions_of_ten() {
-        let counts = ["100", "4k", "1.5M", "400K"].map(|text| count(text).unwrap());
+        let counts = ["100", "4k", "1.5M", "400K"].map(|text| items(text).unwrap());
         assert_eq!(counts, [100, 4_000, 1_500_000, 400_000]);
         for wrong in ["", "x", "0", "-1", "1.5", "4Ki"] {
-            assert!(count(wrong).unwrap_err().contains("4k"), "{wrong}");
+            assert!(items(wrong).unwrap_err().contains("4k"), "{wrong}");
         }
     }
 }

@@ -7,10 +7,9 @@ use corehop_core::sim::{Arrangement, SimMachine};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 
-use super::arrange::Arrange;
-use super::platform::{described, found};
+use super::super::platform::{described, found};
+use super::partitioning::Arrange;
 use crate::exit::{Exit, Failure};
-use crate::run::TaskRunner;
 
 /// The word for this host.
 pub(super) const LIVE: &str = "live";
@@ -32,20 +31,6 @@ pub(super) fn arrangement(
     let arrangement = arrange.arrangement();
     arrangement.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
     Ok(arrangement)
-}
-
-/// The same for task sets.
-pub(super) fn task_machine(
-    on: &str,
-    platform: Platform,
-    options: Options,
-    arrange: &Arrange,
-) -> Result<Box<dyn TaskRunner>, Failure> {
-    let arrangement = arrangement(on, &platform, arrange)?;
-    if on == LIVE {
-        return Ok(Box::new(LiveMachine::new(platform, options)));
-    }
-    Ok(Box::new(simulated(platform, arrangement, arrange)?))
 }
 
 fn simulated(

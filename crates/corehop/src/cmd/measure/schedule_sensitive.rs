@@ -5,17 +5,21 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::decision::sched::task::{Task, TaskSet};
 use corehop_core::experiment::{
-    Drawn, GivenTask, Length, Preset, Source, TaskPlan, TaskRun, TaskSets, UnknownPreset,
+    Drawn, GivenTask, Length, Preset, Source, TaskSets, Tasks, UnknownPreset,
 };
 use corehop_core::platform::Platform;
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::scheduler::{Order, Scheduler};
-use corehop_core::workload::{Load, WorkingSet};
+use corehop_core::workload::{Load, Page, Pattern, WorkingSet};
+use corehop_linux::live::Options;
 
-use super::check;
-use super::quantities::{length, percent, ratio};
-use crate::answer::print;
-use crate::exit::{Exit, Failure, refuse};
+use super::super::check;
+use super::super::quantities::{length, percent, ratio};
+use super::jobs::{SetArgs, some_cpus};
+use super::loads::LoadArgs;
+use super::on;
+use super::to::{Draws, Extent, To};
+use crate::exit::{Exit, Failure};
 
 /// Where these options are listed.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
@@ -27,9 +31,68 @@ const LIVE_SHARE: f64 = 0.5;
 const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
 const OVERHEADS_DURATION: Nanos = Nanos::from_secs(3);
 
+/// Task sets, or an earlier name of `measure program`.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// quick, or bastoni (section 4.1): which sets are drawn, and for how long each runs
+    #[arg(long, default_value = "quick")]
+    preset: Preset,
+    #[command(flatten)]
+    to: To,
+    #[command(flatten)]
+    draws: Draws,
+    /// The only CPUs to use
+    #[arg(long, value_name = "LIST", value_parser = some_cpus)]
+    cpus: Option<CpuList>,
+    #[command(flatten)]
+    tasks: TaskArgs,
+    /// Run each set also without being watched, in turn, and say what watching changes
+    #[arg(long, help_heading = HEADING)]
+    paired: bool,
+    #[command(flatten)]
+    sets: SetArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+impl Args {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.to.platform()?;
+        let asked = Asked {
+            platform: &platform,
+            live: self.to.on == on::LIVE,
+            preset: self.preset,
+            loads: self
+                .load
+                .load(&platform)?
+                .map_or_else(|| self.usual_loads(&platform), |load| vec![load]),
+            cpus: self.cpus.clone().unwrap_or_default(),
+            like: WorkingSet {
+                pattern: self.sets.pattern.unwrap_or(Pattern::Shuffled),
+                page: self.sets.page.unwrap_or(Page::Base),
+                chains: self.sets.chains.unwrap_or(1),
+                node: self.sets.node,
+                ..WorkingSet::list(Bytes::from_kib(64), 0.5)
+            },
+            sizes: &self.sets.wss,
+            ratios: &self.sets.write_ratio,
+        };
+        let experiment = TaskSets { paired: self.paired, ..self.tasks.experiment(&asked)? };
+        let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
+        self.to.carry_out(platform, &experiment, &self.draws, Extent::WHOLE, options)
+    }
+
+    /// Idle, and with a polluter on each CPU, as in Bastoni et al., section 4.1.
+    fn usual_loads(&self, platform: &Platform) -> Vec<Load> {
+        let polluter = self.load.polluter.clone().unwrap_or_else(|| Preset::polluter(platform));
+        let cpus = self.load.load_cpus.clone().unwrap_or_default();
+        vec![Load::Idle, Load::Constructed { polluter, cpus }]
+    }
+}
+
 /// Which task sets run, and who schedules them.
 #[derive(Debug, Clone, clap::Args)]
-pub(crate) struct Tasks {
+pub(super) struct TaskArgs {
     /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for one that is loaded)
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
     scheduler: Option<Named>,
@@ -37,7 +100,7 @@ pub(crate) struct Tasks {
     #[arg(long = "tasks", value_name = "N", value_delimiter = ',', help_heading = HEADING)]
     counts: Vec<u32>,
     /// The tasks of this file, as `corehop check` reads it, in place of drawn ones
-    #[arg(long, value_name = "FILE.json", conflicts_with = "counts", help_heading = HEADING)]
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["counts", "sets", "utilisation", "period", "sporadic"], help_heading = HEADING)]
     task_set: Option<PathBuf>,
     /// Task sets drawn for each number of tasks, working set and write ratio
     #[arg(long, value_name = "N", help_heading = HEADING)]
@@ -58,9 +121,6 @@ pub(crate) struct Tasks {
     /// for real-time tasks of this host
     #[arg(long, value_name = "PERCENT%", value_parser = percent, help_heading = HEADING)]
     share: Option<f64>,
-    /// Run each set also without being watched, in turn, and say what watching changes
-    #[arg(long, help_heading = HEADING)]
-    paired: bool,
     /// The cache level that makes the clusters of c-edf, in place of the outermost that makes more than one
     #[arg(long, value_name = "LEVEL", help_heading = HEADING)]
     cluster_level: Option<u32>,
@@ -75,39 +135,21 @@ type Named = (Scheduler, Option<String>);
 
 /// What else was asked for.
 #[derive(Debug)]
-pub(super) struct Asked<'a> {
-    pub(super) platform: &'a Platform,
-    pub(super) live: bool,
-    pub(super) preset: Preset,
-    pub(super) loads: Vec<Load>,
-    pub(super) cpus: CpuList,
+struct Asked<'a> {
+    platform: &'a Platform,
+    live: bool,
+    preset: Preset,
+    loads: Vec<Load>,
+    cpus: CpuList,
     /// Working sets like this one, of these sizes and write ratios.
-    pub(super) like: WorkingSet,
-    pub(super) sizes: &'a [Bytes],
-    pub(super) ratios: &'a [f64],
+    like: WorkingSet,
+    sizes: &'a [Bytes],
+    ratios: &'a [f64],
 }
 
-impl Tasks {
-    /// The options that are given, for what has no use for them.
-    pub(super) fn given(&self) -> [(&'static str, bool); 12] {
-        [
-            ("--scheduler", self.scheduler.is_some()),
-            ("--tasks", !self.counts.is_empty()),
-            ("--task-set", self.task_set.is_some()),
-            ("--sets", self.sets.is_some()),
-            ("--duration", self.duration.is_some()),
-            ("--utilisation", self.utilisation.is_some()),
-            ("--period", self.period.is_some()),
-            ("--sporadic", self.sporadic.is_some()),
-            ("--share", self.share.is_some()),
-            ("--paired", self.paired),
-            ("--cluster-level", self.cluster_level.is_some()),
-            ("--allow-system", self.allow_system),
-        ]
-    }
-
+impl TaskArgs {
     /// The experiment that is asked for.
-    pub(super) fn experiment(&self, asked: &Asked<'_>) -> Result<TaskSets, Failure> {
+    fn experiment(&self, asked: &Asked<'_>) -> Result<TaskSets, Failure> {
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or((Scheduler::GEdf, None));
         let usual = match scheduler.order() {
             Order::Fair => 1.0,
@@ -125,7 +167,7 @@ impl Tasks {
             duration: self.duration.unwrap_or_else(|| TaskSets::duration(asked.preset)),
             loads: asked.loads.clone(),
             share: self.share.unwrap_or(usual),
-            paired: self.paired,
+            paired: false,
             cpus,
             cluster_level: self.cluster_level,
         })
@@ -138,9 +180,7 @@ impl Tasks {
         platform: &Platform,
         cpus: CpuList,
         seed: u64,
-    ) -> Result<TaskPlan, Failure> {
-        let paired = [("--paired", self.paired)];
-        refuse("overheads are measured while nobody watches", &paired)?;
+    ) -> Result<Tasks, Failure> {
         let mut own = self.clone();
         if own.counts.is_empty() && own.task_set.is_none() {
             own.counts = OVERHEADS_COUNTS.to_vec();
@@ -160,10 +200,10 @@ impl Tasks {
             sizes: &[wss],
             ratios: &[],
         })?;
-        let plan = experiment.plan(platform, seed);
-        let mut plan = plan.map_err(|error| Failure::new(Exit::Usage, error))?;
-        plan.runs.iter_mut().for_each(|run| run.watched = false);
-        Ok(plan)
+        let tasks = experiment.tasks(platform, seed);
+        let mut tasks = tasks.map_err(|error| Failure::new(Exit::Usage, error))?;
+        tasks.runs.iter_mut().for_each(|run| run.watched = false);
+        Ok(tasks)
     }
 
     fn drawn(&self, asked: &Asked<'_>) -> Drawn {
@@ -181,10 +221,6 @@ impl Tasks {
 
     /// The tasks of a file, on as many CPUs as it says.
     fn of_file(&self, path: &Path, asked: &Asked<'_>) -> Result<(Source, CpuList), Failure> {
-        let unused =
-            [("--sets", self.sets.is_some()), ("--utilisation", self.utilisation.is_some())];
-        let more = [("--period", self.period.is_some()), ("--sporadic", self.sporadic.is_some())];
-        refuse("--task-set gives the tasks as they are", &[unused, more].concat())?;
         let set = check::read(path)?;
         let usable = asked.platform.usable();
         let count = set.cpus() as usize;
@@ -242,40 +278,6 @@ fn like(asked: &Asked<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
         }
     }
     all
-}
-
-/// Prints what would be run.
-pub(super) fn dry_run(plan: &TaskPlan, platform: &Platform, json: bool) -> Result<Exit, Failure> {
-    let text = if json { plan.to_json() + "\n" } else { outline(plan, platform) };
-    print(&text)?;
-    Ok(Exit::Done)
-}
-
-fn outline(plan: &TaskPlan, platform: &Platform) -> String {
-    let whole: u64 = plan.runs.iter().map(|run| run.duration.get()).sum();
-    let head = format!(
-        "schedule-sensitive on {}: {} runs under {}, {} in all\n",
-        platform.name,
-        plan.runs.len(),
-        plan.scheduler,
-        Nanos::new(whole)
-    );
-    let line = |run: &TaskRun| {
-        let clusters: Vec<String> = run.clusters.iter().map(ToString::to_string).collect();
-        format!(
-            "{:>6} tasks of {}, utilisation {:.2} (scaled by {:.2}), set {}, {}, CPUs {}, {}{}\n",
-            run.tasks.len(),
-            run.tasks[0].set.wss,
-            run.utilisation(),
-            run.scale,
-            run.index,
-            run.load.word(),
-            clusters.join(" | "),
-            run.duration,
-            if run.watched { "" } else { ", unwatched" }
-        )
-    };
-    head + &plan.runs.iter().map(line).collect::<String>()
 }
 
 /// `g-edf`, `sched_ext:NAME`.

@@ -5,14 +5,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::draw::Draw;
-use super::{Absent, Cell, Job, Length, PLAN_SCHEMA, Phase, Plan, Step};
+use super::{Cell, Length};
 use crate::platform::Platform;
-use crate::units::{Cpu, CpuList, Nanos};
+use crate::units::{Bytes, CpuList, Nanos};
 use crate::workload::scheduler::Scheduler;
-use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet, WorkloadError};
-
-/// The version of the plan's JSON form.
-pub const TASK_SCHEMA: u32 = 1;
+use crate::workload::{Absence, Event, LineState, Load, WorkingSet, WorkloadError};
 
 /// The most tasks of one set: each is a thread with a working set of its own.
 pub const MOST_TASKS: usize = 1_000;
@@ -20,13 +17,7 @@ pub const MOST_TASKS: usize = 1_000;
 /// Task sets, to run one after the other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TaskPlan {
-    /// The version of this form: [`TASK_SCHEMA`].
-    pub schema: u32,
-    /// The experiment that made it, or a name of the author's.
-    pub experiment: String,
-    /// The seed of every draw: of release times, and of the permutations of the working sets.
-    pub seed: u64,
+pub struct Tasks {
     /// Who schedules them.
     pub scheduler: Scheduler,
     /// The scheduler loaded with sched_ext that is meant, by name; any, or one of ours, if left out.
@@ -40,6 +31,9 @@ pub struct TaskPlan {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskRun {
+    /// Its number in the result; its place in the plan if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u64>,
     /// The set's number among those drawn with the same parameters, from 0.
     pub index: u32,
     /// What else runs meanwhile.
@@ -114,6 +108,23 @@ impl TaskRun {
         self.tasks.iter().map(PlannedTask::utilisation).sum()
     }
 
+    /// What it runs, in short.
+    pub fn name(&self) -> String {
+        let clusters: Vec<String> = self.clusters.iter().map(ToString::to_string).collect();
+        format!(
+            "{} tasks of {}, utilisation {:.2} (scaled by {:.2}), set {}, {}, CPUs {}, {}{}",
+            self.tasks.len(),
+            self.tasks.first().map_or_else(Bytes::default, |task| task.set.wss),
+            self.utilisation(),
+            self.scale,
+            self.index,
+            self.load.word(),
+            clusters.join(" | "),
+            self.duration,
+            if self.watched { "" } else { ", unwatched" }
+        )
+    }
+
     /// The CPUs that it runs on.
     pub fn cpus(&self) -> CpuList {
         CpuList::new(self.clusters.iter().flat_map(CpuList::iter))
@@ -122,16 +133,7 @@ impl TaskRun {
 
 /// Why a plan of task sets cannot run.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum TaskPlanError {
-    /// Not JSON of this form.
-    #[error("this is not a plan of task sets: {0}; `--dry-run --json` prints one to start from")]
-    Form(String),
-    /// Of another version.
-    #[error("the plan's form is version {found}, this program knows {TASK_SCHEMA}: make it anew")]
-    Schema {
-        /// The version found.
-        found: u32,
-    },
+pub enum TasksError {
     /// A working set that cannot be touched as described.
     #[error("run {run}, task {task}: {error}")]
     Workload {
@@ -162,33 +164,15 @@ pub enum TaskPlanError {
     },
 }
 
-impl TaskPlan {
-    /// Reads a plan from JSON.
-    ///
-    /// # Errors
-    /// [`TaskPlanError::Form`] or [`TaskPlanError::Schema`].
-    pub fn from_json(text: &str) -> Result<Self, TaskPlanError> {
-        let plan: Self =
-            serde_json::from_str(text).map_err(|error| TaskPlanError::Form(error.to_string()))?;
-        match plan.schema {
-            TASK_SCHEMA => Ok(plan),
-            found => Err(TaskPlanError::Schema { found }),
-        }
-    }
-
-    /// The plan as JSON.
-    pub fn to_json(&self) -> String {
-        format!("{:#}", serde_json::json!(self))
-    }
-
+impl Tasks {
     /// Whether `platform` can run it.
     ///
     /// # Errors
-    /// [`TaskPlanError`] names the first run or task that is impossible.
-    pub fn check(&self, platform: &Platform) -> Result<(), TaskPlanError> {
+    /// [`TasksError`] names the first run or task that is impossible.
+    pub fn check(&self, platform: &Platform) -> Result<(), TasksError> {
         let usable = platform.usable();
         for (run, it) in self.runs.iter().enumerate() {
-            let wrong = |what: String| Err(TaskPlanError::Run { run, what });
+            let wrong = |what: String| Err(TasksError::Run { run, what });
             if it.tasks.is_empty() || it.tasks.len() > MOST_TASKS {
                 return wrong(format!("{} tasks: 1 to {MOST_TASKS} can run", it.tasks.len()));
             }
@@ -213,9 +197,6 @@ impl TaskPlan {
     #[must_use]
     pub fn of_run(&self, run: usize) -> Self {
         Self {
-            schema: self.schema,
-            experiment: self.experiment.clone(),
-            seed: self.seed,
             scheduler: self.scheduler,
             sched_ext: self.sched_ext.clone(),
             runs: vec![self.runs[run].clone()],
@@ -224,12 +205,17 @@ impl TaskPlan {
 
     /// When the jobs of `task` of `run` are released, in nanoseconds after the start of the run, as
     /// long as the run lasts. The same for every scheduler and on every machine.
-    pub fn releases(&self, run: usize, task: usize) -> impl Iterator<Item = u64> + use<> {
+    pub fn releases(
+        &self,
+        seed: u64,
+        run: usize,
+        task: usize,
+    ) -> impl Iterator<Item = u64> + use<> {
         let it = &self.runs[run];
         let (task, stream) = (&it.tasks[task], u64::from(it.index) << 32 | task as u64);
         let (period, delay) = (task.period.get(), task.longest_delay);
         let end = it.duration.get();
-        let mut draw = Draw::new(self.seed ^ 0x7265_6c65_6173_6573, stream);
+        let mut draw = Draw::new(seed ^ 0x7265_6c65_6173_6573, stream);
         let mut next = task.offset.get();
         std::iter::from_fn(move || {
             let now = next;
@@ -239,61 +225,50 @@ impl TaskPlan {
         })
     }
 
-    /// What the samples of its runs are samples of, and for each run and task the first of its cells, after
-    /// which stand one for every way to be away, in the order of [`Event::RESUMING`]: the tasks of a run that
-    /// have the same working set share them. The jobs of the plan are one for each cell, so that job and cell
-    /// have the same number.
-    pub fn as_scripted(&self) -> (Plan, Vec<Vec<usize>>) {
-        let mut plan = Plan {
-            schema: PLAN_SCHEMA,
-            experiment: self.experiment.clone(),
-            seed: self.seed,
-            mover: Mover::Affinity,
-            preemptor: None,
-            sets: Vec::new(),
-            cells: Vec::new(),
-            phases: vec![Phase {
-                replicate: None,
-                condition: None,
-                load: Load::Idle,
-                jobs: Vec::new(),
-            }],
-        };
-        let mut first_cells = Vec::with_capacity(self.runs.len());
+    /// The cells that samples of its runs belong to.
+    pub fn cells(&self) -> TaskCells {
+        let mut all = TaskCells::default();
         for run in &self.runs {
-            let (sets, before) = (run.sets(), plan.cells.len());
+            let (sets, before) = (run.sets(), all.cells.len());
             let place = |task: &PlannedTask| sets.iter().position(|&set| *set == task.set);
             let first = |task| before + place(task).unwrap_or(0) * Event::RESUMING.len();
-            first_cells.push(run.tasks.iter().map(first).collect());
+            all.first.push(run.tasks.iter().map(first).collect());
             for set in sets {
-                plan.sets.push(set.clone());
-                for &event in &Event::RESUMING {
-                    plan.phases[0].jobs.push(Job {
-                        cell: plan.cells.len(),
-                        start: Cpu::default(),
-                        steps: vec![Step::Leave(Absent {
-                            to: Cpu::default(),
-                            length: Nanos::new(0),
-                            to_whom: Absence::Load,
-                        })],
-                    });
-                    plan.cells.push(Cell {
-                        load: run.load.clone(),
-                        set: plan.sets.len() - 1,
-                        event,
-                        length: Length::ZERO,
-                        absence: Absence::Nothing,
-                        preemptor: None,
-                        state: LineState::Invalid,
-                    });
-                }
+                all.sets.push(set.clone());
+                let number = all.sets.len() - 1;
+                all.cells.extend(Event::RESUMING.iter().map(|&event| run.cell(number, event)));
             }
         }
-        (plan, first_cells)
+        all
     }
 }
 
+/// The cells that samples of task sets belong to: one for each way to be away, in the order of
+/// [`Event::RESUMING`], of each working set of each run.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct TaskCells {
+    /// The working sets that cells refer to by index.
+    pub sets: Vec<WorkingSet>,
+    /// The cells.
+    pub cells: Vec<Cell>,
+    /// By run and task the first of its cells: tasks of a run with the same working set share them.
+    pub first: Vec<Vec<usize>>,
+}
+
 impl TaskRun {
+    /// What a sample of a task on this set is a sample of, where it was away so.
+    fn cell(&self, set: usize, event: Event) -> Cell {
+        Cell {
+            load: self.load.clone(),
+            set,
+            event,
+            length: Length::ZERO,
+            absence: Absence::Nothing,
+            preemptor: None,
+            state: LineState::Invalid,
+        }
+    }
+
     /// The different working sets of its tasks, in the order of the tasks.
     fn sets(&self) -> Vec<&WorkingSet> {
         let mut sets: Vec<&WorkingSet> = Vec::new();
@@ -305,15 +280,15 @@ impl TaskRun {
         sets
     }
 
-    fn check_tasks(&self, run: usize) -> Result<(), TaskPlanError> {
+    fn check_tasks(&self, run: usize) -> Result<(), TasksError> {
         let mut ranks: Vec<u32> = self.tasks.iter().map(|task| task.rank).collect();
         ranks.sort_unstable();
         if ranks.windows(2).any(|pair| pair[0] == pair[1]) {
             let what = "two tasks have the same rank: give each its own".to_owned();
-            return Err(TaskPlanError::Run { run, what });
+            return Err(TasksError::Run { run, what });
         }
         for (task, it) in self.tasks.iter().enumerate() {
-            it.set.check().map_err(|error| TaskPlanError::Workload { run, task, error })?;
+            it.set.check().map_err(|error| TasksError::Workload { run, task, error })?;
             let what = if it.wcet.get() == 0 || it.wcet > it.period {
                 format!(
                     "an execution time of {} must be positive and at most the period {}",
@@ -333,7 +308,7 @@ impl TaskRun {
             } else {
                 continue;
             };
-            return Err(TaskPlanError::Task { run, task, what });
+            return Err(TasksError::Task { run, task, what });
         }
         Ok(())
     }
@@ -342,7 +317,7 @@ impl TaskRun {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Bytes;
+    use crate::units::Cpu;
 
     fn task(rank: u32, kib: u64) -> PlannedTask {
         PlannedTask {
@@ -359,8 +334,9 @@ mod tests {
     }
 
     /// A run of three tasks on two CPUs.
-    fn plan() -> TaskPlan {
+    fn plan() -> Tasks {
         let run = TaskRun {
+            number: None,
             index: 0,
             load: Load::Idle,
             duration: Nanos::from_millis(100),
@@ -369,10 +345,7 @@ mod tests {
             clusters: vec![CpuList::new([Cpu(0)]), CpuList::new([Cpu(1)])],
             tasks: vec![task(0, 4), task(1, 64), task(2, 4)],
         };
-        TaskPlan {
-            schema: TASK_SCHEMA,
-            experiment: "schedule-sensitive".to_owned(),
-            seed: 1,
+        Tasks {
             scheduler: Scheduler::PEdf,
             sched_ext: None,
             runs: vec![run.clone(), TaskRun { index: 1, ..run }],
@@ -404,26 +377,26 @@ mod tests {
     #[test]
     fn every_task_and_every_set_has_release_delays_of_its_own_until_the_run_ends() {
         let plan = plan();
-        let all = |run, task| plan.releases(run, task).collect::<Vec<_>>();
+        let all = |run, task| plan.releases(1, run, task).collect::<Vec<_>>();
         assert_ne!(all(0, 0), all(1, 0));
         assert_ne!(all(0, 0), all(0, 2));
         // The last of these would be released as the run ends.
         let mut periodic = plan.clone();
         periodic.runs[0].tasks[0].longest_delay = Nanos::new(0);
-        let millis: Vec<u64> = periodic.releases(0, 0).map(|at| at / 1_000_000).collect();
+        let millis: Vec<u64> = periodic.releases(1, 0, 0).map(|at| at / 1_000_000).collect();
         assert_eq!(millis, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     }
 
     #[test]
     fn tasks_with_the_same_working_set_share_cells_one_for_each_way_to_be_away() {
-        let (scripted, first) = plan().as_scripted();
+        let TaskCells { sets, cells, first } = plan().cells();
         let ways = Event::RESUMING.len();
         assert_eq!(first, [vec![0, ways, 0], vec![2 * ways, 3 * ways, 2 * ways]]);
-        assert_eq!(scripted.cells.len(), 4 * ways);
-        for (number, cell) in scripted.cells.iter().enumerate() {
+        assert_eq!(cells.len(), 4 * ways);
+        for (number, cell) in cells.iter().enumerate() {
             assert_eq!((cell.set, cell.event), (number / ways, Event::RESUMING[number % ways]));
         }
-        let sizes: Vec<u64> = scripted.sets.iter().map(|set| set.wss.get() >> 10).collect();
+        let sizes: Vec<u64> = sets.iter().map(|set| set.wss.get() >> 10).collect();
         assert_eq!(sizes, [4, 64, 4, 64]);
     }
 }

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How many samples of each unit of an experiment have been taken.
+
+use super::project::Observation;
+use super::row::{SharedData, TaskJob};
+use super::table::Rows;
+use crate::experiment::{Body, Plan};
+
+/// Counts what a plan's rows come to, in units of its experiment.
+#[derive(Debug, Clone)]
+pub struct Counter(By);
+
+#[derive(Debug, Clone)]
+enum By {
+    /// One for each job, of its cell.
+    Job,
+    /// One for each run of a gang.
+    GangRun,
+    /// One for each run of a task set that has ended. So many are planned; one may be under way.
+    TaskRun { planned: u64, under_way: Option<u64> },
+}
+
+impl Counter {
+    /// For the rows of plans of an experiment that counts so many units, of which `plan` is one.
+    pub const fn new(plan: &Plan, units: usize) -> Self {
+        Self(match &plan.body {
+            Body::Jobs(_) => By::Job,
+            Body::Gangs(_) => By::GangRun,
+            Body::Tasks(_) => By::TaskRun { planned: units as u64, under_way: None },
+        })
+    }
+
+    /// The observations that some rows come to.
+    pub fn take(&mut self, rows: &Rows) -> Vec<Observation> {
+        match &mut self.0 {
+            By::Job => rows.observations(),
+            By::GangRun => {
+                let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
+                first_threads.map(SharedData::observation).collect()
+            }
+            By::TaskRun { planned, under_way } => {
+                let ended = |job: &TaskJob| {
+                    let before = under_way.replace(job.run)?;
+                    (before != job.run).then(|| of_run(before, *planned))
+                };
+                rows.task_jobs.iter().filter_map(ended).collect()
+            }
+        }
+    }
+
+    /// The run that was under way has ended as planned.
+    pub fn complete(&mut self) -> Option<Observation> {
+        match &mut self.0 {
+            By::TaskRun { planned, under_way } => Some(of_run(under_way.take()?, *planned)),
+            By::Job | By::GangRun => None,
+        }
+    }
+
+    /// The run that was under way was cut off: it does not count.
+    pub const fn cut_off(&mut self) {
+        if let By::TaskRun { under_way, .. } = &mut self.0 {
+            *under_way = None;
+        }
+    }
+}
+
+/// A run counts for its place in the plan, whatever its number: see [`crate::experiment::TaskRun::number`].
+fn of_run(number: u64, planned: u64) -> Observation {
+    let cell = number % planned.max(1);
+    Observation { cell, valid: true, value_ns: 0.0, scale_ns: 0.0, replicate: None }
+}
+
+impl SharedData {
+    fn observation(&self) -> Observation {
+        Observation {
+            cell: self.gang,
+            valid: true,
+            value_ns: self.time_ns,
+            scale_ns: self.time_ns,
+            replicate: None,
+        }
+    }
+}

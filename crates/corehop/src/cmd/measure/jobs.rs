@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The experiments of scripted jobs: a preset, and what is asked for in place of its values.
+
+use corehop_core::decision::sampling::Goal;
+use corehop_core::experiment::{self, Experiment, Length, Overrides, Preset};
+use corehop_core::model::sequential::Precision;
+use corehop_core::platform::Platform;
+use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter};
+use corehop_linux::live::Options;
+
+use super::super::quantities::{count, length, percent, polluter, ratio};
+use super::loads::LoadArgs;
+use super::plan::refused;
+use super::to::{Draws, Extent, To};
+use crate::exit::{Exit, Failure};
+
+/// The samples of each step of `conditions`: two batches of a cell of some milliseconds, and as many one
+/// way as the other in both halves.
+const SAMPLES_OF_A_STEP: u32 = 8;
+
+/// What every experiment of jobs shares.
+#[derive(Debug, clap::Args)]
+struct Shared {
+    /// quick (minutes), bastoni or waechtler (hours; --dry-run says how many)
+    #[arg(long, default_value = "quick")]
+    preset: Preset,
+    #[command(flatten)]
+    to: To,
+    #[command(flatten)]
+    draws: Draws,
+    /// Never SCHED_FIFO
+    #[arg(long)]
+    no_real_time: bool,
+    /// Valid samples of each cell
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no sample: leave it out for the preset's number"), help_heading = "Enough samples")]
+    samples: Option<u32>,
+    /// Replicates: how often everything that a process draws when it starts is drawn anew (10 to 20,
+    /// where each cell has enough samples)
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: ask for 6 or more, or leave it out for the usual number"), help_heading = "Enough samples")]
+    replicates: Option<u32>,
+    /// Until every cell's median is known to ±PERCENT of its warm touch, with 95 % confidence
+    #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
+    precision: Option<f64>,
+    /// The only CPUs to use
+    #[arg(long, value_name = "LIST", value_parser = some_cpus, help_heading = "In place of the preset's values")]
+    cpus: Option<CpuList>,
+}
+
+/// What jobs touch.
+#[derive(Debug, clap::Args)]
+pub(super) struct SetArgs {
+    /// Working-set sizes, for instance `64KiB,1MiB`
+    #[arg(long, value_delimiter = ',', help_heading = "In place of the preset's values")]
+    pub(super) wss: Vec<Bytes>,
+    /// Shares of word accesses that write, for instance `0,1/4,0.5`
+    #[arg(long, value_delimiter = ',', value_parser = ratio, help_heading = "In place of the preset's values")]
+    pub(super) write_ratio: Vec<f64>,
+    /// shuffled, scan or code
+    #[arg(long, help_heading = "In place of the preset's values")]
+    pub(super) pattern: Option<Pattern>,
+    /// 4k, thp or hugetlb
+    #[arg(long, help_heading = "In place of the preset's values")]
+    pub(super) page: Option<Page>,
+    /// Independent chains of accesses: 1, 4 or 8
+    #[arg(long, help_heading = "In place of the preset's values")]
+    pub(super) chains: Option<u8>,
+    /// The NUMA node of the working sets
+    #[arg(long, help_heading = "In place of the preset's values")]
+    pub(super) node: Option<u32>,
+}
+
+/// Whose memory and code jobs touch.
+#[derive(Debug, clap::Args)]
+struct OwnArgs {
+    /// Fresh page frames for every job
+    #[arg(long, help_heading = "In place of the preset's values")]
+    fresh_frames: bool,
+    /// The user's own job: a function in a shared library
+    #[arg(long, value_name = "LIB.so:FUNCTION", help_heading = "In place of the preset's values")]
+    workload: Option<String>,
+}
+
+/// How jobs are away.
+#[derive(Debug, clap::Args)]
+struct AwayArgs {
+    /// Events, for instance `none,preemption,l3_migration`
+    #[arg(long = "event", value_delimiter = ',', help_heading = "In place of the preset's values")]
+    events: Vec<Event>,
+    /// Preemption lengths: `4ms`, or `0..50ms` for uniformly drawn ones
+    #[arg(long, value_parser = length, help_heading = "In place of the preset's values")]
+    length: Option<Length>,
+    /// What preemptors walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
+    preemptor: Option<Polluter>,
+    /// How a job gets to another CPU: affinity or handover
+    #[arg(long, help_heading = "In place of the preset's values")]
+    mover: Option<Mover>,
+}
+
+/// The synthetic method.
+#[derive(Debug, clap::Args)]
+pub(super) struct Synthetic {
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    sets: SetArgs,
+    #[command(flatten)]
+    own: OwnArgs,
+    #[command(flatten)]
+    away: AwayArgs,
+    /// Sizes of what preemptors walk, each of which is sampled, for instance `64KiB,1MiB`
+    #[arg(
+        long,
+        value_delimiter = ',',
+        value_name = "LIST",
+        value_parser = whole_pages,
+        help_heading = "In place of the preset's values"
+    )]
+    preemptor_wss: Vec<Bytes>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// Access times.
+#[derive(Debug, clap::Args)]
+pub(super) struct AccessTime {
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    sets: SetArgs,
+    #[command(flatten)]
+    own: OwnArgs,
+}
+
+/// Preemption lengths.
+#[derive(Debug, clap::Args)]
+pub(super) struct PreemptionLength {
+    #[command(flatten)]
+    shared: Shared,
+    /// The preemption length to ask for, for instance `4ms`
+    #[arg(long, value_name = "TIME", help_heading = "In place of the preset's values")]
+    length: Option<Nanos>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// Delay against preemption length.
+#[derive(Debug, clap::Args)]
+pub(super) struct PolluterSweep {
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    sets: SetArgs,
+    #[command(flatten)]
+    own: OwnArgs,
+    /// The preemption length, in place of the preset's row of them, for instance `4ms`
+    #[arg(long, value_name = "TIME", help_heading = "In place of the preset's values")]
+    length: Option<Nanos>,
+    /// What the preemptor walks: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
+    preemptor: Option<Polluter>,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+/// What makes the spread of a cell.
+#[derive(Debug, clap::Args)]
+pub(super) struct Conditions {
+    #[command(flatten)]
+    shared: Shared,
+    #[command(flatten)]
+    sets: SetArgs,
+    #[command(flatten)]
+    own: OwnArgs,
+    #[command(flatten)]
+    away: AwayArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+}
+
+impl Shared {
+    fn carry_out(&self, platform: Platform, it: &dyn Experiment) -> Result<Exit, Failure> {
+        let extent = Extent { goal: self.goal(), replicates: self.replicates };
+        let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
+        self.to.carry_out(platform, it, &self.draws, extent, options)
+    }
+
+    fn goal(&self) -> Goal {
+        match (self.precision, self.samples, self.to.budget) {
+            (Some(relative), ..) => Goal::Precision(Precision { relative, alpha: 0.05 }),
+            (None, None, Some(_)) => Goal::Time,
+            _ => Goal::Count,
+        }
+    }
+
+    fn overrides(&self) -> Overrides {
+        let (cpus, samples) = (self.cpus.clone().unwrap_or_default(), self.samples);
+        Overrides { cpus, samples, ..Overrides::default() }
+    }
+}
+
+impl SetArgs {
+    fn enter(&self, own: &OwnArgs, overrides: &mut Overrides) {
+        overrides.wss.clone_from(&self.wss);
+        overrides.write_ratios.clone_from(&self.write_ratio);
+        (overrides.pattern, overrides.page) = (self.pattern, self.page);
+        (overrides.chains, overrides.node) = (self.chains, self.node);
+        overrides.fresh_frames = own.fresh_frames;
+        overrides.workload.clone_from(&own.workload);
+    }
+}
+
+impl AwayArgs {
+    fn enter(&self, overrides: &mut Overrides) {
+        overrides.events.clone_from(&self.events);
+        overrides.preemptor.clone_from(&self.preemptor);
+        (overrides.length, overrides.mover) = (self.length, self.mover);
+    }
+}
+
+impl Synthetic {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.shared.to.platform()?;
+        let mut overrides = self.shared.overrides();
+        self.sets.enter(&self.own, &mut overrides);
+        self.away.enter(&mut overrides);
+        overrides.preemptor_sizes.clone_from(&self.preemptor_wss);
+        self.load.enter(&platform, &mut overrides)?;
+        self.load.say_what_is_left_out(self.shared.preset);
+        let (load, realistic) = (overrides.load.as_ref(), overrides.realistic.as_ref());
+        let mut experiment = self.shared.preset.synthetic(&platform, load, realistic);
+        overrides.synthetic(&mut experiment);
+        self.shared.carry_out(platform, &experiment)
+    }
+}
+
+impl AccessTime {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.shared.to.platform()?;
+        let mut overrides = self.shared.overrides();
+        self.sets.enter(&self.own, &mut overrides);
+        let mut experiment = self.shared.preset.access_time(&platform);
+        overrides.access_time(&mut experiment);
+        self.shared.carry_out(platform, &experiment)
+    }
+}
+
+impl PreemptionLength {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.shared.to.platform()?;
+        let mut overrides = self.shared.overrides();
+        overrides.length = self.length.map(Length::Fixed);
+        self.load.enter(&platform, &mut overrides)?;
+        let mut experiment = self.shared.preset.preemption_length();
+        overrides.preemption_length(&mut experiment);
+        self.shared.carry_out(platform, &experiment)
+    }
+}
+
+impl PolluterSweep {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.shared.to.platform()?;
+        let mut overrides = self.shared.overrides();
+        self.sets.enter(&self.own, &mut overrides);
+        overrides.length = self.length.map(Length::Fixed);
+        overrides.preemptor.clone_from(&self.preemptor);
+        self.load.enter(&platform, &mut overrides)?;
+        self.load.say_what_is_left_out(self.shared.preset);
+        let mut experiment = self.shared.preset.polluter_sweep(&platform);
+        overrides.polluter_sweep(&mut experiment, &platform);
+        self.shared.carry_out(platform, &experiment)
+    }
+}
+
+impl Conditions {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.shared.to.platform()?;
+        let mut overrides = self.shared.overrides();
+        self.sets.enter(&self.own, &mut overrides);
+        self.away.enter(&mut overrides);
+        self.load.enter(&platform, &mut overrides)?;
+        let mut experiment = self.shared.preset.conditions(&platform);
+        overrides.conditions(&mut experiment);
+        self.steps(&mut experiment);
+        self.shared.carry_out(platform, &experiment)
+    }
+
+    /// As many replicates as asked for, in whole rounds, and the usual samples in each where their number
+    /// is not asked for.
+    fn steps(&self, experiment: &mut experiment::Conditions) {
+        let arms = experiment.arms().len() as u32;
+        if let Some(replicates) = self.shared.replicates {
+            experiment.rounds = replicates.div_ceil(arms);
+        }
+        let samples = self.shared.samples.unwrap_or(experiment.steps() * SAMPLES_OF_A_STEP);
+        experiment.cell.groups.iter_mut().for_each(|group| group.samples = samples);
+    }
+}
+
+impl LoadArgs {
+    fn enter(&self, platform: &Platform, overrides: &mut Overrides) -> Result<(), Failure> {
+        self.refuse_unused()?;
+        let load: Option<Load> = self.load(platform)?;
+        overrides.realistic = if load.is_none() { self.realistic() } else { None };
+        overrides.load = load;
+        Ok(())
+    }
+}
+
+/// CPUs to use: one at least.
+pub(super) fn some_cpus(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(cpus) if cpus.is_empty() => {
+            Err("--cpus names no CPU: leave it out, or write for instance --cpus 0,1".to_owned())
+        }
+        Ok(cpus) => Ok(cpus),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// The size of what a preemptor walks.
+fn whole_pages(text: &str) -> Result<Bytes, String> {
+    let size: Bytes =
+        text.parse().map_err(|error: corehop_core::units::UnitError| error.to_string())?;
+    if size.get() < 4096 {
+        return Err(format!(
+            "--preemptor-wss {size}: a preemptor walks whole pages, 4 KiB at least"
+        ));
+    }
+    Ok(size)
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What would be run, for people.
+
+use corehop_core::experiment::{Body, Experiment, Plan, Turn, Unit};
+use corehop_core::platform::Platform;
+use corehop_core::units::Nanos;
+
+use super::to::duration;
+use crate::answer::print;
+use crate::exit::{Exit, Failure};
+
+/// Prints what an experiment would do, or its plan.
+pub(super) fn of_experiment(
+    experiment: &dyn Experiment,
+    platform: &Platform,
+    seed: u64,
+    replicates: u32,
+    json: bool,
+) -> Result<Exit, Failure> {
+    if json {
+        let plan = experiment.replicated(platform, seed, replicates)?;
+        print(&format!("{}\n", plan.to_json()))?;
+        return Ok(Exit::Done);
+    }
+    let units = experiment.units(platform, seed)?;
+    let nothing = vec![0; units.len()];
+    let empty = experiment.block(platform, seed, Turn::default(), &nothing)?;
+    print(&outline(&empty, &units, Some(replicates as usize), platform))?;
+    Ok(Exit::Done)
+}
+
+/// Prints what a plan from a file would do, or the plan.
+pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Exit, Failure> {
+    if json {
+        print(&format!("{}\n", plan.to_json()))?;
+        return Ok(Exit::Done);
+    }
+    let replicates = plan.jobs().and_then(corehop_core::experiment::Jobs::replicates);
+    print(&outline(plan, &plan.units(), replicates, platform))?;
+    Ok(Exit::Done)
+}
+
+/// What a plan counts, with the number of samples of each; how long it takes, what cannot be measured.
+fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platform) -> String {
+    let head = head(plan, units, replicates, platform);
+    let lines = units.iter().map(|unit| format!("{:>8}  {}", unit.asked, unit.name));
+    let projected = Unit::projected(units);
+    let time = (projected > Nanos::default())
+        .then(|| format!("projected: {}", crate::run::rough(duration(projected))));
+    let missing = platform.missing_classes();
+    let missing = missing.iter().filter(|_| plan.jobs().is_some());
+    let missing =
+        missing.map(|it| format!("not measurable here: {} ({})", it.affinity.event(), it.why));
+    let all = std::iter::once(head).chain(lines).chain(time).chain(missing);
+    all.map(|line| line + "\n").collect()
+}
+
+fn head(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platform) -> String {
+    let (what, machine, count) = (&plan.experiment, &platform.name, units.len());
+    let samples: u64 = units.iter().map(|unit| u64::from(unit.asked)).sum();
+    match &plan.body {
+        Body::Jobs(_) => {
+            let replicates = match replicates {
+                None | Some(0) => "no replicates of its own".to_owned(),
+                Some(1) => "1 replicate, so no intervals".to_owned(),
+                Some(several) => format!("{several} replicates"),
+            };
+            format!("{what} on {machine}: {count} cells, {samples} samples, {replicates}")
+        }
+        Body::Tasks(tasks) => {
+            let whole = Unit::projected(units);
+            format!("{what} on {machine}: {samples} runs under {}, {whole} in all", tasks.scheduler)
+        }
+        Body::Gangs(_) => format!("{what} on {machine}: {count} gangs, {samples} runs"),
+    }
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure --plan FILE`: a plan of any kind, as it stands.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use corehop_core::experiment::Plan;
+use corehop_linux::live::Options;
+
+use super::to::To;
+use super::{on, outline};
+use crate::exit::{Exit, Failure};
+
+/// A plan from a file.
+#[derive(Debug, clap::Args)]
+pub(super) struct FromFile {
+    /// Run a plan from a file (`-`: stdin) in place of an experiment
+    #[arg(long, value_name = "FILE")]
+    plan: Option<PathBuf>,
+    /// Never SCHED_FIFO
+    #[arg(long)]
+    no_real_time: bool,
+    /// Allow what concerns the whole machine, for seconds: with cgroup v1, clusters and partitions need its
+    /// load balancing switched off
+    #[arg(long)]
+    allow_system: bool,
+    #[command(flatten)]
+    to: To,
+}
+
+impl FromFile {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let Some(path) = &self.plan else {
+            let what = "what is to be measured? write `corehop measure EXPERIMENT`, or --plan FILE; \
+                        `corehop measure --help` lists the experiments";
+            return Err(Failure::says(Exit::Usage, what));
+        };
+        let platform = self.to.platform()?;
+        let plan = read(path)?;
+        plan.check(&platform)?;
+        plan.check_not_empty()?;
+        if self.to.dry_run {
+            on::arrangement(&self.to.on, &platform, &self.to.arrange)?;
+            return outline::of_plan(&plan, &platform, self.to.json);
+        }
+        let options =
+            Options { no_real_time: refused(self.no_real_time), allow_system: self.allow_system };
+        let mut machine = on::machine(&self.to.on, platform, options, &self.to.arrange)?;
+        self.to.to_run(false)?.plan(machine.as_mut(), &plan)
+    }
+}
+
+/// Why the measured thread must not be real-time.
+pub(super) fn refused(no_real_time: bool) -> Option<String> {
+    no_real_time.then(|| "--no-real-time was given".to_owned())
+}
+
+fn read(path: &Path) -> Result<Plan, Failure> {
+    let mut text = String::new();
+    let read = if path.as_os_str() == "-" {
+        std::io::stdin().read_to_string(&mut text).map(|_| ())
+    } else {
+        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map(|_| ())
+    };
+    read.map_err(|error| {
+        Failure::new(Exit::Damaged, error).context(format!("reading the plan {}", path.display()))
+    })?;
+    Ok(Plan::from_json(&text)?)
+}
