@@ -13,7 +13,8 @@
 //! hierarchy ── an access: search, settle, fill      kinds ── why a miss was one, an observer
 //! coherence ── what caches ask each other           frames ── from pages to lines
 //! movement ── lines in, lines out                   reference ── the slow twin, for tests
-//! cache ── one cache: tags, states, replacement     walk, swift ── the quick ways
+//! cache ── one cache: tags, states, replacement     walk, fast_path ── one CPU's accesses
+//! timing ── how long a visit takes                  pass ── the job walks once
 //! ```
 //!
 //! # What a line's state means
@@ -64,7 +65,7 @@ pub mod observer;
 mod coherence;
 pub mod hierarchy;
 mod movement;
-mod swift;
+mod fast_path;
 mod walk;
 pub mod kinds;
 pub mod tlb;
@@ -79,6 +80,8 @@ pub mod frames;
 pub mod walker;
 mod background;
 mod cast;
+mod timing;
+mod pass;
 pub mod stage;
 mod system_data;
 mod chunk;

@@ -200,6 +200,17 @@ impl Walker {
         self.order[self.at]
     }
 
+    /// The line of the visit so many after the next one, if the order goes as far.
+    #[inline]
+    pub(super) fn ahead(&self, visits: usize) -> Option<Line> {
+        self.order.get(self.at + visits).copied()
+    }
+
+    /// Whether its lines are executed.
+    pub(super) fn fetches(&self) -> bool {
+        matches!(self.course, Course::Code)
+    }
+
     /// The next visit.
     #[inline]
     pub fn visit(&mut self) -> Visit {
