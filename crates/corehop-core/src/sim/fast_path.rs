@@ -13,7 +13,7 @@ use super::cache::{Bits, Cache, CacheCounters, Finder, Inserted};
 use super::outcome::Outcome;
 use super::replacement::Policy;
 use super::tags::{Block, Line, NO_LINE};
-use super::walk::Visitor;
+use super::walk::{Does, Visitor};
 
 const ALONE: u16 = 1;
 const DIRTY: u16 = 2;
@@ -50,8 +50,8 @@ pub(super) enum Stop {
     Done,
     /// The visitor has something to do before its next access.
     Paused,
-    /// Nothing was done about this access, which may write.
-    Ask(Line, bool),
+    /// Nothing was done about the next access.
+    Ask,
     /// A line was put into the cache at this place of the way, and what it displaced is to go
     /// somewhere. Then the caches inside are to be filled.
     Evicted { place: usize, inserted: Inserted, fill: Fill, outcome: Outcome },
@@ -298,16 +298,16 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
     /// Carries out the accesses of `visitor` until it has to stop.
     #[inline(always)]
     pub(super) fn run<V: Visitor>(&mut self, visitor: &mut V, tally: &mut Tally) -> Stop {
-        while let Some((line, write)) = visitor.next() {
-            let set = self.l1.set(line);
-            let outcome = match self.l1.blocks[set].find(line) {
+        while let Some((line, does)) = visitor.next() {
+            let (set, write) = (self.l1.set(line), does == Does::Writes);
+            let (way, outcome) = match self.l1.blocks[set].find(line) {
                 Some(way) if self.l1.hit(set, way, write) => {
                     tally.found[0] += 1;
-                    Outcome::HIT
+                    (way, Outcome::HIT)
                 }
-                Some(_) => return Stop::Ask(line, write),
+                Some(_) => return Stop::Ask,
                 None => match self.bring(set, line, write, visitor.ahead(), tally) {
-                    Ok(outcome) => outcome,
+                    Ok(brought) => brought,
                     Err(stop) => return stop,
                 },
             };
@@ -315,11 +315,20 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
             if !visitor.met(outcome) {
                 return Stop::Paused;
             }
+            if does == Does::Both {
+                if !self.l1.hit(set, way, true) {
+                    return Stop::Ask;
+                }
+                tally.found[0] += 1;
+                tally.accesses[1] += 1;
+                visitor.wrote();
+            }
         }
         Stop::Done
     }
 
-    /// One line that the innermost cache lacks; `ahead` is one that will be asked for before long.
+    /// One line that the innermost cache lacks: the way it gets there, and what it came to. `ahead`
+    /// is one that will be asked for before long.
     #[inline(always)]
     fn bring(
         &mut self,
@@ -328,32 +337,31 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         write: bool,
         ahead: Option<Line>,
         tally: &mut Tally,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<(u32, Outcome), Stop> {
         if let Some(later) = ahead {
             self.l3.expect(later);
             self.remote.iter().for_each(|root| root.expect(later));
         }
-        let ask = || Stop::Ask(line, write);
         let second = self.l2.set(line);
         if let Some(way) = self.l2.blocks[second].find(line) {
-            let word = self.l2.pass(second, way, write).ok_or_else(ask)?;
+            let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
             tally.found[1] += 1;
             let fill = Fill { line, alone: word & ALONE != 0, write };
             return self.fill_first(first, fill, supplied(self.l2.level, word));
         }
         let third = self.l3.set(line);
         if self.l2.asks {
-            return Err(ask());
+            return Err(Stop::Ask);
         }
         if let Some(way) = self.l3.blocks[third].find(line) {
-            let word = self.l3.pass(third, way, write).ok_or_else(ask)?;
+            let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
             let fill = Fill { line, alone: word & ALONE != 0, write };
             return self.fill_inner((first, second), fill, supplied(self.l3.level, word));
         }
         let remote = self.remote.iter().any(|root| root.locate(line).is_some());
         if self.l3.asks || (remote && !bug!(FastPathForgetsPackages)) {
-            return Err(ask());
+            return Err(Stop::Ask);
         }
         self.from_memory((first, second, third), Fill { line, alone: true, write }, tally)
     }
@@ -365,7 +373,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         (first, second, third): (usize, usize, usize),
         fill: Fill,
         tally: &mut Tally,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<(u32, Outcome), Stop> {
         let asked = tally.asked;
         let mut outcome = Outcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
         tally.found[3] += 1;
@@ -377,9 +385,10 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
             let inserted = displaced.inserted(third);
             return Err(Stop::Evicted { place: 2, inserted, fill, outcome });
         }
-        let outcome = self.fill_inner((first, second), fill, outcome)?;
-        tally.written += u64::from(outcome.written_back);
-        Ok(outcome)
+        let written = u64::from(outcome.written_back);
+        let brought = self.fill_inner((first, second), fill, outcome)?;
+        tally.written += written;
+        Ok(brought)
     }
 
     /// The line, from further out, enters the second cache and then the first.
@@ -389,7 +398,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         (first, second): (usize, usize),
         fill: Fill,
         outcome: Outcome,
-    ) -> Result<Outcome, Stop> {
+    ) -> Result<(u32, Outcome), Stop> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
             && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
@@ -402,7 +411,12 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
 
     /// The line enters the first cache.
     #[inline(always)]
-    fn fill_first(&mut self, first: usize, fill: Fill, outcome: Outcome) -> Result<Outcome, Stop> {
+    fn fill_first(
+        &mut self,
+        first: usize,
+        fill: Fill,
+        outcome: Outcome,
+    ) -> Result<(u32, Outcome), Stop> {
         let written = fill.write && !bug!(FastPathForgetsWrite);
         let flags = fill.flags() | u16::from(written) * DIRTY;
         let displaced = self.l1.insert(first, fill.line, flags);
@@ -413,7 +427,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
             }
             self.l1.counters.write_backs += 1;
         }
-        Ok(outcome)
+        Ok((displaced.way, outcome))
     }
 }
 

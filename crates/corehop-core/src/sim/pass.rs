@@ -5,10 +5,10 @@ use super::frames::Frames;
 use super::outcome::Outcome;
 use super::tags::Line;
 use super::times::Picos;
-use super::timing::{Ongoing, Timing, Wanted};
+use super::timing::{Ongoing, Rate, Timing, Wanted};
 use super::wakes::Wakes;
-use super::walk::Visitor;
-use super::walker::Walker;
+use super::walk::{Does, Visitor};
+use super::walker::{Visit, Walker};
 
 /// How many visits ahead the host is told of the lines that will be asked for.
 pub(super) const AHEAD: usize = 6;
@@ -26,6 +26,17 @@ pub struct Pass {
     pub finding: Picos,
 }
 
+/// What the job does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Its next visit.
+    Visit,
+    /// The first access of the visit that has begun.
+    First,
+    /// The write of a visit that has read.
+    Write,
+}
+
 /// The job on its way. Its accesses come one after the other; between two visits it looks whether
 /// somebody else acts first.
 pub(super) struct OnTheWay<'a> {
@@ -40,29 +51,55 @@ pub(super) struct OnTheWay<'a> {
     pub(super) until: Picos,
     /// The visits that are left.
     pub(super) left: usize,
-    /// The visit that has begun, and whether its next access is its write.
-    pub(super) ongoing: Option<(Ongoing, bool)>,
+    /// What the core makes of latencies: at its usual clock, and when it is not up to speed yet.
+    pub(super) rates: &'a [Rate; 2],
+    /// The visit that has begun last.
+    pub(super) ongoing: Ongoing,
+    pub(super) next: Next,
     /// What prefetchers asked for, to be brought before the next access.
     pub(super) wanted: Wanted,
 }
 
-impl Visitor for OnTheWay<'_> {
+impl OnTheWay<'_> {
+    /// The next visit begins, unless somebody else acts first.
     #[inline(always)]
-    fn next(&mut self) -> Option<(Line, bool)> {
-        if let Some((ongoing, write)) = &self.ongoing {
-            return Some((ongoing.visit.line, *write));
-        }
+    fn begin(&mut self) -> bool {
         if self.left == 0 || self.until < self.now {
-            return None;
+            return false;
         }
         self.left -= 1;
         self.timing.run_elsewhere(self.now);
         let visit = self.walker.visit();
         let waking = self.wakes.still(self.now);
-        let ongoing = self.timing.begin(self.cpu, visit, self.walker.manner(), self.now, waking);
-        let write = !(visit.reads || visit.fetches);
-        self.ongoing = Some((ongoing, write));
-        Some((visit.line, write))
+        let manner = self.walker.manner();
+        self.ongoing = self.timing.begin(self.cpu, visit, manner, self.now, waking);
+        self.next = Next::First;
+        true
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
+        let rate = &self.rates[usize::from(self.ongoing.waking)];
+        self.now += self.timing.end(&self.ongoing, rate);
+        self.next = Next::Visit;
+    }
+}
+
+impl Visitor for OnTheWay<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<(Line, Does)> {
+        if self.next == Next::Visit && !self.begin() {
+            return None;
+        }
+        let visit = &self.ongoing.visit;
+        let does = if self.next == Next::Write || !(visit.reads || visit.fetches) {
+            Does::Writes
+        } else if visit.writes {
+            Does::Both
+        } else {
+            Does::Reads
+        };
+        Some((visit.line, does))
     }
 
     #[inline(always)]
@@ -72,14 +109,20 @@ impl Visitor for OnTheWay<'_> {
 
     #[inline(always)]
     fn met(&mut self, outcome: Outcome) -> bool {
-        let Some((ongoing, write)) = &mut self.ongoing else { return true };
-        self.timing.met(ongoing, *write, outcome, self.frames, &mut self.wanted);
-        if *write || !ongoing.visit.writes {
-            self.now += self.timing.end(ongoing);
-            self.ongoing = None;
+        let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
+        let write = self.next == Next::Write || !(reads || fetches);
+        self.timing.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
+        if write || !writes {
+            self.end();
         } else {
-            *write = true;
+            self.next = Next::Write;
         }
         self.wanted.is_empty()
+    }
+
+    #[inline(always)]
+    fn wrote(&mut self) {
+        // It waits in the store buffer, and keeps nobody.
+        self.end();
     }
 }

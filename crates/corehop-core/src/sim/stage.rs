@@ -14,11 +14,11 @@ use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::Access;
 pub use super::pass::Pass;
-use super::pass::{AHEAD, OnTheWay};
+use super::pass::{AHEAD, Next, OnTheWay};
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::Picos;
-use super::timing::{Ongoing, Timing, Wanted};
+use super::timing::{Ongoing, Rate, Timing, Wanted};
 use super::wakes::Wakes;
 use super::walk::Pace;
 use super::walker::{Manner, Visit, Walker};
@@ -153,10 +153,11 @@ impl Stage {
         let mut pass = Pass::default();
         let mut left = walker.lines();
         let mut pace = Pace::default();
+        let rates = [false, true].map(|waking| self.timing.rate(cpu, walker.manner(), waking));
         while left > 0 {
             self.run_others(self.now);
             let (walks, finding) = (self.timing.translation.walks(), self.timing.finding);
-            left = self.go_on(cpu, walker, left, &mut pace);
+            left = self.go_on(cpu, walker, left, &rates, &mut pace);
             pass.walks += self.timing.translation.walks() - walks;
             pass.finding += self.timing.finding - finding;
         }
@@ -166,7 +167,14 @@ impl Stage {
     }
 
     /// The job makes at most `left` visits until somebody else acts; how many it leaves.
-    fn go_on(&mut self, cpu: usize, walker: &mut Walker, left: usize, pace: &mut Pace) -> usize {
+    fn go_on(
+        &mut self,
+        cpu: usize,
+        walker: &mut Walker,
+        left: usize,
+        rates: &[Rate; 2],
+        pace: &mut Pace,
+    ) -> usize {
         let fetches = walker.fetches();
         let mut job = OnTheWay {
             timing: &mut self.timing,
@@ -177,7 +185,9 @@ impl Stage {
             now: self.now,
             until: self.cast.next().map_or(Picos::MAX, |(_, at)| at),
             left,
-            ongoing: None,
+            rates,
+            ongoing: Ongoing::default(),
+            next: Next::Visit,
             wanted: std::mem::take(&mut self.wanted),
         };
         while !self.caches.walk(cpu, fetches, pace, &mut job) {
@@ -341,7 +351,8 @@ impl Stage {
         if visit.writes {
             self.access(cpu, &mut ongoing, Access::Write);
         }
-        self.timing.end(&ongoing)
+        let rate = self.timing.rate(cpu, manner, false);
+        self.timing.end(&ongoing, &rate)
     }
 
     #[inline]

@@ -39,18 +39,36 @@ pub(super) struct Timing {
 }
 
 /// A visit under way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ongoing {
     cpu: usize,
     pub(super) visit: Visit,
-    manner: Manner,
     /// The core's clock may not be up yet.
-    waking: bool,
+    pub(super) waking: bool,
     /// When its accesses happen.
     at: Picos,
     /// The time that finding the address took.
     found: Picos,
     latency: Picos,
+}
+
+/// What a core makes of the latencies of a walk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// What it needs for each access to a word.
+    work: Picos,
+    /// The misses under way at once, in thousandths.
+    under_way: u64,
+    /// What the walk needs for a line besides.
+    pause: Picos,
+}
+
+impl Rate {
+    /// The part of a latency that keeps the thread.
+    #[inline]
+    fn share(&self, time: Picos) -> Picos {
+        if self.under_way == 1_000 { time } else { time * 1_000 / self.under_way }
+    }
 }
 
 /// The lines that prefetchers asked for, with the level they are for.
@@ -112,7 +130,7 @@ impl Timing {
         if !manner.by_page {
             found *= self.weight;
         }
-        Ongoing { cpu, visit, manner, waking, at: at + found, found, latency: 0 }
+        Ongoing { cpu, visit, waking, at: at + found, found, latency: 0 }
     }
 
     /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
@@ -145,18 +163,24 @@ impl Timing {
         }
     }
 
+    /// What `cpu` makes of latencies in a walk of this manner.
+    #[inline]
+    pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
+        let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
+        let under_way = manner.parallelism.unwrap_or(times.parallelism);
+        Rate {
+            work: times.work * self.weight,
+            under_way: under_way.clamp(1, times.outstanding * 1_000),
+            pause: manner.pause * self.weight,
+        }
+    }
+
     /// The visit ends: how long it keeps the thread.
     #[inline]
-    pub(super) fn end(&mut self, visit: &Ongoing) -> Picos {
-        let Ongoing { visit: Visit { words, .. }, manner, found, latency, .. } = *visit;
-        let times = self.on(visit);
-        let (work, parallelism, outstanding) = (times.work, times.parallelism, times.outstanding);
-        let under_way = manner.parallelism.unwrap_or(parallelism);
-        let under_way = under_way.clamp(1, outstanding * 1_000);
-        let share = |time| if under_way == 1_000 { time } else { time * 1_000 / under_way };
-        self.finding += share(found);
-        let pause = manner.pause * self.weight;
-        pause + (work * Picos::from(words) * self.weight).max(share(found + latency))
+    pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
+        let Ongoing { visit: Visit { words, .. }, found, latency, .. } = *visit;
+        self.finding += rate.share(found);
+        rate.pause + (rate.work * Picos::from(words)).max(rate.share(found + latency))
     }
 
     #[inline]

@@ -17,19 +17,21 @@ struct Level {
     pages: Vec<u64>,
     ways: usize,
     sets: u64,
+    /// Of a power of two of sets: one less.
+    mask: Option<u64>,
 }
 
 impl Level {
     fn new(entries: u32, ways: u32) -> Self {
         let sets = u64::from(entries / ways);
-        Self { pages: vec![NO_PAGE; entries as usize], ways: ways as usize, sets }
+        let mask = sets.is_power_of_two().then(|| sets - 1);
+        Self { pages: vec![NO_PAGE; entries as usize], ways: ways as usize, sets, mask }
     }
 
     /// Whether `page` was here; it is now, and first.
     #[inline]
     fn look_up(&mut self, page: u64) -> bool {
-        let power = self.sets.is_power_of_two();
-        let set = if power { page & (self.sets - 1) } else { page % self.sets };
+        let set = self.mask.map_or_else(|| page % self.sets, |mask| page & mask);
         let mut moved = page;
         for entry in &mut self.pages[set as usize * self.ways..][..self.ways] {
             let old = std::mem::replace(entry, moved);

@@ -19,14 +19,29 @@ const WORTH_IT: u64 = 16;
 /// So many accesses then go the general way.
 const PATIENCE: u32 = 64;
 
+/// What is done to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It is read, or executed.
+    Reads,
+    /// It is written.
+    Writes,
+    /// It is read, or executed, and then written: two accesses.
+    Both,
+}
+
 /// A source of accesses, which is told of what each of them came to.
 pub(super) trait Visitor {
-    /// The line of the next access, and whether it writes; nothing where the walk is to end here.
-    fn next(&mut self) -> Option<(Line, bool)>;
+    /// The line of the next access, and what is done to it; nothing where the walk is to end here.
+    /// Until it is told of the outcome the answer stays the same. When it has been told of the first
+    /// of two accesses, the second one is next.
+    fn next(&mut self) -> Option<(Line, Does)>;
     /// A line that will be asked for before long.
     fn ahead(&self) -> Option<Line>;
     /// What the access came to. Answers whether the walk may go on at once.
     fn met(&mut self, outcome: Outcome) -> bool;
+    /// The second of two accesses was an [`Outcome::HIT`].
+    fn wrote(&mut self);
 }
 
 /// How many accesses go the general way before the loop is tried again. It decides about nothing
@@ -69,19 +84,18 @@ impl<O: Observer> Hierarchy<O> {
     ) -> bool {
         let path = self.path(cpu, fetches);
         loop {
-            let mut next = None;
             if pace.0 == 0 && !O::ON {
                 match self.quickly(cpu, &path, fetches, pace, visitor) {
                     Stop::Done => return true,
-                    Stop::Ask(line, write) => next = Some((line, write)),
-                    _ => return false,
+                    Stop::Paused => return false,
+                    Stop::Ask | Stop::Evicted { .. } => {}
                 }
             }
             pace.0 = pace.0.saturating_sub(1);
-            let Some((line, write)) = next.or_else(|| visitor.next()) else { return true };
-            let access = match (write, fetches) {
-                (true, _) => Access::Write,
-                (_, true) => Access::Fetch,
+            let Some((line, does)) = visitor.next() else { return true };
+            let access = match does {
+                Does::Writes => Access::Write,
+                _ if fetches => Access::Fetch,
                 _ => Access::Read,
             };
             let outcome = self.access(cpu, line, access);
@@ -105,17 +119,14 @@ impl<O: Observer> Hierarchy<O> {
     ) -> Stop {
         let Some(way) = self.way_of_three(cpu, path) else {
             pace.0 = u32::MAX;
-            return visitor.next().map_or(Stop::Done, |(line, write)| Stop::Ask(line, write));
+            return Stop::Ask;
         };
         let mut tally = Tally { asked: way.asked, ..Tally::default() };
         let stop = self.three(path, &way, visitor, &mut tally);
         let done: u64 = tally.accesses.iter().sum();
         pace.0 = if done < WORTH_IT { PATIENCE } else { 0 };
         self.add(cpu, fetches, &tally);
-        match stop {
-            None => visitor.next().map_or(Stop::Done, |(line, write)| Stop::Ask(line, write)),
-            Some(stop) => stop,
-        }
+        stop.unwrap_or(Stop::Ask)
     }
 
     /// Has the host fetch what it needs to find where `line` is, of which `cpu` will ask before long.

@@ -12,7 +12,7 @@ use super::tags::Line;
 const WORDS: u32 = (LINE / 8) as u32;
 
 /// One visit to a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Visit {
     /// The line.
     pub line: Line,

@@ -11,7 +11,7 @@ use crate::sim::outcome::{Access, Outcome};
 use crate::sim::planted::{Bug, with};
 use crate::sim::reference::Reference;
 use crate::sim::spec::Spec;
-use crate::sim::walk::{Pace, Visitor};
+use crate::sim::walk::{Does, Pace, Visitor};
 
 /// A fast machine, its slow twin, and what they are told.
 struct Twins {
@@ -35,10 +35,15 @@ struct Script<'a> {
 }
 
 impl Visitor for Script<'_> {
-    fn next(&mut self) -> Option<(u32, bool)> {
-        let next = self.accesses.get(self.at).copied();
-        self.at += 1;
-        next
+    fn next(&mut self) -> Option<(u32, Does)> {
+        let &(line, writes) = self.accesses.get(self.at)?;
+        let both = self.accesses.get(self.at + 1) == Some(&(line, true));
+        let does = match (writes, both) {
+            (true, _) => Does::Writes,
+            (false, true) => Does::Both,
+            (false, false) => Does::Reads,
+        };
+        Some((line, does))
     }
 
     fn ahead(&self) -> Option<u32> {
@@ -46,8 +51,13 @@ impl Visitor for Script<'_> {
     }
 
     fn met(&mut self, outcome: Outcome) -> bool {
+        self.at += 1;
         self.outcomes.push(outcome);
         !self.outcomes.len().is_multiple_of(self.pauses)
+    }
+
+    fn wrote(&mut self) {
+        self.met(Outcome::HIT);
     }
 }
 
@@ -124,9 +134,14 @@ impl Twins {
         let fetches = access == Access::Fetch;
         let writes = if access == Access::Write { 60 } else { 20 };
         let count = 1 + self.dice.below(24);
-        let mut accesses: Vec<_> = (0..count)
-            .map(|_| (self.dice.below(self.lines) as u32, self.dice.in_100(writes)))
-            .collect();
+        let mut accesses = Vec::new();
+        for _ in 0..count {
+            let line = self.dice.below(self.lines) as u32;
+            accesses.push((line, self.dice.in_100(writes)));
+            if self.dice.in_100(writes) {
+                accesses.push((line, true));
+            }
+        }
         accesses.push((accesses[0].0, true));
         let mut script = Script { accesses: &accesses, at: 0, outcomes: Vec::new(), pauses: 7 };
         let mut pace = Pace::default();
