@@ -19,8 +19,9 @@ use serde_json::Value;
 use super::{Fallible, compared, median};
 
 const ROUNDS: usize = 3;
-/// How many visits a plan consists of, at least.
-const VISITS: u64 = 12_000_000;
+/// How many visits a plan consists of, where they are not too many jobs.
+const VISITS: u64 = 6_000_000;
+const MOST_JOBS: u64 = 2_000;
 /// The sets of the level-3 cache.
 const SETS: usize = 12_288;
 
@@ -65,7 +66,7 @@ fn plan(platform: &Platform, wss: Bytes, write_ratio: f64) -> Fallible<Plan> {
             events: vec![Event::None],
             length: Length::ZERO,
             absence: Absence::Nothing,
-            samples: (touches / 3).max(1) as u32,
+            samples: (touches / 3).clamp(1, MOST_JOBS) as u32,
         }],
         cpus: CpuList::default(),
     };
@@ -105,11 +106,11 @@ fn blocks_per_second() -> Fallible<f64> {
     let table = std::hint::black_box(table);
     let begin = process_seconds()?;
     let mut at = 0;
-    for _ in 0..4 * VISITS {
+    for _ in 0..8 * VISITS {
         at = table[at as usize].0[0];
     }
     std::hint::black_box(at);
-    Ok(4.0 * VISITS as f64 / (process_seconds()? - begin))
+    Ok(8.0 * VISITS as f64 / (process_seconds()? - begin))
 }
 
 /// CPU seconds of all threads of this process, those that ended among them.

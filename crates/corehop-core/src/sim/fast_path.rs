@@ -233,7 +233,7 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
         }
         if sharers != 0 {
             let newer = if l1.remove(victim) { DIRTY } else { 0 };
-            displaced.word = word & ((1 << NAMES) - 1) | newer;
+            displaced.word = (word & ((1 << NAMES) - 1)) | newer;
         }
         if displaced.word & DIRTY == 0 || bug!(FastPathForgetsSecond) {
             return true;
@@ -292,6 +292,8 @@ pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, cons
     pub(super) l3: Lane<'a, C, LRU, false>,
     /// The outermost caches elsewhere, which include all inside them and are not empty.
     pub(super) remote: &'a [&'a Cache],
+    /// The innermost cache holds instructions: writes go another way.
+    pub(super) fetches: bool,
 }
 
 impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, A, B, C, LRU> {
@@ -299,6 +301,9 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
     #[inline(always)]
     pub(super) fn run<V: Visitor>(&mut self, visitor: &mut V, tally: &mut Tally) -> Stop {
         while let Some((line, does)) = visitor.next() {
+            if self.fetches && does != Does::Reads {
+                return Stop::Ask;
+            }
             let (set, write) = (self.l1.set(line), does == Does::Writes);
             let (way, outcome) = match self.l1.blocks[set].find(line) {
                 Some(way) if self.l1.hit(set, way, write) => {
@@ -363,12 +368,12 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         if self.l3.asks || (remote && !bug!(FastPathForgetsPackages)) {
             return Err(Stop::Ask);
         }
-        self.from_memory((first, second, third), Fill { line, alone: true, write }, tally)
+        self.bring_from_memory((first, second, third), Fill { line, alone: true, write }, tally)
     }
 
     /// The line comes from memory.
     #[inline(always)]
-    fn from_memory(
+    fn bring_from_memory(
         &mut self,
         (first, second, third): (usize, usize, usize),
         fill: Fill,

@@ -106,8 +106,7 @@ impl Prefetcher {
     /// The step to `line` in its page, and how often it was the same; nothing for a new page.
     fn track(&mut self, line: Line) -> Option<(i32, u32)> {
         let page = line >> self.page;
-        // All are compared, for that takes one vector or two.
-        if !self.pages.iter().fold(false, |any, &other| any | (other == page)) {
+        if !self.pages.contains(&page) {
             self.meet(page, line);
             return None;
         }

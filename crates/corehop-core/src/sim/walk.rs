@@ -51,6 +51,7 @@ pub(super) struct Pace(u32);
 
 /// What the quick loop has to know of the caches beside the way.
 struct Three {
+    fetches: bool,
     masks: [u32; MAX_LEVELS],
     /// For each cache of the way whether the others inside it are empty.
     lonely: [bool; 3],
@@ -117,7 +118,7 @@ impl<O: Observer> Hierarchy<O> {
         pace: &mut Pace,
         visitor: &mut V,
     ) -> Stop {
-        let Some(way) = self.way_of_three(cpu, path) else {
+        let Some(way) = self.way_of_three(cpu, path, fetches) else {
             pace.0 = u32::MAX;
             return Stop::Ask;
         };
@@ -143,7 +144,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether reads on this way can take the loop of [`super::swift`], and what it has to know.
-    fn way_of_three(&self, cpu: usize, path: &Path) -> Option<Three> {
+    fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
         let own = &path.caches[..path.len];
         let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
         if own.len() != 3 || !path.plain || !own.iter().all(fits) {
@@ -163,6 +164,7 @@ impl<O: Observer> Hierarchy<O> {
         let others = self.roots.iter().filter(|&&root| root != own[2]);
         let remote: Vec<usize> = others.copied().filter(|&root| !self.is_deserted(root)).collect();
         Some(Three {
+            fetches,
             masks,
             lru: own.iter().all(lru),
             lonely: [true, lonely(1), lonely(2)],
@@ -282,8 +284,13 @@ impl<O: Observer> Hierarchy<O> {
                 l3.asks |= !way.remote_includes;
                 let l1 = l1.lane($a, masks[0], 0, true)?;
                 let l2 = l2.lane($b, masks[1], path.places[0], way.lonely[1])?;
-                let mut three =
-                    fast_path::Three::<'_, _, _, _, $lru> { l1, l2, l3, remote: &remote };
+                let mut three = fast_path::Three::<'_, _, _, _, $lru> {
+                    l1,
+                    l2,
+                    l3,
+                    remote: &remote,
+                    fetches: way.fetches,
+                };
                 Some(three.run(visitor, tally))
             }};
         }
