@@ -4,9 +4,9 @@
 
 use crate::platform::{Distance, Inclusion, Index};
 
+use super::fast_path::Lane;
 use super::replacement::Policy;
 use super::spec::CacheSpec;
-use super::swift::Lane;
 use super::tags::{Block, Blocks, Line, NAMED, NO_LINE, peek, poke};
 
 /// The rights and duties of a copy. None of them: the copy is shared and as memory (or the next
@@ -337,7 +337,7 @@ impl Cache {
         (line, Bits::unpacked(word))
     }
 
-    /// The cache taken apart for [`super::swift`], if its sets are this wide.
+    /// The cache taken apart for [`super::fast_path`], if its sets are this wide.
     pub(super) fn lane<const N: usize, const LRU: bool, const POWER: bool>(
         &mut self,
         blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
@@ -386,28 +386,6 @@ impl Cache {
     /// Whether way words name all caches inside.
     pub(super) fn names_all(&self) -> bool {
         self.children.len() <= NAMED
-    }
-
-    /// How many of `lines`, from the first on, are here when they are read one after the other.
-    /// Those have then been used.
-    #[inline]
-    pub(super) fn hits(&mut self, lines: &[Line]) -> usize {
-        let Self { blocks, policy, ranks, finder, .. } = self;
-        match (blocks, finder.mask()) {
-            // Most innermost caches have up to 8 ways and a power of two of sets.
-            (Blocks::Eight(blocks), Some(mask)) => {
-                run(blocks, policy, ranks, lines, |line| line & mask)
-            }
-            (Blocks::Eight(blocks), None) => {
-                run(blocks, policy, ranks, lines, |line| finder.set(line))
-            }
-            (Blocks::Sixteen(blocks), _) => {
-                run(blocks, policy, ranks, lines, |line| finder.set(line))
-            }
-            (Blocks::ThirtyTwo(blocks), _) => {
-                run(blocks, policy, ranks, lines, |line| finder.set(line))
-            }
-        }
     }
 
     #[inline]
@@ -467,23 +445,4 @@ pub(super) struct Inserted {
     pub(super) bits: Bits,
     /// The children that may have the victim.
     pub(super) sharers: u64,
-}
-
-/// [`Cache::hits`] with a way to find sets.
-#[inline(always)]
-pub(super) fn run<const N: usize>(
-    blocks: &mut [Block<N>],
-    policy: &Policy,
-    ranks: &mut [u8],
-    lines: &[Line],
-    set_of: impl Fn(Line) -> u32,
-) -> usize {
-    for (at, &line) in lines.iter().enumerate() {
-        let set = set_of(line);
-        let Some(block) = blocks.get_mut(set as usize) else { return at };
-        let Some(way) = block.find(line) else { return at };
-        let ranks = Cache::ranks_of(ranks, policy.ranks(), set);
-        policy.hit(&mut block.order, ranks, way);
-    }
-    lines.len()
 }

@@ -13,7 +13,8 @@
 //! hierarchy ── an access: search, settle, fill      kinds ── why a miss was one, an observer
 //! coherence ── what caches ask each other           frames ── from pages to lines
 //! movement ── lines in, lines out                   reference ── the slow twin, for tests
-//! cache ── one cache: tags, states, replacement     walk, swift ── the quick ways
+//! cache ── one cache: tags, states, replacement     walk, fast_path ── one CPU's accesses
+//! timing ── how long a visit takes                  pass ── the job walks once
 //! ```
 //!
 //! # What a line's state means
@@ -43,8 +44,10 @@
 //!
 //! # What it costs
 //!
-//! An innermost hit is one vector compare of a set, a few bit operations, and no counter of its own;
-//! see the benchmark `sim`. Caches that were never used occupy nothing, in a clone as well.
+//! An innermost hit is one vector compare of a set, a few bit operations, and no counter of its own.
+//! A job that nobody interrupts goes through one loop, in which the host is told of the sets that it
+//! will need some visits ahead; see `sim/run-*` of the benchmark `sim`. Caches that were never used
+//! occupy nothing, in a clone as well.
 //!
 //! # What it does not know
 //!
@@ -64,7 +67,7 @@ pub mod observer;
 mod coherence;
 pub mod hierarchy;
 mod movement;
-mod swift;
+mod fast_path;
 mod walk;
 pub mod kinds;
 pub mod tlb;
@@ -79,6 +82,8 @@ pub mod frames;
 pub mod walker;
 mod background;
 mod cast;
+mod timing;
+mod pass;
 pub mod stage;
 mod system_data;
 mod chunk;

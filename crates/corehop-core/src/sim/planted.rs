@@ -106,19 +106,23 @@ mod switch {
         /// A prefetch goes into the innermost cache.
         PrefetchGoesInside,
         /// The quick loop passes lines inwards that others may have.
-        SwiftAsksNobody,
+        FastPathAsksNobody,
         /// The quick loop does not set the bit of the cache inside.
-        SwiftSetsNoBit,
+        FastPathSetsNoBit,
         /// The quick loop does not purge the second cache.
-        SwiftPurgesOnlyInnermost,
+        FastPathPurgesOnlyInnermost,
         /// The quick loop drops dirty lines of the outermost cache.
-        SwiftForgetsWriteBack,
+        FastPathForgetsWriteBack,
         /// The quick loop drops dirty lines of the second cache.
-        SwiftForgetsSecond,
+        FastPathForgetsSecond,
         /// The quick loop drops dirty lines of the innermost cache.
-        SwiftForgetsInnermost,
+        FastPathForgetsInnermost,
+        /// The quick loop does not make written lines dirty.
+        FastPathForgetsWrite,
         /// After a pause of the quick loop the caches inside are not filled.
-        SwiftResumesTooLate,
+        FastPathResumesTooLate,
+        /// The quick loop does not look at the caches of other packages.
+        FastPathForgetsPackages,
         /// Sharers that need not be asked are taken for none.
         OtherSharersUncounted,
     }

@@ -15,9 +15,8 @@ use super::tags::Line;
 use crate::platform::{self, Platform, PrefetchKind};
 
 /// What a tracker knows of a page.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Tracker {
-    page: u32,
     last: Line,
     /// From the access before the last one to the last one, in lines.
     step: i32,
@@ -31,17 +30,22 @@ pub struct Prefetcher {
     kind: PrefetchKind,
     /// The level that it fills, and whose misses it sees.
     level: u32,
-    trackers: usize,
     ahead: u32,
     confirm: u32,
     /// Lines of a page, as a shift.
     page: u32,
-    /// The last used one first.
+    /// The page of each tracker. From `newest` on, and round, they are in the order of their last
+    /// uses.
+    pages: Vec<u32>,
     known: Vec<Tracker>,
+    newest: usize,
 }
 
+/// No page: what trackers without one hold.
+const NO_PAGE: u32 = u32::MAX;
+
 /// Lines that are proposed at a time at most.
-pub const MOST_AHEAD: usize = 16;
+const MOST_AHEAD: usize = 16;
 
 impl Prefetcher {
     /// A prefetcher as a platform describes it, for pages of `page` bytes in lines of `line`. Without
@@ -53,11 +57,12 @@ impl Prefetcher {
         Self {
             kind: spec.kind,
             level: spec.level,
-            trackers,
             ahead: or(&spec.ahead, 2).min(MOST_AHEAD as u32),
             confirm: or(&spec.confirm, 2),
             page: (page / line).max(1).ilog2(),
-            known: Vec::with_capacity(trackers),
+            pages: vec![NO_PAGE; trackers],
+            known: vec![Tracker::default(); trackers],
+            newest: 0,
         }
     }
 
@@ -101,23 +106,46 @@ impl Prefetcher {
     /// The step to `line` in its page, and how often it was the same; nothing for a new page.
     fn track(&mut self, line: Line) -> Option<(i32, u32)> {
         let page = line >> self.page;
-        let Some(place) = self.known.iter().position(|tracker| tracker.page == page) else {
-            if self.trackers > 0 {
-                self.known.truncate(self.trackers - 1);
-                self.known.insert(0, Tracker { page, last: line, step: 0, run: 0 });
-            }
+        if !self.pages.contains(&page) {
+            self.meet(page, line);
             return None;
-        };
-        self.known[..=place].rotate_right(1);
-        let tracker = &mut self.known[0];
+        }
+        let kind = self.kind;
+        let tracker = self.use_again(page);
         let step = line.wrapping_sub(tracker.last) as i32;
-        let same = match self.kind {
+        let same = match kind {
             PrefetchKind::Direction => step.signum() == tracker.step.signum(),
             _ => step == tracker.step,
         };
         tracker.run = if same && step != 0 { tracker.run + 1 } else { 1 };
         (tracker.step, tracker.last) = (step, line);
         Some((step, tracker.run))
+    }
+
+    /// The tracker that was not used for longest gets a new page.
+    #[inline]
+    fn meet(&mut self, page: u32, line: Line) {
+        let count = self.pages.len();
+        if count > 0 {
+            self.newest = if self.newest == 0 { count - 1 } else { self.newest - 1 };
+            self.pages[self.newest] = page;
+            self.known[self.newest] = Tracker { last: line, step: 0, run: 0 };
+        }
+    }
+
+    /// The tracker of `page`, which has one, is the last used one from now on.
+    fn use_again(&mut self, page: u32) -> &mut Tracker {
+        let count = self.pages.len();
+        let mut at = self.pages.iter().position(|&other| other == page).unwrap_or(self.newest);
+        let tracker = self.known[at];
+        while at != self.newest {
+            let newer = if at == 0 { count - 1 } else { at - 1 };
+            (self.pages[at], self.known[at]) = (self.pages[newer], self.known[newer]);
+            at = newer;
+        }
+        self.pages[at] = page;
+        self.known[at] = tracker;
+        &mut self.known[at]
     }
 }
 

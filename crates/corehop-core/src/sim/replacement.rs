@@ -257,6 +257,12 @@ impl Policy {
         if self.form == Form::Nibbles && allowed == self.every {
             return (*word >> self.last) as u32 & 15;
         }
+        if self.form == Form::BitPlru {
+            return lowest(!(*word as u32) & allowed, allowed);
+        }
+        if self.form == Form::Tree && allowed == self.every && self.ways.is_power_of_two() {
+            return self.leaf_of_all(*word);
+        }
         self.victim_rarely(word, ranks, allowed)
     }
 
@@ -288,6 +294,16 @@ impl Policy {
             }
             Form::Srrip => distant(word, allowed),
         }
+    }
+
+    /// Down a full tree, to the side that each node says.
+    #[inline(always)]
+    fn leaf_of_all(&self, word: u64) -> u32 {
+        let mut node = 1;
+        while node < self.ways {
+            node = 2 * node + (word >> node) as u32 % 2;
+        }
+        node - self.ways
     }
 
     /// Down the tree, to the side that each node says unless nothing there is allowed.
@@ -330,6 +346,7 @@ pub(super) fn ways_of(mut mask: u32) -> impl Iterator<Item = u32> {
 }
 
 /// The lowest way of `first`, or of `second` where that is empty.
+#[inline(always)]
 fn lowest(first: u32, second: u32) -> u32 {
     (if first == 0 { second } else { first }).trailing_zeros()
 }

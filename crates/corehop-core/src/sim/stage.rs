@@ -5,26 +5,24 @@
 //! simulated time, exactly. Time is in whole picoseconds.
 
 use crate::machine::Rest;
-use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
+use crate::platform::{Platform, Traffic};
 
 use super::arrangement::Ways;
 use super::background::Transfer;
 use super::cast::{Cast, Part, Turn};
-use super::elsewhere::Elsewhere;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
-use super::outcome::{Access, Outcome};
-use super::prefetch::{MOST_AHEAD, Prefetcher};
-use super::servers::Servers;
+use super::outcome::Access;
+pub use super::pass::Pass;
+use super::pass::{AHEAD, Next, OnTheWay};
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
-use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
-use super::translation::Translation;
+use super::times::Picos;
+use super::timing::{Ongoing, Rate, Timing, Wanted};
 use super::wakes::Wakes;
+use super::walk::Pace;
 use super::walker::{Manner, Visit, Walker};
 
-/// The pages that prefetchers do not leave, in bytes.
-const BASE_PAGE: u64 = 4 << 10;
 /// How many visits of others pass between two looks whether anything of the job's is left.
 const LOOK_EVERY: u32 = 2_048;
 
@@ -32,41 +30,17 @@ const LOOK_EVERY: u32 = 2_048;
 #[derive(Debug, Clone)]
 pub struct Stage {
     caches: Hierarchy,
-    times: Times,
-    servers: Servers,
-    /// Those of each CPU.
-    prefetchers: Vec<Vec<Prefetcher>>,
-    translation: Translation,
-    /// The time that threads were kept by finding addresses.
-    finding: Picos,
+    timing: Timing,
     shares: Shares,
     /// The physical memory.
     pub frames: Frames,
-    /// For each CPU the place of its node.
-    nodes: Vec<usize>,
     cast: Cast,
     /// The CPU that the job had last.
     last: Option<usize>,
-    /// Each simulated line stands for so many.
-    weight: Picos,
     now: Picos,
     wakes: Wakes,
-    elsewhere: Elsewhere,
-    /// Until when a locked access keeps everybody from what is beyond his innermost cache.
-    locked: Picos,
-}
-
-/// What a pass over a working set took and met.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Pass {
-    /// The time it took.
-    pub picos: Picos,
-    /// Accesses that no cache on this side of the last level could serve.
-    pub misses: u64,
-    /// Walks of the page tables.
-    pub walks: u64,
-    /// The part of the time that finding addresses took.
-    pub finding: Picos,
+    /// What prefetchers asked for last; nothing between two visits.
+    wanted: Wanted,
 }
 
 impl Stage {
@@ -82,33 +56,23 @@ impl Stage {
         let sampled = sparser.map(|every| (spec.sampled(every), every));
         let mut sampled = sampled.filter_map(|(spec, every)| Some((spec?, every)));
         let (spec, every) = sampled.next().unwrap_or((spec, 1));
-        let weight = Picos::from(every);
-        let whole = every == 1;
-        let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
         Ok(Self {
             caches: Hierarchy::new(&spec, seed)?,
-            times: Times::from_platform(platform)?,
-            servers: Servers::from_platform(platform, weight)?,
-            prefetchers: vec![ahead; platform.cpus.value.len()],
-            translation: Translation::from_platform(platform)?,
-            finding: 0,
+            timing: Timing::new(platform, Picos::from(every))?,
             shares: Shares::default(),
             frames: Frames::new(platform, every, seed)?,
-            nodes: nodes_of_cpus(platform),
             cast: Cast::default(),
             last: None,
-            weight,
             now: 0,
             wakes: Wakes::new(platform, &spec.packages)?,
-            elsewhere: Elsewhere::new(platform.cpus.value.len()),
-            locked: 0,
+            wanted: Wanted::default(),
         })
     }
 
     /// Shares caches out from now on: what the job may fill on the CPU it has, and what all others.
     pub fn share(&mut self, job: &[Ways], others: &[Ways]) {
         self.shares = Shares { job: job.to_vec(), others: others.to_vec() };
-        for cpu in 0..self.nodes.len() {
+        for cpu in 0..self.timing.nodes.len() {
             self.shares.to_others(&mut self.caches, cpu);
         }
     }
@@ -125,7 +89,7 @@ impl Stage {
 
     /// The place of the node of a CPU.
     pub fn node_of(&self, cpu: usize) -> usize {
-        self.nodes[cpu]
+        self.timing.nodes[cpu]
     }
 
     /// Lets a thread walk on `cpu` from now on, whenever the job does not have that CPU.
@@ -141,12 +105,12 @@ impl Stage {
     /// Ends what walks on `cpu`, and hands it back with the lines that it has visited.
     pub fn remove_actor(&mut self, cpu: usize) -> Option<(Walker, u64)> {
         let (walker, visits) = self.cast.remove(cpu)?;
-        Some((walker, visits * self.weight))
+        Some((walker, visits * self.timing.weight))
     }
 
     /// The lines that all actors have visited.
     pub fn visits(&self) -> u64 {
-        self.cast.visits() * self.weight
+        self.cast.visits() * self.timing.weight
     }
 
     /// Lets the job have `cpu`: whoever walks there waits. Of those who share no cache with it now or
@@ -158,8 +122,8 @@ impl Stage {
         let root = |cpu| self.caches.root_of(cpu);
         let near = [root(self.last.unwrap_or(cpu)), root(cpu)];
         self.cast.set(Some(cpu), Some(near), self.now);
-        if !self.servers.is_empty() {
-            self.elsewhere.send(self.cast.outside(near), self.now);
+        if !self.timing.servers.is_empty() {
+            self.timing.elsewhere.send(self.cast.outside(near), self.now);
         }
         self.last = Some(cpu);
         self.shares.to_job(&mut self.caches, cpu);
@@ -173,7 +137,10 @@ impl Stage {
 
     /// Takes the lines out of all caches.
     pub fn flush(&mut self, lines: &[Line]) {
-        for &line in lines {
+        for (at, &line) in lines.iter().enumerate() {
+            if let Some(&later) = lines.get(at + AHEAD) {
+                self.caches.expect(0, later);
+            }
             self.caches.flush(line);
         }
     }
@@ -182,30 +149,60 @@ impl Stage {
     pub fn walk(&mut self, cpu: usize, walker: &mut Walker) -> Pass {
         walker.restart();
         let begin = self.now;
-        let before = self.caches.counters(cpu).last_level_misses();
+        let before = self.misses(cpu);
         let mut pass = Pass::default();
-        for _ in 0..walker.lines() {
+        let mut left = walker.lines();
+        let mut pace = Pace::default();
+        let rates = [false, true].map(|waking| self.timing.rate(cpu, walker.manner(), waking));
+        while left > 0 {
             self.run_others(self.now);
-            if !self.servers.is_empty() {
-                self.elsewhere.run(self.now, &mut self.servers);
-            }
-            let visit = walker.visit();
-            let (walks, finding) = (self.translation.walks(), self.finding);
-            let waking = self.wakes.still(self.now);
-            self.now += self.visit(cpu, visit, walker.manner(), self.now, waking);
-            pass.walks += self.translation.walks() - walks;
-            pass.finding += self.finding - finding;
+            let (walks, finding) = (self.timing.translation.walks(), self.timing.finding);
+            left = self.go_on(cpu, walker, left, &rates, &mut pace);
+            pass.walks += self.timing.translation.walks() - walks;
+            pass.finding += self.timing.finding - finding;
         }
-        pass.misses = (self.caches.counters(cpu).last_level_misses() - before) * self.weight;
+        pass.misses = self.misses(cpu) - before;
         pass.picos = self.now - begin;
         pass
+    }
+
+    /// The job makes at most `left` visits until somebody else acts; how many it leaves.
+    fn go_on(
+        &mut self,
+        cpu: usize,
+        walker: &mut Walker,
+        left: usize,
+        rates: &[Rate; 2],
+        pace: &mut Pace,
+    ) -> usize {
+        let fetches = walker.fetches();
+        let mut job = OnTheWay {
+            timing: &mut self.timing,
+            frames: &self.frames,
+            wakes: &self.wakes,
+            walker,
+            cpu,
+            now: self.now,
+            until: self.cast.next().map_or(Picos::MAX, |(_, at)| at),
+            left,
+            rates,
+            ongoing: Ongoing::default(),
+            next: Next::Visit,
+            wanted: std::mem::take(&mut self.wanted),
+        };
+        while !self.caches.walk(cpu, fetches, pace, &mut job) {
+            job.timing.bring(cpu, &mut job.wanted, &mut self.caches, &self.frames);
+        }
+        self.now = job.now;
+        self.wanted = job.wanted;
+        job.left
     }
 
     /// One visit of a thread of a gang at time `at`, which no later call may precede: how long it
     /// keeps the thread.
     pub fn act(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
         self.run_until(at);
-        self.visit(cpu, visit, manner, at, false)
+        self.visit(cpu, visit, manner, at)
     }
 
     /// A task has `cpu` from the time `at` on, which no later call may precede: whoever else walks
@@ -231,19 +228,19 @@ impl Stage {
 
     /// The lines that accesses of a CPU have had from beyond its own last level of cache.
     pub fn misses(&self, cpu: usize) -> u64 {
-        self.caches.counters(cpu).last_level_misses() * self.weight
+        self.caches.counters(cpu).last_level_misses() * self.timing.weight
     }
 
     /// A pass over other data, in no time: the operating system's. Nobody queues for it, or all of
     /// its lines would be asked for at once.
     pub fn touch_untimed(&mut self, cpu: usize, walker: &mut Walker) {
-        let servers = std::mem::take(&mut self.servers);
+        let servers = std::mem::take(&mut self.timing.servers);
         walker.restart();
         for _ in 0..walker.lines() {
             let visit = walker.visit();
-            self.visit(cpu, visit, walker.manner(), self.now, false);
+            self.visit(cpu, visit, walker.manner(), self.now);
         }
-        self.servers = servers;
+        self.timing.servers = servers;
     }
 
     /// The job walks until its working set is at rest.
@@ -275,17 +272,17 @@ impl Stage {
     pub fn warm_up(&mut self, length: Picos) {
         self.release();
         self.cast.set(None, None, self.now);
-        self.elsewhere.send([], self.now);
+        self.timing.elsewhere.send([], self.now);
         self.now += length;
         self.run_others(self.now);
     }
 
     /// Lets the machine run by itself for `length`, and sees what everybody asks of the servers.
     pub fn learn(&mut self, length: Picos) {
-        if !self.servers.is_empty() {
-            self.elsewhere.begin(self.now);
+        if !self.timing.servers.is_empty() {
+            self.timing.elsewhere.begin(self.now);
             self.warm_up(length);
-            self.elsewhere.end(self.now);
+            self.timing.elsewhere.end(self.now);
         }
     }
 
@@ -300,9 +297,9 @@ impl Stage {
     /// Moves all clocks on, as if so much time had passed.
     fn skip(&mut self, time: Picos) {
         self.cast.skip(time);
-        self.elsewhere.skip(time);
-        self.servers.skip(time);
-        self.locked += time;
+        self.timing.elsewhere.skip(time);
+        self.timing.servers.skip(time);
+        self.timing.locked += time;
     }
 
     /// Lets others act until `until`.
@@ -316,15 +313,13 @@ impl Stage {
     fn run_some(&mut self, until: Picos, most: u32) -> Option<Picos> {
         for _ in 0..most {
             let (place, at) = self.cast.next().filter(|&(_, at)| at < until)?;
-            if !self.servers.is_empty() {
-                self.elsewhere.run(at, &mut self.servers);
-            }
+            self.timing.run_elsewhere(at);
             let (cpu, turn) = self.cast.turn(place);
             let took = match turn {
-                Turn::Visit(visit, manner) => self.visit(cpu, visit, manner, at, false),
+                Turn::Visit(visit, manner) => self.visit(cpu, visit, manner, at),
                 Turn::Transfer(transfer) => self.transfer(cpu, transfer, at),
                 Turn::Lock(stops, until) => {
-                    self.locked = self.locked.max(at) + stops;
+                    self.timing.locked = self.timing.locked.max(at) + stops;
                     until
                 }
             };
@@ -340,114 +335,34 @@ impl Stage {
         let node = self.frames.home(transfer.line);
         self.caches.flush(transfer.line);
         let traffic = if transfer.writes { Traffic::WriteBack } else { Traffic::MemoryRead };
-        self.servers.pass(traffic, cpu, node, at);
-        transfer.takes * self.weight
+        self.timing.servers.pass(traffic, cpu, node, at);
+        transfer.takes * self.timing.weight
     }
 
-    /// One visit at time `at`, by a core whose clock may not be up yet: how long it keeps the thread.
+    /// One visit at time `at`: how long it keeps the thread.
     #[inline]
-    fn visit(
-        &mut self,
-        cpu: usize,
-        visit: Visit,
-        manner: Manner,
-        at: Picos,
-        waking: bool,
-    ) -> Picos {
-        let mut found = self.translation.of(cpu, visit.page, manner.huge, visit.fetches);
-        if !manner.by_page {
-            found *= self.weight;
-        }
-        let at = at + found;
-        let mut latency = 0;
+    fn visit(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+        let mut ongoing = self.timing.begin(cpu, visit, manner, at, false);
         if visit.reads {
-            latency = self.access(cpu, visit.line, Access::Read, at, waking);
+            self.access(cpu, &mut ongoing, Access::Read);
         } else if visit.fetches {
-            latency = self.access(cpu, visit.line, Access::Fetch, at, waking);
+            self.access(cpu, &mut ongoing, Access::Fetch);
         }
         if visit.writes {
-            let time = self.access(cpu, visit.line, Access::Write, at, waking);
-            // A write after a read waits in the store buffer, and keeps nobody.
-            latency = if visit.reads { latency } else { time };
+            self.access(cpu, &mut ongoing, Access::Write);
         }
-        let times = self.times_on(cpu, waking);
-        let (work, parallelism, outstanding) = (times.work, times.parallelism, times.outstanding);
-        let under_way = manner.parallelism.unwrap_or(parallelism);
-        let under_way = under_way.clamp(1, outstanding * 1_000);
-        self.finding += found * 1_000 / under_way;
-        let pause = manner.pause * self.weight;
-        pause
-            + (work * Picos::from(visit.words) * self.weight)
-                .max((found + latency) * 1_000 / under_way)
-    }
-
-    /// One access at time `at`: its latency, queueing included.
-    #[inline]
-    fn access(&mut self, cpu: usize, line: Line, access: Access, at: Picos, waking: bool) -> Picos {
-        let outcome = self.caches.access(cpu, line, access);
-        if outcome.is_innermost_hit() {
-            return self.times_on(cpu, waking).of(&outcome, Home::Local) * self.weight;
-        }
-        let node = self.frames.home(line);
-        let home = if node == self.nodes[cpu] { Home::Local } else { Home::Remote };
-        let stopped = self.locked.saturating_sub(at);
-        let waited = stopped + self.queue(cpu, node, outcome, at + stopped);
-        if access != Access::Fetch {
-            self.prefetch(cpu, line, outcome, at + waited);
-        }
-        self.times_on(cpu, waking).of(&outcome, home) * self.weight + waited
+        let rate = self.timing.rate(cpu, manner, false);
+        self.timing.end(&ongoing, &rate)
     }
 
     #[inline]
-    fn times_on(&self, cpu: usize, waking: bool) -> &CoreTimes {
-        if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) }
-    }
-
-    /// Shows an access to the prefetchers that see it, and brings what they ask for: in no time of
-    /// the job's, but through the servers.
-    fn prefetch(&mut self, cpu: usize, line: Line, outcome: Outcome, at: Picos) {
-        for place in 0..self.prefetchers[cpu].len() {
-            let prefetcher = &mut self.prefetchers[cpu][place];
-            let level = prefetcher.level();
-            if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
-                continue;
-            }
-            let (mut wanted, mut count) = ([line; MOST_AHEAD], 0);
-            prefetcher.access(line, |line| {
-                wanted[count] = line;
-                count += 1;
-            });
-            for &line in &wanted[..count] {
-                if let Some(outcome) = self.caches.prefetch(cpu, line, level) {
-                    self.queue(cpu, self.frames.home(line), outcome, at);
-                }
-            }
+    fn access(&mut self, cpu: usize, ongoing: &mut Ongoing, access: Access) {
+        let outcome = self.caches.access(cpu, ongoing.visit.line, access);
+        let write = access == Access::Write;
+        self.timing.met(ongoing, write, outcome, &self.frames, &mut self.wanted);
+        if !self.wanted.is_empty() {
+            self.timing.bring(cpu, &mut self.wanted, &mut self.caches, &self.frames);
         }
-    }
-
-    /// Passes what follows from an access through the servers; how long the access itself waits.
-    fn queue(&mut self, cpu: usize, node: usize, outcome: Outcome, at: Picos) -> Picos {
-        if self.servers.is_empty() {
-            return 0;
-        }
-        self.elsewhere.note(cpu, node, outcome);
-        let mut waited = 0;
-        if outcome.asked > 0 || outcome.farthest == Distance::Machine {
-            waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
-        }
-        match outcome.supplier {
-            Supplier::Memory => waited += self.servers.pass(Traffic::MemoryRead, cpu, node, at),
-            Supplier::Peer if outcome.distance == Distance::Machine => {
-                waited += self.servers.pass(Traffic::Transfer, cpu, node, at);
-            }
-            _ => {}
-        }
-        for _ in 0..outcome.written_back {
-            // Posted: it keeps the server, and nobody waits for it.
-            self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
-        }
-        self.elsewhere.note_wait(cpu, waited);
-        waited
     }
 }
 

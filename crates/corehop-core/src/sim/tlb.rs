@@ -7,30 +7,40 @@
 
 use crate::platform::{CacheKind, Platform};
 
+/// No page: what empty entries hold.
+const NO_PAGE: u64 = u64::MAX;
+
 /// One level.
 #[derive(Debug, Clone)]
 struct Level {
-    /// Pages of each set, the last used one first.
-    sets: Vec<Vec<u64>>,
+    /// The pages, set by set; in each the last used one first.
+    pages: Vec<u64>,
     ways: usize,
+    sets: u64,
+    /// Of a power of two of sets: one less.
+    mask: Option<u64>,
 }
 
 impl Level {
+    fn new(entries: u32, ways: u32) -> Self {
+        let sets = u64::from(entries / ways);
+        let mask = sets.is_power_of_two().then(|| sets - 1);
+        Self { pages: vec![NO_PAGE; entries as usize], ways: ways as usize, sets, mask }
+    }
+
     /// Whether `page` was here; it is now, and first.
     #[inline]
     fn look_up(&mut self, page: u64) -> bool {
-        let count = self.sets.len() as u64;
-        let set = &mut self.sets[(page % count) as usize];
-        let found = set.iter().position(|&other| other == page);
-        match found {
-            Some(0) => return true,
-            Some(place) => set[..=place].rotate_right(1),
-            None => {
-                set.truncate(self.ways - 1);
-                set.insert(0, page);
+        let set = self.mask.map_or_else(|| page % self.sets, |mask| page & mask);
+        let mut moved = page;
+        for entry in &mut self.pages[set as usize * self.ways..][..self.ways] {
+            let old = std::mem::replace(entry, moved);
+            if old == page {
+                return true;
             }
+            moved = old;
         }
-        found.is_some()
+        false
     }
 }
 
@@ -51,8 +61,7 @@ impl Tlb {
     pub fn new(levels: &[(u32, u32)]) -> Self {
         let level = |&(entries, ways): &(u32, u32)| {
             assert!(ways > 0 && entries > 0 && entries.is_multiple_of(ways), "{entries}/{ways}");
-            let sets = vec![Vec::with_capacity(ways as usize); (entries / ways) as usize];
-            Level { sets, ways: ways as usize }
+            Level::new(entries, ways)
         };
         let levels: Vec<Level> = levels.iter().map(level).collect();
         Self { misses: vec![0; levels.len()], levels, last: u64::MAX }
@@ -98,9 +107,7 @@ impl Tlb {
     pub fn flush(&mut self) {
         self.last = u64::MAX;
         for level in &mut self.levels {
-            for set in &mut level.sets {
-                set.clear();
-            }
+            level.pages.fill(NO_PAGE);
         }
     }
 }

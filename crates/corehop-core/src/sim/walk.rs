@@ -1,27 +1,65 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The quick ways: runs of innermost hits, and accesses that concern nobody else.
+//! One walker for all: accesses of one CPU, one after the other, while no other CPU acts.
 //!
-//! What they do is what the general way does for the same access; they only know earlier that
-//! nobody has to be asked. The tests send everything through both.
+//! Most accesses concern no other cache, and [`super::fast_path`] carries them out in one loop. The
+//! others go the general way, one by one. The tests send everything through both.
 
-use super::cache::Bits;
+use super::cache::{Bits, Cache};
+use super::fast_path::{self, Stop, Tally};
 use super::hierarchy::{Hierarchy, Ongoing, Path};
 use super::observer::Observer;
 use super::outcome::{Access, Outcome};
 use super::spec::MAX_LEVELS;
-use super::swift::{self, Stop, Tally};
 use super::tags::Line;
 use super::tags::{Block, Blocks};
 use crate::platform::{Distance, Found, Lookup, Supplier};
 
+/// A run of the loop that carries out fewer accesses than this was not worth its beginning.
+const WORTH_IT: u64 = 16;
+/// So many accesses then go the general way.
+const PATIENCE: u32 = 64;
+
+/// What is done to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Does {
+    /// It is read, or executed.
+    Reads,
+    /// It is written.
+    Writes,
+    /// It is read, or executed, and then written: two accesses.
+    Both,
+}
+
+/// A source of accesses, which is told of what each of them came to.
+pub(super) trait Visitor {
+    /// The line of the next access, and what is done to it; nothing where the walk is to end here.
+    /// Until it is told of the outcome the answer stays the same. When it has been told of the first
+    /// of two accesses, the second one is next.
+    fn next(&mut self) -> Option<(Line, Does)>;
+    /// A line that will be asked for before long.
+    fn ahead(&self) -> Option<Line>;
+    /// What the access came to. Answers whether the walk may go on at once.
+    fn met(&mut self, outcome: Outcome) -> bool;
+    /// The second of two accesses was an [`Outcome::HIT`].
+    fn wrote(&mut self);
+}
+
+/// How many accesses go the general way before the loop is tried again. It decides about nothing
+/// but speed.
+#[derive(Debug, Default)]
+pub(super) struct Pace(u32);
+
 /// What the quick loop has to know of the caches beside the way.
 struct Three {
+    fetches: bool,
     masks: [u32; MAX_LEVELS],
     /// For each cache of the way whether the others inside it are empty.
     lonely: [bool; 3],
-    /// Whether all other roots are.
-    alone: bool,
-    /// How many of these are asked, and counted, all the same.
+    /// The other roots that are not empty.
+    remote: Vec<usize>,
+    /// All of them include the caches inside.
+    remote_includes: bool,
+    /// How many roots are asked, and counted, at a miss of all caches.
     asked: u8,
     /// Whether all of the way replace the least recently used line.
     lru: bool,
@@ -36,52 +74,60 @@ fn sixteen(blocks: &mut Blocks) -> Option<&mut Vec<Block<16>>> {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// `cpu` reads, writes or executes `lines` one after the other. `beyond` is told of every access
-    /// that was more than a quiet hit of the innermost cache, with its place in `lines`; what it is
-    /// not told of was an [`Outcome::HIT`].
-    pub fn walk(
+    /// `cpu` carries out the accesses of `visitor`, which executes lines instead of reading them
+    /// where it `fetches`. Answers whether the visitor has ended the walk; it has paused otherwise.
+    pub(super) fn walk<V: Visitor>(
         &mut self,
         cpu: usize,
-        lines: &[Line],
-        access: Access,
-        mut beyond: impl FnMut(usize, Outcome),
-    ) {
-        if O::ON || access == Access::Write {
-            for (at, &line) in lines.iter().enumerate() {
-                let outcome = self.access(cpu, line, access);
-                if outcome != Outcome::HIT {
-                    beyond(at, outcome);
+        fetches: bool,
+        pace: &mut Pace,
+        visitor: &mut V,
+    ) -> bool {
+        let path = self.path(cpu, fetches);
+        loop {
+            if pace.0 == 0 && !O::ON {
+                match self.quickly(cpu, &path, fetches, pace, visitor) {
+                    Stop::Done => return true,
+                    Stop::Paused => return false,
+                    Stop::Ask | Stop::Evicted { .. } => {}
                 }
             }
-            return;
-        }
-        let path = self.path(cpu, access == Access::Fetch);
-        let quick = self.way_of_three(cpu, &path);
-        let mut done = 0;
-        while done < lines.len() {
-            let rest = &lines[done..];
-            let offset = done;
-            if let Some(way) = &quick {
-                done +=
-                    self.three(cpu, &path, way, rest, |at, outcome| beyond(offset + at, outcome));
-            } else {
-                let run = self.caches[path.caches[0]].hits(rest);
-                self.counters[cpu].hits[0] += run as u64;
-                done += run;
+            pace.0 = pace.0.saturating_sub(1);
+            let Some((line, does)) = visitor.next() else { return true };
+            let access = match does {
+                Does::Writes => Access::Write,
+                _ if fetches => Access::Fetch,
+                _ => Access::Read,
+            };
+            let outcome = self.access(cpu, line, access);
+            if let Some(later) = visitor.ahead().filter(|_| !outcome.is_innermost_hit()) {
+                self.expect(cpu, later);
             }
-            if let Some(&line) = lines.get(done) {
-                let outcome = self.miss(cpu, &path, line, access);
-                if outcome != Outcome::HIT {
-                    beyond(done, outcome);
-                }
-                done += 1;
+            if !visitor.met(outcome) {
+                return false;
             }
         }
-        let counters = &mut self.counters[cpu];
-        match access {
-            Access::Fetch => counters.fetches += lines.len() as u64,
-            _ => counters.reads += lines.len() as u64,
-        }
+    }
+
+    /// Carries accesses out in the loop of [`super::fast_path`], as long as that is quick.
+    fn quickly<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        path: &Path,
+        fetches: bool,
+        pace: &mut Pace,
+        visitor: &mut V,
+    ) -> Stop {
+        let Some(way) = self.way_of_three(cpu, path, fetches) else {
+            pace.0 = u32::MAX;
+            return Stop::Ask;
+        };
+        let mut tally = Tally { asked: way.asked, ..Tally::default() };
+        let stop = self.three(path, &way, visitor, &mut tally);
+        let done: u64 = tally.accesses.iter().sum();
+        pace.0 = if done < WORTH_IT { PATIENCE } else { 0 };
+        self.add(cpu, fetches, &tally);
+        stop.unwrap_or(Stop::Ask)
     }
 
     /// Has the host fetch what it needs to find where `line` is, of which `cpu` will ask before long.
@@ -98,7 +144,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether reads on this way can take the loop of [`super::swift`], and what it has to know.
-    fn way_of_three(&self, cpu: usize, path: &Path) -> Option<Three> {
+    fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
         let own = &path.caches[..path.len];
         let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
         if own.len() != 3 || !path.plain || !own.iter().all(fits) {
@@ -115,12 +161,15 @@ impl<O: Observer> Hierarchy<O> {
             cache.is_lru(masks[usize::from(cache.level) - 1])
         };
         let lonely = |place: usize| self.is_lonely(own[place], path.places[place - 1]);
-        let mut others = self.roots.iter().filter(|&&root| root != own[2]);
+        let others = self.roots.iter().filter(|&&root| root != own[2]);
+        let remote: Vec<usize> = others.copied().filter(|&root| !self.is_deserted(root)).collect();
         Some(Three {
+            fetches,
             masks,
             lru: own.iter().all(lru),
             lonely: [true, lonely(1), lonely(2)],
-            alone: others.all(|&root| self.is_deserted(root)),
+            remote_includes: remote.iter().all(|&root| self.caches[root].includes()),
+            remote,
             asked: self.roots_asked(),
         })
     }
@@ -167,70 +216,82 @@ impl<O: Observer> Hierarchy<O> {
         cache.is_empty() && cache.children.iter().all(|&child| self.is_deserted(child))
     }
 
-    /// Reads `lines` as far as that is quick, and finishes an access within which it stopped to be;
-    /// how many were done.
-    fn three(
+    /// Runs the loop, and finishes accesses within which it stopped to be quick. Nothing where there
+    /// is no loop for these caches.
+    fn three<V: Visitor>(
         &mut self,
-        cpu: usize,
         path: &Path,
         way: &Three,
-        lines: &[Line],
-        mut beyond: impl FnMut(usize, Outcome),
-    ) -> usize {
-        let mut done = 0;
-        let mut tally = Tally { asked: way.asked, ..Tally::default() };
+        visitor: &mut V,
+        tally: &mut Tally,
+    ) -> Option<Stop> {
         loop {
-            let rest = &lines[done..];
-            let offset = done;
-            let told = |at, outcome| beyond(offset + at, outcome);
-            let (ahead, stop) = self.dispatch(path, way, rest, &mut tally, told);
-            done += ahead;
-            let Stop::Evicted { place, inserted, alone, mut outcome } = stop else { break };
-            let line = lines[done];
+            let stop = self.dispatch(path, way, visitor, tally)?;
+            let Stop::Evicted { place, inserted, fill, mut outcome } = stop else {
+                return Some(stop);
+            };
             let written = outcome.written_back;
             let mut ongoing = Ongoing { outcome, masks: way.masks };
             self.displaced(path.caches[place], inserted, &mut ongoing);
-            let end = place.saturating_sub(usize::from(bug!(SwiftResumesTooLate)));
-            self.fill_quietly(path, end, line, (alone, false), &mut ongoing);
+            let end = place.saturating_sub(usize::from(bug!(FastPathResumesTooLate)));
+            self.fill_quietly(path, end, fill.line, (fill.alone, fill.write), &mut ongoing);
             outcome.written_back = ongoing.outcome.written_back.max(written);
             tally.written += u64::from(outcome.written_back);
-            beyond(done, outcome);
-            done += 1;
+            tally.accesses[usize::from(fill.write)] += 1;
+            if !visitor.met(outcome) {
+                return Some(Stop::Paused);
+            }
         }
+    }
+
+    /// Takes what the loop counted to the counters of `cpu`.
+    fn add(&mut self, cpu: usize, fetches: bool, tally: &Tally) {
         let counters = &mut self.counters[cpu];
+        let [others, writes] = tally.accesses;
+        counters.writes += writes;
+        *(if fetches { &mut counters.fetches } else { &mut counters.reads }) += others;
         for (count, found) in counters.hits.iter_mut().zip(&tally.found[..3]) {
             *count += found;
         }
         counters.memory += tally.found[3];
         counters.asked += tally.found[3] * u64::from(tally.asked);
         counters.write_backs += tally.written;
-        done
     }
 
     /// The loop for the widths of these three caches.
-    fn dispatch(
+    fn dispatch<V: Visitor>(
         &mut self,
         path: &Path,
         way: &Three,
-        lines: &[Line],
+        visitor: &mut V,
         tally: &mut Tally,
-        beyond: impl FnMut(usize, Outcome),
-    ) -> (usize, Stop) {
-        let own = [path.caches[0], path.caches[1], path.caches[2]];
-        let Ok(caches) = self.caches.get_disjoint_mut(own) else { return (0, Stop::Ask) };
-        let widths = caches.each_ref().map(|cache| cache.width());
+    ) -> Option<Stop> {
+        let mut own = [const { None }; 3];
+        let mut remote: Vec<&Cache> = Vec::new();
+        for (x, cache) in self.caches.iter_mut().enumerate() {
+            if let Some(place) = path.caches[..3].iter().position(|&other| other == x) {
+                own[place] = Some(cache);
+            } else if way.remote.contains(&x) {
+                remote.push(cache);
+            }
+        }
+        let [Some(l1), Some(l2), Some(l3)] = own else { return None };
+        let widths = [&l1, &l2, &l3].map(|cache| cache.width());
+        let masks = [&l1, &l2, &l3].map(|cache| way.masks[usize::from(cache.level) - 1]);
         macro_rules! three {
             ($a:ident, $b:ident, $c:ident, $lru:literal) => {{
-                let [l1, l2, l3] = caches;
-                let masks = [&l1, &l2, &l3].map(|cache| way.masks[usize::from(cache.level) - 1]);
-                let lanes = (
-                    l1.lane($a, masks[0], 0, true),
-                    l2.lane($b, masks[1], path.places[0], way.lonely[1]),
-                    l3.lane($c, masks[2], path.places[1], way.lonely[2]),
-                );
-                let (Some(l1), Some(l2), Some(mut l3)) = lanes else { return (0, Stop::Ask) };
-                l3.asks |= !way.alone;
-                swift::Three::<'_, _, _, _, $lru> { l1, l2, l3 }.read(lines, tally, beyond)
+                let mut l3 = l3.lane($c, masks[2], path.places[1], way.lonely[2])?;
+                l3.asks |= !way.remote_includes;
+                let l1 = l1.lane($a, masks[0], 0, true)?;
+                let l2 = l2.lane($b, masks[1], path.places[0], way.lonely[1])?;
+                let mut three = fast_path::Three::<'_, _, _, _, $lru> {
+                    l1,
+                    l2,
+                    l3,
+                    remote: &remote,
+                    fetches: way.fetches,
+                };
+                Some(three.run(visitor, tally))
             }};
         }
         match (widths, way.lru) {
@@ -240,7 +301,7 @@ impl<O: Observer> Hierarchy<O> {
             ([8, 8, 16], false) => three!(eight, eight, sixteen, false),
             ([8, 16, 16], true) => three!(eight, sixteen, sixteen, true),
             ([8, 16, 16], false) => three!(eight, sixteen, sixteen, false),
-            _ => (0, Stop::Ask),
+            _ => None,
         }
     }
 

@@ -12,7 +12,7 @@ use super::tags::Line;
 const WORDS: u32 = (LINE / 8) as u32;
 
 /// One visit to a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Visit {
     /// The line.
     pub line: Line,
@@ -198,6 +198,17 @@ impl Walker {
     #[inline]
     pub fn coming(&self) -> Line {
         self.order[self.at]
+    }
+
+    /// The line of the visit so many after the next one, if the order goes as far.
+    #[inline]
+    pub(super) fn ahead(&self, visits: usize) -> Option<Line> {
+        self.order.get(self.at + visits).copied()
+    }
+
+    /// Whether its lines are executed.
+    pub(super) fn fetches(&self) -> bool {
+        matches!(self.course, Course::Code)
     }
 
     /// The next visit.

@@ -11,6 +11,7 @@ use crate::sim::outcome::{Access, Outcome};
 use crate::sim::planted::{Bug, with};
 use crate::sim::reference::Reference;
 use crate::sim::spec::Spec;
+use crate::sim::walk::{Does, Pace, Visitor};
 
 /// A fast machine, its slow twin, and what they are told.
 struct Twins {
@@ -23,6 +24,41 @@ struct Twins {
     lines: u64,
     /// Supplied, by CPU and by who supplied, as the slow one says.
     met: BTreeMap<(usize, String), u64>,
+}
+
+/// Accesses in their order, with a pause after every so many.
+struct Script<'a> {
+    accesses: &'a [(u32, bool)],
+    at: usize,
+    outcomes: Vec<Outcome>,
+    pauses: usize,
+}
+
+impl Visitor for Script<'_> {
+    fn next(&mut self) -> Option<(u32, Does)> {
+        let &(line, writes) = self.accesses.get(self.at)?;
+        let both = self.accesses.get(self.at + 1) == Some(&(line, true));
+        let does = match (writes, both) {
+            (true, _) => Does::Writes,
+            (false, true) => Does::Both,
+            (false, false) => Does::Reads,
+        };
+        Some((line, does))
+    }
+
+    fn ahead(&self) -> Option<u32> {
+        self.accesses.get(self.at + 2).map(|&(line, _)| line)
+    }
+
+    fn met(&mut self, outcome: Outcome) -> bool {
+        self.at += 1;
+        self.outcomes.push(outcome);
+        !self.outcomes.len().is_multiple_of(self.pauses)
+    }
+
+    fn wrote(&mut self) {
+        self.met(Outcome::HIT);
+    }
 }
 
 impl Twins {
@@ -94,14 +130,27 @@ impl Twins {
             let quick = self.quick.access(cpu, line, access);
             return self.one(cpu, line, access, quick);
         }
-        // Some lines at once, some of them twice.
+        // Some lines at once, some of them twice, some of them written.
+        let fetches = access == Access::Fetch;
+        let writes = if access == Access::Write { 60 } else { 20 };
         let count = 1 + self.dice.below(24);
-        let mut lines: Vec<_> = (0..count).map(|_| self.dice.below(self.lines) as u32).collect();
-        lines.push(lines[0]);
-        let mut outcomes = vec![Outcome::HIT; lines.len()];
-        self.quick.walk(cpu, &lines, access, |at, outcome| outcomes[at] = outcome);
-        for (&line, &outcome) in lines.iter().zip(&outcomes) {
-            self.one(cpu, line, access, outcome)?;
+        let mut accesses = Vec::new();
+        for _ in 0..count {
+            let line = self.dice.below(self.lines) as u32;
+            accesses.push((line, self.dice.in_100(writes)));
+            if self.dice.in_100(writes) {
+                accesses.push((line, true));
+            }
+        }
+        accesses.push((accesses[0].0, true));
+        let mut script = Script { accesses: &accesses, at: 0, outcomes: Vec::new(), pauses: 7 };
+        let mut pace = Pace::default();
+        while !self.quick.walk(cpu, fetches, &mut pace, &mut script) {}
+        let outcomes = script.outcomes;
+        same("walk", cpu as u32, &outcomes.len(), &accesses.len())?;
+        for (&(line, write), &outcome) in accesses.iter().zip(&outcomes) {
+            let read = if fetches { Access::Fetch } else { Access::Read };
+            self.one(cpu, line, if write { Access::Write } else { read }, outcome)?;
         }
         Ok(())
     }

@@ -3,17 +3,18 @@
 //! walk: a random cycle over 8 KiB to 64 MiB in 32 KiB/8, 256 KiB/8, 12 MiB/16 (inclusive, LRU).
 //!
 //! `cargo bench -p corehop-core --bench sim -- OUT.json` adds its figures to those in OUT.json. All
-//! times are CPU time. A peer that cannot be had is left out, with the reason on stderr.
+//! times are CPU time. A peer that cannot be had is left out, with the reason on stderr. A second
+//! argument `run` leaves all but the figures of `run.rs` out.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
+
+mod run;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corehop_core::experiment::Draw;
-use corehop_core::platform::{
-    CacheKind, Fact, Inclusion, Lookup, PrefetchKind, Prefetcher as Described, Protocol,
-};
-use corehop_core::sim::{Access, CacheSpec, Hierarchy, Line, MissKinds, Prefetcher, Spec, Tlb};
+use corehop_core::platform::{CacheKind, Inclusion, Lookup, Protocol};
+use corehop_core::sim::{Access, CacheSpec, Hierarchy, Line, MissKinds, Spec};
 use serde_json::{Value, json};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
@@ -23,22 +24,52 @@ const PYCACHESIM: &str = "pycachesim==0.3.1";
 const SIZES: [(&str, usize); 4] =
     [("8KiB", 8 << 10), ("128KiB", 128 << 10), ("8MiB", 8 << 20), ("64MiB", 64 << 20)];
 const ROUNDS: usize = 5;
+const VISITS: &str = "M visits/s";
+const TLBS: &str = r#"
+[[tlb]]
+level = 1
+kind = "data"
+entries = { value = 64, source = "assumed" }
+ways = { value = 4, source = "assumed" }
+pages = { value = ["4 KiB"], source = "assumed" }
+penalty = { value = "7 cycles", source = "assumed" }
+
+[[tlb]]
+level = 2
+kind = "unified"
+entries = { value = 512, source = "assumed" }
+ways = { value = 4, source = "assumed" }
+pages = { value = ["4 KiB"], source = "assumed" }
+penalty = { value = "30 cycles", source = "assumed" }
+"#;
+const PREFETCHER: &str = r#"
+[[prefetcher]]
+kind = "stream"
+level = 2
+on = { value = true, source = "assumed" }
+trackers = { value = 16, source = "assumed" }
+"#;
 
 fn main() -> Fallible<()> {
-    let out = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
+    let mut given = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let (out, only) = (given.next(), given.next());
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let scratch = std::env::temp_dir().join(format!("corehop-sim-bench-{}", std::process::id()));
     std::fs::create_dir_all(&scratch)?;
-    let figures = all(&scratch);
+    let figures =
+        if only.is_some_and(|only| only == "run") { Ok(Vec::new()) } else { all(&scratch) };
     std::fs::remove_dir_all(&scratch)?;
+    let mut figures = figures?;
+    figures.extend(run::figures()?);
+    for figure in &figures {
+        eprintln!("{figure}");
+    }
     let mut list: Vec<Value> = match std::fs::read_to_string(&out) {
         Ok(text) => serde_json::from_str(&text)?,
         Err(_) => Vec::new(),
     };
-    list.retain(|figure| {
-        !figure["name"].as_str().is_some_and(|name| name.starts_with("sim/chase"))
-    });
-    list.extend(figures?);
+    list.retain(|figure| figures.iter().all(|new| new["name"] != figure["name"]));
+    list.extend(figures);
     if let Some(folder) = out.parent() {
         std::fs::create_dir_all(folder)?;
     }
@@ -59,8 +90,9 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
         let passes = (20_000_000 / lines.len()).max(2);
         // In turn, so that all of them meet the same neighbours.
         let (mut own, mut theirs, mut walks) = (Vec::new(), Vec::new(), Vec::new());
+        let plain = run::machine("")?;
         for _ in 0..ROUNDS {
-            own.push(plain(&lines, passes)?);
+            own.push(run::chase(&plain, bytes, 0.0)?);
             if let Some(peer) = &pycachesim {
                 theirs.push(peer.measure(&trace, (passes / 10).max(1))?);
             }
@@ -73,19 +105,18 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
         let own = median(own);
         for (peer, speeds) in [("pycachesim", theirs), ("cachegrind", walks)] {
             if !speeds.is_empty() {
-                figures.push(compared(&format!("sim/chase-{name}-vs-{peer}"), own, median(speeds)));
+                let name = format!("sim/chase-{name}-vs-{peer}");
+                figures.push(compared(&name, VISITS, own, median(speeds)));
             }
         }
-        figures.push(compared(&format!("sim/chase-{name}-writes"), writes(&lines, passes)?, own));
-        figures.push(compared(&format!("sim/chase-{name}-single"), single(&lines, passes)?, own));
-        figures.push(compared(&format!("sim/chase-{name}-with-tlb"), tlb(&lines, passes)?, own));
-        let ahead = prefetching(&lines, passes)?;
-        figures.push(compared(&format!("sim/chase-{name}-with-prefetch"), ahead, own));
-        let kinds = kinds(&lines, (passes / 20).max(1))?;
-        figures.push(compared(&format!("sim/chase-{name}-with-miss-kinds"), kinds, own));
-    }
-    for figure in &figures {
-        eprintln!("{figure}");
+        let mut beside = |what: &str, speed: f64| {
+            figures.push(compared(&format!("sim/chase-{name}-{what}"), VISITS, speed, own));
+        };
+        beside("write", run::chase(&plain, bytes, 0.5)?);
+        beside("with-tlb", run::chase(&run::machine(TLBS)?, bytes, 0.0)?);
+        beside("with-prefetch", run::chase(&run::machine(PREFETCHER)?, bytes, 0.0)?);
+        beside("single", single(&lines, passes)?);
+        beside("with-miss-kinds", kinds(&lines, (passes / 20).max(1))?);
     }
     Ok(figures)
 }
@@ -95,10 +126,10 @@ fn given<T>(name: &str, peer: Fallible<T>) -> Option<T> {
     peer.map_err(|why| eprintln!("no comparison with {name}: {why}")).ok()
 }
 
-/// Millions of accesses per second, and how often they are another's.
-fn compared(name: &str, own: f64, peer: f64) -> Value {
+/// Millions per second, and how often they are another's.
+fn compared(name: &str, unit: &str, own: f64, peer: f64) -> Value {
     let millions = |speed: f64| (speed / 1e4).round() / 1e2;
-    json!({"name": name, "value": millions(own), "unit": "M accesses/s", "peer": millions(peer),
+    json!({"name": name, "value": millions(own), "unit": unit, "peer": millions(peer),
            "ratio": (own / peer * 1e3).round() / 1e3})
 }
 
@@ -150,24 +181,6 @@ fn speed(count: usize, passes: usize, mut walk: impl FnMut() -> u64) -> Fallible
     Ok((count * passes) as f64 / (cpu_seconds()? - begin))
 }
 
-fn plain(lines: &[Line], passes: usize) -> Fallible<f64> {
-    let mut machine = Hierarchy::new(&machine(), 1)?;
-    speed(lines.len(), passes, || {
-        let mut levels = 0;
-        machine.walk(0, lines, Access::Read, |_, outcome| levels += u64::from(outcome.level));
-        levels
-    })
-}
-
-fn writes(lines: &[Line], passes: usize) -> Fallible<f64> {
-    let mut machine = Hierarchy::new(&machine(), 1)?;
-    speed(lines.len(), passes, || {
-        let mut levels = 0;
-        machine.walk(0, lines, Access::Write, |_, outcome| levels += u64::from(outcome.level));
-        levels
-    })
-}
-
 /// One call for each access.
 fn single(lines: &[Line], passes: usize) -> Fallible<f64> {
     let mut machine = Hierarchy::new(&machine(), 1)?;
@@ -175,54 +188,18 @@ fn single(lines: &[Line], passes: usize) -> Fallible<f64> {
     speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
 }
 
-fn tlb(lines: &[Line], passes: usize) -> Fallible<f64> {
-    let mut machine = Hierarchy::new(&machine(), 1)?;
-    let mut tlb = Tlb::new(&[(64, 4), (512, 4)]);
-    speed(lines.len(), passes, || {
-        let mut missed: usize = lines.iter().map(|line| tlb.access(u64::from(line / 64))).sum();
-        machine.walk(0, lines, Access::Read, |_, outcome| missed += usize::from(outcome.level));
-        missed as u64
-    })
-}
-
-fn prefetching(lines: &[Line], passes: usize) -> Fallible<f64> {
-    let mut machine = Hierarchy::new(&machine(), 1)?;
-    let described = Described {
-        kind: PrefetchKind::Stream,
-        level: 2,
-        on: Fact::assumed(true, ""),
-        trackers: Some(Fact::assumed(16, "")),
-        ahead: None,
-        confirm: None,
-    };
-    let mut stream = Prefetcher::new(&described, 4096, 64);
-    let mut one = |&line: &Line| {
-        let outcome = machine.access(0, line, Access::Read);
-        if !outcome.is_innermost_hit() {
-            stream.access(line, |ahead| {
-                machine.prefetch(0, ahead, 2);
-            });
-        }
-        u64::from(outcome.level)
-    };
-    speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
-}
-
 fn kinds(lines: &[Line], passes: usize) -> Fallible<f64> {
     let spec = machine();
     let mut machine = Hierarchy::observed(&spec, 1, MissKinds::new(&spec))?;
-    speed(lines.len(), passes, || {
-        let mut levels = 0;
-        machine.walk(0, lines, Access::Read, |_, outcome| levels += u64::from(outcome.level));
-        levels
-    })
+    let mut one = |&line| u64::from(machine.access(0, line, Access::Read).level);
+    speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
 }
 
 fn peers() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/peers")
 }
 
-fn run(command: &mut Command) -> Fallible<String> {
+fn output_of(command: &mut Command) -> Fallible<String> {
     let output = command.output()?;
     if output.status.success() {
         return Ok(String::from_utf8(output.stdout)?);
@@ -241,11 +218,13 @@ impl Pycachesim {
     fn install(scratch: &Path) -> Fallible<Self> {
         let place = scratch.join("venv");
         let python = place.join("bin/python");
-        run(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
-        run(Command::new(&python).args(["-m", "pip", "install", "-q", PYCACHESIM]))?;
+        output_of(Command::new("python3").args(["-m", "venv"]).arg(&place))?;
+        output_of(Command::new(&python).args(["-m", "pip", "install", "-q", PYCACHESIM]))?;
         let driver = scratch.join("pycachesim.so");
         let source = peers().join("pycachesim.c");
-        run(Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&driver, &source]))?;
+        output_of(
+            Command::new("cc").args(["-O2", "-shared", "-fPIC", "-o"]).args([&driver, &source]),
+        )?;
         Ok(Self { python, driver })
     }
 
@@ -254,7 +233,7 @@ impl Pycachesim {
         let script = peers().join("pycachesim.py");
         let mut command = Command::new(&self.python);
         command.arg(script).args([self.driver.as_path(), trace]).arg(passes.to_string());
-        Ok(run(&mut command)?.trim().parse()?)
+        Ok(output_of(&mut command)?.trim().parse()?)
     }
 }
 
@@ -266,9 +245,9 @@ struct Cachegrind {
 
 impl Cachegrind {
     fn build(scratch: &Path) -> Fallible<Self> {
-        run(Command::new("valgrind").arg("--version"))?;
+        output_of(Command::new("valgrind").arg("--version"))?;
         let walk = scratch.join("chase");
-        run(Command::new("cc").args(["-O2", "-o"]).args([&walk, &peers().join("chase.c")]))?;
+        output_of(Command::new("cc").args(["-O2", "-o"]).args([&walk, &peers().join("chase.c")]))?;
         Ok(Self { walk })
     }
 
@@ -281,7 +260,7 @@ impl Cachegrind {
             .arg(&self.walk)
             .arg(trace)
             .arg(passes.to_string());
-        run(&mut command)?;
+        output_of(&mut command)?;
         Ok(children_seconds()? - before)
     }
 
@@ -294,10 +273,15 @@ impl Cachegrind {
 
 /// CPU seconds of all ended children.
 fn children_seconds() -> Fallible<f64> {
+    seconds_of_fields([13, 14])
+}
+
+/// The sum of two times in `/proc/self/stat`, by their places from the third field on.
+fn seconds_of_fields([first, second]: [usize; 2]) -> Fallible<f64> {
     let text = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> =
         text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |place: usize| fields.get(place).unwrap_or(&"").parse::<f64>();
-    // Fields 16 and 17 of the file; the rest begins with field 3. A tick is 10 ms on x86.
-    Ok((ticks(13)? + ticks(14)?) / 100.0)
+    // A tick is 10 ms on x86.
+    Ok((ticks(first)? + ticks(second)?) / 100.0)
 }

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop behind [`super::Hierarchy::walk`]: reads on a way of three caches of up to 16 ways each
-//! that concern nobody else, compiled for the widths of their sets and for whether all of them
-//! replace the least recently used line.
+//! The loop behind [`super::walk`]: accesses on a way of three caches of up to 16 ways each that
+//! concern no other cache, compiled for the widths of their sets and for whether all of them replace
+//! the least recently used line.
 //!
-//! It stops before an access for which somebody else has to be asked, and within one whose evicted
-//! line the general way has to take care of; the caller goes on from there. What it does itself is
-//! what [`super::movement`] does. The tests send the same accesses through both.
+//! It stops before an access for which another cache has to do something, and within one whose
+//! evicted line the general way has to take care of; the caller goes on from there. What it does
+//! itself is what [`super::movement`] does. The tests send the same accesses through both.
 
 use crate::platform::{Found, Supplier};
 
-use super::cache::{Bits, CacheCounters, Finder, Inserted};
+use super::cache::{Bits, Cache, CacheCounters, Finder, Inserted};
 use super::outcome::Outcome;
 use super::replacement::Policy;
 use super::tags::{Block, Line, NO_LINE};
+use super::walk::{Does, Visitor};
 
 const ALONE: u16 = 1;
 const DIRTY: u16 = 2;
 /// The first bit of a way's word that names a cache inside.
 const NAMES: u32 = 3;
-/// How many accesses ahead the host is told of the sets that will be needed.
-const AHEAD: usize = 6;
 
 /// A cache on the way, taken apart. With `LRU` it replaces the least recently used line of all ways,
 /// with `POWER` a mask finds the set.
@@ -47,23 +46,45 @@ pub(super) struct Lane<'a, const N: usize, const LRU: bool, const POWER: bool> {
 /// Why the loop stopped.
 #[derive(Debug)]
 pub(super) enum Stop {
-    /// All lines are done.
+    /// The visitor has no further access.
     Done,
-    /// Nothing was done about the next line.
+    /// The visitor has something to do before its next access.
+    Paused,
+    /// Nothing was done about the next access.
     Ask,
-    /// The next line was put into the cache at this place of the way, and what it displaced is to go
+    /// A line was put into the cache at this place of the way, and what it displaced is to go
     /// somewhere. Then the caches inside are to be filled.
-    Evicted { place: usize, inserted: Inserted, alone: bool, outcome: Outcome },
+    Evicted { place: usize, inserted: Inserted, fill: Fill, outcome: Outcome },
+}
+
+/// A line on its way inwards.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Fill {
+    pub(super) line: Line,
+    /// It is held alone.
+    pub(super) alone: bool,
+    /// The innermost copy is written.
+    pub(super) write: bool,
+}
+
+impl Fill {
+    /// The flags of a copy outside the innermost cache.
+    #[inline(always)]
+    fn flags(self) -> u16 {
+        u16::from(self.alone) * ALONE
+    }
 }
 
 /// Where the loop counts.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
+    /// Accesses that do not write, and those that do.
+    pub(super) accesses: [u64; 2],
     /// Hits by level, and last what no cache had.
     pub(super) found: [u64; 4],
     /// Lines written to memory.
     pub(super) written: u64,
-    /// The other roots, which are empty, that each miss of all caches asks.
+    /// The other roots that each miss of all caches asks.
     pub(super) asked: u8,
 }
 
@@ -111,16 +132,40 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
         self.policy.hit_in::<N, LRU>(&mut self.blocks[set].order, way);
     }
 
-    /// A hit that goes inwards: the word of the line, unless others may have it.
+    /// A hit of the innermost cache, unless it writes a line that is not held alone.
     #[inline(always)]
-    fn pass(&mut self, set: usize, way: u32) -> Option<u16> {
+    fn hit(&mut self, set: usize, way: u32, write: bool) -> bool {
         let word = self.blocks[set].word(way);
-        let found = *word;
-        let others = if self.includes { found >> NAMES & !self.own != 0 } else { !self.lonely };
-        if others && !bug!(SwiftAsksNobody) {
+        if write && *word & ALONE == 0 {
+            return false;
+        }
+        if !bug!(FastPathForgetsWrite) {
+            *word |= u16::from(write) * DIRTY;
+        }
+        self.touch(set, way);
+        true
+    }
+
+    /// A hit that goes inwards: the word of the line, as the caches inside get it; nothing where
+    /// another cache has to do something about it.
+    #[inline(always)]
+    fn pass(&mut self, set: usize, way: u32, write: bool) -> Option<u16> {
+        let word = self.blocks[set].word(way);
+        let mut found = *word;
+        let others = if self.includes { found >> NAMES & !self.own } else { 0 };
+        // The only one who may have it might have newer data.
+        let sole = found & ALONE != 0 && (found >> NAMES).is_power_of_two();
+        let shared = others != 0 && !bug!(FastPathAsksNobody);
+        if !(self.includes || self.lonely)
+            || (write && (shared || found & ALONE == 0))
+            || (shared && sole)
+        {
             return None;
         }
-        if self.includes && !bug!(SwiftSetsNoBit) {
+        if shared {
+            found &= !ALONE;
+        }
+        if self.includes && !bug!(FastPathSetsNoBit) {
             *word |= self.own << NAMES;
         }
         self.touch(set, way);
@@ -129,7 +174,7 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
 
     /// As [`super::cache::Cache::insert`] in its set, with the bit of the cache inside.
     #[inline(always)]
-    fn insert(&mut self, set: usize, line: Line, alone: u16) -> Displaced {
+    fn insert(&mut self, set: usize, line: Line, flags: u16) -> Displaced {
         let block = &mut self.blocks[set];
         let empty = !block.taken & self.allowed;
         let way = if empty == 0 {
@@ -143,7 +188,7 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
             way
         };
         let own = if self.includes { self.own << NAMES } else { 0 };
-        let (victim, word) = block.put(way, line, alone | own);
+        let (victim, word) = block.put(way, line, flags | own);
         Displaced { way, victim, word }
     }
 
@@ -188,9 +233,9 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
         }
         if sharers != 0 {
             let newer = if l1.remove(victim) { DIRTY } else { 0 };
-            displaced.word = word & ((1 << NAMES) - 1) | newer;
+            displaced.word = (word & ((1 << NAMES) - 1)) | newer;
         }
-        if displaced.word & DIRTY == 0 || bug!(SwiftForgetsSecond) {
+        if displaced.word & DIRTY == 0 || bug!(FastPathForgetsSecond) {
             return true;
         }
         let gone = self.includes || l1.find(victim).is_none();
@@ -227,12 +272,12 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
                 }
             } else if l2.lonely {
                 dirty |= l1.remove(victim);
-                dirty |= !bug!(SwiftPurgesOnlyInnermost) && l2.remove(victim);
+                dirty |= !bug!(FastPathPurgesOnlyInnermost) && l2.remove(victim);
             } else {
                 return false;
             }
         }
-        if dirty && !bug!(SwiftForgetsWriteBack) {
+        if dirty && !bug!(FastPathForgetsWriteBack) {
             self.counters.write_backs += 1;
             *written += 1;
         }
@@ -245,77 +290,110 @@ pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, cons
     pub(super) l1: Lane<'a, A, LRU, true>,
     pub(super) l2: Lane<'a, B, LRU, true>,
     pub(super) l3: Lane<'a, C, LRU, false>,
+    /// The outermost caches elsewhere, which include all inside them and are not empty.
+    pub(super) remote: &'a [&'a Cache],
+    /// The innermost cache holds instructions: writes go another way.
+    pub(super) fetches: bool,
 }
 
 impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, A, B, C, LRU> {
-    /// Reads `lines`; how many were done, and why no more. `beyond` is told of all but innermost
-    /// hits.
+    /// Carries out the accesses of `visitor` until it has to stop.
     #[inline(always)]
-    pub(super) fn read(
-        &mut self,
-        lines: &[Line],
-        tally: &mut Tally,
-        mut beyond: impl FnMut(usize, Outcome),
-    ) -> (usize, Stop) {
-        let mut missed = 0;
-        for (at, &line) in lines.iter().enumerate() {
-            let set = self.l1.set(line);
-            if let Some(way) = self.l1.blocks[set].find(line) {
-                self.l1.touch(set, way);
-                continue;
+    pub(super) fn run<V: Visitor>(&mut self, visitor: &mut V, tally: &mut Tally) -> Stop {
+        while let Some((line, does)) = visitor.next() {
+            if self.fetches && does != Does::Reads {
+                return Stop::Ask;
             }
-            if let Some(&later) = lines.get(at + AHEAD) {
-                self.l3.expect(later);
-            }
-            match self.bring(set, line, tally) {
-                Ok(outcome) => beyond(at, outcome),
-                Err(stop) => {
-                    tally.found[0] += (at - missed) as u64;
-                    return (at, stop);
+            let (set, write) = (self.l1.set(line), does == Does::Writes);
+            let (way, outcome) = match self.l1.blocks[set].find(line) {
+                Some(way) if self.l1.hit(set, way, write) => {
+                    tally.found[0] += 1;
+                    (way, Outcome::HIT)
                 }
+                Some(_) => return Stop::Ask,
+                None => match self.bring(set, line, write, visitor.ahead(), tally) {
+                    Ok(brought) => brought,
+                    Err(stop) => return stop,
+                },
+            };
+            tally.accesses[usize::from(write)] += 1;
+            if !visitor.met(outcome) {
+                return Stop::Paused;
             }
-            missed += 1;
+            if does == Does::Both {
+                if !self.l1.hit(set, way, true) {
+                    return Stop::Ask;
+                }
+                tally.found[0] += 1;
+                tally.accesses[1] += 1;
+                visitor.wrote();
+            }
         }
-        tally.found[0] += (lines.len() - missed) as u64;
-        (lines.len(), Stop::Done)
+        Stop::Done
     }
 
-    /// One line that the innermost cache lacks.
+    /// One line that the innermost cache lacks: the way it gets there, and what it came to. `ahead`
+    /// is one that will be asked for before long.
     #[inline(always)]
-    fn bring(&mut self, first: usize, line: Line, tally: &mut Tally) -> Result<Outcome, Stop> {
+    fn bring(
+        &mut self,
+        first: usize,
+        line: Line,
+        write: bool,
+        ahead: Option<Line>,
+        tally: &mut Tally,
+    ) -> Result<(u32, Outcome), Stop> {
+        if let Some(later) = ahead {
+            self.l3.expect(later);
+            self.remote.iter().for_each(|root| root.expect(later));
+        }
         let second = self.l2.set(line);
         if let Some(way) = self.l2.blocks[second].find(line) {
-            let word = self.l2.pass(second, way).ok_or(Stop::Ask)?;
+            let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
             tally.found[1] += 1;
-            return self.fill_first(first, line, word & ALONE, supplied(self.l2.level, word));
+            let fill = Fill { line, alone: word & ALONE != 0, write };
+            return self.fill_first(first, fill, supplied(self.l2.level, word));
         }
+        let third = self.l3.set(line);
         if self.l2.asks {
             return Err(Stop::Ask);
         }
-        let third = self.l3.set(line);
         if let Some(way) = self.l3.blocks[third].find(line) {
-            let word = self.l3.pass(third, way).ok_or(Stop::Ask)?;
+            let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
-            let outcome = supplied(self.l3.level, word);
-            return self.fill_inner((first, second), line, word & ALONE, outcome);
+            let fill = Fill { line, alone: word & ALONE != 0, write };
+            return self.fill_inner((first, second), fill, supplied(self.l3.level, word));
         }
-        if self.l3.asks {
+        let remote = self.remote.iter().any(|root| root.locate(line).is_some());
+        if self.l3.asks || (remote && !bug!(FastPathForgetsPackages)) {
             return Err(Stop::Ask);
         }
+        self.bring_from_memory((first, second, third), Fill { line, alone: true, write }, tally)
+    }
+
+    /// The line comes from memory.
+    #[inline(always)]
+    fn bring_from_memory(
+        &mut self,
+        (first, second, third): (usize, usize, usize),
+        fill: Fill,
+        tally: &mut Tally,
+    ) -> Result<(u32, Outcome), Stop> {
         let asked = tally.asked;
         let mut outcome = Outcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
         tally.found[3] += 1;
-        let mut displaced = self.l3.insert(third, line, ALONE);
+        let mut displaced = self.l3.insert(third, fill.line, fill.flags());
         let inside = (&mut self.l2, &mut self.l1);
         if displaced.victim != NO_LINE
             && !self.l3.displaced(&mut displaced, inside, &mut outcome.written_back)
         {
             let inserted = displaced.inserted(third);
-            return Err(Stop::Evicted { place: 2, inserted, alone: true, outcome });
+            return Err(Stop::Evicted { place: 2, inserted, fill, outcome });
         }
-        let outcome = self.fill_inner((first, second), line, ALONE, outcome)?;
-        tally.written += u64::from(outcome.written_back);
-        Ok(outcome)
+        let written = u64::from(outcome.written_back);
+        let brought = self.fill_inner((first, second), fill, outcome)?;
+        tally.written += written;
+        Ok(brought)
     }
 
     /// The line, from further out, enters the second cache and then the first.
@@ -323,18 +401,17 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
     fn fill_inner(
         &mut self,
         (first, second): (usize, usize),
-        line: Line,
-        alone: u16,
+        fill: Fill,
         outcome: Outcome,
-    ) -> Result<Outcome, Stop> {
-        let mut displaced = self.l2.insert(second, line, alone);
+    ) -> Result<(u32, Outcome), Stop> {
+        let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
             && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
         {
             let inserted = displaced.inserted(second);
-            return Err(Stop::Evicted { place: 1, inserted, alone: alone == ALONE, outcome });
+            return Err(Stop::Evicted { place: 1, inserted, fill, outcome });
         }
-        self.fill_first(first, line, alone, outcome)
+        self.fill_first(first, fill, outcome)
     }
 
     /// The line enters the first cache.
@@ -342,19 +419,20 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
     fn fill_first(
         &mut self,
         first: usize,
-        line: Line,
-        alone: u16,
+        fill: Fill,
         outcome: Outcome,
-    ) -> Result<Outcome, Stop> {
-        let displaced = self.l1.insert(first, line, alone);
-        if displaced.word & DIRTY != 0 && !bug!(SwiftForgetsInnermost) {
+    ) -> Result<(u32, Outcome), Stop> {
+        let written = fill.write && !bug!(FastPathForgetsWrite);
+        let flags = fill.flags() | u16::from(written) * DIRTY;
+        let displaced = self.l1.insert(first, fill.line, flags);
+        if displaced.word & DIRTY != 0 && !bug!(FastPathForgetsInnermost) {
             if !self.l2.absorb(displaced.victim, true) {
                 let inserted = displaced.inserted(first);
-                return Err(Stop::Evicted { place: 0, inserted, alone: alone == ALONE, outcome });
+                return Err(Stop::Evicted { place: 0, inserted, fill, outcome });
             }
             self.l1.counters.write_backs += 1;
         }
-        Ok(outcome)
+        Ok((displaced.way, outcome))
     }
 }
 

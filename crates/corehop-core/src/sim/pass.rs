@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A pass of the job over its working set, as far as it gets before somebody else acts.
+
+use super::frames::Frames;
+use super::outcome::Outcome;
+use super::tags::Line;
+use super::times::Picos;
+use super::timing::{Ongoing, Rate, Timing, Wanted};
+use super::wakes::Wakes;
+use super::walk::{Does, Visitor};
+use super::walker::{Visit, Walker};
+
+/// How many visits ahead the host is told of the lines that will be asked for.
+pub(super) const AHEAD: usize = 6;
+
+/// What a pass over a working set took and met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pass {
+    /// The time it took.
+    pub picos: Picos,
+    /// Accesses that no cache on this side of the last level could serve.
+    pub misses: u64,
+    /// Walks of the page tables.
+    pub walks: u64,
+    /// The part of the time that finding addresses took.
+    pub finding: Picos,
+}
+
+/// What the job does next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Its next visit.
+    Visit,
+    /// The first access of the visit that has begun.
+    First,
+    /// The write of a visit that has read.
+    Write,
+}
+
+/// The job on its way. Its accesses come one after the other; between two visits it looks whether
+/// somebody else acts first.
+pub(super) struct OnTheWay<'a> {
+    pub(super) timing: &'a mut Timing,
+    pub(super) frames: &'a Frames,
+    pub(super) wakes: &'a Wakes,
+    pub(super) walker: &'a mut Walker,
+    pub(super) cpu: usize,
+    /// The time.
+    pub(super) now: Picos,
+    /// When somebody else acts.
+    pub(super) until: Picos,
+    /// The visits that are left.
+    pub(super) left: usize,
+    /// What the core makes of latencies: at its usual clock, and when it is not up to speed yet.
+    pub(super) rates: &'a [Rate; 2],
+    /// The visit that has begun last.
+    pub(super) ongoing: Ongoing,
+    pub(super) next: Next,
+    /// What prefetchers asked for, to be brought before the next access.
+    pub(super) wanted: Wanted,
+}
+
+impl OnTheWay<'_> {
+    /// The next visit begins, unless somebody else acts first.
+    #[inline(always)]
+    fn begin(&mut self) -> bool {
+        if self.left == 0 || self.until < self.now {
+            return false;
+        }
+        self.left -= 1;
+        self.timing.run_elsewhere(self.now);
+        let visit = self.walker.visit();
+        let waking = self.wakes.still(self.now);
+        let manner = self.walker.manner();
+        self.ongoing = self.timing.begin(self.cpu, visit, manner, self.now, waking);
+        self.next = Next::First;
+        true
+    }
+
+    #[inline(always)]
+    fn end(&mut self) {
+        let rate = &self.rates[usize::from(self.ongoing.waking)];
+        self.now += self.timing.end(&self.ongoing, rate);
+        self.next = Next::Visit;
+    }
+}
+
+impl Visitor for OnTheWay<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<(Line, Does)> {
+        if self.next == Next::Visit && !self.begin() {
+            return None;
+        }
+        let visit = &self.ongoing.visit;
+        let does = if self.next == Next::Write || !(visit.reads || visit.fetches) {
+            Does::Writes
+        } else if visit.writes {
+            Does::Both
+        } else {
+            Does::Reads
+        };
+        Some((visit.line, does))
+    }
+
+    #[inline(always)]
+    fn ahead(&self) -> Option<Line> {
+        self.walker.ahead(AHEAD)
+    }
+
+    #[inline(always)]
+    fn met(&mut self, outcome: Outcome) -> bool {
+        let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
+        let write = self.next == Next::Write || !(reads || fetches);
+        self.timing.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
+        if write || !writes {
+            self.end();
+        } else {
+            self.next = Next::Write;
+        }
+        self.wanted.is_empty()
+    }
+
+    #[inline(always)]
+    fn wrote(&mut self) {
+        // It waits in the store buffer, and keeps nobody.
+        self.end();
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How long a visit takes: translation, the latency of its accesses, queues, and what prefetchers
+//! ask for because of it. The caches themselves are elsewhere: their outcomes come in.
+
+use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
+
+use super::elsewhere::Elsewhere;
+use super::frames::Frames;
+use super::hierarchy::Hierarchy;
+use super::outcome::Outcome;
+use super::prefetch::Prefetcher;
+use super::servers::Servers;
+use super::spec::SpecError;
+use super::tags::Line;
+use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
+use super::translation::Translation;
+use super::walker::{Manner, Visit};
+
+/// The pages that prefetchers do not leave, in bytes.
+const BASE_PAGE: u64 = 4 << 10;
+
+/// What decides about the time of a visit, the caches apart.
+#[derive(Debug, Clone)]
+pub(super) struct Timing {
+    times: Times,
+    pub(super) servers: Servers,
+    /// Those of each CPU.
+    prefetchers: Vec<Vec<Prefetcher>>,
+    pub(super) translation: Translation,
+    /// The time that threads were kept by finding addresses.
+    pub(super) finding: Picos,
+    /// For each CPU the place of its node.
+    pub(super) nodes: Vec<usize>,
+    /// Each simulated line stands for so many.
+    pub(super) weight: Picos,
+    pub(super) elsewhere: Elsewhere,
+    /// Until when a locked access keeps everybody from what is beyond his innermost cache.
+    pub(super) locked: Picos,
+}
+
+/// A visit under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Ongoing {
+    cpu: usize,
+    pub(super) visit: Visit,
+    /// The core's clock may not be up yet.
+    pub(super) waking: bool,
+    /// When its accesses happen.
+    at: Picos,
+    /// The time that finding the address took.
+    found: Picos,
+    latency: Picos,
+}
+
+/// What a core makes of the latencies of a walk.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rate {
+    /// What it needs for each access to a word.
+    work: Picos,
+    /// The misses under way at once, in thousandths.
+    under_way: u64,
+    /// What the walk needs for a line besides.
+    pause: Picos,
+}
+
+impl Rate {
+    /// The part of a latency that keeps the thread.
+    #[inline]
+    fn share(&self, time: Picos) -> Picos {
+        if self.under_way == 1_000 { time } else { time * 1_000 / self.under_way }
+    }
+}
+
+/// The lines that prefetchers asked for, with the level they are for.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wanted {
+    lines: Vec<(Line, u32)>,
+    at: Picos,
+}
+
+impl Wanted {
+    /// Whether they asked for none.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+impl Timing {
+    /// For a machine in which each line stands for `weight`; with prefetchers where that is one.
+    ///
+    /// # Errors
+    /// Names the fact that the platform lacks or that cannot be simulated.
+    pub(super) fn new(platform: &Platform, weight: Picos) -> Result<Self, SpecError> {
+        let cpus = platform.cpus.value.len();
+        let whole = weight == 1;
+        let ahead = if whole { Prefetcher::all_of(platform, BASE_PAGE) } else { Vec::new() };
+        Ok(Self {
+            times: Times::from_platform(platform)?,
+            servers: Servers::from_platform(platform, weight)?,
+            prefetchers: vec![ahead; cpus],
+            translation: Translation::from_platform(platform)?,
+            finding: 0,
+            nodes: nodes_of_cpus(platform),
+            weight,
+            elsewhere: Elsewhere::new(cpus),
+            locked: 0,
+        })
+    }
+
+    /// Lets polluters that are not simulated come to the servers until `at`.
+    #[inline]
+    pub(super) fn run_elsewhere(&mut self, at: Picos) {
+        if !self.servers.is_empty() {
+            self.elsewhere.run(at, &mut self.servers);
+        }
+    }
+
+    /// A visit begins at time `at`, by a core whose clock may not be up yet.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        cpu: usize,
+        visit: Visit,
+        manner: Manner,
+        at: Picos,
+        waking: bool,
+    ) -> Ongoing {
+        let mut found = self.translation.of(cpu, visit.page, manner.huge, visit.fetches);
+        if !manner.by_page {
+            found *= self.weight;
+        }
+        Ongoing { cpu, visit, waking, at: at + found, found, latency: 0 }
+    }
+
+    /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
+    #[inline]
+    pub(super) fn met(
+        &mut self,
+        visit: &mut Ongoing,
+        write: bool,
+        outcome: Outcome,
+        frames: &Frames,
+        wanted: &mut Wanted,
+    ) {
+        let (time, waited) = if outcome.is_innermost_hit() {
+            (self.on(visit).of(&outcome, Home::Local), 0)
+        } else {
+            let line = visit.visit.line;
+            let node = frames.home(line);
+            let home = if node == self.nodes[visit.cpu] { Home::Local } else { Home::Remote };
+            let stopped = self.locked.saturating_sub(visit.at);
+            let waited = stopped + self.queue(visit.cpu, node, outcome, visit.at + stopped);
+            if write || !visit.visit.fetches {
+                wanted.at = visit.at + waited;
+                self.look_ahead(visit.cpu, line, outcome, wanted);
+            }
+            (self.on(visit).of(&outcome, home), waited)
+        };
+        // A write after a read waits in the store buffer, and keeps nobody.
+        if !(write && visit.visit.reads) {
+            visit.latency = time * self.weight + waited;
+        }
+    }
+
+    /// What `cpu` makes of latencies in a walk of this manner.
+    #[inline]
+    pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
+        let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
+        let under_way = manner.parallelism.unwrap_or(times.parallelism);
+        Rate {
+            work: times.work * self.weight,
+            under_way: under_way.clamp(1, times.outstanding * 1_000),
+            pause: manner.pause * self.weight,
+        }
+    }
+
+    /// The visit ends: how long it keeps the thread.
+    #[inline]
+    pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
+        let Ongoing { visit: Visit { words, .. }, found, latency, .. } = *visit;
+        self.finding += rate.share(found);
+        rate.pause + (rate.work * Picos::from(words)).max(rate.share(found + latency))
+    }
+
+    #[inline]
+    fn on(&self, visit: &Ongoing) -> &CoreTimes {
+        if visit.waking { self.times.waking_on(visit.cpu) } else { self.times.on(visit.cpu) }
+    }
+
+    /// Shows an access to the prefetchers that see it, and notes what they ask for.
+    #[inline]
+    fn look_ahead(&mut self, cpu: usize, line: Line, outcome: Outcome, wanted: &mut Wanted) {
+        for prefetcher in &mut self.prefetchers[cpu] {
+            let level = prefetcher.level();
+            if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
+                continue;
+            }
+            prefetcher.access(line, |line| wanted.lines.push((line, level)));
+        }
+    }
+
+    /// Brings what prefetchers asked for: in no time of the job's, but through the servers.
+    pub(super) fn bring(
+        &mut self,
+        cpu: usize,
+        wanted: &mut Wanted,
+        caches: &mut Hierarchy,
+        frames: &Frames,
+    ) {
+        for (line, level) in wanted.lines.drain(..) {
+            if let Some(outcome) = caches.prefetch(cpu, line, level) {
+                self.queue(cpu, frames.home(line), outcome, wanted.at);
+            }
+        }
+    }
+
+    /// Passes what follows from an access through the servers; how long the access itself waits.
+    #[inline]
+    fn queue(&mut self, cpu: usize, node: usize, outcome: Outcome, at: Picos) -> Picos {
+        if self.servers.is_empty() {
+            return 0;
+        }
+        self.elsewhere.note(cpu, node, outcome);
+        let mut waited = 0;
+        if outcome.asked > 0 || outcome.farthest == Distance::Machine {
+            waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
+        }
+        match outcome.supplier {
+            Supplier::Memory => waited += self.servers.pass(Traffic::MemoryRead, cpu, node, at),
+            Supplier::Peer if outcome.distance == Distance::Machine => {
+                waited += self.servers.pass(Traffic::Transfer, cpu, node, at);
+            }
+            _ => {}
+        }
+        for _ in 0..outcome.written_back {
+            // Posted: it keeps the server, and nobody waits for it.
+            self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
+        }
+        self.elsewhere.note_wait(cpu, waited);
+        waited
+    }
+}
