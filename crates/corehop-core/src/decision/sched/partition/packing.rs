@@ -165,7 +165,7 @@ impl Packing {
         let known = match self.admission {
             Admission::Utilisation => true,
             Admission::Demand => bin.with(system.tasks, at).all(late),
-            Admission::Response | Admission::Blocks(_) => false,
+            Admission::Response | Admission::Blocks(_) | Admission::Pairs => false,
         };
         if known && system.bill.is_none() {
             return true;
