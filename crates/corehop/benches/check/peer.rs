@@ -49,7 +49,12 @@ pub(super) fn figures(suite: &str, sets: &[TaskSet]) -> Fallible<Vec<Value>> {
     let all: Vec<&Both> = both.iter().collect();
     Ok(vec![
         pair(&format!("p-fp-rta-vs-response-time-analysis-{suite}"), &all, ours_fp, theirs_fp)?,
-        pair(&format!("edf-rta-vs-response-time-analysis-{suite}"), &fitting, ours_edf, theirs_edf)?,
+        pair(
+            &format!("edf-rta-vs-response-time-analysis-{suite}"),
+            &fitting,
+            ours_edf,
+            theirs_edf,
+        )?,
     ])
 }
 
@@ -106,7 +111,9 @@ fn pair(name: &str, sets: &[&Both], ours: Find, theirs: Find) -> Fallible<Value>
     for (at, set) in sets.iter().enumerate() {
         let (found, expected) = (ours(set).map(counted), theirs(set).map(counted));
         if found != expected {
-            return Err(format!("{name}, set {at}: {found:?}, and the peer has {expected:?}").into());
+            return Err(
+                format!("{name}, set {at}: {found:?}, and the peer has {expected:?}").into()
+            );
         }
         accepted += u32::from(found.is_some());
     }
