@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
 //!
-//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed` only what watching costs; with `--whole` the
-//! published experiments are simulated with as many samples as their studies have, which takes 25 minutes of CPU time. Nothing here is asserted; the machine may be shared.
+//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed`
+//! only what watching costs. With `--whole` the published experiments are simulated with as many samples as their studies
+//! have, which takes 25 minutes of CPU time. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 mod check;

@@ -112,9 +112,8 @@ pub(in crate::decision::sched) fn still_meet(tasks: &[Task], newest: usize) -> b
     let order = by_priority(tasks);
     let from = order.iter().position(|&i| i == newest).unwrap_or(0);
     let mut steps = STEPS;
-    let mut meets = |at: usize| {
-        matches!(response(tasks, &order[..at], order[at], &mut steps), Found::Bound(_))
-    };
+    let mut meets =
+        |at: usize| matches!(response(tasks, &order[..at], order[at], &mut steps), Found::Bound(_));
     (from..order.len()).rev().all(&mut meets)
 }
 
