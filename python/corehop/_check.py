@@ -162,12 +162,13 @@ def limit_preemptions(
 
     Returns:
         The answer of `corehop advise SET.json --costs FILE --json`: for each `limit` (`edf_regions`, `fp_regions`,
-        `fp_thresholds`) the `tasks`, each with `region_us`, `preemptions` that a job may suffer, those `remaining`, and what
-        it `saves`; whether the set is schedulable `preemptive`; and `saves_share`, of the CPU. Or `why_none`.
+        `fp_thresholds`) the `tasks`, each with `region_us`, `preemptions` that a job may suffer, those `remaining`,
+        and what it `saves`; whether the set is schedulable `preemptive`; and `saves_share`, of the CPU. Or `why_none`.
 
     Raises:
         Usage: the set is for several CPUs, or no costs are meant.
-        Damaged: a parameter makes no sense, or a working set has no known cost; the sentence names the task and the field.
+        Damaged: a parameter makes no sense, or a working set has no known cost; the sentence names the task and
+            the field.
     """
     charged = _model.costs(costs, load, statistic, length, only)
     one = None if _states_cpus(tasks) else 1
