@@ -276,7 +276,7 @@ impl Unit {
 /// What the dearest of `events` costs each task's working set: the upper end where there is an interval.
 fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Delays, TaskError> {
     let mut found = Delays::default();
-    let mut seen = None;
+    let mut seen = Vec::new();
     for (at, wss) in set.wss_kib().iter().enumerate() {
         let wrong = |value: String, expected: String| {
             let name = set.names()[at].clone();
@@ -291,7 +291,7 @@ fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<
             .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
         match (cost.low_us, cost.high_us) {
             (_, Some(_)) => {}
-            (Some(_), None) => seen = Some(among(seen, events, wss as f64, costs)),
+            (Some(_), None) => seen.push(among(events, wss as f64, costs)),
             (None, None) => {
                 let more = "more replicates give it one, and --statistic max the largest seen";
                 let what = format!("the cost of {wss} KiB (task {at}) has no interval: {more}");
@@ -304,22 +304,18 @@ fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<
         }
         found.us.push(cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time);
     }
-    found.note = seen.map(largest_seen);
+    found.note = seen.into_iter().reduce(least).map(largest_seen);
     Ok(found)
 }
 
-/// What the largest costs were found among, at the least: so far, and at one more size.
-fn among(
-    so_far: Option<Option<Basis>>,
-    events: &[Event],
-    wss_kib: f64,
-    costs: &dyn Costs,
-) -> Option<Basis> {
+/// What the largest cost at a size was found among, at the least.
+fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
     let there = events.iter().filter(|&&event| costs.happens(event));
-    let here = there.map(|&event| costs.basis(event, wss_kib));
-    let both = |a: Option<Basis>, b: Option<Basis>| a.zip(b).map(|(a, b)| a.least(b));
-    let here = here.reduce(both).flatten();
-    so_far.map_or(here, |so_far| both(so_far, here))
+    there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
+}
+
+fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
+    a.zip(b).map(|(a, b)| a.least(b))
 }
 
 /// Of the statistic `max`.
