@@ -37,7 +37,8 @@ test: build
 soundness:
 	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched -- soundness pairs --nocapture
 
-## Benchmarks, each beside a peer or a physical limit, into out/bench.json.
+## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some four minutes where nothing else runs.
+## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
 bench: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json

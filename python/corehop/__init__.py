@@ -18,7 +18,7 @@ A result and its summary are Arrow tables: `polars.DataFrame(result)`, `pyarrow.
 """
 
 from corehop._binary import binary
-from corehop._check import Schedulable, Task, check
+from corehop._check import Schedulable, Task, check, limit_preemptions
 from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Unknown, Usage
 from corehop._measure import measure, plan
@@ -48,6 +48,7 @@ __all__ = [
     "binary",
     "check",
     "fit",
+    "limit_preemptions",
     "load",
     "load_study",
     "measure",

@@ -144,6 +144,44 @@ def check(
     return answers if test == "all" else answers[0]
 
 
+def limit_preemptions(
+    tasks: Tasks,
+    costs: CostModel | Samples,
+    *,
+    load: str | None = None,
+    statistic: str | None = None,
+    length: str | None = None,
+    only: Mapping[str, object] | None = None,
+) -> list[dict[str, Any]]:
+    """Which task of one CPU to make non-preemptive for how long, or which may preempt it, and what that saves.
+
+    Args:
+        tasks: The tasks of one CPU with the sizes of their working sets (`wss_kib`), as `check` takes them.
+        costs: What preemptions cost: a model, samples, or a table of costs (the path of a CSV file).
+        load, statistic, length, only: Which of these costs; the largest ones under the only load if left out.
+
+    Returns:
+        The answer of `corehop advise SET.json --costs FILE --json`: for each `limit` (`edf_regions`, `fp_regions`,
+        `fp_thresholds`) the `tasks`, each with `region_us`, `preemptions` that a job may suffer, those `remaining`,
+        and what it `saves`; whether the set is schedulable `preemptive`; and `saves_share`, of the CPU. Or `why_none`.
+
+    Raises:
+        Usage: the set is for several CPUs, or no costs are meant.
+        Damaged: a parameter makes no sense, or a working set has no known cost; the sentence names the task and
+            the field.
+    """
+    charged = _model.costs(costs, load, statistic, length, only)
+    one = None if _states_cpus(tasks) else 1
+    answer: list[dict[str, Any]] = json.loads(_corehop.limit_preemptions(_set(tasks, one), charged))
+    return answer
+
+
+def _states_cpus(tasks: Tasks) -> bool:
+    if isinstance(tasks, str | os.PathLike):
+        return True
+    return isinstance(tasks, Mapping) and "cpus" in tasks
+
+
 def _set(tasks: Tasks, cpus: int | None, block_reload_ns: int | None = None) -> str:
     """The task set as JSON. What is wrong with it is found where it is read."""
     beside = {} if block_reload_ns is None else {"block_reload_ns": block_reload_ns}

@@ -17,6 +17,7 @@ __all__ = [
     "__version__",
     "advise_on",
     "check",
+    "limit_preemptions",
     "load",
     "rows_json",
 ]
@@ -182,4 +183,5 @@ def check(
     costs: Costs | None = None,
     platform: Platform | None = None,
 ) -> str: ...
+def limit_preemptions(set: str, costs: Costs) -> str: ...
 def rows_json(table: object) -> str: ...

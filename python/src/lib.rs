@@ -28,7 +28,7 @@ mod _corehop {
     #[pymodule_export]
     use super::platform::Platform;
     #[pymodule_export]
-    use super::sched::{Outcome, Study, check};
+    use super::sched::{Outcome, Study, check, limit_preemptions};
     #[pymodule_export]
     use super::summary::Summary;
     #[pymodule_export]

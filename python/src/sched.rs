@@ -2,6 +2,7 @@
 //! Schedulability tests and studies, computed in process.
 
 use corehop_core::decision::sched::charge::{Charged, Delay};
+use corehop_core::decision::sched::limited::remedy::Remedies;
 use corehop_core::decision::sched::study::{
     Outcome as Counts, Progress, Shard, Stopped, Study as Described, run,
 };
@@ -53,6 +54,17 @@ pub(crate) fn check(
     let answers: Result<Value, TaskError> =
         py.detach(|| tests.iter().map(&mut each).collect::<Result<Vec<_>, _>>()).map(Value::Array);
     Ok(answers.map_err(errors::damaged)?.to_string())
+}
+
+/// What limiting preemptions does for a task set on one CPU, both as JSON.
+#[pyfunction]
+pub(crate) fn limit_preemptions(set: &str, costs: &Costs) -> PyResult<String> {
+    let set = set_file::parse(set).map_err(errors::damaged)?;
+    let selected = costs.source.selected(&costs.selection).map_err(errors::usage)?;
+    let all = Remedies::of(&set, selected.costs.as_ref()).map_err(|error| {
+        if error.field == "cpus" { errors::usage(error) } else { errors::damaged(error) }
+    })?;
+    Ok(all.json().to_string())
 }
 
 /// A schedulability study.

@@ -82,3 +82,28 @@ def test_what_makes_no_sense_is_never_a_verdict() -> None:
     for wrong in (Task(wcet_us=0, period_us=2), Task(wcet_us=3, period_us=2), {"wcet_us": 1}, 7, {"wcet_us": 0.5, "period_us": 2}):
         with pytest.raises(corehop.Damaged, match="task 0"):
             corehop.check([wrong], "gfb", cpus=2)
+
+
+COSTS = "load,event,statistic,wss_kib,cost_us\nidle,preemption,max,4,0\nidle,preemption,max,64,35\n"
+
+
+def test_preemptions_are_limited_where_deadlines_leave_room(tmp_path: Path) -> None:
+    costs = tmp_path / "costs.csv"
+    costs.write_text(COSTS)
+    given = [
+        Task(name="quick", wcet_us=10, period_us=40, wss_kib=4),
+        Task(name="slow", wcet_us=30, period_us=120, wss_kib=64),
+    ]
+    for tasks in (given, {"cpus": 1, "tasks": given}):
+        answer = corehop.limit_preemptions(tasks, costs)
+        assert [one["limit"] for one in answer] == ["edf_regions", "fp_regions", "fp_thresholds"]
+        # The slack before the deadline of `slow` is 30, its WCET; two reloads of 35 are saved.
+        slow = answer[0]["tasks"][1]
+        assert (slow["region_us"], slow["preemptions"], slow["remaining"]) == (30, 2, 0)
+        assert slow["saves"]["us"] == 70 and answer[0]["preemptive"] is False
+    with pytest.raises(corehop.Usage, match="cpus is 2"):
+        corehop.limit_preemptions({"cpus": 2, "tasks": given}, costs)
+    with pytest.raises(corehop.Damaged, match="wss_kib is 65"):
+        corehop.limit_preemptions([Task(wcet_us=1, period_us=9, wss_kib=65)], costs)
+    with pytest.raises(corehop.Damaged, match="wss_kib is absent"):
+        corehop.limit_preemptions([Task(wcet_us=1, period_us=9)], costs)

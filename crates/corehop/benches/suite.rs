@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
 //!
-//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed` only what watching costs. Nothing here is asserted; the machine may be shared.
+//! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed`
+//! only what watching costs. With `--whole` the published experiments are simulated with as many samples as their studies
+//! have, which takes 25 minutes of CPU time. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 mod check;
@@ -52,22 +54,30 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     if std::env::args().any(|argument| argument == "--observed") {
         return Ok([control_page(), recording::figures(scratch)?].concat());
     }
-    let mut figures = check::figures()?;
-    figures.extend(study::figures()?);
+    let mut figures = timed("check", check::figures)?;
+    figures.extend(timed("study", study::figures)?);
     if std::env::args().any(|argument| argument == "--computed") {
         return Ok(figures);
     }
-    figures.extend(synthetic(scratch)?);
-    figures.extend(access_times(scratch)?);
-    figures.push(first_sample(scratch)?);
-    figures.push(memory(scratch)?);
+    figures.extend(timed("controls", || synthetic(scratch))?);
+    figures.extend(timed("access times", || access_times(scratch))?);
+    figures.push(timed("first sample", || first_sample(scratch))?);
+    figures.push(timed("memory", || memory(scratch))?);
     figures.extend(control_page());
-    figures.extend(recording::figures(scratch)?);
-    figures.push(validate()?);
+    figures.extend(timed("recording", || recording::figures(scratch))?);
+    figures.push(timed("validate", validate)?);
     for figure in &figures {
         eprintln!("{figure}");
     }
     Ok(figures)
+}
+
+/// Carries out a part, and says how long it took.
+fn timed<T>(what: &str, part: impl FnOnce() -> Fallible<T>) -> Fallible<T> {
+    let begun = Instant::now();
+    let outcome = part()?;
+    eprintln!("{what}: {:.0} s", begun.elapsed().as_secs_f64());
+    Ok(outcome)
 }
 
 fn figure(name: &str, value: f64, unit: &str) -> Value {
@@ -128,15 +138,24 @@ fn control_page() -> Vec<Value> {
     }
 }
 
-/// How long all published experiments take on the simulated machine.
+/// The samples of each cell when the published experiments are simulated, but for `--whole`.
+const SAMPLES: u32 = 2;
+
+/// How long all published experiments take on the simulated machine; all of their samples would take most of an hour on
+/// a small machine.
 fn validate() -> Fallible<Value> {
+    let whole = std::env::args().any(|argument| argument == "--whole");
+    let some = ["--samples".to_owned(), SAMPLES.to_string()];
+    let fewer = if whole { &[][..] } else { &some };
     let begun = Instant::now();
-    let output = Command::new(BINARY).args(["validate", "--json"]).output()?;
+    let output = Command::new(BINARY).args(["validate", "--json"]).args(fewer).output()?;
     // 1: a table has missed its aim.
     if !matches!(output.status.code(), Some(0 | 1)) {
         return Err(String::from_utf8_lossy(&output.stderr).into());
     }
-    Ok(figure("sim/validate-seconds", begun.elapsed().as_secs_f64(), "s"))
+    let mut figure = figure("sim/validate-seconds", begun.elapsed().as_secs_f64(), "s");
+    figure["samples"] = if whole { json!("all") } else { json!(SAMPLES) };
+    Ok(figure)
 }
 
 /// Controls, order and wall time: five runs of one synthetic experiment.

@@ -295,6 +295,28 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     says(&asked, 0, &["load idle, max: g-edf is preferable to p-edf", "to 256 KiB"]);
 }
 
+/// What is printed of two tasks, 10 of 40 and 30 of 120, whose preemptions cost 0 and 35 us.
+const REMEDIES: &str = "\
+EDF with non-preemptive regions: what a job pays for preemptions, in us
+task   WCET              do  a preemption costs  preemptions  remain      saves at most
+quick    10  non-preemptive            0 [0, 0]            0       0           0 [0, 0]
+slow     30  non-preemptive   35.0 [35.0, 35.0]            2       0  70.0 [70.0, 70.0]
+Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 58.33 % [58.33, 58.33] of the CPU.
+
+Fixed priorities with non-preemptive regions: what a job pays for preemptions, in us
+task   WCET              do  a preemption costs  preemptions  remain   saves at most
+quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
+slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
+Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 % [87.50, 87.50] of the CPU.
+
+Fixed priorities with preemption thresholds: what a job pays for preemptions, in us
+task   WCET              do  a preemption costs  preemptions  remain   saves at most
+quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
+slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
+Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 % [87.50, 87.50] of the CPU.
+
+";
+
 #[test]
 fn a_set_is_told_which_task_to_make_non_preemptive_for_how_long_and_what_that_saves() {
     let folder = TempDir::new().unwrap();
@@ -319,6 +341,7 @@ fn a_set_is_told_which_task_to_make_non_preemptive_for_how_long_and_what_that_sa
     // By hand: the slack before the deadline of `slow` is 30, its WCET; two reloads of 35 are saved.
     let said = says(&asked, 0, &["EDF with", "non-preemptive", "70.0 [70.0, 70.0]", "58.33 %"]);
     assert!(said.contains("Fully preemptive the set is not schedulable"), "{said}");
+    assert_eq!(said, REMEDIES, "{said}");
     let told = answer(&asked);
     assert_eq!(told[0]["limit"], "edf_regions");
     assert_eq!(told[0]["tasks"][1]["region_us"], 30);

@@ -175,3 +175,41 @@ fn counts_are_shown_and_reported_as_what_they_are() {
     let (code, said) = error(&corehop(&["report", &counts, "--table", "csv"]));
     assert!(code == Some(2) && said.contains("--rows"), "{said}");
 }
+
+#[test]
+fn a_study_of_what_preemptions_cost_counts_pairs_of_tests_and_what_is_saved() {
+    let studies = fig5().parent().unwrap();
+    let folder = studies.join("delays-by-pair");
+    let folder = folder.to_str().unwrap();
+    let answer = json(&study(&[folder, "--sets", "40", "--json"]));
+    let readings = answer["readings"].as_array().unwrap();
+    assert_eq!(readings.len(), 4);
+    for reading in readings {
+        for counts in reading["all"]["compared"].as_array().unwrap() {
+            let of = |name: &str| counts[name].as_u64().unwrap();
+            assert_eq!(of("with") + of("only_without"), of("without") + of("only_with"));
+            assert!(of("with") >= of("without"), "{counts}");
+        }
+    }
+    let printed = study(&[folder, "--sets", "4"]);
+    let printed = String::from_utf8(printed.stdout).unwrap();
+    assert!(printed.contains("one/short, edf: sets accepted"), "{printed}");
+    // Costs are those of the study, or given; without either it says so.
+    let (code, said) = error(&study(&[folder, "--shard", "1/2"]));
+    assert!(code == Some(2) && said.contains("--shard"), "{said}");
+    let limited = studies.join("limited-preemption");
+    let limited = limited.to_str().unwrap();
+    let (code, said) = error(&study(&[limited, "--sets", "2"]));
+    assert!(code == Some(2) && said.contains("--costs"), "{said}");
+    let costs = fig5().join("costs.csv");
+    let asked = [limited, "--sets", "2", "--costs", costs.to_str().unwrap()];
+    let more = ["--load", "constructed", "--statistic", "avg", "--json"];
+    let answer = json(&study(&[&asked[..], &more].concat()));
+    for reading in answer["readings"].as_array().unwrap() {
+        for it in reading["all"]["limited"].as_array().unwrap() {
+            let of = |name: &str| it[name].as_f64().unwrap();
+            assert!(of("before") <= of("after"), "{it}");
+            assert!(of("preemptions_after") <= of("preemptions_before"), "{it}");
+        }
+    }
+}

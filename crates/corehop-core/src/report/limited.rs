@@ -5,16 +5,16 @@ use super::figure::Table;
 use super::table::{interval, micros, plain};
 use crate::decision::costs::Cost;
 use crate::decision::sched::limited::NoRegions;
-use crate::decision::sched::limited::remedy::{Limit, Remedy, Treated};
+use crate::decision::sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
 use crate::decision::sched::{Task, TaskSet};
 
 /// The remedies, or why there is none, each with a table of the tasks and what it says to do.
-pub fn remedies(set: &TaskSet, all: &[(Limit, Result<Remedy, NoRegions>)]) -> String {
+pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
     let one = |(limit, remedy): &(Limit, Result<Remedy, NoRegions>)| match remedy {
         Ok(remedy) => treated(set, remedy),
         Err(why) => format!("{}: {why}.\n\n", title(*limit)),
     };
-    all.iter().map(one).collect()
+    all.0.iter().map(one).collect()
 }
 
 const fn title(limit: Limit) -> &'static str {

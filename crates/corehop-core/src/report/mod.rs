@@ -12,6 +12,7 @@ pub mod data;
 pub mod costs;
 pub mod decided;
 pub mod limited;
+pub mod cost_study;
 pub mod observed;
 pub mod observed_page;
 pub mod overheads;

@@ -4,6 +4,7 @@
 mod defects;
 mod dominance;
 mod draw;
+mod jitter;
 mod mixed;
 mod oracle;
 mod pairs;

@@ -43,7 +43,7 @@ impl Costs for BySizes {
 
 const ALL: BySizes = BySizes { largest: 6 * CACHE, known: true };
 
-/// A set on one CPU, and where the blocks of its tasks are.
+/// A set, and where the blocks of its tasks are; each CPU has a cache of its own.
 struct Case {
     set: TaskSet,
     given: Vec<Parameters>,
@@ -52,11 +52,16 @@ struct Case {
 
 impl Case {
     fn draw(dice: &mut Dice) -> Self {
-        let n = 2 + dice.below(4);
+        Self::on(1, dice)
+    }
+
+    /// On so many CPUs.
+    fn on(cpus: u64, dice: &mut Dice) -> Self {
+        let n = 2 * cpus + dice.below(4);
         let (mut given, mut blocks) = (Vec::new(), Vec::new());
         for _ in 0..n {
             let period = [60, 120, 240, 480, 960][dice.below(5) as usize] + dice.below(30);
-            let wcet = (1 + period * (10 + dice.below(60)) / 100 / n).min(period);
+            let wcet = (1 + period * (10 + dice.below(60)) * cpus / 100 / n).min(period);
             let deadline =
                 if dice.one_in(2) { period } else { wcet + dice.below(period - wcet + 1) };
             let size = 1 + if dice.one_in(2) { dice.below(4) } else { dice.below(30) };
@@ -65,7 +70,7 @@ impl Case {
             let (deadline, wss_kib) = (Some(deadline), Some(size));
             given.push(Parameters { wcet, period, deadline, wss_kib, ..Parameters::default() });
         }
-        Self { set: TaskSet::new(1, &given).unwrap(), given, blocks }
+        Self { set: TaskSet::new(cpus as u32, &given).unwrap(), given, blocks }
     }
 
     fn ask(&self, name: &str, costs: BySizes) -> Answer {
@@ -73,8 +78,24 @@ impl Case {
         Charged::new(&self.set, None, delay, None).ask(test(name).unwrap()).unwrap().answer
     }
 
-    /// Whether a deadline, or a bound, is missed in some worlds.
+    /// Whether a deadline, or a bound, is missed in some worlds, on any CPU.
     fn is_broken(&self, by: By, answer: &Answer, dice: &mut Dice) -> bool {
+        let all = || vec![(0..self.given.len()).collect()];
+        let cpus: Vec<Vec<usize>> = answer.partition.clone().unwrap_or_else(all);
+        cpus.iter().any(|cpu| self.alone(cpu).is_broken_alone(by, &bounds_of(answer, cpu), dice))
+    }
+
+    /// The tasks of one CPU.
+    fn alone(&self, cpu: &[usize]) -> Self {
+        // Ties of priority go by index, so in the order of the set.
+        let mut cpu = cpu.to_vec();
+        cpu.sort_unstable();
+        let given: Vec<Parameters> = cpu.iter().map(|&at| self.given[at].clone()).collect();
+        let blocks = cpu.iter().map(|&at| self.blocks[at].clone()).collect();
+        Self { set: self.set.clone(), given, blocks }
+    }
+
+    fn is_broken_alone(&self, by: By, bounds: &[Time], dice: &mut Dice) -> bool {
         let mut order: Vec<usize> = (0..self.given.len()).collect();
         order.sort_by_key(|&at| self.given[at].deadline);
         (0..6).any(|pattern| {
@@ -94,15 +115,29 @@ impl Case {
                 blocks: self.blocks.clone(),
             };
             let seen = simulate(&world);
-            let bounds: &[Time] = answer.bounds.as_deref().unwrap_or_default();
             seen.missed || seen.responses.iter().zip(bounds).any(|(seen, bound)| seen > bound)
         })
     }
 }
 
+/// The bounds of the tasks of one CPU, in the order of the set.
+fn bounds_of(answer: &Answer, cpu: &[usize]) -> Vec<Time> {
+    let mut cpu = cpu.to_vec();
+    cpu.sort_unstable();
+    let bounds = answer.bounds.as_deref().unwrap_or_default();
+    cpu.iter().filter_map(|&at| bounds.get(at).copied()).collect()
+}
+
 /// The tests by pair, each with the one that has a single value for each task.
 const TESTS: [(&str, &str, By); 2] =
     [("p-fp-pairs", "p-fp-rta", By::Rank), ("edf-pairs", "qpa", By::Deadline)];
+
+/// Packing by pair, each with the one that has a single value for each task.
+const PACKED: [(&str, &str); 3] = [
+    ("p-fp-ffd-pairs", "p-fp-ffd"),
+    ("p-fp-bfd-pairs", "p-fp-bfd"),
+    ("p-fp-wfd-pairs", "p-fp-wfd"),
+];
 
 fn sets() -> u64 {
     let stated = std::env::var("COREHOP_SOUNDNESS_SETS").ok();
@@ -132,6 +167,80 @@ fn no_set_that_is_accepted_with_delays_by_pair_misses_in_a_cache_of_blocks() {
         }
         println!("{name}: {accepted} of {} accepted, {singly} with one value each", sets());
         assert!(accepted > singly && singly > sets() / 20, "{name}: {accepted}, {singly}");
+    }
+}
+
+#[test]
+fn no_set_that_is_packed_with_delays_by_pair_misses_on_any_cpu() {
+    for (name, single) in PACKED {
+        let (mut accepted, mut singly, mut several) = (0, 0, 0);
+        for index in 0..sets() {
+            let mut dice = Dice::new(23, index);
+            let case = Case::on(2 + index % 3, &mut dice);
+            let answer = case.ask(name, ALL);
+            accepted += u64::from(yes(&answer));
+            singly += u64::from(yes(&case.ask(single, ALL)));
+            if yes(&answer) {
+                let shared = |cpus: &Vec<Vec<usize>>| cpus.iter().any(|cpu| cpu.len() > 1);
+                several += u64::from(answer.partition.as_ref().is_some_and(shared));
+                assert!(
+                    !case.is_broken(By::Rank, &answer, &mut dice),
+                    "{name}, set {index}: {answer:?} of {:?}",
+                    case.set
+                );
+            }
+        }
+        println!("{name}: {accepted} of {} accepted, {singly} with one value each", sets());
+        assert!(accepted > singly && singly > sets() / 20, "{name}: {accepted}, {singly}");
+        assert!(several > sets() / 20, "{name}: {several} with two tasks on a CPU");
+    }
+}
+
+#[test]
+fn delays_of_other_tasks_than_those_of_the_cpu_are_found_out() {
+    // The sizes of the tasks in another order: as if a CPU were asked with the pairs of others.
+    struct Shifted;
+    impl Costs for Shifted {
+        fn cost(&self, _: Event, wss_kib: f64) -> Result<Cost, NoCost> {
+            Ok(exactly(wss_kib, true))
+        }
+        fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
+            let other = (31.0 - wss_kib).max(1.0);
+            let of = |size: u64| (size as f64, exactly(other.min(size as f64), true));
+            Ok((1..=6 * CACHE).map(of).collect())
+        }
+        fn happens(&self, _: Event) -> bool {
+            true
+        }
+        fn measured(&self, _: Event) -> Vec<f64> {
+            Vec::new()
+        }
+    }
+    for (name, _) in PACKED {
+        let found = (0..5_000).find(|&index| {
+            let mut dice = Dice::new(24, index);
+            let case = Case::on(2, &mut dice);
+            let delay = Delay::Costs(Box::new(Shifted));
+            let mut charged = Charged::new(&case.set, None, delay, None);
+            let answer = charged.ask(test(name).unwrap()).unwrap().answer;
+            yes(&answer) && case.is_broken(By::Rank, &answer, &mut dice)
+        });
+        println!("{name}: {found:?}");
+        assert!(found.is_some(), "{name}");
+    }
+}
+
+#[test]
+fn a_cpu_pays_for_its_own_tasks_alone_by_hand() {
+    // By utilisation: 90 of 100 alone, then 40 of 200 beside 10 of 50. As on one CPU: 40 + 2 (10 + 2) = 64.
+    let case = on(2, &[(10, 50, 2), (40, 200, 20), (90, 100, 9)]);
+    for (name, single) in PACKED {
+        let answer = case.ask(name, ALL);
+        assert_eq!(answer.partition.as_ref().unwrap().len(), 2, "{name}");
+        assert_eq!(answer.bounds.unwrap(), [10, 64, 90], "{name}");
+        assert_eq!(case.ask(single, ALL).bounds.unwrap()[1], 100, "{single}");
+        let small = BySizes { largest: 1, ..ALL };
+        assert_eq!(case.ask(name, small).verdict, Verdict::Unknown, "{name}");
     }
 }
 
@@ -170,6 +279,11 @@ fn a_preemptor_that_pays_for_itself_alone_is_found_out() {
 
 /// (C, T, KiB) on one CPU.
 fn of(tasks: &[(Time, Time, u64)]) -> Case {
+    on(1, tasks)
+}
+
+/// (C, T, KiB) on so many CPUs.
+fn on(cpus: u32, tasks: &[(Time, Time, u64)]) -> Case {
     let given: Vec<Parameters> = tasks
         .iter()
         .map(|&(wcet, period, size)| Parameters {
@@ -179,7 +293,7 @@ fn of(tasks: &[(Time, Time, u64)]) -> Case {
             ..Parameters::default()
         })
         .collect();
-    Case { set: TaskSet::new(1, &given).unwrap(), given, blocks: Vec::new() }
+    Case { set: TaskSet::new(cpus, &given).unwrap(), given, blocks: Vec::new() }
 }
 
 #[test]

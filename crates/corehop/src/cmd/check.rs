@@ -334,7 +334,8 @@ fn one(test: &Test, asked: &Asked, set: &TaskSet) -> String {
         let deadline = set.tasks()[at].deadline();
         say("responds", &format!("{}: within {bound} us, deadline {deadline} us", name(at)));
     }
-    for (at, assumption) in test.assumptions().into_iter().chain(asked.note).enumerate() {
+    for (at, assumption) in test.assumptions().into_iter().chain(asked.note.as_deref()).enumerate()
+    {
         say(if at == 0 { "assuming" } else { "" }, &format!("{}. {assumption}", at + 1));
     }
     text

@@ -7,6 +7,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use corehop_core::decision::costs::Selected;
+use corehop_core::decision::sched::cost_study::CostStudy;
 use corehop_core::decision::sched::study::{
     Crossing, Outcome, OutcomeError, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped,
     StoreError, Study, run as carry_out,
@@ -18,11 +19,14 @@ use super::costs::CostArgs;
 use crate::answer::{self, Page, Paint, print};
 use crate::exit::{Exit, Failure};
 
+mod preemption;
+
 /// Draw random task sets, and count how many of them each scheduler carries as delays grow.
 ///
 /// Prints weighted schedulability W(D_c) with 95 % intervals, and up to which delay one scheduler is
 /// preferable to another; with --costs also up to which working-set size. Every set follows from the seed and its index alone: parts made
-/// anywhere add up to the whole, to the last byte.
+/// anywhere add up to the whole, to the last byte. A study that states working sets asks what preemptions cost: what finer
+/// charges accept, and what limited preemption saves.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A study (*.toml, or the folder of one), or counts that were written before (*.parquet).
@@ -61,6 +65,9 @@ pub(crate) struct Args {
 
 #[expect(clippy::print_stderr, reason = "how sets were drawn is said beside what they came to")]
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(study) = args.what.as_deref().map(of_costs).transpose()?.flatten() {
+        return preemption::run(args, study);
+    }
     let outcome = outcome(args)?;
     for warning in outcome.study.warnings() {
         eprintln!("corehop: {warning}");
@@ -121,14 +128,33 @@ fn outcome(args: &Args) -> Result<Outcome, Failure> {
 
 /// The study in a file, or in the `study.toml` of a folder.
 fn described(path: &Path) -> Result<Study, Failure> {
+    let (named, text) = description(path)?;
+    Study::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
+}
+
+/// The same where it is a study of costs.
+fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        return Ok(None);
+    }
+    let (named, text) = description(path)?;
+    if !CostStudy::is_described(&text) {
+        return Ok(None);
+    }
+    let study = CostStudy::parse(&text);
+    study.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
+}
+
+/// What a file says, or the `study.toml` of a folder, and the name of that.
+fn description(path: &Path) -> Result<(String, String), Failure> {
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
-    let named = || file.display().to_string();
+    let named = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| {
         let binary = error.kind() == std::io::ErrorKind::InvalidData;
-        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named())
+        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named.clone())
     })?;
-    Study::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
+    Ok((named, text))
 }
 
 fn read(path: &Path) -> Result<Outcome, Failure> {

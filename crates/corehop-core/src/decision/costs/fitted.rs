@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Costs read off a fitted model, for one load and statistic.
 
-use super::{Cost, Costs, NoCost};
+use super::{Basis, Cost, Costs, NoCost};
 use crate::model::cpmd::{self, Asked, Method, Model, NoAnswer, Series, Statistic};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
@@ -60,9 +60,13 @@ impl Costs for ModelCosts<'_> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
         let asked = Asked { event, wss, ..self.asked.clone() };
         let read = self.series(event).and_then(|series| self.model.reading(series, &asked));
-        let cpmd::Cost { estimate_us: us, low_us, high_us } =
-            read.map_err(|why| NoCost(format!("{event}: {why}")))?.cost;
-        Ok(Cost { us, low_us, high_us })
+        sound(event, read.map_err(|why| NoCost(format!("{event}: {why}")))?.cost)
+    }
+
+    fn basis(&self, event: Event, wss_kib: f64) -> Option<Basis> {
+        let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
+        let found = self.model.predict(&Asked { event, wss, ..self.asked.clone() }).ok()?;
+        Some(Basis { samples: found.n?, replicates: found.replicates, classes: found.classes })
     }
 
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
@@ -71,9 +75,8 @@ impl Costs for ModelCosts<'_> {
         let no = |why: NoAnswer| NoCost(format!("preemption: {why}"));
         let all = self.model.by_preemptor(&asked).map_err(no)?;
         let cost = |(bytes, series): (u64, &Series)| {
-            let cpmd::Cost { estimate_us: us, low_us, high_us } =
-                self.model.reading(series, &asked).map_err(no)?.cost;
-            Ok((bytes as f64 / 1024.0, Cost { us, low_us, high_us }))
+            let cost = self.model.reading(series, &asked).map_err(no)?.cost;
+            Ok((bytes as f64 / 1024.0, sound(Event::Preemption, cost)?))
         };
         all.into_iter().map(cost).collect()
     }
@@ -89,6 +92,22 @@ impl Costs for ModelCosts<'_> {
         let sizes = self.series(event).map(Series::sizes).unwrap_or_default();
         sizes.into_iter().map(|bytes| bytes as f64 / 1024.0).collect()
     }
+}
+
+/// A cost that can be charged: one whose interval lies at or below zero, or is upside down, bounds no delay.
+fn sound(event: Event, cost: cpmd::Cost) -> Result<Cost, NoCost> {
+    let cpmd::Cost { estimate_us: us, low_us, high_us } = cost;
+    let wrong = match (low_us, high_us) {
+        (Some(low), Some(high)) if low > high => Some("its ends are in the wrong order"),
+        (_, Some(high)) if high <= 0.0 => Some("a delay that is not above zero bounds nothing"),
+        _ => None,
+    };
+    let Some(why) = wrong else { return Ok(Cost { us, low_us, high_us }) };
+    let end = |end: Option<f64>| end.map_or_else(|| "…".to_owned(), |us| format!("{us:.3}"));
+    let interval = format!("[{}, {}] us", end(low_us), end(high_us));
+    let more =
+        "measure more replicates, ask for another --statistic, or charge none with --delay 0us";
+    Err(NoCost(format!("{event}: the interval of its cost is {interval}, and {why}: {more}")))
 }
 
 #[cfg(test)]
@@ -132,6 +151,37 @@ mod tests {
         let why = costs.cost(Event::Preemption, 257.0).unwrap_err().to_string();
         assert!(why.contains("preemption") && why.contains("beyond what was measured"), "{why}");
         assert_eq!(costs.sizes(&[Event::Preemption, Event::L3Migration]), [64.0, 256.0]);
+    }
+
+    #[test]
+    fn an_interval_that_is_not_above_zero_or_upside_down_is_refused() {
+        let of = |low, high| {
+            let cost = cpmd::Cost { estimate_us: -1.0, low_us: Some(low), high_us: Some(high) };
+            sound(Event::Preemption, cost)
+        };
+        for (low, high, said) in [
+            (-3.0, -1.0, "not above zero"),
+            (0.0, 0.0, "not above zero"),
+            (2.0, 1.0, "wrong order"),
+        ] {
+            let why = of(low, high).unwrap_err().to_string();
+            assert!(why.contains(said) && why.contains("preemption"), "{why}");
+            assert!(why.contains(&format!("[{low:.3}, {high:.3}] us")), "{why}");
+        }
+        assert_eq!(of(-1.0, 0.1).unwrap().high_us, Some(0.1));
+        // Of a largest cost, and without an interval, nothing is known to be wrong.
+        let largest = cpmd::Cost { estimate_us: 0.0, low_us: Some(0.0), high_us: None };
+        assert!(sound(Event::Preemption, largest).is_ok());
+    }
+
+    #[test]
+    fn a_largest_cost_says_what_it_was_found_among() {
+        let model = model();
+        let costs = ModelCosts::new(&model, "idle", Statistic::Max, None, &[]);
+        let basis = costs.basis(Event::Preemption, 64.0).unwrap();
+        assert_eq!((basis.samples, basis.classes), (30, 1));
+        assert_eq!(costs.basis(Event::Preemption, 257.0), None);
+        assert_eq!(costs.basis(Event::MemoryMigration, 64.0), None);
     }
 
     #[test]

@@ -26,6 +26,29 @@ pub struct Cost {
     pub high_us: Option<f64>,
 }
 
+/// What a largest cost was found among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Basis {
+    /// Samples at the size, or the fewer of those at the sizes around it.
+    pub samples: usize,
+    /// Their replicates, where these were told apart.
+    pub replicates: Option<usize>,
+    /// The measured classes of the CPU's neighbours in which there were some.
+    pub classes: usize,
+}
+
+impl Basis {
+    /// The less of each of two.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        Self {
+            samples: self.samples.min(other.samples),
+            replicates: self.replicates.zip(other.replicates).map(|(a, b)| a.min(b)),
+            classes: self.classes.min(other.classes),
+        }
+    }
+}
+
 /// Why a cost is not known, as a clause: "nothing is known of `l2_migration`".
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -47,6 +70,11 @@ pub trait Costs {
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let what = "they are of preemptors of one size";
         Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
+    }
+
+    /// What the cost of an event at this size rests on, where that is known.
+    fn basis(&self, _: Event, _: f64) -> Option<Basis> {
+        None
     }
 
     /// Whether such events can happen on the machine. Where that is not known they can, but for migrations to

@@ -18,7 +18,7 @@ pub fn answer_json(test: &Test, asked: &Asked) -> Value {
         "test": test.name,
         "scheduler": test.scheduler,
         "schedulable": schedulable(answer.verdict),
-        "assumptions": test.assumptions().into_iter().chain(asked.note).collect::<Vec<_>>(),
+        "assumptions": test.assumptions().into_iter().chain(asked.note.as_deref()).collect::<Vec<_>>(),
         "citation": test.citation,
     });
     let mut add = |name: &str, content: Option<Value>| {

@@ -11,7 +11,7 @@ use super::overhead::system::Overheads;
 use super::placement::Place;
 use super::task::{LONGEST, System, Task, TaskError, TaskSet, Time};
 use super::verdict::{Answer, Verdict};
-use crate::decision::costs::{Cost, Costs};
+use crate::decision::costs::{Basis, Cost, Costs};
 use crate::platform::Platform;
 use crate::workload::Event;
 
@@ -45,7 +45,7 @@ struct Delays {
     /// Why they bound nothing.
     doubt: Option<String>,
     /// What they suppose.
-    note: Option<&'static str>,
+    note: Option<String>,
 }
 
 /// What a test said.
@@ -60,7 +60,7 @@ pub struct Asked {
     /// The tasks with all that was charged to them: C, T and D in microseconds.
     pub charged: Option<Vec<[f64; 3]>>,
     /// What the answer assumes beside what the test does.
-    pub note: Option<&'static str>,
+    pub note: Option<String>,
 }
 
 impl<'a> Charged<'a> {
@@ -111,8 +111,8 @@ impl<'a> Charged<'a> {
         } else {
             unit.ask(test, system, &bill)
         };
-        asked.note = resumed.note;
         self.settle(test, &mut asked.answer, unsure.or(resumed.doubt));
+        asked.note = resumed.note;
         Ok(asked.placed(system))
     }
 
@@ -276,6 +276,7 @@ impl Unit {
 /// What the dearest of `events` costs each task's working set: the upper end where there is an interval.
 fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Delays, TaskError> {
     let mut found = Delays::default();
+    let mut seen = Vec::new();
     for (at, wss) in set.wss_kib().iter().enumerate() {
         let wrong = |value: String, expected: String| {
             let name = set.names()[at].clone();
@@ -290,20 +291,50 @@ fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<
             .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
         match (cost.low_us, cost.high_us) {
             (_, Some(_)) => {}
-            (Some(_), None) => found.note = Some(LARGEST_SEEN),
+            (Some(_), None) => seen.push(among(events, wss as f64, costs)),
             (None, None) => {
                 let more = "more replicates give it one, and --statistic max the largest seen";
                 let what = format!("the cost of {wss} KiB (task {at}) has no interval: {more}");
                 found.doubt.get_or_insert(what);
             }
         }
+        if cost.high_us.is_some_and(|high| high < 0.0) {
+            let what = "a size whose cost is not below zero, and the upper end of its interval is";
+            return Err(wrong(wss.to_string(), what.to_owned()));
+        }
         found.us.push(cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time);
     }
+    found.note = seen.into_iter().reduce(least).map(largest_seen);
     Ok(found)
 }
 
+/// What the largest cost at a size was found among, at the least.
+fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
+    let there = events.iter().filter(|&&event| costs.happens(event));
+    there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
+}
+
+fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
+    a.zip(b).map(|(a, b)| a.least(b))
+}
+
 /// Of the statistic `max`.
-const LARGEST_SEEN: &str = "A delay is the largest that was seen, which nothing bounds from above.";
+fn largest_seen(among: Option<Basis>) -> String {
+    const HEAD: &str = "A delay is the largest that was seen";
+    let Some(Basis { samples, replicates, classes }) = among else {
+        return format!("{HEAD}, which nothing bounds from above.");
+    };
+    let replicates =
+        replicates.map(|count| format!(" in at least {count} replicates")).unwrap_or_default();
+    let classes = match classes {
+        1 => "one class".to_owned(),
+        several => format!("{several} classes"),
+    };
+    format!(
+        "{HEAD}, among at least {samples} samples of each size and event{replicates}, met in {classes}; nothing \
+         bounds it from above."
+    )
+}
 
 #[cfg(test)]
 mod tests {
@@ -379,16 +410,63 @@ mod tests {
             Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
         };
         let known = ask(Same(5.0, Some(4.5), Some(6.1)));
-        assert_eq!((known.delays.unwrap(), known.note), (vec![7, 0], None));
-        // An interval below zero charges nothing, and one of no width what it says.
-        assert_eq!(ask(Same(-2.0, Some(-3.0), Some(-1.0))).delays.unwrap(), [0, 0]);
+        assert_eq!((known.delays.unwrap(), known.note.clone()), (vec![7, 0], None));
+        // An interval of no width charges what it says.
         assert_eq!(ask(Same(0.0, Some(0.0), Some(0.0))).answer.verdict, Verdict::Schedulable);
         let largest = ask(Same(5.0, Some(5.0), None));
         assert_eq!(largest.answer.verdict, Verdict::Schedulable);
-        assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(LARGEST_SEEN)));
+        assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(largest_seen(None))));
         let unsure = ask(Same(5.0, None, None)).answer;
         assert_eq!(unsure.verdict, Verdict::Unknown);
         assert!(unsure.why.unwrap().contains("64 KiB (task 0) has no interval"));
+    }
+
+    #[test]
+    fn a_delay_below_zero_is_refused_with_the_task() {
+        let task = |wss_kib| Parameters { wcet: 10, period: 100, wss_kib, ..Parameters::default() };
+        let set = TaskSet::new(1, &[task(Some(64)), task(Some(64))]).unwrap();
+        let delay = Delay::Costs(Box::new(Same(-2.0, Some(-3.0), Some(-1.0))));
+        let error = Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("task 0") && said.contains("below zero"), "{said}");
+    }
+
+    #[test]
+    fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
+        struct Seen;
+        impl Costs for Seen {
+            fn cost(&self, _: Event, us: f64) -> Result<Cost, NoCost> {
+                Ok(Cost { us, low_us: Some(us), high_us: None })
+            }
+            fn basis(&self, _: Event, wss_kib: f64) -> Option<Basis> {
+                let few = wss_kib < 64.0;
+                let (samples, classes) = if few { (30, 1) } else { (900, 2) };
+                Some(Basis { samples, replicates: Some(if few { 20 } else { 12 }), classes })
+            }
+            fn happens(&self, _: Event) -> bool {
+                true
+            }
+            fn measured(&self, _: Event) -> Vec<f64> {
+                Vec::new()
+            }
+        }
+        let note = |sizes: [u64; 2]| {
+            let task = |kib: u64| Parameters {
+                wcet: 1,
+                period: 9_000,
+                wss_kib: Some(kib),
+                ..Parameters::default()
+            };
+            let set = TaskSet::new(1, &sizes.map(task)).unwrap();
+            let delay = Delay::Costs(Box::new(Seen));
+            Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap().note.unwrap()
+        };
+        let same = note([64, 128]);
+        assert!(same.contains("900 samples") && same.contains("2 classes"), "{same}");
+        // The least of each, whichever size has it.
+        let least = note([64, 4]);
+        assert!(least.contains("30 samples") && least.contains("12 replicates"), "{least}");
+        assert!(least.contains("one class"), "{least}");
     }
 
     #[test]

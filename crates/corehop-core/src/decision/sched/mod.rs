@@ -26,6 +26,7 @@ pub mod clusters;
 pub mod catalogue;
 pub mod charge;
 pub mod study;
+pub mod cost_study;
 mod answer_json;
 
 pub use answer_json::answer_json;

@@ -34,6 +34,14 @@ pub struct Pairs {
 const UNBOUNDED: Time = Time::MAX;
 
 impl Pairs {
+    /// Those of some tasks of the set, in this order.
+    pub(in crate::decision::sched) fn of(&self, group: &[usize]) -> Self {
+        Self {
+            losses: group.iter().map(|&at| self.losses[at].clone()).collect(),
+            sizes: group.iter().map(|&at| self.sizes[at]).collect(),
+        }
+    }
+
     /// What task `k` loses to preemptors of so many KiB together: that of the next larger size measured.
     fn loss(&self, k: usize, kib: u64) -> Time {
         let bound = self.losses[k].iter().find(|&&(size, _)| size >= kib);

@@ -2,6 +2,7 @@
 //! The tests that charge cache reloads by the blocks that tasks use.
 
 use super::Deadlines::Constrained;
+use super::partitioned::by_pairs;
 use super::{CACHED as BASE, Suffers, Test, with_bounds};
 use crate::decision::sched::cache_aware::{Approach, edf, fixed, pairs};
 use crate::decision::sched::task::System;
@@ -106,7 +107,7 @@ pub const NO_PAIRS: &str = "it charges delays by pair of tasks: give --costs sam
                             sizes (`corehop measure synthetic --preemptor-wss 16KiB,256KiB,4MiB`), or --delay";
 
 /// The tests that charge measured delays by pair.
-pub(super) static BY_PAIRS: [Test; 2] = [
+pub(super) static BY_PAIRS: [Test; 5] = [
     Test {
         name: "p-fp-pairs",
         scheduler: "fixed priorities on one CPU, with delays by pair",
@@ -135,11 +136,39 @@ pub(super) static BY_PAIRS: [Test; 2] = [
         },
         ..PAIRED
     },
+    Test {
+        name: "p-fp-ffd-pairs",
+        title: "first fit by falling utilisation; each CPU passes p-fp-pairs",
+        run: by_pairs::<1>,
+        ..PACKED
+    },
+    Test {
+        name: "p-fp-bfd-pairs",
+        title: "best fit by falling utilisation; each CPU passes p-fp-pairs",
+        run: by_pairs::<2>,
+        ..PACKED
+    },
+    Test {
+        name: "p-fp-wfd-pairs",
+        title: "worst fit by falling utilisation; each CPU passes p-fp-pairs",
+        run: by_pairs::<3>,
+        ..PACKED
+    },
 ];
 
 /// What both have in common: nothing is charged to jobs, but preemptions happen.
 const PAIRED: Test =
     Test { suffers: Suffers::Preemptions, deadlines: Constrained, one_cpu: true, ..BASE };
+
+/// What packing by them has in common.
+const PACKED: Test = Test {
+    scheduler: "partitioned fixed priorities, with delays by pair",
+    one_cpu: false,
+    by_pair: true,
+    assumes: &[RANKS, SUBADDITIVE],
+    citation: "after Altmeyer, Davis and Maiza, RTS 48(5), 2012, with sizes in place of blocks, on each CPU",
+    ..PAIRED
+};
 
 pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
 

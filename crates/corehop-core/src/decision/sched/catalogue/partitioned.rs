@@ -7,7 +7,7 @@ use crate::decision::sched::cache_aware::Approach;
 use crate::decision::sched::partition::split::{self, Piece};
 use crate::decision::sched::partition::{
     Admission, Fit, Packing, analysed, charged, edf_os, exhaustive, given, payer, responses,
-    responses_by_blocks,
+    responses_by_blocks, responses_by_pairs,
 };
 use crate::decision::sched::placement::{Place, PlacedPiece, PlacedShare};
 use crate::decision::sched::soft::{self, compliant, tardiness};
@@ -100,6 +100,17 @@ pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> Answer {
     by_priority(system, bins, |system, group| {
         responses_by_blocks(system, group, Approach::Combined)
     })
+}
+
+/// The same with measured delays by pair of tasks.
+pub(super) fn by_pairs<const FIT: usize>(system: System<'_>) -> Answer {
+    if system.pairs.is_none() {
+        return Answer::unknown(super::NO_PAIRS);
+    }
+    match packed(system, FIT, true, Admission::Pairs) {
+        Ok(bins) => by_priority(system, bins, responses_by_pairs),
+        Err(why) => Answer::unknown(why),
+    }
 }
 
 /// Yes, with the bounds that an analysis gives on each CPU.

@@ -6,14 +6,16 @@
 //! found from below, starting with no preemption at all.
 
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::threshold::{Thresholds, largest};
 use super::{NoRegions, edf, fixed};
-use crate::decision::costs::Cost;
-use crate::decision::sched::task::{Task, Time};
+use crate::decision::costs::{Cost, Costs};
+use crate::decision::sched::task::{Task, TaskError, TaskSet, Time};
 use crate::decision::sched::uni::fixed::{by_priority, response_time_analysis};
 use crate::decision::sched::verdict::Verdict;
 use crate::words::words;
+use crate::workload::Event;
 
 words! {
     /// How preemptions are limited.
@@ -58,6 +60,60 @@ pub struct Treated {
     pub delay: Cost,
     /// What a job saves at most, in microseconds.
     pub saves: Cost,
+}
+
+/// What each way to limit preemptions does for a set on one CPU, or why nothing is known of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remedies(pub Vec<(Limit, Result<Remedy, NoRegions>)>);
+
+impl Remedies {
+    /// Of a set whose tasks say the sizes of their working sets.
+    ///
+    /// # Errors
+    /// [`TaskError`] where the set is not for one CPU, or a task has no size, or one whose cost is not known.
+    pub fn of(set: &TaskSet, costs: &dyn Costs) -> Result<Self, TaskError> {
+        if set.cpus() != 1 {
+            return Err(TaskError {
+                task: None,
+                name: None,
+                field: "cpus",
+                value: set.cpus().to_string(),
+                expected: "1: preemptions are limited on one CPU; give the tasks of one".to_owned(),
+            });
+        }
+        let delays = delays(set, costs)?;
+        let of = |&limit: &Limit| (limit, remedy(set.tasks(), limit, &delays));
+        Ok(Self(Limit::ALL.iter().map(of).collect()))
+    }
+
+    /// Whether some way meets all deadlines.
+    pub fn is_some(&self) -> bool {
+        self.0.iter().any(|(_, remedy)| remedy.is_ok())
+    }
+
+    /// A list, with `why_none` where nothing is known.
+    pub fn json(&self) -> Value {
+        let one = |(limit, remedy): &(Limit, Result<_, NoRegions>)| match remedy {
+            Ok(remedy) => json!(remedy),
+            Err(why) => json!({ "limit": limit, "why_none": format!("{why}") }),
+        };
+        self.0.iter().map(one).collect()
+    }
+}
+
+/// What a preemption costs each task, by its working set.
+fn delays(set: &TaskSet, costs: &dyn Costs) -> Result<Vec<Cost>, TaskError> {
+    let of = |(at, wss): (usize, &Option<u64>)| {
+        let wrong = |value: String, expected: String| {
+            let name = set.names()[at].clone();
+            TaskError { task: Some(at), name, field: "wss_kib", value, expected }
+        };
+        let absent = || wrong("absent".to_owned(), "the size of its working set".to_owned());
+        let wss = wss.ok_or_else(absent)?;
+        let cost = costs.cost(Event::Preemption, wss as f64);
+        cost.map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))
+    };
+    set.wss_kib().iter().enumerate().map(of).collect()
 }
 
 /// What limiting preemptions in this way does for `tasks` on one CPU, of which a preemption costs each its

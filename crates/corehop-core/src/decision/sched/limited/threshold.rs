@@ -21,8 +21,7 @@ pub struct Thresholds {
 /// First the least ones that are feasible, from the lowest priority up: a task's own response depends on the
 /// thresholds below it and on its own alone (Wang and Saksena, "Scheduling fixed-priority tasks with preemption
 /// threshold", RTCSA 1999, section 5). Then each is raised as far as it goes, from the highest priority down
-/// (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000; Regehr,
-/// "Scheduling tasks with mixed preemption relations for robustness to timing faults", RTSS 2002).
+/// (Saksena and Wang, "Scalable real-time system design using preemption thresholds", RTSS 2000).
 ///
 /// # Errors
 /// [`NoRegions`] where no thresholds meet all deadlines, or there is release jitter or blocking.

@@ -2,7 +2,7 @@
 //! What a CPU or a cluster admits, with what is charged to the tasks that are there.
 
 use crate::decision::sched::bill::Payer;
-use crate::decision::sched::cache_aware::{Approach, fixed as blocks};
+use crate::decision::sched::cache_aware::{Approach, fixed as blocks, pairs};
 use crate::decision::sched::exact::compare_sum;
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::uni::{edf, fixed};
@@ -19,6 +19,8 @@ pub enum Admission {
     Response,
     /// The same with the reload cost of preemptions by cache blocks.
     Blocks(Approach),
+    /// The same with measured delays by pair of tasks.
+    Pairs,
 }
 
 /// Who pays among the tasks of a bin of so many CPUs under EDF.
@@ -34,6 +36,7 @@ impl Admission {
             Self::Demand => edf::qpa(&charged(system, cpus, group)) == Verdict::Schedulable,
             Self::Response => responses(system, group).is_some(),
             Self::Blocks(approach) => responses_by_blocks(system, group, approach).is_some(),
+            Self::Pairs => responses_by_pairs(system, group).is_some(),
         }
     }
 }
@@ -93,4 +96,14 @@ pub(in crate::decision::sched) fn responses_by_blocks(
     let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
     let footprints: Vec<_> = group.iter().map(|&at| cache.footprints[at].clone()).collect();
     blocks::responses(&own, &footprints, cache.reload, approach)
+}
+
+/// Responses of the tasks of one CPU with delays by pair, where all meet their deadlines. Tasks of other CPUs preempt none
+/// of them.
+pub(in crate::decision::sched) fn responses_by_pairs(
+    system: System<'_>,
+    group: &[usize],
+) -> Option<Vec<Time>> {
+    let own: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
+    pairs::responses(&own, &system.pairs?.of(group))
 }

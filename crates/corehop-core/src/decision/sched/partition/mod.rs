@@ -10,6 +10,6 @@ pub mod given;
 
 pub use admission::Admission;
 pub(in crate::decision::sched) use admission::{
-    analysed, charged, payer, responses, responses_by_blocks,
+    analysed, charged, payer, responses, responses_by_blocks, responses_by_pairs,
 };
 pub use packing::{Fit, Packing};

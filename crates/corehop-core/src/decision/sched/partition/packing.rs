@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use super::admission::Admission;
 use crate::decision::sched::exact::{self, Filter, compare_sum};
 use crate::decision::sched::task::{System, Task};
-use crate::decision::sched::uni::edf;
+use crate::decision::sched::uni::{edf, fixed};
 use crate::decision::sched::verdict::Verdict;
 
 /// Which of the bins that admit a task gets it.
@@ -165,7 +165,7 @@ impl Packing {
         let known = match self.admission {
             Admission::Utilisation => true,
             Admission::Demand => bin.with(system.tasks, at).all(late),
-            Admission::Response | Admission::Blocks(_) => false,
+            Admission::Response | Admission::Blocks(_) | Admission::Pairs => false,
         };
         if known && system.bill.is_none() {
             return true;
@@ -175,7 +175,12 @@ impl Packing {
             return edf::qpa(&all) == Verdict::Schedulable;
         }
         let mut group = [&bin.tasks[..], &[at]].concat();
+        // Ties of priority go by index.
         group.sort_unstable();
+        if self.admission == Admission::Response && system.bill.is_none() {
+            let all: Vec<Task> = group.iter().map(|&at| system.tasks[at]).collect();
+            return fixed::still_meet(&all, group.partition_point(|&other| other < at));
+        }
         self.admission.meets(system, self.cluster, &group)
     }
 }
@@ -266,6 +271,46 @@ mod tests {
         };
         assert_eq!(packing.pack(set(1, &tasks).system()), Ok(vec![vec![0, 1, 2]]));
         assert_eq!(packing.pack(set(1, &[(1, 8, 2), (2, 8, 2)]).system()), Err(1));
+    }
+
+    #[test]
+    fn asking_the_tasks_below_a_new_one_is_asking_all() {
+        // The slow twin: first fit, every CPU analysed as a whole each time.
+        let slow = |system: System<'_>, order: &[usize]| {
+            let mut bins = vec![Vec::new(); system.cpus as usize];
+            for &at in order {
+                let with = |bin: &Vec<usize>| {
+                    let mut all = [&bin[..], &[at]].concat();
+                    all.sort_unstable();
+                    let all: Vec<Task> = all.iter().map(|&at| system.tasks[at]).collect();
+                    fixed::response_time_analysis(&all, None) == Verdict::Schedulable
+                };
+                let Some(place) = bins.iter().position(with) else { return Err(at) };
+                bins[place].push(at);
+            }
+            Ok(bins)
+        };
+        let packing = Packing {
+            fit: Fit::First,
+            decreasing: false,
+            admission: Admission::Response,
+            cluster: 1,
+        };
+        let mut refused = 0;
+        for index in 0..300 {
+            let mut stream = crate::decision::sched::generate::Stream::new(5, index);
+            let mut task = || {
+                let period = 4 + stream.below(12);
+                let wcet = 1 + stream.below(period / 2);
+                (wcet, period, wcet + stream.below(2 * period - wcet))
+            };
+            let tasks: Vec<_> = (0..9).map(|_| task()).collect();
+            let set = set(3, &tasks);
+            let expected = slow(set.system(), &(0..9).collect::<Vec<_>>());
+            refused += u32::from(expected.is_err());
+            assert_eq!(packing.pack(set.system()), expected, "{tasks:?}");
+        }
+        assert!((50..250).contains(&refused), "{refused}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::decision::sched::task::{LONGEST, MOST_TASKS, Time};
 /// The table `tasks`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Tasks {
+pub(in crate::decision::sched) struct Tasks {
     utilisation: Option<NamedOr<ULaw>>,
     period_us: NamedOr<PLaw>,
     deadline: Option<DLaw>,
@@ -71,7 +71,7 @@ enum HowToSum {
 
 impl Tasks {
     /// The generator that is described, or what is wrong with it.
-    pub(super) fn generator(self) -> Result<Generator, String> {
+    pub(in crate::decision::sched) fn generator(self) -> Result<Generator, String> {
         let period = period(self.period_us)?;
         let deadline = match self.deadline {
             None | Some(DLaw::Implicit) => Deadline::Implicit,

@@ -7,8 +7,8 @@
 //! that the outcomes of shards add up to that of the whole. Shares, weighted schedulability,
 //! crossovers and their intervals are computed from the counts, by whoever asks.
 
-mod text;
-mod law;
+pub(in crate::decision::sched) mod text;
+pub(in crate::decision::sched) mod law;
 mod family;
 mod bins;
 mod swift;

@@ -73,7 +73,7 @@ fn no_delay() -> Vec<Time> {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct CapsText {
+pub(in crate::decision::sched) struct CapsText {
     from: f64,
     to: f64,
     step: f64,
@@ -160,7 +160,10 @@ impl Study {
 }
 
 /// Every combination of the choices' options, each merged into what all have in common.
-fn combined(base: Table, choices: &Table) -> Result<Vec<(String, Table)>, StudyError> {
+pub(in crate::decision::sched) fn combined(
+    base: Table,
+    choices: &Table,
+) -> Result<Vec<(String, Table)>, StudyError> {
     let wrong = |what: String| StudyError::Sense { reading: String::new(), what };
     let mut made = vec![(String::new(), base)];
     for (choice, options) in choices {
@@ -247,7 +250,7 @@ fn named_platform(id: &str) -> Result<Platform, String> {
     found.map_err(|error| error.to_string())
 }
 
-fn caps(text: CapsText, cpus: u32) -> Result<Caps, String> {
+pub(in crate::decision::sched) fn caps(text: CapsText, cpus: u32) -> Result<Caps, String> {
     let CapsText { from, to, step } = text;
     let said = format!("caps are {from} to {to} in steps of {step}");
     let whole = |value: f64| {

@@ -105,6 +105,18 @@ pub fn response_time_analysis_with_delays(
     })
 }
 
+/// Whether all deadlines are still met with the task `newest`, where all were without it and the utilisation is at most 1.
+///
+/// Tasks of higher priority do not notice it. Of the others the lowest is asked first: a task too many shows there.
+pub(in crate::decision::sched) fn still_meet(tasks: &[Task], newest: usize) -> bool {
+    let order = by_priority(tasks);
+    let from = order.iter().position(|&i| i == newest).unwrap_or(0);
+    let mut steps = STEPS;
+    let mut meets =
+        |at: usize| matches!(response(tasks, &order[..at], order[at], &mut steps), Found::Bound(_));
+    (from..order.len()).rev().all(&mut meets)
+}
+
 /// Charges the preemptions by each task of `order`, the highest priority first, within a busy window of the last one.
 fn charge_affected(charged: &mut [Task], tasks: &[Task], delays: &[Time], order: &[usize]) {
     let mut most = 0;

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop study` of what preemptions cost: finer charges, and limited preemption.
+
+use corehop_core::decision::sched::cost_study::{CostStudy, NoOutcome};
+use corehop_core::report::cost_study;
+use serde_json::json;
+
+use super::Args;
+use crate::answer::print;
+use crate::exit::{Exit, Failure};
+
+/// Carries it out and prints it.
+pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
+    refuse(args)?;
+    let study = study.with(args.seed, args.sets);
+    let source = args.costs.source()?;
+    let selected = source.as_ref().map(|source| source.selected(&args.costs.selection()));
+    let selected = selected.transpose()?;
+    let costs = selected.as_ref().map(|selected| selected.costs.as_ref() as _);
+    let outcome = study.run(costs).map_err(|error| {
+        let exit = if matches!(error, NoOutcome::NoCosts) { Exit::Usage } else { Exit::Damaged };
+        Failure::new(exit, error)
+    })?;
+    print(&if args.json {
+        let answer = json!({
+            "id": study.id,
+            "seed": study.seed,
+            "sets": study.sets,
+            "readings": outcome.readings,
+        });
+        format!("{answer:#}\n")
+    } else {
+        cost_study::text(&study, &outcome)
+    })?;
+    Ok(Exit::Done)
+}
+
+/// Options that such a study has no use for.
+fn refuse(args: &Args) -> Result<(), Failure> {
+    let given = [
+        ("--shard", args.shard.is_some()),
+        ("--threads", args.threads.is_some()),
+        ("--output", args.output.is_some()),
+        ("--page", args.page.is_some()),
+        ("--picture", args.picture.is_some()),
+    ];
+    let Some((name, _)) = given.into_iter().find(|it| it.1) else { return Ok(()) };
+    let what = format!("{name}: a study of what preemptions cost is counted whole, and printed");
+    Err(Failure::says(Exit::Usage, what))
+}
