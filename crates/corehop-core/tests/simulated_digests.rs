@@ -13,9 +13,9 @@ use corehop_core::experiment::{
     AccessTime, Drawn, Experiment, Group, Length, Plan, Preset, SharedData, Source, Synthetic,
     TaskSets,
 };
-use corehop_core::machine::{GangMachine, Machine, TaskMachine};
+use corehop_core::machine::{Machine, Records};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{GangRecord, JobRecord, TaskJobRecord};
+use corehop_core::samples::JobRecord;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::gang::{Placing, Program, Sharing};
@@ -53,10 +53,10 @@ impl Digest {
 }
 
 fn jobs(machine: &mut SimMachine, plan: &Plan) -> u64 {
-    let mut records: Vec<JobRecord> = Vec::new();
+    let mut records = Records::default();
     machine.run(plan, &mut records).unwrap();
     let mut digest = Digest::new();
-    records.iter().for_each(|record| digest.job(record));
+    records.jobs.iter().for_each(|record| digest.job(record));
     digest.0
 }
 
@@ -194,14 +194,12 @@ fn gangs(digests: &mut Digests, rounds: u64) {
         };
         let plan = experiment.plan(&platform, 3).unwrap();
         let mut digest = Digest::new();
-        let mut take = |record: &GangRecord| {
-            for member in &record.members {
-                digest.add([member.picos, member.loads, member.stores, member.misses]);
-                digest.add([member.snoop_hits, u64::from(member.cpu.0)]);
-            }
-            Ok(true)
-        };
-        SimMachine::new(platform).unwrap().run_gangs(&plan, &mut take).unwrap();
+        let mut records = Records::default();
+        SimMachine::new(platform).unwrap().run(&plan, &mut records).unwrap();
+        for member in records.gangs.iter().flat_map(|record| &record.members) {
+            digest.add([member.picos, member.loads, member.stores, member.misses]);
+            digest.add([member.snoop_hits, u64::from(member.cpu.0)]);
+        }
         digests.insert(format!("{id} shared-data"), digest.0);
     }
 }
@@ -230,15 +228,12 @@ fn tasks(digests: &mut Digests, millis: u64) {
         };
         let plan = sets.plan(&platform, 5).unwrap();
         let mut digest = Digest::new();
-        let mut take = |records: &[TaskJobRecord]| {
-            for record in records {
-                digest.add([record.task as u64, record.job, record.began_ns, record.ended_ns]);
-                record.touched.iter().for_each(|job| digest.job(job));
-            }
-            Ok(true)
-        };
-        let mut machine = SimMachine::new(platform.clone()).unwrap().sampled();
-        machine.run_tasks(&plan, &mut take).unwrap();
+        let mut records = Records::default();
+        SimMachine::new(platform.clone()).unwrap().sampled().run(&plan, &mut records).unwrap();
+        for record in &records.tasks {
+            digest.add([record.task as u64, record.job, record.began_ns, record.ended_ns]);
+            record.touched.iter().for_each(|job| digest.job(job));
+        }
         digests.insert(format!("xeon_x5650 {scheduler}"), digest.0);
     }
 }

@@ -8,9 +8,8 @@
 //! The machine of `sim/chase-*` is that of `machine.toml`, which the peers simulate too: caches alone.
 
 use corehop_core::experiment::{Draw, Experiment, Group, Length, Plan, Synthetic};
-use corehop_core::machine::Machine;
+use corehop_core::machine::{Machine, Records};
 use corehop_core::platform::Platform;
-use corehop_core::samples::JobRecord;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, CpuList};
 use corehop_core::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
@@ -90,11 +89,11 @@ pub(super) fn chase(platform: &Platform, bytes: usize, write_ratio: f64) -> Fall
 
 fn visits_per_second(platform: Platform, plan: &Plan) -> Fallible<f64> {
     let mut machine = SimMachine::new(platform)?;
-    let mut records: Vec<JobRecord> = Vec::new();
+    let mut records = Records::default();
     let begin = process_seconds()?;
     machine.run(plan, &mut records)?;
     let took = process_seconds()? - begin;
-    let touches = records.iter().flat_map(|record| &record.touches);
+    let touches = records.jobs.iter().flat_map(|record| &record.touches);
     Ok(touches.map(|touch| touch.lines).sum::<u64>() as f64 / took)
 }
 
