@@ -281,8 +281,8 @@ fn dropping_the_counters_leaves_nothing_in_the_process_and_nothing_in_the_kernel
     let before = held_of_bpf();
     let Some(counters) = open() else { return };
     let programs = program_ids(&counters);
-    // A program and a link for each tracepoint, and the memory that shows the counts.
-    assert_eq!(held_of_bpf(), before + 2 * programs.len() + 1);
+    // A program and a link for each tracepoint, the map, and the memory that shows the counts.
+    assert_eq!(held_of_bpf(), before + 2 * programs.len() + 2);
     assert!(programs.iter().all(|&id| is_loaded(id)));
     drop(counters);
     assert_eq!(held_of_bpf(), before);
