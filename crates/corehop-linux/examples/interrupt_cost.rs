@@ -23,14 +23,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let types = kernel_types()?;
     println!("types read in {:.1?}", begin.elapsed());
     let begin = Instant::now();
-    let counters = InterruptCounters::open_with(&types, &cpus)?;
+    let counters = InterruptCounters::open_with(types, &cpus)?;
     println!("{} programs attached in {:.1?}", counters.programs()?.len(), begin.elapsed());
     for skipped in counters.skipped() {
         println!("not counted: {}: {}", skipped.counter.name(), skipped.reason);
     }
 
     print_cost_of_reading(&counters);
-    print_cost_of_counting(&types, &counters, &cpus, Duration::from_secs(seconds))?;
+    print_cost_of_counting(types, &counters, &cpus, Duration::from_secs(seconds))?;
 
     let begin = Instant::now();
     drop(counters);

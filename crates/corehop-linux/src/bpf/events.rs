@@ -133,7 +133,7 @@ pub struct Events {
     object: Object,
     programs: Vec<String>,
     heads: Shown,
-    events: Shown,
+    lists: Shown,
     cpus: u32,
     /// The places of a CPU.
     places: u32,
@@ -146,7 +146,7 @@ impl Events {
     /// # Errors
     /// Where the kernel has no BTF, the caller may not, or none of the tracepoints is there.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
-        Self::open_with(&kernel_types()?, cpus)
+        Self::open_with(kernel_types()?, cpus)
     }
 
     /// The same with type information that has been read already.
@@ -187,8 +187,8 @@ impl Events {
         let places = 1 << places_shift.min(room);
         let entries = [("heads", cpus), ("events", cpus * places)];
         let object = Object::load(OBJECT, types, &entries, &[("places", places)])?;
-        let (heads, events) = (object.show("heads")?, object.show("events")?);
-        Ok(Self { object, programs: vec![], heads, events, cpus, places, missing: vec![] })
+        let (heads, lists) = (object.show("heads")?, object.show("events")?);
+        Ok(Self { object, programs: vec![], heads, lists, cpus, places, missing: vec![] })
     }
 
     /// What this kernel does not show, and why.
@@ -228,8 +228,8 @@ impl Events {
         let first = cpu as usize * self.places as usize * EVENT_WORDS;
         let take = |number: usize| {
             let at = first + number * EVENT_WORDS;
-            let words = self.events.words(at);
-            (at..at + EVENT_WORDS).for_each(|at| self.events.word(at).store(0, Ordering::Relaxed));
+            let words = self.lists.words(at);
+            (at..at + EVENT_WORDS).for_each(|at| self.lists.word(at).store(0, Ordering::Relaxed));
             Event::of(words)
         };
         let mut events: Vec<Event> = (0..count).filter_map(take).collect();
@@ -250,7 +250,7 @@ impl Events {
     /// As for [`open`](Self::open).
     pub fn residual(cpus: &CpuList, run: impl FnOnce()) -> Result<Vec<f64>, BpfError> {
         let twice = ["hop_first", "hop_second"].map(|name| (name.to_owned(), "sched_switch"));
-        let events = Self::with(&kernel_types()?, cpus, 13, twice)?;
+        let events = Self::with(kernel_types()?, cpus, 13, twice)?;
         events.begin();
         run();
         let (streams, _) = events.end();

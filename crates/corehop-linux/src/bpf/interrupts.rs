@@ -211,7 +211,7 @@ impl InterruptCounters {
     /// # Errors
     /// Where the kernel has no BTF, the caller may not, or none of the tracepoints is there.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
-        Self::open_with(&kernel_types()?, cpus)
+        Self::open_with(kernel_types()?, cpus)
     }
 
     /// The same with type information that has been read already.

@@ -12,8 +12,7 @@
 //! build needs no C library. libbpf (through libbpf-rs) would need libelf and zlib, as headers
 //! on each machine that builds or built from source with autotools. aya does not load
 //! `struct_ops`, hence the three system calls of [`sched_ext`], and does not tell how often a program
-//! was missed, hence [`Object::info`](object::Object::info). It reads the kernel's types on each
-//! [`kernel_types`]: callers that open several things pass them on.
+//! was missed, hence [`Object::info`](object::Object::info).
 //!
 //! Needs Linux 5.12 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`.
 //! Overhead: the examples `interrupt_cost` and `switch_cost` measure it on the machine at hand.
@@ -30,6 +29,7 @@ use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 pub use aya::Btf;
 use aya::{BtfError, Endianness};
@@ -137,13 +137,20 @@ impl BpfError {
     }
 }
 
-/// The running kernel's type information.
+/// The running kernel's type information, read once: it takes some ten milliseconds.
 ///
 /// # Errors
 /// Where it cannot be read, or is of a newer format.
-pub fn kernel_types() -> Result<Btf, BpfError> {
+pub fn kernel_types() -> Result<&'static Btf, BpfError> {
+    static READ: Mutex<Option<&'static Btf>> = Mutex::new(None);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(types) = *read {
+        return Ok(types);
+    }
     let bytes = std::fs::read(VMLINUX_BTF).map_err(|source| BpfError::NoBtf { source })?;
-    parse_types(&bytes)
+    let types: &Btf = Box::leak(Box::new(parse_types(&bytes)?));
+    *read = Some(types);
+    Ok(types)
 }
 
 /// Type information as the kernel shows it.

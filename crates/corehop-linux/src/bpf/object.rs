@@ -233,9 +233,9 @@ mod tests {
     use crate::bpf::{kernel_types, parse_types};
 
     /// The object of the interrupt counters for 4 CPUs, and the kernel's types; or the reason why not.
-    fn loaded() -> Option<(Object, Btf)> {
+    fn loaded() -> Option<(Object, &'static Btf)> {
         let loaded = kernel_types().and_then(|types| {
-            Ok((Object::load(OBJECT, &types, &[("corehop_irqs", 4)], &[])?, types))
+            Ok((Object::load(OBJECT, types, &[("corehop_irqs", 4)], &[])?, types))
         });
         loaded
             .inspect_err(|error| {
@@ -249,7 +249,7 @@ mod tests {
     fn what_the_verifier_does_not_take_comes_back_with_its_log() {
         let Some((mut object, types)) = loaded() else { return };
         // It reads the third argument of a tracepoint that has one.
-        let error = object.attach("hop_sched_switch", "sched_waking", &types).unwrap_err();
+        let error = object.attach("hop_sched_switch", "sched_waking", types).unwrap_err();
         assert!(matches!(error, BpfError::Rejected { .. }), "{error}");
         let text = error.to_string();
         assert!(text.contains("hop_sched_switch") && text.contains("invalid"), "{text}");
@@ -274,11 +274,11 @@ mod tests {
             parse_types(&without(bytes, b"\0nr_migrations\0", b"\0rn_migrations\0")).unwrap();
         let object = crate::bpf::control::OBJECT;
         let mut object = Object::load(object, &poorer, &[], &[("records", 0)]).unwrap();
-        let error = object.attach("hop_sched_switch", "sched_switch", &types).unwrap_err();
+        let error = object.attach("hop_sched_switch", "sched_switch", types).unwrap_err();
         assert!(matches!(error, BpfError::NoField { .. }), "{error}");
-        let error = object.attach("hop_sched_migrate_task", "no_such_one", &types).unwrap_err();
+        let error = object.attach("hop_sched_migrate_task", "no_such_one", types).unwrap_err();
         assert!(error.to_string().contains("no tracepoint `no_such_one`"), "{error}");
-        object.attach("hop_sched_migrate_task", "sched_migrate_task", &types).unwrap();
+        object.attach("hop_sched_migrate_task", "sched_migrate_task", types).unwrap();
     }
 
     /// `bytes` with `to` for every `from`.
@@ -296,7 +296,7 @@ mod tests {
         let Ok(types) = kernel_types() else { return };
         let entries = [("corehop_threads", 2)];
         let object = crate::bpf::control::OBJECT;
-        let Ok(mut object) = Object::load(object, &types, &entries, &[("records", 0)]) else {
+        let Ok(mut object) = Object::load(object, types, &entries, &[("records", 0)]) else {
             return;
         };
         let table = object.take_table("corehop_threads").unwrap();

@@ -106,7 +106,7 @@ pub fn load() -> Result<Loaded, SchedExtError> {
     if let Some(name) = loaded_name() {
         return Err(SchedExtError::Taken { name });
     }
-    let (type_id, value) = table(&kernel_types()?).map_err(SchedExtError::Unknown)?;
+    let (type_id, value) = table(kernel_types()?).map_err(SchedExtError::Unknown)?;
     let step = |what: &str, source| BpfError::from_call(format!("{what} of `{NAME}`"), source);
     let types = syscall::load_btf(&one_type()).map_err(|source| step("the types", source))?;
     let table = syscall::create_struct_ops(NAME, &value, type_id, &types)

@@ -65,11 +65,11 @@ impl Attribution {
         Self::on(kernel_types(), cpus)
     }
 
-    fn on(types: Result<Btf, BpfError>, cpus: &CpuList) -> Self {
+    fn on(types: Result<&Btf, BpfError>, cpus: &CpuList) -> Self {
         // Unknown counts as no: better no steal than interrupts under a wrong name.
         let not_run_is_stolen = types.as_ref().is_ok_and(|types| !subtracts_interrupts(types));
         let rung = types
-            .and_then(|types| InterruptCounters::open_with(&types, cpus))
+            .and_then(|types| InterruptCounters::open_with(types, cpus))
             .map_or_else(|error| Rung::Rusage { because: error.to_string() }, Rung::Bpf);
         Self { rung, not_run_is_stolen }
     }
@@ -209,8 +209,8 @@ mod tests {
         let rung = Attribution::on(Err(gone), &CpuList::new([Cpu(0)]));
         assert!(rung.name() == "rusage" && !rung.not_run_is_stolen);
         assert!(rung.provenance().contains("CONFIG_DEBUG_INFO_BTF"));
-        let damaged = crate::bpf::parse_types(b"\x7fELF\0\0\0\0");
-        let rung = Attribution::on(damaged, &CpuList::new([Cpu(0)]));
+        let damaged = crate::bpf::parse_types(b"\x7fELF\0\0\0\0").unwrap_err();
+        let rung = Attribution::on(Err(damaged), &CpuList::new([Cpu(0)]));
         assert!(rung.provenance().contains("/sys/kernel/btf/vmlinux is not understood"));
     }
 

@@ -221,7 +221,7 @@ impl ControlPages {
     /// Where the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may
     /// not.
     pub fn open(mode: Mode) -> Result<Arc<Self>, BpfError> {
-        Self::open_with(&kernel_types()?, mode)
+        Self::open_with(kernel_types()?, mode)
     }
 
     /// The same with type information that has been read already.
