@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness bench repeat dist lab lint clean
+.PHONY: run test soundness bench repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -59,6 +59,10 @@ dist:
 ## A current Debian kernel with eight CPUs, two packages and two NUMA nodes in an emulator, and the program in it.
 lab: dist
 	tests/lab.sh $(STATIC)
+
+## Compile the BPF programs after a change of crates/corehop-linux/bpf (needs clang and llvm-strip); commit the objects.
+bpf:
+	COREHOP_UPDATE_BPF=1 cargo test --locked -p corehop-linux --test bpf_objects
 
 lint:
 	cargo fmt --check

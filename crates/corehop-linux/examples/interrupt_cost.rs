@@ -11,9 +11,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use corehop_core::units::{Cpu, CpuList};
-use corehop_linux::bpf::btf::Btf;
-use corehop_linux::bpf::interrupts::InterruptCounters;
-use corehop_linux::bpf::{Attached, RunTimeStatistics, asm, kernel_types};
+use corehop_linux::bpf::interrupts::{InterruptCounters, OBJECT};
+use corehop_linux::bpf::object::Object;
+use corehop_linux::bpf::{Btf, RunTimeStatistics, kernel_types};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(3), |text| text.parse())?;
@@ -21,16 +21,16 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let begin = Instant::now();
     let types = kernel_types()?;
-    println!("{} types indexed in {:.1?}", types.type_count(), begin.elapsed());
+    println!("types read in {:.1?}", begin.elapsed());
     let begin = Instant::now();
-    let counters = InterruptCounters::open_with(&types, &cpus)?;
+    let counters = InterruptCounters::open_with(types, &cpus)?;
     println!("{} programs attached in {:.1?}", counters.programs()?.len(), begin.elapsed());
     for skipped in counters.skipped() {
         println!("not counted: {}: {}", skipped.counter.name(), skipped.reason);
     }
 
     print_cost_of_reading(&counters);
-    print_cost_of_counting(&types, &counters, &cpus, Duration::from_secs(seconds))?;
+    print_cost_of_counting(types, &counters, &cpus, Duration::from_secs(seconds))?;
 
     let begin = Instant::now();
     drop(counters);
@@ -58,15 +58,15 @@ fn print_cost_of_counting(
     span: Duration,
 ) -> Result<(), Box<dyn std::error::Error>> {
     let before: Vec<_> = cpus.iter().map(|cpu| counters.read(cpu)).collect();
-    let nothing = [asm::set(asm::Reg::R0, asm::Source::Imm(0)), asm::Insn::Exit];
-    let empty = Attached::new(types, "sched_switch", "hop_empty", &nothing)?;
+    let mut empty = Object::load(OBJECT, types, &[], &[])?;
+    empty.attach("hop_empty", "sched_switch", types)?;
     let statistics = RunTimeStatistics::begin()?;
     let begin = Instant::now();
     while begin.elapsed() < span {
         std::thread::sleep(Duration::from_millis(1));
     }
     let mut programs = counters.programs()?;
-    programs.push(("(an empty program)", empty.info()?));
+    programs.push(("(an empty program)", empty.info("hop_empty")?));
     drop(statistics);
     for (cpu, before) in cpus.iter().zip(before) {
         let added = counters.read(cpu).minus(&before);

@@ -82,7 +82,7 @@ fn took_turns(run: &Recording, rung: Rung) {
 fn a_process_that_runs_already_is_followed_with_what_it_starts() {
     for rung in RUNGS {
         let mut shell =
-            Command::new("sh").args(["-c", "sleep 0.3; /bin/true; sleep 0.2"]).spawn().unwrap();
+            Command::new("sh").args(["-c", "sleep 1; /bin/true; sleep 0.2"]).spawn().unwrap();
         let run = recorded(&Target::Process(shell.id()), None, rung);
         shell.wait().unwrap();
         let Some(run) = run else { continue };

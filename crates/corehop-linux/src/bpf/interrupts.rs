@@ -24,11 +24,12 @@
 
 use corehop_core::units::{Cpu, CpuList};
 
-use super::asm::Reg::{R0, R1, R2, R6};
-use super::asm::Source::Imm;
-use super::asm::{self, Compare, Helper, Insn, Reg, Source, Width};
-use super::btf::Btf;
-use super::{Attached, BpfError, Map, ProgramInfo, Shown, kernel_types};
+use super::facts::Facts;
+use super::object::Object;
+use super::{BpfError, Btf, ProgramInfo, Shown, kernel_types};
+
+/// The programs, `bpf/interrupts.bpf.c`.
+pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/interrupts.bpf.o");
 
 /// What is counted per CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,110 +90,21 @@ const OCCUPANT: usize = COUNTERS.len();
 /// Words from one CPU's counters to the next one's: two cache lines, because some processors
 /// fetch lines in pairs, and on some a line has 128 bytes.
 const STRIDE: usize = 16;
-const STRIDE_SHIFT: u8 = 7;
-/// The way from a thread to the steal time of the run queue it is on.
-const STEAL_PATH: &str = "se.cfs_rq->rq->prev_steal_time_rq";
 
-/// What a program does when its tracepoint is passed.
-#[derive(Debug, Clone, Copy)]
-enum Action {
-    /// Add one.
-    Count,
-    /// Add one if the argument with this number is not zero.
-    CountIf(i16),
-    /// Copy the run queue's steal time.
-    CopySteal,
-    /// Add one, and note the thread whose turn it is: its number plus one, 1 for the idle thread.
-    CountAndNote,
-}
-
-/// A tracepoint, and what it counts.
-struct Probe {
-    tracepoint: &'static str,
-    counter: Counter,
-    action: Action,
-}
-
-const fn probe(tracepoint: &'static str, counter: Counter, action: Action) -> Probe {
-    Probe { tracepoint, counter, action }
-}
-
-const PROBES: [Probe; 11] = [
-    probe("local_timer_entry", Counter::LocalTimer, Action::Count),
-    probe("reschedule_entry", Counter::Reschedule, Action::Count),
-    probe("call_function_entry", Counter::CallFunction, Action::Count),
-    probe("call_function_single_entry", Counter::CallFunction, Action::Count),
-    probe("irq_handler_entry", Counter::DeviceIrqs, Action::Count),
-    probe("softirq_entry", Counter::Softirqs, Action::Count),
-    // Passed once per handler asked; its third argument is how many events that one has handled.
-    probe("nmi_handler", Counter::Nmis, Action::CountIf(2)),
-    probe("irq_work_entry", Counter::OtherIrqs, Action::Count),
-    probe("thermal_apic_entry", Counter::OtherIrqs, Action::Count),
-    probe("sched_switch", Counter::Switches, Action::CountAndNote),
-    probe("local_timer_exit", Counter::Steal, Action::CopySteal),
+/// The tracepoints, and what they count.
+const PROBES: [(&str, Counter); 11] = [
+    ("local_timer_entry", Counter::LocalTimer),
+    ("reschedule_entry", Counter::Reschedule),
+    ("call_function_entry", Counter::CallFunction),
+    ("call_function_single_entry", Counter::CallFunction),
+    ("irq_handler_entry", Counter::DeviceIrqs),
+    ("softirq_entry", Counter::Softirqs),
+    ("nmi_handler", Counter::Nmis),
+    ("irq_work_entry", Counter::OtherIrqs),
+    ("thermal_apic_entry", Counter::OtherIrqs),
+    ("sched_switch", Counter::Switches),
+    ("local_timer_exit", Counter::Steal),
 ];
-
-impl Probe {
-    /// The instructions, for counters of `cpus` CPUs in the map `fd`.
-    fn program(&self, types: &Btf, fd: i32, cpus: u32) -> Result<Vec<Insn>, BpfError> {
-        let mut program = match self.action {
-            Action::Count => vec![],
-            Action::CountIf(argument) => vec![
-                asm::load(R1, R1, argument * 8),
-                Insn::JumpIf(Compare::Equal, R1, Imm(0), "out"),
-            ],
-            Action::CopySteal => load_steal(types)?,
-            Action::CountAndNote => load_next(types)?,
-        };
-        program.extend(counter_address(fd, cpus, self.counter));
-        let count = [asm::set(R2, Imm(1)), Insn::AtomicAdd(Width::U64, R1, 0, R2)];
-        match self.action {
-            Action::CopySteal => program.push(Insn::Store(Width::U64, R1, 0, Source::Reg(R6))),
-            Action::CountAndNote => {
-                let note = (OCCUPANT - self.counter as usize) as i16 * 8;
-                program.extend(count);
-                program.push(Insn::Store(Width::U64, R1, note, Source::Reg(R6)));
-            }
-            Action::Count | Action::CountIf(_) => program.extend(count),
-        }
-        program.extend([Insn::Label("out"), asm::set(R0, Imm(0)), Insn::Exit]);
-        Ok(program)
-    }
-}
-
-/// `R1` = address of this CPU's word of `counter`. Leaves `R6` alone.
-fn counter_address(fd: i32, cpus: u32, counter: Counter) -> [Insn; 5] {
-    [
-        Insn::Call(Helper::Cpu),
-        // The verifier wants to see that the address stays inside of the map.
-        Insn::JumpIf(Compare::AtLeast, R0, Imm(cpus as i32), "out"),
-        asm::shift_left(R0, STRIDE_SHIFT),
-        Insn::MapValue(R1, fd, counter as u32 * 8),
-        asm::add(R1, Source::Reg(R0)),
-    ]
-}
-
-/// `R6` = steal time of the run queue of this CPU, or out. The kernel catches loads that fault.
-fn load_steal(types: &Btf) -> Result<Vec<Insn>, BpfError> {
-    let mut program = vec![Insn::Call(Helper::CurrentTask)];
-    let mut base: Reg = R0;
-    for member in types.loads("task_struct", STEAL_PATH)? {
-        program.push(asm::load(R6, base, member.offset as i16));
-        base = R6;
-    }
-    program.push(Insn::JumpIf(Compare::Equal, R6, Imm(0), "out"));
-    Ok(program)
-}
-
-/// `R6` = number of the thread whose turn it is, the third argument of `sched_switch`, plus one.
-fn load_next(types: &Btf) -> Result<Vec<Insn>, BpfError> {
-    let number = types.member("task_struct", "pid")?;
-    Ok(vec![
-        asm::load(R6, R1, 2 * 8),
-        Insn::Load(Width::U32, R6, R6, number.offset as i16),
-        asm::add(R6, Imm(1)),
-    ])
-}
 
 /// A counter, or part of it, that this kernel does not give.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -285,8 +197,9 @@ impl InterruptCounts {
 /// by side.
 #[derive(Debug)]
 pub struct InterruptCounters {
-    // Declared before the memory that they write, though they would keep it alive.
-    probes: Vec<(&'static str, Counter, Attached)>,
+    // Declared before the memory that its programs write, though they would keep it alive.
+    object: Object,
+    probes: Vec<(&'static str, Counter)>,
     words: Shown,
     cpus: usize,
     skipped: Vec<Skipped>,
@@ -298,7 +211,7 @@ impl InterruptCounters {
     /// # Errors
     /// Where the kernel has no BTF, the caller may not, or none of the tracepoints is there.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
-        Self::open_with(&kernel_types()?, cpus)
+        Self::open_with(kernel_types()?, cpus)
     }
 
     /// The same with type information that has been read already.
@@ -307,24 +220,24 @@ impl InterruptCounters {
     /// As for [`open`](Self::open).
     pub fn open_with(types: &Btf, cpus: &CpuList) -> Result<Self, BpfError> {
         let cpus = cpus.iter().last().map_or(1, |Cpu(highest)| highest + 1);
-        let map = Map::array("corehop_irqs", cpus << STRIDE_SHIFT, 1)?;
+        let mut object = Object::load(OBJECT, types, &[("corehop_irqs", cpus)], &[])?;
+        let tells_steal = Facts::of(types)?.says("tells_steal");
         let (mut probes, mut skipped) = (vec![], vec![]);
-        for probe in &PROBES {
-            match attach(probe, types, &map, cpus) {
-                Ok(attached) => probes.push((probe.tracepoint, probe.counter, attached)),
+        for (tracepoint, counter) in PROBES {
+            match attach(&mut object, types, tracepoint, counter, tells_steal) {
+                Ok(()) => probes.push((tracepoint, counter)),
                 Err(error) if error.is_general() => return Err(error),
-                Err(error) => skipped.push(Skipped {
-                    tracepoint: probe.tracepoint,
-                    counter: probe.counter,
-                    reason: error.to_string(),
-                }),
+                Err(error) => {
+                    skipped.push(Skipped { tracepoint, counter, reason: error.to_string() });
+                }
             }
         }
         if probes.is_empty() {
             let reasons = skipped.into_iter().map(|skipped| skipped.reason).collect();
             return Err(BpfError::NothingToCount { reasons });
         }
-        Ok(Self { probes, words: map.show(0, map.size())?, cpus: cpus as usize, skipped })
+        let words = object.show("corehop_irqs")?;
+        Ok(Self { object, probes, words, cpus: cpus as usize, skipped })
     }
 
     /// Whether [`read`](Self::read) answers for `cpu`.
@@ -358,7 +271,7 @@ impl InterruptCounters {
 
     /// Whether `counter` is fed at all; where not, its zeros mean nothing.
     pub fn has(&self, counter: Counter) -> bool {
-        self.probes.iter().any(|&(_, fed, _)| fed == counter)
+        self.probes.iter().any(|&(_, fed)| fed == counter)
     }
 
     /// What this kernel does not give, and why.
@@ -371,83 +284,35 @@ impl InterruptCounters {
     /// # Errors
     /// What the kernel says.
     pub fn programs(&self) -> std::io::Result<Vec<(&'static str, ProgramInfo)>> {
-        self.probes.iter().map(|(name, _, program)| Ok((*name, program.info()?))).collect()
+        let info = |name: &str| self.object.info(&format!("hop_{name}"));
+        self.probes.iter().map(|&(name, _)| Ok((name, info(name)?))).collect()
     }
 }
 
-fn attach(probe: &Probe, types: &Btf, map: &Map, cpus: u32) -> Result<Attached, BpfError> {
-    // The tracepoint first: where it is missing, that is the reason, whatever else is.
-    types.tracepoint(probe.tracepoint)?;
-    let program = probe.program(types, map.fd(), cpus)?;
-    let name = format!("hop_{}", probe.tracepoint);
-    Attached::new(types, probe.tracepoint, &name, &program)
+fn attach(
+    object: &mut Object,
+    types: &Btf,
+    tracepoint: &str,
+    counter: Counter,
+    tells_steal: bool,
+) -> Result<(), BpfError> {
+    let program = format!("hop_{tracepoint}");
+    // Asked first, so that the reason names the field.
+    if counter == Counter::Steal && !tells_steal {
+        return Err(BpfError::NoField { program, what: "`rq.prev_steal_time_rq`".to_owned() });
+    }
+    object.attach(&program, tracepoint, types)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::btf::tests::tiny;
-
-    fn listing(tracepoint: &str) -> Vec<String> {
-        let probe = PROBES.iter().find(|probe| probe.tracepoint == tracepoint).unwrap();
-        let program = probe.program(&tiny(), 3, 2).unwrap();
-        program.iter().map(ToString::to_string).collect()
-    }
-
-    #[test]
-    fn a_program_adds_one_to_the_word_of_its_cpu() {
-        let expected = [
-            "call get_smp_processor_id",
-            "if r0 >= 2 goto out",
-            "r0 <<= 7",
-            "r1 = map[fd 3][0] +16",
-            "r1 += r0",
-            "r2 = 1",
-            "lock *(u64 *)(r1 +0) += r2",
-            "out:",
-            "r0 = 0",
-            "exit",
-        ];
-        assert_eq!(listing("call_function_entry"), expected);
-    }
-
-    #[test]
-    fn an_nmi_counts_where_its_third_argument_says_that_it_was_handled() {
-        let listing = listing("nmi_handler");
-        assert_eq!(listing[..2], ["r1 = *(u64 *)(r1 +16)", "if r1 == 0 goto out"]);
-        assert_eq!(listing[5], "r1 = map[fd 3][0] +40");
-    }
-
-    #[test]
-    fn steal_is_loaded_from_the_run_queue_and_copied() {
-        let listing = listing("local_timer_exit");
-        let loads = [
-            "call get_current_task_btf",
-            "r6 = *(u64 *)(r0 +72)",
-            "r6 = *(u64 *)(r6 +24)",
-            "r6 = *(u64 *)(r6 +24)",
-            "if r6 == 0 goto out",
-        ];
-        assert_eq!(listing[..5], loads);
-        assert_eq!(listing[10], "*(u64 *)(r1 +0) = r6");
-    }
-
-    #[test]
-    fn a_switch_is_counted_and_the_thread_whose_turn_it_is_is_noted() {
-        let listing = listing("sched_switch");
-        let next = ["r6 = *(u64 *)(r1 +16)", "r6 = *(u32 *)(r6 +128)", "r6 += 1"];
-        assert_eq!(listing[..3], next);
-        assert_eq!(listing[6], "r1 = map[fd 3][0] +56");
-        assert_eq!(listing[9..11], ["lock *(u64 *)(r1 +0) += r2", "*(u64 *)(r1 +16) = r6"]);
-    }
-
     #[test]
     fn the_words_of_a_cpu_fit_between_it_and_the_next() {
-        assert_eq!(STRIDE * 8, 1 << STRIDE_SHIFT);
         const { assert!(OCCUPANT < STRIDE) };
         for (index, counter) in COUNTERS.into_iter().enumerate() {
             assert_eq!(counter as usize, index);
-            assert!(PROBES.iter().any(|probe| probe.counter == counter), "{counter:?} is not fed");
+            assert!(PROBES.iter().any(|&(_, fed)| fed == counter), "{counter:?} is not fed");
             let counts = InterruptCounts::from_each(|c| u64::from(c == counter));
             assert_eq!(counts.causes().collect::<Vec<_>>(), [(counter, 1)]);
         }

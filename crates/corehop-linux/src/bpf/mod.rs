@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Small tracing programs in the kernel, without a compiler, an object file or a library.
+//! Small tracing programs in the kernel.
 //!
-//! A program is a list of [`asm::Insn`], its offsets come from the kernel's own types ([`btf`]),
-//! and it writes into the array of a [`Map`] that user memory shows: whoever wants to know reads
-//! a word, at the cost of a load. Nothing is pinned: all of it goes when its owner goes, by drop
-//! or because the kernel closes the files of a dead process.
+//! The programs are C, in `bpf/*.bpf.c` of this crate. clang compiles them when a developer changes
+//! them (`make bpf`); the objects are committed, and building corehop needs no clang. An object
+//! fits every kernel with BTF: the loader replaces each offset by the running kernel's (CO-RE).
+//! Programs write into arrays that this process maps ([`Shown`]), so that reading a count takes a
+//! load. Nothing is pinned: all of it goes when its owner goes, by drop or because the kernel
+//! closes the files of a dead process.
 //!
-//! Needs Linux 5.11 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`.
-//! Overhead: `cargo run --release --example interrupt_cost` measures it on the machine at hand.
+//! The loader is [aya](https://aya-rs.dev). It is Rust alone: it links static against any libc, and the
+//! build needs no C library. libbpf (through libbpf-rs) would need libelf and zlib, as headers
+//! on each machine that builds or built from source with autotools. aya does not load
+//! `struct_ops`, hence the three system calls of [`sched_ext`], and does not tell how often a program
+//! was missed, hence [`Object::info`](object::Object::info).
+//!
+//! Needs Linux 5.12 or later with BTF, and root or `CAP_BPF` with `CAP_PERFMON`.
+//! Overhead: the examples `interrupt_cost` and `switch_cost` measure it on the machine at hand.
 
-pub mod btf;
-pub mod asm;
 mod syscall;
-pub mod ring;
+pub mod object;
+pub mod facts;
 pub mod interrupts;
 pub mod control;
 pub mod events;
 pub mod sched_ext;
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use asm::{AsmError, Insn};
-use btf::{Btf, BtfError};
+pub use aya::Btf;
+use aya::{BtfError, Endianness};
 pub use syscall::ProgramInfo;
 
 /// Where the kernel shows its type information.
@@ -41,9 +49,26 @@ pub enum BpfError {
         /// What reading it said.
         source: io::Error,
     },
-    /// The kernel's type information does not hold what a program needs.
-    #[error(transparent)]
-    Btf(#[from] BtfError),
+    /// The kernel's type information is damaged or of a newer format.
+    #[error("{VMLINUX_BTF} is not understood: {source}")]
+    BadBtf {
+        /// What is wrong with it.
+        source: BtfError,
+    },
+    /// The kernel lacks a tracepoint.
+    #[error("this kernel has no tracepoint `{name}`")]
+    NoTracepoint {
+        /// Name of the tracepoint.
+        name: String,
+    },
+    /// The kernel's types lack a field or a type that a program reads.
+    #[error("this kernel's types lack {what}, which the program `{program}` reads")]
+    NoField {
+        /// Name of the program.
+        program: String,
+        /// What is missing, where that is known.
+        what: String,
+    },
     /// The caller may not.
     #[error(
         "the kernel refuses {what} ({source}): run as root, or give the program the right with \
@@ -74,13 +99,11 @@ pub enum BpfError {
         /// The verifier's log.
         log: String,
     },
-    /// A program that cannot be written down: a fault of ours.
-    #[error("the program `{program}` is malformed: {source}")]
+    /// An object of corehop's that cannot be loaded: a fault of corehop's.
+    #[error("a BPF object cannot be loaded: {reason}")]
     Malformed {
-        /// Name of the program.
-        program: String,
         /// What is wrong.
-        source: AsmError,
+        reason: String,
     },
     /// Any other refusal.
     #[error("{what} failed: {source}")]
@@ -89,18 +112,6 @@ pub enum BpfError {
         what: String,
         /// What the kernel said.
         source: io::Error,
-    },
-    /// A place outside of a map.
-    #[error("{bytes} bytes at {first} do not lie in the map `{map}` of {size} bytes, by pages")]
-    OutsideOfMap {
-        /// Name of the map.
-        map: String,
-        /// First byte asked for.
-        first: usize,
-        /// How many were asked for.
-        bytes: usize,
-        /// Size of the map's memory.
-        size: usize,
     },
     /// None of the tracepoints is there.
     #[error("none of the counters can be had: {}", reasons.join("; "))]
@@ -126,119 +137,28 @@ impl BpfError {
     }
 }
 
-/// The running kernel's type information.
+/// The running kernel's type information, read once: it takes some ten milliseconds.
 ///
 /// # Errors
 /// Where it cannot be read, or is of a newer format.
-pub fn kernel_types() -> Result<Btf, BpfError> {
+pub fn kernel_types() -> Result<&'static Btf, BpfError> {
+    static READ: Mutex<Option<&'static Btf>> = Mutex::new(None);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(types) = *read {
+        return Ok(types);
+    }
     let bytes = std::fs::read(VMLINUX_BTF).map_err(|source| BpfError::NoBtf { source })?;
-    Ok(Btf::parse(bytes)?)
+    let types: &Btf = Box::leak(Box::new(parse_types(&bytes)?));
+    *read = Some(types);
+    Ok(types)
 }
 
-/// An array that programs write and user memory shows. Closed on drop; programs and mappings made
-/// from it keep its memory alive.
-#[derive(Debug)]
-pub struct Map {
-    fd: OwnedFd,
-    name: String,
-    size: usize,
-}
-
-impl Map {
-    /// An array of `entries` values of `value_bytes` each (rounded up to 8), all zero.
-    ///
-    /// The values lie one after the other from the start of a page, so that values of whole pages
-    /// can be shown one by one. [`Insn::MapValue`] works on arrays of one entry only.
-    ///
-    /// # Errors
-    /// Where the caller may not, or the kernel has no memory for it.
-    pub fn array(name: &str, value_bytes: u32, entries: u32) -> Result<Self, BpfError> {
-        let fd = syscall::create_array(name, value_bytes, entries).map_err(|source| {
-            BpfError::from_call(format!("a BPF map of {entries} times {value_bytes} bytes"), source)
-        })?;
-        let used = value_bytes.next_multiple_of(8) as usize * entries as usize;
-        Ok(Self { fd, name: name.to_owned(), size: used.next_multiple_of(page_size()) })
-    }
-
-    /// The descriptor, for instructions that name the map.
-    pub fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-
-    /// Show `bytes` from `first` on, both multiples of the page size, in this process's memory,
-    /// to be read.
-    ///
-    /// # Errors
-    /// Where that is not inside of the map, or the kernel has no memory for it.
-    pub fn show(&self, first: usize, bytes: usize) -> Result<Shown, BpfError> {
-        self.shown(first, bytes, false)
-    }
-
-    /// All of it, to be read and written: programs see what is stored in [`Shown::word`].
-    ///
-    /// # Errors
-    /// Where the kernel has no memory for it.
-    pub fn show_writable(&self) -> Result<Shown, BpfError> {
-        self.shown(0, self.size, true)
-    }
-
-    fn shown(&self, first: usize, bytes: usize, writable: bool) -> Result<Shown, BpfError> {
-        let page = page_size();
-        let inside = first.checked_add(bytes).is_some_and(|end| end <= self.size);
-        if !inside || bytes == 0 || !first.is_multiple_of(page) || !bytes.is_multiple_of(page) {
-            let map = self.name.clone();
-            return Err(BpfError::OutsideOfMap { map, first, bytes, size: self.size });
-        }
-        Shown::map(&self.fd, first, bytes, writable).map_err(|source| {
-            BpfError::from_call(format!("mmap of the map `{}`", self.name), source)
-        })
-    }
-
-    /// Size of the memory behind it: whole pages.
-    pub fn size(&self) -> usize {
-        self.size
-    }
-}
-
-/// A table that programs and this process look up and change: 32-bit keys and values.
-#[derive(Debug)]
-pub struct Table {
-    fd: OwnedFd,
-}
-
-impl Table {
-    /// An empty table for at most `entries` keys, whose memory is taken at once.
-    ///
-    /// # Errors
-    /// Where the caller may not, or the kernel has no memory for it.
-    pub fn new(name: &str, entries: u32) -> Result<Self, BpfError> {
-        let what = || format!("a BPF table of {entries} entries");
-        let fd = syscall::create_hash(name, entries);
-        fd.map(|fd| Self { fd }).map_err(|source| BpfError::from_call(what(), source))
-    }
-
-    /// The descriptor, for instructions that name the table.
-    pub fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
-    }
-
-    /// Put `value` under `key`, whether or not something was there.
-    ///
-    /// # Errors
-    /// `E2BIG` where the table is full.
-    pub fn put(&self, key: u32, value: u32) -> io::Result<()> {
-        syscall::update(&self.fd, key, value)
-    }
-
-    /// What is under `key`.
-    pub fn get(&self, key: u32) -> Option<u32> {
-        syscall::lookup(&self.fd, key)
-    }
-
-    /// Remove `key`, which need not be there.
-    pub fn remove(&self, key: u32) {
-        syscall::delete(&self.fd, key);
-    }
+/// Type information as the kernel shows it.
+///
+/// # Errors
+/// Where it is damaged, or of a newer format.
+pub fn parse_types(bytes: &[u8]) -> Result<Btf, BpfError> {
+    Btf::parse(bytes, Endianness::default()).map_err(|source| BpfError::BadBtf { source })
 }
 
 fn page_size() -> usize {
@@ -247,12 +167,12 @@ fn page_size() -> usize {
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// Memory of a [`Map`], shown in this process. Unmapped on drop.
+/// Memory of an array of programs, shown in this process, to be read and written. Unmapped on drop; it
+/// keeps the array's memory alive.
 #[derive(Debug)]
 pub struct Shown {
     words: NonNull<AtomicU64>,
     bytes: usize,
-    writable: bool,
 }
 
 // SAFETY: the memory is accessed by atomics alone, and belongs to the mapping, not to a thread.
@@ -261,24 +181,25 @@ unsafe impl Send for Shown {}
 unsafe impl Sync for Shown {}
 
 impl Shown {
-    fn map(fd: &OwnedFd, first: usize, bytes: usize, writable: bool) -> io::Result<Self> {
-        let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
+    /// All of an array of `bytes`, rounded up to whole pages.
+    fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
+        let bytes = bytes.next_multiple_of(page_size());
         // SAFETY: a fresh mapping that the kernel places; it touches no memory of ours.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
                 bytes,
-                protection,
+                libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_POPULATE,
                 fd.as_raw_fd(),
-                first as libc::off_t,
+                0,
             )
         };
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         let words = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { words, bytes, writable })
+        Ok(Self { words, bytes })
     }
 
     /// How many words there are.
@@ -309,9 +230,9 @@ impl Shown {
     /// One word that may be changed.
     ///
     /// # Panics
-    /// Beyond the end, and where the memory is shown to be read.
+    /// Beyond the end.
     pub fn word(&self, index: usize) -> &AtomicU64 {
-        assert!(self.writable && index < self.len(), "word {index} of {}", self.len());
+        assert!(index < self.len(), "word {index} of {}", self.len());
         // SAFETY: inside of the mapping and aligned; alive as long as self.
         unsafe { &*self.words.add(index).as_ptr() }
     }
@@ -322,60 +243,6 @@ impl Drop for Shown {
         // SAFETY: exactly what mmap gave, and nothing refers to it any more.
         unsafe { libc::munmap(self.words.as_ptr().cast(), self.bytes) };
     }
-}
-
-/// A program that runs whenever its tracepoint is passed. Detached and unloaded on drop.
-#[derive(Debug)]
-pub struct Attached {
-    // Declared first, so that it is closed first: the program runs no more.
-    _link: OwnedFd,
-    program: OwnedFd,
-}
-
-impl Attached {
-    /// Verify `program`, and run it at the tracepoint `tracepoint` from now on. `name` is what
-    /// tools show for it: letters, digits and `_`, at most 15 of them.
-    ///
-    /// # Errors
-    /// Where the kernel lacks the tracepoint, the verifier rejects the program, or the caller may
-    /// not.
-    pub fn new(
-        types: &Btf,
-        tracepoint: &str,
-        name: &str,
-        program: &[Insn],
-    ) -> Result<Self, BpfError> {
-        let target = types.tracepoint(tracepoint)?;
-        let slots = asm::assemble(program)
-            .map_err(|source| BpfError::Malformed { program: name.to_owned(), source })?;
-        let fd = syscall::load_tracing(name, target, &slots, None)
-            .map_err(|source| rejection(name, target, &slots, source))?;
-        let link = syscall::attach_tracing(&fd).map_err(|source| {
-            BpfError::from_call(format!("attaching to the tracepoint `{tracepoint}`"), source)
-        })?;
-        Ok(Self { _link: link, program: fd })
-    }
-
-    /// What the kernel knows of the program.
-    ///
-    /// # Errors
-    /// What the kernel says.
-    pub fn info(&self) -> io::Result<ProgramInfo> {
-        syscall::program_info(&self.program)
-    }
-}
-
-/// Why a program was not loaded: once more with the verifier's log, unless the reason is plain.
-fn rejection(name: &str, target: u32, slots: &[asm::Slot], source: io::Error) -> BpfError {
-    if let Some(libc::EPERM | libc::ENOSYS) = source.raw_os_error() {
-        return BpfError::from_call(format!("loading the BPF program `{name}`"), source);
-    }
-    let mut log = vec![0; 1 << 18];
-    // It fails as it did before; should it not, the descriptor is closed here.
-    drop(syscall::load_tracing(name, target, slots, Some(&mut log)));
-    let end = log.iter().position(|&byte| byte == 0).unwrap_or(log.len());
-    let log = String::from_utf8_lossy(&log[..end]).trim_end().to_owned();
-    BpfError::Rejected { program: name.to_owned(), source, log }
 }
 
 /// Keeps the kernel counting the run time of BPF programs (two clock readings per run).
@@ -390,8 +257,9 @@ impl RunTimeStatistics {
     /// # Errors
     /// Where the caller may not (it takes `CAP_SYS_ADMIN`).
     pub fn begin() -> Result<Self, BpfError> {
-        syscall::enable_run_time_statistics()
-            .map(|fd| Self { _fd: fd })
-            .map_err(|source| BpfError::from_call("run-time statistics of BPF programs", source))
+        let statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime);
+        statistics.map(|fd| Self { _fd: fd }).map_err(|error| {
+            BpfError::from_call("run-time statistics of BPF programs", error.io_error)
+        })
     }
 }

@@ -16,8 +16,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use super::btf::{Btf, BtfError};
-use super::{BpfError, kernel_types, syscall};
+use aya_obj::btf::{BtfKind, BtfType, Int, IntEncoding};
+
+use super::facts::Facts;
+use super::{BpfError, Btf, kernel_types, syscall};
 
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
 pub const NAME: &str = "corehop_min";
@@ -26,6 +28,9 @@ pub const NAME: &str = "corehop_min";
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// The kernel's type of a table: some data of its own, and `struct sched_ext_ops`.
 const TABLE: &str = "bpf_struct_ops_sched_ext_ops";
+
+/// Questions about that type, `bpf/sched_ext.bpf.c`.
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sched_ext.bpf.o");
 
 /// Why a scheduler is not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +56,7 @@ pub enum SchedExtError {
     },
     /// The kernel's table is not as it is known here.
     #[error("this kernel's sched_ext is not as known here ({0}): a newer corehop may know it")]
-    Unknown(BtfError),
+    Unknown(String),
     /// bpf(2) refuses.
     #[error(transparent)]
     Bpf(#[from] BpfError),
@@ -101,7 +106,7 @@ pub fn load() -> Result<Loaded, SchedExtError> {
     if let Some(name) = loaded_name() {
         return Err(SchedExtError::Taken { name });
     }
-    let (type_id, value) = table(&kernel_types()?).map_err(SchedExtError::Unknown)?;
+    let (type_id, value) = table(kernel_types()?).map_err(SchedExtError::Unknown)?;
     let step = |what: &str, source| BpfError::from_call(format!("{what} of `{NAME}`"), source);
     let types = syscall::load_btf(&one_type()).map_err(|source| step("the types", source))?;
     let table = syscall::create_struct_ops(NAME, &value, type_id, &types)
@@ -119,13 +124,18 @@ fn refusal(source: io::Error) -> SchedExtError {
 }
 
 /// Number of the kernel's type of a table, and one without functions: zero but for its name.
-fn table(types: &Btf) -> Result<(u32, Vec<u8>), BtfError> {
-    let (type_id, size) = types.structure(TABLE)?;
-    let name = types.member(TABLE, "data.name")?;
+fn table(types: &Btf) -> Result<(u32, Vec<u8>), String> {
+    let type_id = types.id_by_type_name_kind(TABLE, BtfKind::Struct).map_err(|e| e.to_string())?;
+    let facts = Facts::asked_in(OBJECT, types).map_err(|error| error.to_string())?;
+    let answer = |question: &str| {
+        facts.answer(question).ok_or_else(|| format!("`{TABLE}` has no `data.name`"))
+    };
+    let (size, offset, room) =
+        (answer("table_size")?, answer("name_offset")?, answer("name_size")?);
     let mut value = vec![0; size as usize];
-    let field = value.iter_mut().skip(name.offset as usize).take(name.size as usize);
+    let field = value.iter_mut().skip(offset as usize).take(room as usize);
     // The last byte stays zero, as the end of the text.
-    for (to, from) in field.take(name.size.saturating_sub(1) as usize).zip(NAME.bytes()) {
+    for (to, from) in field.take(room.saturating_sub(1) as usize).zip(NAME.bytes()) {
         *to = from;
     }
     Ok((type_id, value))
@@ -134,28 +144,52 @@ fn table(types: &Btf) -> Result<(u32, Vec<u8>), BtfError> {
 /// The smallest type information that the kernel takes: one integer. A table has to come with
 /// some, though its types are the kernel's.
 fn one_type() -> Vec<u8> {
-    const STRINGS: &[u8] = b"\0int\0";
-    // Name, kind (an integer) and size of the type, and that it has 32 bits.
-    let record: [u32; 4] = [1, 1 << 24, 4, 32];
-    let bytes = size_of_val(&record) as u32;
-    // Version 1, a header of 24 bytes, then where types and strings lie behind it.
-    let header: [u32; 5] = [24, 0, bytes, bytes, STRINGS.len() as u32];
-    let mut blob = 0xeb9f_u16.to_ne_bytes().to_vec();
-    blob.extend([1, 0]);
-    blob.extend(header.iter().chain(&record).flat_map(|word| word.to_ne_bytes()));
-    blob.extend(STRINGS);
-    blob
+    let mut types = Btf::new();
+    let name = types.add_string("int");
+    types.add_type(BtfType::Int(Int::new(name, 4, IntEncoding::None, 0)));
+    types.to_bytes()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::btf::tests::kernel_with_sched_ext;
+    use crate::bpf::parse_types;
+
+    /// Type information made of `types`, each a record of words, and of strings.
+    fn types_of(types: &[u32], strings: &[u8]) -> Btf {
+        let bytes = size_of_val(types) as u32;
+        let header = [24, 0, bytes, bytes, strings.len() as u32];
+        let mut blob = 0xeb9f_u16.to_ne_bytes().to_vec();
+        blob.extend([1, 0]);
+        blob.extend(header.iter().chain(types).flat_map(|word| word.to_ne_bytes()));
+        blob.extend(strings);
+        parse_types(&blob).unwrap()
+    }
+
+    /// A table of 48 bytes: 16 of the kernel's own, 8 of one function, a name of 24.
+    fn kernel_with_sched_ext() -> Btf {
+        let text = b"\0char\0select_cpu\0name\0sched_ext_ops\0common\0data\0bpf_struct_ops_sched_ext_ops\0";
+        let at = |word: &str| {
+            let word = [b"\0", word.as_bytes(), b"\0"].concat();
+            let found = text.windows(word.len()).position(|window| window == word);
+            found.unwrap() as u32 + 1
+        };
+        let (integer, array, structure) = (1 << 24, 3 << 24, 4 << 24);
+        let char = [at("char"), integer, 1, 8];
+        let long = [0, integer, 8, 64];
+        let name = [0, array, 0, 1, 2, 24];
+        let common = [0, array, 0, 2, 2, 2];
+        let ops =
+            [at("sched_ext_ops"), structure | 2, 32, at("select_cpu"), 2, 0, at("name"), 3, 64];
+        let table = [at(TABLE), structure | 2, 48, at("common"), 4, 0, at("data"), 5, 128];
+        let types = [&char[..], &long, &name, &common, &ops, &table].concat();
+        types_of(&types, text)
+    }
 
     #[test]
     fn the_table_is_all_zero_but_for_its_name() {
         let (type_id, value) = table(&kernel_with_sched_ext()).unwrap();
-        assert_eq!((type_id, value.len()), (15, 48));
+        assert_eq!((type_id, value.len()), (6, 48));
         // Behind 16 bytes of the kernel's own and 8 of one function.
         assert_eq!(&value[24..], b"corehop_min\0\0\0\0\0\0\0\0\0\0\0\0\0");
         assert!(value[..24].iter().all(|&byte| byte == 0));
@@ -163,14 +197,15 @@ mod tests {
 
     #[test]
     fn a_kernel_without_the_table_says_which_type_is_missing() {
-        let error = SchedExtError::Unknown(table(&crate::bpf::btf::tests::tiny()).unwrap_err());
+        let types = types_of(&[1, 1 << 24, 4, 32], b"\0int\0");
+        let error = SchedExtError::Unknown(table(&types).unwrap_err());
         assert!(error.to_string().contains("`bpf_struct_ops_sched_ext_ops`"), "{error}");
     }
 
     #[test]
     fn the_one_type_is_read_as_one_type() {
-        let types = Btf::parse(one_type()).unwrap();
-        assert_eq!(types.type_count(), 2, "void and int");
+        let types = parse_types(&one_type()).unwrap();
+        assert_eq!(types.id_by_type_name_kind("int", BtfKind::Int).unwrap(), 1, "after void");
         assert_eq!(one_type().len(), 24 + 16 + 5);
     }
 

@@ -12,9 +12,9 @@ use std::fmt::Write;
 use corehop_core::units::{Cpu, CpuList, Nanos};
 
 use super::software::ThreadCounts;
-use crate::bpf::btf::Btf;
+use crate::bpf::facts::Facts;
 use crate::bpf::interrupts::{COUNTERS, Counter, InterruptCounters, InterruptCounts};
-use crate::bpf::{BpfError, kernel_types};
+use crate::bpf::{BpfError, Btf, kernel_types};
 
 /// The rung in use.
 #[derive(Debug)]
@@ -65,11 +65,11 @@ impl Attribution {
         Self::on(kernel_types(), cpus)
     }
 
-    fn on(types: Result<Btf, BpfError>, cpus: &CpuList) -> Self {
+    fn on(types: Result<&Btf, BpfError>, cpus: &CpuList) -> Self {
         // Unknown counts as no: better no steal than interrupts under a wrong name.
         let not_run_is_stolen = types.as_ref().is_ok_and(|types| !subtracts_interrupts(types));
         let rung = types
-            .and_then(|types| InterruptCounters::open_with(&types, cpus))
+            .and_then(|types| InterruptCounters::open_with(types, cpus))
             .map_or_else(|error| Rung::Rusage { because: error.to_string() }, Rung::Bpf);
         Self { rung, not_run_is_stolen }
     }
@@ -148,7 +148,7 @@ impl Attribution {
 /// Whether this kernel keeps the time of interrupts out of a thread's CPU time
 /// (CONFIG_IRQ_TIME_ACCOUNTING): a run queue has a field for it only then.
 fn subtracts_interrupts(types: &Btf) -> bool {
-    types.member("rq", "prev_irq_time").is_ok()
+    Facts::of(types).is_ok_and(|facts| facts.says("subtracts_interrupts"))
 }
 
 fn seen_and_missing<'a>(
@@ -170,7 +170,6 @@ fn seen_and_missing<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bpf::btf::BtfError;
 
     fn lower(not_run_is_stolen: bool) -> Attribution {
         let rung = Rung::Rusage { because: "no CAP_BPF: use setcap".to_owned() };
@@ -210,9 +209,9 @@ mod tests {
         let rung = Attribution::on(Err(gone), &CpuList::new([Cpu(0)]));
         assert!(rung.name() == "rusage" && !rung.not_run_is_stolen);
         assert!(rung.provenance().contains("CONFIG_DEBUG_INFO_BTF"));
-        let damaged = BtfError::NotBtf { found: 0x457f }.into();
+        let damaged = crate::bpf::parse_types(b"\x7fELF\0\0\0\0").unwrap_err();
         let rung = Attribution::on(Err(damaged), &CpuList::new([Cpu(0)]));
-        assert!(rung.provenance().contains("0x457f"));
+        assert!(rung.provenance().contains("/sys/kernel/btf/vmlinux is not understood"));
     }
 
     #[test]

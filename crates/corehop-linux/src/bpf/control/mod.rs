@@ -23,22 +23,28 @@
 //! it may use any more: it moved itself, or somebody narrowed its mask or its cpuset. What the
 //! scheduler's balancing does is counted without them.
 
-mod program;
+mod word;
 
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::asm::Insn;
-use super::btf::{Btf, BtfError};
-use super::ring::Ring;
-use super::{Attached, BpfError, Map, ProgramInfo, Shown, Table, kernel_types};
-use program::{
-    AWAY, FILTER, FILTER_BYTES, LOST, NEXT, NOT_YET, PINNED, PREEMPTED, Parts, SLOT_BYTES, SLOTS,
-    UNFOLLOWED, UNSEEN, Word,
+use super::object::{Object, Ring, Table};
+use super::{BpfError, Btf, ProgramInfo, Shown, kernel_types};
+use word::{
+    AWAY, COMMON_FILTER, COMMON_LOST, COMMON_NEXT, COMMON_UNFOLLOWED, FILTER_BYTES, NOT_YET,
+    PINNED, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
 };
 
-/// As many slots as fit into the 4 MiB that older kernels allow a value.
+/// The programs, `bpf/control.bpf.c`.
+pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/control.bpf.o");
+
+/// What runs in every mode, after the program on `sched_switch`.
+const OWN: [&str; 1] = ["sched_migrate_task"];
+/// What runs where threads are followed.
+const FOLLOW: [&str; 3] = ["sched_process_fork", "sched_process_exec", "sched_process_exit"];
+
+/// Slots for the threads of a program: 4 MiB.
 const MOST_SLOTS: u32 = 16_000;
 
 const FEW_SLOTS: u32 = 1_000;
@@ -47,6 +53,8 @@ const FEW_SLOTS: u32 = 1_000;
 const TRIES: u32 = 20;
 
 const RING_BYTES: u32 = 4 << 20;
+/// Where nothing is recorded; a map cannot be left out.
+const NO_RING_BYTES: u32 = 4 << 10;
 
 /// What the pages are for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,8 +136,8 @@ impl Counts {
             blocked_ns: word(Word::BlockedNs),
             by: word(Word::By) as u32,
             name: name(word(Word::OwnName), word(Word::OwnNameEnd)),
-            was_preempted: word(Word::How) & PREEMPTED as u64 != 0,
-            is_away: word(Word::How) & AWAY as u64 != 0,
+            was_preempted: word(Word::How) & PREEMPTED != 0,
+            is_away: word(Word::How) & AWAY != 0,
         }
     }
 }
@@ -175,9 +183,9 @@ impl Absence {
             in_ns,
             out_cpu: cpus as u32,
             in_cpu: (cpus >> 32) as u32,
-            preempted: how & PREEMPTED as u64 != 0,
-            pinned: how & PINNED as u64 != 0,
-            seen: how & UNSEEN as u64 == 0,
+            preempted: how & PREEMPTED != 0,
+            pinned: how & PINNED != 0,
+            seen: how & UNSEEN == 0,
             ran_ns,
             by: (how >> 32) as u32,
             by_name: name(by_name, by_name_end),
@@ -195,7 +203,10 @@ const fn name(begin: u64, end: u64) -> [u8; 16] {
 #[derive(Debug)]
 pub struct ControlPages {
     // Declared first, so that the programs run no more when their memory goes.
-    programs: Vec<(&'static str, Attached)>,
+    object: Object,
+    /// By tracepoint.
+    programs: Vec<(&'static str, String)>,
+    common: Shown,
     memory: Shown,
     threads: Table,
     ring: Option<Mutex<Ring>>,
@@ -210,7 +221,7 @@ impl ControlPages {
     /// Where the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may
     /// not.
     pub fn open(mode: Mode) -> Result<Arc<Self>, BpfError> {
-        Self::open_with(&kernel_types()?, mode)
+        Self::open_with(kernel_types()?, mode)
     }
 
     /// The same with type information that has been read already.
@@ -218,27 +229,18 @@ impl ControlPages {
     /// # Errors
     /// As for [`open`](Self::open).
     pub fn open_with(types: &Btf, mode: Mode) -> Result<Arc<Self>, BpfError> {
-        let slots = if mode == Mode::Follow { MOST_SLOTS } else { FEW_SLOTS };
-        let map = Map::array("corehop_page", SLOTS + slots * SLOT_BYTES, 1)?;
-        let threads = Table::new("corehop_threads", slots)?;
-        let ring =
-            (mode == Mode::Follow).then(|| Ring::new("corehop_ring", RING_BYTES)).transpose()?;
-        let parts = Parts::new(types, &map, &threads, ring.as_ref(), slots)?;
-        let mut listings =
-            vec![("sched_switch", parts.switch()), ("sched_migrate_task", parts.migrate())];
-        if mode == Mode::Follow {
-            listings.push(("sched_process_fork", parts.fork()));
-            listings.push(("sched_process_exec", parts.exec()));
-            listings.push(("sched_process_exit", parts.exit()));
-        }
-        let attach = |(tracepoint, listing): (&'static str, Vec<Insn>)| {
-            let name = format!("hop_{tracepoint}");
-            Ok((tracepoint, Attached::new(types, tracepoint, &name, &listing)?))
-        };
-        let programs = listings.into_iter().map(attach).collect::<Result<_, BpfError>>()?;
-        let memory = map.show_writable()?;
-        let (ring, free) = (ring.map(Mutex::new), Mutex::new(Vec::new()));
-        Ok(Arc::new(Self { programs, memory, threads, ring, slots, free }))
+        let follow = mode == Mode::Follow;
+        let (slots, ring) =
+            if follow { (MOST_SLOTS, RING_BYTES) } else { (FEW_SLOTS, NO_RING_BYTES) };
+        let entries =
+            [("corehop_slots", slots), ("corehop_threads", slots), ("corehop_ring", ring)];
+        let mut object = Object::load(OBJECT, types, &entries, &[("records", u32::from(follow))])?;
+        let programs = attach(&mut object, types, follow)?;
+        let (common, memory) = (object.show("corehop_common")?, object.show("corehop_slots")?);
+        let threads = object.take_table("corehop_threads")?;
+        let ring = follow.then(|| object.take_ring("corehop_ring")).transpose()?.map(Mutex::new);
+        let free = Mutex::new(Vec::new());
+        Ok(Arc::new(Self { object, programs, common, memory, threads, ring, slots, free }))
     }
 
     /// Registers the calling thread, until the page is dropped.
@@ -280,17 +282,17 @@ impl ControlPages {
             what: format!("registering thread {tid}"),
             source,
         })?;
-        let byte = FILTER as usize + (tid as usize & (FILTER_BYTES as usize - 1));
+        let byte = COMMON_FILTER + tid as usize % FILTER_BYTES;
         let mut bit = [0; 8];
         bit[byte % 8] = 1;
-        self.memory.word(byte / 8).fetch_or(u64::from_ne_bytes(bit), Ordering::Relaxed);
+        self.common.word(byte / 8).fetch_or(u64::from_ne_bytes(bit), Ordering::Relaxed);
         Ok(slot)
     }
 
     fn free_slot(&self) -> Result<u32, BpfError> {
         let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let slot = free.map_or_else(
-            || self.memory.word(NEXT as usize / 8).fetch_add(1, Ordering::Relaxed),
+            || self.common.word(COMMON_NEXT).fetch_add(1, Ordering::Relaxed),
             u64::from,
         );
         u32::try_from(slot).ok().filter(|&slot| slot < self.slots).ok_or_else(|| BpfError::Failed {
@@ -300,7 +302,7 @@ impl ControlPages {
     }
 
     const fn first_word(slot: u32) -> usize {
-        (SLOTS as usize + slot as usize * SLOT_BYTES as usize) / 8
+        slot as usize * SLOT_WORDS
     }
 
     /// What was counted in slot `slot`. The words are read one by one: a thread that reads its own
@@ -315,7 +317,7 @@ impl ControlPages {
     }
 
     fn registered(&self) -> u32 {
-        let [next] = self.memory.words(NEXT as usize / 8);
+        let [next] = self.common.words(COMMON_NEXT);
         next.min(u64::from(self.slots)) as u32
     }
 
@@ -337,13 +339,13 @@ impl ControlPages {
 
     /// Absences that found no room in the ring.
     pub fn lost(&self) -> u64 {
-        let [lost] = self.memory.words(LOST as usize / 8);
+        let [lost] = self.common.words(COMMON_LOST);
         lost
     }
 
     /// Threads that were started when all slots were taken, and are not followed.
     pub fn unfollowed(&self) -> u64 {
-        let [unfollowed] = self.memory.words(UNFOLLOWED as usize / 8);
+        let [unfollowed] = self.common.words(COMMON_UNFOLLOWED);
         unfollowed
     }
 
@@ -352,7 +354,37 @@ impl ControlPages {
     /// # Errors
     /// What the kernel says.
     pub fn programs(&self) -> io::Result<Vec<(&'static str, ProgramInfo)>> {
-        self.programs.iter().map(|(name, program)| Ok((*name, program.info()?))).collect()
+        let info = |program: &str| self.object.info(program);
+        self.programs.iter().map(|(name, program)| Ok((*name, info(program)?))).collect()
+    }
+}
+
+/// Runs the programs; their names, by tracepoint.
+fn attach(
+    object: &mut Object,
+    types: &Btf,
+    follow: bool,
+) -> Result<Vec<(&'static str, String)>, BpfError> {
+    let mut programs = vec![("sched_switch", attach_switch(object, types)?.to_owned())];
+    let others = OWN.iter().chain(FOLLOW.iter().filter(|_| follow));
+    for &tracepoint in others {
+        let program = format!("hop_{tracepoint}");
+        object.attach(&program, tracepoint, types)?;
+        programs.push((tracepoint, program));
+    }
+    Ok(programs)
+}
+
+/// The verifier decides whether the tracepoint has the argument that Linux 5.18 has added. Distributions
+/// have added it to older kernels, so that a release number does not tell.
+fn attach_switch(object: &mut Object, types: &Btf) -> Result<&'static str, BpfError> {
+    match object.attach("hop_sched_switch", "sched_switch", types) {
+        Ok(()) => Ok("hop_sched_switch"),
+        Err(error @ BpfError::Rejected { .. }) => {
+            let old = object.attach("hop_switch_old", "sched_switch", types);
+            old.map(|()| "hop_switch_old").map_err(|_| error)
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -397,30 +429,13 @@ impl Drop for Page {
 
 #[cfg(test)]
 mod tests {
-    use super::program::RECORD_BYTES;
     use super::*;
-    use crate::bpf::btf::tests::tiny;
-
-    #[test]
-    fn a_field_that_the_kernel_lacks_is_named() {
-        let (map, threads) = match (Map::array("corehop_test", 8, 1), Table::new("corehop_test", 1))
-        {
-            (Ok(map), Ok(threads)) => (map, threads),
-            (Err(error), _) | (_, Err(error)) => {
-                assert!(error.is_general(), "{error}");
-                return;
-            }
-        };
-        let error = Parts::new(&tiny(), &map, &threads, None, 8).err().unwrap().to_string();
-        assert!(error.contains("`struct task_struct`") && error.contains("cpus_ptr"), "{error}");
-    }
 
     #[test]
     fn a_slot_holds_its_words_and_a_record_its_parts() {
-        assert!(Word::COUNT * 8 <= SLOT_BYTES as usize);
+        const { assert!(Word::COUNT <= SLOT_WORDS) };
         let words =
             [7 | 5 << 32, 10, 30, 1 << 32, 5 | 9 << 32, u64::from_ne_bytes(*b"make\0\0\0\0"), 0, 4];
-        assert_eq!(words.len() * 8, RECORD_BYTES as usize);
         let absence = Absence::of(&words).unwrap();
         assert_eq!((absence.tid, absence.pid, absence.by), (7, 5, 9));
         assert_eq!((absence.out_cpu, absence.in_cpu, absence.ran_ns), (0, 1, 4));

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the programs need of the kernel: types, helpers, maps and questions about types.
+ *
+ * A structure names only the members that are used. Their offsets here mean nothing: the compiler
+ * records each access, and the loader puts in the offsets of the running kernel (CO-RE).
+ */
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long s64;
+typedef _Bool bool;
+#define true 1
+#define false 0
+
+/* The kernel's types. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct cpumask {
+	unsigned long bits[1];
+};
+
+struct rq {
+	u64 prev_steal_time_rq;
+	u64 prev_irq_time;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	u64 nr_migrations;
+	struct cfs_rq *cfs_rq;
+};
+
+struct task_struct {
+	u32 __state;
+	struct sched_entity se;
+	const struct cpumask *cpus_ptr;
+	int pid;
+	int tgid;
+	char comm[16];
+};
+
+struct hrtimer {
+	s64 _softexpires;
+	void *function;
+};
+
+struct sched_ext_ops {
+	char name[128];
+};
+
+struct bpf_struct_ops_sched_ext_ops {
+	struct sched_ext_ops data;
+};
+
+#pragma clang attribute pop
+
+/* Where a program or an object lies in the object file. */
+#define SECTION(name) __attribute__((section(name), used))
+/* A program for the tracepoint of this name. Its arguments are the words of `context`. */
+#define TRACEPOINT(name) SECTION("tp_btf/" #name)
+#define INLINE static inline __attribute__((always_inline))
+
+/* The kernel lends its GPL-only functions to programs that are also under the GPL. */
+#define LICENCE char licence[] SECTION("license") = "Dual MIT/GPL"
+
+/* Parts of the definition of a map: the loader reads them from the types of its members. */
+#define NUMBER(name, value) int(*name)[value]
+#define TYPE(name, type) type *name
+#define MAP_HASH 1
+#define MAP_ARRAY 2
+#define MAP_RING 27
+/* The values may be mapped into user memory. */
+#define MMAPABLE 1024
+
+/* An array that user memory shows; the loader may change how many values it has. */
+#define SHOWN_ARRAY(array, value_type, count)                                                      \
+	struct {                                                                                   \
+		NUMBER(type, MAP_ARRAY);                                                           \
+		NUMBER(map_flags, MMAPABLE);                                                       \
+		NUMBER(max_entries, count);                                                        \
+		TYPE(key, u32);                                                                    \
+		TYPE(value, value_type);                                                           \
+	} array SECTION(".maps")
+
+/* Helpers, by their number in `enum bpf_func_id`. */
+static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
+static long (*const map_update)(void *map, const void *key, const void *value, u64 flags) = (void *)2;
+static long (*const map_delete)(void *map, const void *key) = (void *)3;
+/* CLOCK_MONOTONIC. */
+static u64 (*const now_ns)(void) = (void *)5;
+/* Stable: a tracing program is never migrated. */
+static u32 (*const this_cpu)(void) = (void *)8;
+/* The process's number in the upper half, the thread's own in the lower. */
+static u64 (*const current_thread)(void) = (void *)14;
+static long (*const copy_from_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
+static long (*const ring_output)(void *ring, void *data, u64 bytes, u64 flags) = (void *)130;
+static struct task_struct *(*const current_task)(void) = (void *)158;
+
+/* Questions about the running kernel's types, answered when the program is loaded. */
+#define FIELD_OFFSET(field) __builtin_preserve_field_info(field, 0)
+#define FIELD_SIZE(field) __builtin_preserve_field_info(field, 1)
+#define FIELD_EXISTS(field) __builtin_preserve_field_info(field, 2)
+#define TYPE_SIZE(type) __builtin_preserve_type_info(*(type *)0, 1)

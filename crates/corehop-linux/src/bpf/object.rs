@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An object file of programs and their maps, loaded into the kernel.
+//!
+//! To add a program: write it in a `bpf/*.bpf.c`, run `make bpf`, and [`attach`](Object::attach) it
+//! where the object is loaded.
+
+use std::error::Error;
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use aya::maps::{HashMap, Map, MapData, MapError, RingBuf};
+use aya::programs::{BtfTracePoint, Program, ProgramError};
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+
+use super::{BpfError, ProgramInfo, Shown, syscall};
+
+/// The helper that the loader calls in place of an access to a field that the kernel lacks.
+const NO_SUCH_FIELD: &str = "#195896080";
+
+/// An object file, loaded. Its programs are detached, and go with their maps, on drop; what was taken
+/// of its maps stays.
+#[derive(Debug)]
+pub struct Object {
+    ebpf: Ebpf,
+}
+
+impl Object {
+    /// Creates the maps of the object file `bytes`; no program runs yet. `entries` says how many
+    /// entries a map has, `constants` what a `const volatile u32` is.
+    ///
+    /// # Errors
+    /// Where the caller may not, or the kernel has no memory for it.
+    pub fn load(
+        bytes: &[u8],
+        types: &Btf,
+        entries: &[(&str, u32)],
+        constants: &[(&str, u32)],
+    ) -> Result<Self, BpfError> {
+        let mut loader = EbpfLoader::new();
+        loader.btf(Some(types));
+        for (map, entries) in entries {
+            loader.map_max_entries(map, *entries);
+        }
+        for (name, value) in constants {
+            loader.override_global(name, value, true);
+        }
+        Ok(Self { ebpf: loader.load(bytes).map_err(of_object)? })
+    }
+
+    /// Runs the program `program` at the tracepoint `tracepoint` from now on.
+    ///
+    /// # Errors
+    /// Where the kernel lacks the tracepoint or a field, the verifier rejects the program, or the
+    /// caller may not.
+    pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), BpfError> {
+        let found = self.ebpf.program_mut(program).ok_or_else(|| lacks(program))?;
+        let found: &mut BtfTracePoint = found.try_into().map_err(|_| lacks(program))?;
+        found.load(tracepoint, types).map_err(|error| of_program(program, tracepoint, error))?;
+        found.attach().map_err(|error| of_program(program, tracepoint, error))?;
+        Ok(())
+    }
+
+    /// The memory of an array.
+    ///
+    /// # Errors
+    /// Where the kernel has no memory for it.
+    pub fn show(&self, map: &str) -> Result<Shown, BpfError> {
+        let Some(Map::Array(data)) = self.ebpf.map(map) else { return Err(lacks(map)) };
+        let info = data.info().map_err(of_map)?;
+        let bytes = info.value_size().next_multiple_of(8) as usize * info.max_entries() as usize;
+        Shown::map(data.fd().as_fd(), bytes)
+            .map_err(|source| BpfError::from_call(format!("mmap of the map `{map}`"), source))
+    }
+
+    /// A hash map of 32-bit keys and values, which can be taken once.
+    ///
+    /// # Errors
+    /// Where there is none of that name.
+    pub fn take_table(&mut self, map: &str) -> Result<Table, BpfError> {
+        let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
+        Ok(Table { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
+    }
+
+    /// A ring, which can be taken once.
+    ///
+    /// # Errors
+    /// Where there is none of that name, or the kernel has no memory for showing it.
+    pub fn take_ring(&mut self, map: &str) -> Result<Ring, BpfError> {
+        let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
+        Ok(Ring { ring: RingBuf::try_from(found).map_err(of_map)? })
+    }
+
+    /// What the kernel knows of a program that is attached.
+    ///
+    /// # Errors
+    /// What the kernel says.
+    pub fn info(&self, program: &str) -> io::Result<ProgramInfo> {
+        let found = self.ebpf.program(program).map(Program::fd);
+        let fd = found.ok_or_else(|| io::Error::other(lacks(program)))?;
+        syscall::program_info(fd.map_err(io::Error::other)?.as_fd())
+    }
+}
+
+/// A table that programs and this process look up and change: 32-bit keys and values.
+#[derive(Debug)]
+pub struct Table {
+    map: Mutex<HashMap<MapData, u32, u32>>,
+}
+
+impl Table {
+    /// Put `value` under `key`, whether or not something was there.
+    ///
+    /// # Errors
+    /// `E2BIG` where the table is full.
+    pub fn put(&self, key: u32, value: u32) -> io::Result<()> {
+        self.locked().insert(key, value, 0).map_err(|error| match error {
+            MapError::SyscallError(error) => error.io_error,
+            other => io::Error::other(other),
+        })
+    }
+
+    /// What is under `key`.
+    pub fn get(&self, key: u32) -> Option<u32> {
+        self.locked().get(&key, 0).ok()
+    }
+
+    /// Remove `key`, which need not be there.
+    pub fn remove(&self, key: u32) {
+        let _absent = self.locked().remove(&key);
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<MapData, u32, u32>> {
+        self.map.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The ring that programs append records to and this process empties.
+pub struct Ring {
+    ring: RingBuf<MapData>,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring").finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Takes every record that is complete, as words; how many there were.
+    pub fn drain(&mut self, mut take: impl FnMut(&[u64])) -> usize {
+        let (mut record, mut count) = (Vec::new(), 0);
+        while let Some(item) = self.ring.next() {
+            let (words, _) = item.as_chunks();
+            record.clear();
+            record.extend(words.iter().map(|word| u64::from_ne_bytes(*word)));
+            take(&record);
+            count += 1;
+        }
+        count
+    }
+}
+
+/// The object file does not hold what the source says: it is older than its source.
+fn lacks(what: &str) -> BpfError {
+    BpfError::Malformed { reason: format!("it has no `{what}`: run `make bpf`") }
+}
+
+/// An error with its causes, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    match error.source() {
+        Some(cause) => format!("{error}: {}", with_causes(cause)),
+        None => error.to_string(),
+    }
+}
+
+/// What it means that an object is not loaded.
+fn of_object(error: EbpfError) -> BpfError {
+    match error {
+        EbpfError::MapError(error) => of_map(error),
+        EbpfError::BtfError(BtfError::LoadError { io_error, .. }) => {
+            BpfError::from_call("the types of BPF programs", io_error)
+        }
+        other => BpfError::Malformed { reason: with_causes(&other) },
+    }
+}
+
+/// What it means that a map is not created or shown.
+fn of_map(error: MapError) -> BpfError {
+    match error {
+        MapError::CreateError { name, io_error } => {
+            BpfError::from_call(format!("a BPF map, `{name}`"), io_error)
+        }
+        MapError::SyscallError(error) => {
+            BpfError::from_call(format!("{} of a BPF map", error.call), error.io_error)
+        }
+        other => BpfError::Malformed { reason: with_causes(&other) },
+    }
+}
+
+/// What it means that a program is not loaded or attached.
+fn of_program(program: &str, tracepoint: &str, error: ProgramError) -> BpfError {
+    match error {
+        ProgramError::Btf(_) => BpfError::NoTracepoint { name: tracepoint.to_owned() },
+        ProgramError::LoadError { io_error, verifier_log } => {
+            rejection(program, io_error, &verifier_log.to_string())
+        }
+        ProgramError::SyscallError(error) => BpfError::from_call(
+            format!("attaching `{program}` to the tracepoint `{tracepoint}`"),
+            error.io_error,
+        ),
+        other => BpfError::Malformed { reason: with_causes(&other) },
+    }
+}
+
+/// Why the verifier did not take a program.
+fn rejection(program: &str, source: io::Error, log: &str) -> BpfError {
+    if let Some(libc::EPERM | libc::ENOSYS) = source.raw_os_error() {
+        return BpfError::from_call(format!("loading the BPF program `{program}`"), source);
+    }
+    let program = program.to_owned();
+    if log.contains(NO_SUCH_FIELD) {
+        return BpfError::NoField { program, what: "a field".to_owned() };
+    }
+    BpfError::Rejected { program, source, log: log.trim_end().to_owned() }
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
+mod tests {
+    use super::*;
+    use crate::bpf::interrupts::OBJECT;
+    use crate::bpf::{kernel_types, parse_types};
+
+    /// The object of the interrupt counters for 4 CPUs, and the kernel's types; or the reason why not.
+    fn loaded() -> Option<(Object, &'static Btf)> {
+        let loaded = kernel_types().and_then(|types| {
+            Ok((Object::load(OBJECT, types, &[("corehop_irqs", 4)], &[])?, types))
+        });
+        loaded
+            .inspect_err(|error| {
+                assert!(error.is_general(), "{error}");
+                eprintln!("skipped: {error}");
+            })
+            .ok()
+    }
+
+    #[test]
+    fn what_the_verifier_does_not_take_comes_back_with_its_log() {
+        let Some((mut object, types)) = loaded() else { return };
+        // It reads the third argument of a tracepoint that has one.
+        let error = object.attach("hop_sched_switch", "sched_waking", types).unwrap_err();
+        assert!(matches!(error, BpfError::Rejected { .. }), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("hop_sched_switch") && text.contains("invalid"), "{text}");
+    }
+
+    #[test]
+    fn an_array_is_shown_in_whole_pages_and_words_beyond_it_are_not() {
+        let Some((object, _)) = loaded() else { return };
+        let shown = object.show("corehop_irqs").unwrap();
+        assert_eq!(shown.len() * 8 % crate::bpf::page_size(), 0);
+        assert_eq!(shown.words(4 * 16 - 4), [0; 4]);
+        let beyond = shown.len() - 3;
+        assert!(std::panic::catch_unwind(|| shown.words::<4>(beyond)).is_err());
+        assert!(matches!(object.show("no_such_map"), Err(BpfError::Malformed { .. })));
+    }
+
+    #[test]
+    fn a_kernel_that_lacks_a_field_or_a_tracepoint_is_told_from_a_fault() {
+        let Some((_, types)) = loaded() else { return };
+        let bytes = std::fs::read(crate::bpf::VMLINUX_BTF).unwrap();
+        let poorer =
+            parse_types(&without(bytes, b"\0nr_migrations\0", b"\0rn_migrations\0")).unwrap();
+        let object = crate::bpf::control::OBJECT;
+        let mut object = Object::load(object, &poorer, &[], &[("records", 0)]).unwrap();
+        let error = object.attach("hop_sched_switch", "sched_switch", types).unwrap_err();
+        assert!(matches!(error, BpfError::NoField { .. }), "{error}");
+        let error = object.attach("hop_sched_migrate_task", "no_such_one", types).unwrap_err();
+        assert!(error.to_string().contains("no tracepoint `no_such_one`"), "{error}");
+        object.attach("hop_sched_migrate_task", "sched_migrate_task", types).unwrap();
+    }
+
+    /// `bytes` with `to` for every `from`.
+    fn without(mut bytes: Vec<u8>, from: &[u8], to: &[u8]) -> Vec<u8> {
+        for at in 0..bytes.len() - from.len() {
+            if bytes[at..].starts_with(from) {
+                bytes[at..at + to.len()].copy_from_slice(to);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn a_table_holds_what_was_put_until_it_is_removed_or_full() {
+        let Ok(types) = kernel_types() else { return };
+        let entries = [("corehop_threads", 2)];
+        let object = crate::bpf::control::OBJECT;
+        let Ok(mut object) = Object::load(object, types, &entries, &[("records", 0)]) else {
+            return;
+        };
+        let table = object.take_table("corehop_threads").unwrap();
+        table.put(7, 70).unwrap();
+        table.put(8, 80).unwrap();
+        assert_eq!(table.put(9, 90).unwrap_err().raw_os_error(), Some(libc::E2BIG));
+        table.remove(7);
+        table.remove(7);
+        assert_eq!((table.get(7), table.get(8)), (None, Some(80)));
+        assert!(object.take_table("corehop_threads").is_err(), "taken");
+    }
+}
