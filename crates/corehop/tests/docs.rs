@@ -24,17 +24,29 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What the program prints when it is asked for help.
-fn help(verb: Option<&str>) -> String {
-    let asked = verb.into_iter().chain(["--help"]);
+/// What the program prints when it is asked for help with a verb, or with nothing.
+fn help(verb: &str) -> String {
+    let asked = verb.split_whitespace().chain(["--help"]);
     let answer = Command::new(env!("CARGO_BIN_EXE_corehop")).args(asked).output().unwrap();
     assert!(answer.status.success(), "{verb:?}");
     let text = String::from_utf8(answer.stdout).unwrap();
     text.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
 }
 
+/// The verbs, and the experiments of `measure` after it.
 fn verbs() -> Vec<String> {
-    let help = help(None);
+    let experiments = || below("measure").into_iter().map(|name| format!("measure {name}"));
+    let with_experiments = |verb: String| {
+        let more: Vec<String> =
+            if verb == "measure" { experiments().collect() } else { Vec::new() };
+        std::iter::once(verb).chain(more)
+    };
+    below("").into_iter().flat_map(with_experiments).collect()
+}
+
+/// The commands that the help of a verb lists.
+fn below(verb: &str) -> Vec<String> {
+    let help = help(verb);
     let (_, list) = help.split_once("Commands:\n").unwrap();
     let names = list.lines().take_while(|line| !line.is_empty());
     let names = names.filter(|line| !line.starts_with("    "));
@@ -76,9 +88,9 @@ fn cell(text: &str) -> String {
 }
 
 fn commands() -> String {
-    let mut text = format!("```text\n{}```\n", help(None));
+    let mut text = format!("```text\n{}```\n", help(""));
     for verb in verbs() {
-        write!(text, "\n## corehop {verb}\n\n```text\n{}```\n", help(Some(&verb))).unwrap();
+        write!(text, "\n## corehop {verb}\n\n```text\n{}```\n", help(&verb)).unwrap();
     }
     text
 }
@@ -419,14 +431,14 @@ fn every_command_that_a_page_tells_to_type_exists() {
     for (path, page) in pages() {
         for line in page.lines().filter_map(|line| line.strip_prefix("    corehop ")) {
             let line = line.split(" # ").next().unwrap_or_default();
-            let mut words = line.split_whitespace();
-            let verb = words.next().unwrap_or_default();
-            if !verbs.iter().any(|known| known == verb) {
-                wrong.push(format!("{path}: no verb `{verb}`"));
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let typed = |count: usize| words[..count.min(words.len())].join(" ");
+            let Some(verb) = [typed(2), typed(1)].into_iter().find(|it| verbs.contains(it)) else {
+                wrong.push(format!("{path}: no verb `{}`", typed(1)));
                 continue;
-            }
-            let help = help(Some(verb));
-            let options = words.filter(|word| word.starts_with("--"));
+            };
+            let help = help(&verb);
+            let options = words.iter().filter(|word| word.starts_with("--"));
             let unknown = options.filter(|option| !help.contains(&format!("{option} ")));
             let unknown = unknown.filter(|option| !help.contains(&format!("{option}\n")));
             wrong.extend(unknown.map(|option| format!("{path}: {verb} has no option {option}")));
