@@ -117,7 +117,7 @@ fn a_file_of_tasks_runs_on_as_many_cpus_as_it_says() {
     assert_eq!(run.tasks[0].name.as_deref(), Some("video"));
     let bytes: Vec<u64> = run.tasks.iter().map(|task| task.set.wss.get()).collect();
     assert_eq!(bytes, [32 << 10, 64 << 10]);
-    refused(&[&words[..2], &["--sets", "3", "-o", "x.parquet"]].concat(), 2, "leave --sets out");
+    refused(&[&words[..2], &["--sets", "3", "-o", "x.parquet"]].concat(), 2, "--sets");
     std::fs::write(&set, text.replace("\"cpus\": 1", "\"cpus\": 4096")).unwrap();
     refused(&[&words[..], &["-q"]].concat(), 2, "4096");
     std::fs::write(&set, "{}").unwrap();

@@ -129,6 +129,9 @@ impl Underway {
         machine: &mut dyn Machine,
         plan: &Plan,
     ) -> Result<Outcome, MachineError> {
+        if let (Some(tally), Some(tasks)) = (&mut self.tally, plan.tasks()) {
+            tally.begin(tasks);
+        }
         let platform = machine.platform().clone();
         let projector = Projector::new(plan, &platform, self.jobs());
         let outcome = machine.run(plan, &mut Block { underway: self, projector })?;
@@ -224,7 +227,7 @@ impl Run {
             deadline,
             taken: 0,
             valid: 0,
-            tally: plan.tasks().map(Tally::new),
+            tally: plan.tasks().map(|_| Tally::default()),
         };
         underway.note(&earlier);
         underway.counter.cut_off();

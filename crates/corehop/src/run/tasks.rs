@@ -25,9 +25,11 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    pub(super) fn new(tasks: &Tasks) -> Self {
-        let paired = tasks.runs.iter().any(|run| !run.watched);
-        Self { pairs: paired.then(RecordingPairs::default), ..Self::default() }
+    /// These sets run next.
+    pub(super) fn begin(&mut self, tasks: &Tasks) {
+        if tasks.runs.iter().any(|run| !run.watched) {
+            self.pairs.get_or_insert_default();
+        }
     }
 
     pub(super) fn take(&mut self, rows: &Rows) {

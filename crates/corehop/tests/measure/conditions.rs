@@ -18,7 +18,7 @@ fn each_step_of_the_plan_says_what_it_renews_and_rounds_are_whole() {
     let output = conditions(&["--dry-run", "--json"]).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let phases = plan["phases"].as_array().unwrap();
+    let phases = plan["jobs"]["phases"].as_array().unwrap();
     assert_eq!(phases.len(), 54, "fifty in rounds of six");
     for word in ["nothing", "frames", "order", "others", "threads"] {
         let count = phases.iter().filter(|it| it["condition"]["renewed"] == word).count();

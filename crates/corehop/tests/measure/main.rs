@@ -16,6 +16,7 @@ use tempfile::TempDir;
 
 mod conditions;
 mod cpuset;
+mod kinds;
 mod refused;
 mod replicates;
 mod simulated;
@@ -146,7 +147,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
     refused(small(&file, &["--length", "5..1ms"]), 2, &["turn them round"]);
     refused(small(&file, &["--precision", "5"]), 2, &["5%"]);
     refused(corehop(&["measure"]), 2, &["EXPERIMENT"]);
-    refused(corehop(&["measure", "nonsense"]), 2, &["synthetic"]);
+    refused(corehop(&["measure", "nonsense"]), 2, &["nonsense", "--help"]);
     refused(corehop(&["measure", "synthetic"]), 2, &["-o FILE.parquet"]);
     refused(
         corehop(&["measure", "synthetic", "--load", "realistic", "--dry-run"]),

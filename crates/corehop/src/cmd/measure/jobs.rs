@@ -11,6 +11,7 @@ use corehop_linux::live::Options;
 
 use super::super::quantities::{count, length, percent, polluter, ratio};
 use super::loads::LoadArgs;
+use super::partitioning::Sampled;
 use super::plan::refused;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
@@ -29,6 +30,8 @@ struct Shared {
     to: To,
     #[command(flatten)]
     draws: Draws,
+    #[command(flatten)]
+    sampled: Sampled,
     /// Never SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
@@ -181,7 +184,11 @@ pub(super) struct Conditions {
 
 impl Shared {
     fn carry_out(&self, platform: Platform, it: &dyn Experiment) -> Result<Exit, Failure> {
-        let extent = Extent { goal: self.goal(), replicates: self.replicates };
+        let extent = Extent {
+            goal: self.goal(),
+            replicates: self.replicates,
+            sampled: self.sampled.sampled,
+        };
         let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
         self.to.carry_out(platform, it, &self.draws, extent, options)
     }

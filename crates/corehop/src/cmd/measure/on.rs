@@ -24,35 +24,28 @@ pub(super) fn arrangement(
     on: &str,
     platform: &Platform,
     arrange: &Arrange,
+    sampled: bool,
 ) -> Result<Arrangement, Failure> {
     if on == LIVE {
-        arrange.refuse()?;
+        arrange.refuse(sampled)?;
     }
     let arrangement = arrange.arrangement();
     arrangement.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
     Ok(arrangement)
 }
 
-fn simulated(
-    platform: Platform,
-    arrangement: Arrangement,
-    arrange: &Arrange,
-) -> Result<SimMachine, Failure> {
-    let machine = SimMachine::arranged(platform, arrangement)?;
-    Ok(if arrange.sampled() { machine.sampled() } else { machine })
-}
-
-/// The machine that `on` names, which `platform` describes; a simulated one shared out.
+/// The machine that `on` names, which `platform` describes; a simulated one shared out, and all of its
+/// caches simulated or some of their sets.
 pub(super) fn machine(
     on: &str,
     platform: Platform,
     options: Options,
-    arrange: &Arrange,
+    (arrange, sampled): (&Arrange, bool),
 ) -> Result<Box<dyn Machine>, Failure> {
-    let arrangement = arrangement(on, &platform, arrange)?;
-    Ok(if on == LIVE {
-        Box::new(LiveMachine::new(platform, options))
-    } else {
-        Box::new(simulated(platform, arrangement, arrange)?)
-    })
+    let arrangement = arrangement(on, &platform, arrange, sampled)?;
+    if on == LIVE {
+        return Ok(Box::new(LiveMachine::new(platform, options)));
+    }
+    let machine = SimMachine::arranged(platform, arrangement)?;
+    Ok(Box::new(if sampled { machine.sampled() } else { machine }))
 }

@@ -31,10 +31,15 @@ pub(super) struct Arrange {
     /// Ways that everyone else may fill
     #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     other_ways: Vec<Ways>,
+}
+
+/// Whether all of the caches is simulated.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(super) struct Sampled {
     /// Simulate large working sets, and polluters, in some of the sets of all caches (one in 2 to 64): many
     /// times faster, averages alike, maxima and spreads of small costs less so
     #[arg(long, help_heading = HEADING)]
-    sampled: bool,
+    pub(super) sampled: bool,
 }
 
 /// Numbers, as typed in a list.
@@ -43,32 +48,27 @@ struct List(Vec<u32>);
 
 impl Arrange {
     /// The option that was given, if one was.
-    fn given(&self) -> Option<&'static str> {
+    fn given(&self, sampled: bool) -> Option<&'static str> {
         let options = [
+            ("--sampled", sampled),
             ("--placement", self.placement.is_some()),
             ("--colours", self.colours.is_some()),
             ("--job-colours", self.job_colours.is_some()),
             ("--other-colours", self.other_colours.is_some()),
             ("--job-ways", !self.job_ways.is_empty()),
             ("--other-ways", !self.other_ways.is_empty()),
-            ("--sampled", self.sampled),
         ];
         options.into_iter().find(|&(_, given)| given).map(|(name, _)| name)
     }
 
     /// Refuses them on this host, which nobody here shares out.
-    pub(super) fn refuse(&self) -> Result<(), Failure> {
-        let Some(name) = self.given() else { return Ok(()) };
+    pub(super) fn refuse(&self, sampled: bool) -> Result<(), Failure> {
+        let Some(name) = self.given(sampled) else { return Ok(()) };
         let what = format!(
             "{name} is for a simulated machine: add --on NAME or --on FILE.toml (a real one is \
              divided by its kernel: see resctrl)"
         );
         Err(Failure::says(Exit::Usage, what))
-    }
-
-    /// Whether some of the sets are enough.
-    pub(super) fn sampled(&self) -> bool {
-        self.sampled
     }
 
     /// What was asked for.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::experiment::Plan;
 use corehop_linux::live::Options;
 
+use super::partitioning::Sampled;
 use super::to::To;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
@@ -26,6 +27,8 @@ pub(super) struct FromFile {
     allow_system: bool,
     #[command(flatten)]
     to: To,
+    #[command(flatten)]
+    sampled: Sampled,
 }
 
 impl FromFile {
@@ -40,12 +43,13 @@ impl FromFile {
         plan.check(&platform)?;
         plan.check_not_empty()?;
         if self.to.dry_run {
-            on::arrangement(&self.to.on, &platform, &self.to.arrange)?;
+            on::arrangement(&self.to.on, &platform, &self.to.arrange, self.sampled.sampled)?;
             return outline::of_plan(&plan, &platform, self.to.json);
         }
         let options =
             Options { no_real_time: refused(self.no_real_time), allow_system: self.allow_system };
-        let mut machine = on::machine(&self.to.on, platform, options, &self.to.arrange)?;
+        let mut machine =
+            on::machine(&self.to.on, platform, options, (&self.to.arrange, self.sampled.sampled))?;
         self.to.to_run(false)?.plan(machine.as_mut(), &plan)
     }
 }

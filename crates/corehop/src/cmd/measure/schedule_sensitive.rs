@@ -18,6 +18,7 @@ use super::super::quantities::{length, percent, ratio};
 use super::jobs::{SetArgs, some_cpus};
 use super::loads::LoadArgs;
 use super::on;
+use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
 
@@ -41,6 +42,8 @@ pub(super) struct Args {
     to: To,
     #[command(flatten)]
     draws: Draws,
+    #[command(flatten)]
+    sampled: Sampled,
     /// The only CPUs to use
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
@@ -79,7 +82,8 @@ impl Args {
         };
         let experiment = TaskSets { paired: self.paired, ..self.tasks.experiment(&asked)? };
         let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
-        self.to.carry_out(platform, &experiment, &self.draws, Extent::WHOLE, options)
+        let extent = Extent { sampled: self.sampled.sampled, ..Extent::WHOLE };
+        self.to.carry_out(platform, &experiment, &self.draws, extent, options)
     }
 
     /// Idle, and with a polluter on each CPU, as in Bastoni et al., section 4.1.

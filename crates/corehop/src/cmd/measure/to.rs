@@ -68,11 +68,13 @@ pub(super) struct Extent {
     pub(super) goal: Goal,
     /// How many replicates were asked for.
     pub(super) replicates: Option<u32>,
+    /// Whether a simulated machine simulates some of the sets of its caches only.
+    pub(super) sampled: bool,
 }
 
 impl Extent {
     /// As much as the experiment asks for.
-    pub(super) const WHOLE: Self = Self { goal: Goal::Count, replicates: None };
+    pub(super) const WHOLE: Self = Self { goal: Goal::Count, replicates: None, sampled: false };
 }
 
 impl To {
@@ -92,13 +94,14 @@ impl To {
     ) -> Result<Exit, Failure> {
         let replicates = extent.replicates_of(experiment, &platform, draws.seed)?;
         if self.dry_run {
-            on::arrangement(&self.on, &platform, &self.arrange)?;
+            on::arrangement(&self.on, &platform, &self.arrange, extent.sampled)?;
             return outline::of_experiment(
                 experiment, &platform, draws.seed, replicates, self.json,
             );
         }
         let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.resume)? };
-        let mut machine = on::machine(&self.on, platform, options, &self.arrange)?;
+        let mut machine =
+            on::machine(&self.on, platform, options, (&self.arrange, extent.sampled))?;
         run.experiment(machine.as_mut(), experiment, draws.seed)
     }
 
@@ -139,9 +142,7 @@ impl Extent {
         let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
         match experiment.replicates().or(self.replicates) {
             None => Ok(corehop_core::experiment::usual_replicates(fewest)),
-            Some(asked)
-                if self.goal == Goal::Count && asked > most && self.replicates.is_some() =>
-            {
+            Some(asked) if self.goal == Goal::Count && asked > most => {
                 let why = format!(
                     "--replicates {asked}: the cells have {most} samples at most, and a replicate \
                      without a sample is none; ask for --samples {asked} or more"

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every kind of plan: from a file, bounded in time, resumed, as a stream.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+/// An experiment of each kind, small.
+const KINDS: [&str; 3] = [
+    "synthetic --on xeon_x5650 --wss 4KiB --event none --load idle --samples 12",
+    "shared-data --on xeon_e5520 --program swap --items 100 --rounds 200 --samples 20",
+    "schedule-sensitive --on xeon_x5650 --tasks 2 --sets 3 --duration 50ms --wss 4KiB --load idle",
+];
+
+fn experiment(line: &str, more: &[&str]) -> Command {
+    corehop(&[&["measure"], &line.split(' ').collect::<Vec<_>>()[..], more].concat())
+}
+
+/// What `show` prints of a file's rows.
+fn shown(file: &Path) -> Vec<serde_json::Value> {
+    let output = corehop(&["show", "--rows", "100000"]).arg(file).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn succeeds(mut command: Command) -> std::process::Output {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    output
+}
+
+/// The rows that experiment `line` gives, and those of its jobs where it has some.
+fn whole(line: &str) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
+    let (_directory, file) = scratch();
+    succeeds(experiment(line, &["-q", "-o", file.to_str().unwrap()]));
+    let jobs = file.with_extension("jobs.parquet");
+    let jobs = if jobs.exists() { shown(&jobs) } else { Vec::new() };
+    (shown(&file), jobs)
+}
+
+#[test]
+fn every_kind_of_plan_that_a_dry_run_prints_runs_from_a_file_and_gives_the_same_rows() {
+    for line in KINDS {
+        let (directory, file) = scratch();
+        let plan = directory.path().join("plan.json");
+        std::fs::write(&plan, succeeds(experiment(line, &["--dry-run", "--json"])).stdout).unwrap();
+        let on = line.split(' ').nth(2).unwrap();
+        let asked = ["measure", "--on", on, "-q", "--plan", plan.to_str().unwrap(), "-o"];
+        succeeds(corehop(&[&asked[..], &[file.to_str().unwrap()]].concat()));
+        assert_eq!(shown(&file), whole(line).0, "{line}");
+        let outline = corehop(&[&asked[..6], &["--dry-run"]].concat());
+        assert!(!succeeds(outline).stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_budget_ends_every_kind_of_run_and_resuming_completes_it() {
+    for line in KINDS {
+        let (_directory, file) = scratch();
+        let to = ["-q", "--json", "-o", file.to_str().unwrap()];
+        let answer = |output: std::process::Output| -> serde_json::Value {
+            serde_json::from_slice(&output.stdout).unwrap()
+        };
+        let cut = answer(succeeds(experiment(line, &[&to[..], &["--budget", "1ns"]].concat())));
+        assert_eq!(cut["stopped_by"], "budget", "{line}");
+        let lacking = cut["cells_lacking_samples"].as_u64().unwrap();
+        assert!(lacking > 0, "{line}: {cut}");
+        let done = answer(succeeds(experiment(line, &[&to[..], &["--resume"]].concat())));
+        assert_eq!(done["cells_lacking_samples"], 0, "{line}: {done}");
+        assert_eq!(shown(&file).len(), whole(line).0.len(), "{line}");
+    }
+}
+
+/// The rows of jobs as a run that is killed leaves them: those of the first two sets.
+#[test]
+fn a_set_that_was_cut_off_is_repeated_under_another_number_and_nothing_is_dropped() {
+    let line = KINDS[2];
+    let (_directory, file) = scratch();
+    let path = file.to_str().unwrap();
+    succeeds(experiment(line, &["-q", "-o", path]));
+    let jobs = file.with_extension("jobs.parquet");
+    let before = shown(&jobs);
+    // The last of three runs counts as cut off: nothing after it says that it had ended.
+    succeeds(experiment(line, &["-q", "-o", path, "--resume"]));
+    let after = shown(&jobs);
+    assert_eq!(after[..before.len()], before[..]);
+    let mut runs: BTreeMap<u64, usize> = BTreeMap::new();
+    for row in &after {
+        *runs.entry(row["run"].as_u64().unwrap()).or_default() += 1;
+    }
+    let numbers: Vec<u64> = runs.keys().copied().collect();
+    assert_eq!(numbers.len(), 4, "{runs:?}");
+    assert_eq!((numbers[..3].to_vec(), numbers[3] % 3), (vec![0, 1, 2], 2));
+    assert_eq!(runs[&numbers[3]], runs[&2], "the same set has as many releases");
+}
+
+#[test]
+fn a_stream_has_the_rows_of_the_file_of_the_kind_asked_for() {
+    for line in KINDS {
+        let (directory, _) = scratch();
+        let stream = |option: &str| {
+            let file = directory.path().join("streamed.part");
+            std::fs::write(&file, succeeds(experiment(line, &["-q", option])).stdout).unwrap();
+            shown(&file)
+        };
+        let (rows, jobs) = whole(line);
+        assert_eq!(stream("--stream").len(), rows.len(), "{line}");
+        if !jobs.is_empty() {
+            assert_eq!(stream("--stream=task_jobs"), jobs);
+        }
+        let unknown = experiment(line, &["-q", "--stream=rows"]);
+        refused(unknown, 2, &["--stream=rows"]);
+    }
+}
