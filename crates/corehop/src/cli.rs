@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::cmd;
 use crate::exit::{Exit, Failure};
@@ -48,6 +48,10 @@ enum Verb {
     Convert(cmd::convert::Args),
     /// Say what a file of ours holds.
     Show(cmd::show::Args),
+    /// Print the completions of a shell: bash, elvish, fish, powershell, zsh.
+    Completions(cmd::completions::Completions),
+    /// Write man pages, one for each command, into a folder.
+    Manual(cmd::completions::Manual),
     /// Say what a word means: a column, a cause, a finding, an exit code.
     Explain(cmd::explain::Args),
 }
@@ -84,6 +88,8 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Report(args) => cmd::report::run(&args),
         Verb::Convert(args) => cmd::convert::run(&args),
         Verb::Show(args) => cmd::show::run(&args),
+        Verb::Completions(args) => cmd::completions::completions(&args, Cli::command()),
+        Verb::Manual(args) => cmd::completions::manual(&args, Cli::command()),
         Verb::Explain(args) => cmd::explain::run(&args),
     }
 }
@@ -116,7 +122,6 @@ mod tests {
 
     #[test]
     fn no_verb_has_two_options_of_one_name() {
-        use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 }

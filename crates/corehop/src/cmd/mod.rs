@@ -4,6 +4,7 @@
 pub(crate) mod advise;
 pub(crate) mod check;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod convert;
 mod costs;
 pub(crate) mod doctor;
