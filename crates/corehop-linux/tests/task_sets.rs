@@ -28,6 +28,7 @@ fn task(wcet: u64, period: u64, kib: u64) -> GivenTask {
         period: Nanos::from_micros(period),
         deadline: Nanos::from_micros(period),
         priority: None,
+        cpu: None,
         set: WorkingSet::list(Bytes::from_kib(kib), 0.5),
     }
 }

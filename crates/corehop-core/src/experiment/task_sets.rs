@@ -118,8 +118,22 @@ pub struct GivenTask {
     pub deadline: Nanos,
     /// Its rank for fixed priorities; the smaller is served first. By deadline if left out.
     pub priority: Option<u32>,
+    /// The CPU that it was assigned, by its place among those of the set; the largest task goes where most
+    /// is free if left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<usize>,
     /// What its jobs touch.
     pub set: WorkingSet,
+}
+
+impl Source {
+    /// The CPUs that the tasks were assigned, where each was.
+    fn places(&self) -> Option<Vec<usize>> {
+        match self {
+            Self::Given(tasks) => tasks.iter().map(|task| task.cpu).collect(),
+            Self::Drawn(_) => None,
+        }
+    }
 }
 
 impl TaskSets {
@@ -144,7 +158,11 @@ impl TaskSets {
         let clusters = self.clusters(platform).map_err(wrong)?;
         let mut runs = Vec::new();
         for (index, tasks) in self.sets(seed).map_err(wrong)? {
-            let (tasks, scale) = placed(tasks, &clusters, self.share);
+            let tasks = match self.source.places() {
+                Some(places) => assigned(tasks, &clusters, &places).map_err(wrong)?,
+                None => placed(tasks, &clusters),
+            };
+            let (tasks, scale) = scaled(tasks, &clusters, self.share);
             for (load, watched) in self.turns(index) {
                 let (clusters, tasks, duration) = (clusters.clone(), tasks.clone(), self.duration);
                 let number = None;
@@ -299,13 +317,8 @@ fn ranked(
     tasks
 }
 
-/// The tasks with a cluster each, the largest first to where most is free, and all execution times
-/// scaled by one factor so that no cluster, and no task, uses more than `share` of its CPUs.
-fn placed(
-    mut tasks: Vec<PlannedTask>,
-    clusters: &[CpuList],
-    share: f64,
-) -> (Vec<PlannedTask>, f64) {
+/// The tasks with a cluster each, the largest first to where most is free.
+fn placed(mut tasks: Vec<PlannedTask>, clusters: &[CpuList]) -> Vec<PlannedTask> {
     let mut order: Vec<usize> = (0..tasks.len()).collect();
     let falling =
         |&a: &usize, &b: &usize| tasks[b].utilisation().total_cmp(&tasks[a].utilisation());
@@ -317,6 +330,38 @@ fn placed(
         tasks[at].cluster = freest.unwrap_or(0);
         used[tasks[at].cluster] += tasks[at].utilisation();
     }
+    tasks
+}
+
+/// The tasks on the CPUs that they were given, each by its place among those of the set.
+fn assigned(
+    mut tasks: Vec<PlannedTask>,
+    clusters: &[CpuList],
+    places: &[usize],
+) -> Result<Vec<PlannedTask>, String> {
+    if clusters.iter().any(|cluster| cluster.len() != 1) {
+        let what = "the tasks were given a CPU each, and this scheduler lets them migrate";
+        return Err(format!("{what}: take p-edf or p-fp, or leave their CPUs out"));
+    }
+    for (at, (task, &place)) in tasks.iter_mut().zip(places).enumerate() {
+        if place >= clusters.len() {
+            let count = clusters.len();
+            return Err(format!("task {at} was given CPU {place} of {count}: they count from 0"));
+        }
+        task.cluster = place;
+    }
+    Ok(tasks)
+}
+
+/// The tasks with all execution times scaled by one factor, so that no cluster, and no task, uses more
+/// than `share` of its CPUs.
+fn scaled(
+    mut tasks: Vec<PlannedTask>,
+    clusters: &[CpuList],
+    share: f64,
+) -> (Vec<PlannedTask>, f64) {
+    let mut used = vec![0.0; clusters.len()];
+    tasks.iter().for_each(|task| used[task.cluster] += task.utilisation());
     let fullest = (0..clusters.len()).map(|it| used[it] / clusters[it].len().max(1) as f64);
     let largest = tasks.iter().map(PlannedTask::utilisation);
     let most = fullest.chain(largest).fold(0.0, f64::max);

@@ -104,6 +104,7 @@ fn parameters_that_make_no_sense_are_named() {
         period: Nanos::from_millis(4),
         deadline: Nanos::from_millis(4),
         priority: None,
+        cpu: None,
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let source = Source::Given(vec![task]);
@@ -118,6 +119,7 @@ fn given_tasks_are_ranked_by_their_priorities_or_by_deadline() {
         period: Nanos::from_millis(100),
         deadline: Nanos::from_millis(deadline),
         priority,
+        cpu: None,
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let ranks = |tasks: &[GivenTask]| -> Vec<u32> {
@@ -185,6 +187,7 @@ fn no_task_alone_uses_more_than_the_share_of_a_cpu_and_an_early_deadline_is_no_m
         period: Nanos::from_millis(10),
         deadline: Nanos::from_millis(3),
         priority: None,
+        cpu: None,
         set: WorkingSet::list(Bytes::from_kib(4), 0.5),
     };
     let given = TaskSets { source: Source::Given(vec![early]), ..large };
@@ -200,13 +203,41 @@ fn tasks_go_where_most_is_free_for_each_cpu() {
             period: Nanos::from_millis(10),
             deadline: Nanos::from_millis(10),
             priority: None,
+            cpu: None,
             set: WorkingSet::list(Bytes::from_kib(4), 0.5),
         };
         8
     ]);
     let clusters = ["0-2".parse().unwrap(), "3".parse().unwrap()];
-    let (tasks, _) = placed(tasks.unwrap(), &clusters, 1.0);
+    let tasks = placed(tasks.unwrap(), &clusters);
     assert_eq!(tasks.iter().filter(|task| task.cluster == 0).count(), 6);
+}
+
+#[test]
+fn tasks_that_were_assigned_a_cpu_run_there_and_nowhere_else() {
+    let task = |cpu| GivenTask {
+        name: None,
+        wcet: Nanos::from_millis(1),
+        period: Nanos::from_millis(10),
+        deadline: Nanos::from_millis(10),
+        priority: None,
+        cpu: Some(cpu),
+        set: WorkingSet::list(Bytes::from_kib(4), 0.5),
+    };
+    let on = |scheduler, cpus: &[usize]| {
+        let source = Source::Given(cpus.iter().map(|&cpu| task(cpu)).collect());
+        let cpus = "2-3".parse().unwrap();
+        TaskSets { source, cpus, ..sets(scheduler, 1) }.tasks(&l7455(), 1)
+    };
+    // First fit would leave the second CPU empty, and worst fit would deal them out.
+    let run = on(Scheduler::PFp, &[1, 0, 1]).unwrap().runs.remove(0);
+    let clusters: Vec<String> =
+        run.tasks.iter().map(|task| run.clusters[task.cluster].to_string()).collect();
+    assert_eq!(clusters, ["3", "2", "3"]);
+    let refused = on(Scheduler::PEdf, &[0, 2, 1]).unwrap_err().to_string();
+    assert!(refused.contains("task 1") && refused.contains("CPU 2 of 2"), "{refused}");
+    let migrating = on(Scheduler::GEdf, &[0, 1]).unwrap_err().to_string();
+    assert!(migrating.contains("p-edf or p-fp"), "{migrating}");
 }
 
 #[test]

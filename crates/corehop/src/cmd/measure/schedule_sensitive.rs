@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::sched::placement::Place;
 use corehop_core::decision::sched::task::{Task, TaskSet};
 use corehop_core::experiment::{
     Drawn, GivenTask, Length, Preset, Source, TaskSets, Tasks, UnknownPreset,
@@ -241,12 +242,14 @@ impl TaskArgs {
             );
             return Err(Failure::says(Exit::Usage, what));
         }
-        Ok((Source::Given(given(&set, asked)), cpus))
+        Ok((Source::Given(given(&set, asked)?), cpus))
     }
 }
 
 /// The tasks of a set, each with a working set of its own size.
-fn given(set: &TaskSet, asked: &Asked<'_>) -> Vec<GivenTask> {
+fn given(set: &TaskSet, asked: &Asked<'_>) -> Result<Vec<GivenTask>, Failure> {
+    let places = set.placement().map(|all| all.iter().map(cpu_of).collect::<Result<Vec<_>, _>>());
+    let places = places.transpose()?;
     let usual = asked.sizes.first().copied().unwrap_or(Bytes::from_kib(64));
     let ratio = asked.ratios.first().copied().unwrap_or(asked.like.write_ratio);
     let task = |(at, task): (usize, &Task)| GivenTask {
@@ -255,13 +258,26 @@ fn given(set: &TaskSet, asked: &Asked<'_>) -> Vec<GivenTask> {
         period: Nanos::from_micros(task.period()),
         deadline: Nanos::from_micros(task.deadline()),
         priority: task.priority(),
+        cpu: places.as_ref().and_then(|places| places[at]),
         set: WorkingSet {
             wss: set.wss_kib()[at].map_or(usual, Bytes::from_kib),
             write_ratio: ratio,
             ..asked.like.clone()
         },
     };
-    set.tasks().iter().enumerate().map(task).collect()
+    Ok(set.tasks().iter().enumerate().map(task).collect())
+}
+
+/// The one CPU that a task was assigned; none where it may migrate.
+fn cpu_of(place: &Place) -> Result<Option<usize>, Failure> {
+    match place {
+        Place::Cpus(cpus) => Ok(cpus.first().copied().filter(|_| cpus.len() == 1)),
+        Place::Pieces(_) | Place::Shares(_) => Err(Failure::says(
+            Exit::NotPossible,
+            "Linux moves no job at a given point of its work, so pieces and shares cannot run: assign each \
+             task one CPU, for instance by `corehop check --test p-fp-ffd -o FILE.json`",
+        )),
+    }
 }
 
 /// The working sets that are asked for: sizes and write ratios of the preset where none are given.
