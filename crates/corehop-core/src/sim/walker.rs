@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::experiment::{Draw, Roam};
+use crate::experiment::{Draw, MovingWindow};
 use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::tags::Line;
@@ -68,7 +68,7 @@ enum Course {
     /// One after the other, written by instructions that wait for it.
     Locks,
     /// At random among those visited lately, each read or written.
-    Changing(Roam),
+    Changing(MovingWindow),
 }
 
 impl Walker {
@@ -109,7 +109,7 @@ impl Walker {
         walker.manner.parallelism = Some(1_000);
         walker.manner.pause = changing.pause.get() * 1_000;
         let draw = Draw::new(draw.bits(), 0);
-        walker.course = Course::Changing(Roam::new(changing, walker.lines() as u64, draw));
+        walker.course = Course::Changing(MovingWindow::new(changing, walker.lines() as u64, draw));
         walker
     }
 
@@ -220,8 +220,8 @@ impl Walker {
             self.at = 0;
         }
         match &mut self.course {
-            Course::Changing(roam) => {
-                self.at = roam.next_line() as usize;
+            Course::Changing(window) => {
+                self.at = window.next_line() as usize;
                 let writes = self.share > 0 && self.carry();
                 Visit { line, reads: !writes, writes, fetches: false, words: 1, page }
             }

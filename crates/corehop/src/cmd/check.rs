@@ -17,8 +17,8 @@ use corehop_core::units::Nanos;
 use serde_json::Value;
 
 use super::costs::CostArgs;
-use crate::answer::{Page, Paint, print, write};
 use crate::exit::{Exit, Failure};
+use crate::output::{Page, Paint, print, write};
 
 /// Whether a set of tasks meets its deadlines: by one test, or by all.
 ///

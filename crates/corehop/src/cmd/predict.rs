@@ -10,8 +10,8 @@ use corehop_core::workload::Event;
 use serde_json::Value;
 
 use super::fit::model;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// What a preemption or migration costs, with interval: at sizes and lengths that were measured, and in
 /// between.

@@ -9,9 +9,9 @@ use corehop_core::report::listing;
 
 use super::report::gather;
 use super::study;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::input;
+use crate::output::print;
 
 /// What a file of ours holds: the kind of its rows, where they come from, how many are valid.
 #[derive(Debug, clap::Args)]

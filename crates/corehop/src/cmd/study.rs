@@ -16,8 +16,8 @@ use corehop_core::report::study::{page, picture};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
-use crate::answer::{self, Page, Paint, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, Page, Paint, print};
 
 mod preemption;
 
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let page = args.page.as_ref().map(|path| (path, page(&outcome)));
     let drawn = args.picture.as_ref().zip(picture(&outcome));
     for (path, text) in page.into_iter().chain(drawn) {
-        answer::write(path, text)?;
+        output::write(path, text)?;
     }
     let source = args.costs.source()?;
     let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));

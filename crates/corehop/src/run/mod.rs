@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run: blocks of plans on a machine until there are enough samples, written as they are made.
 
-mod output;
+mod outputs;
 mod progress;
 mod provenance;
 mod tasks;
@@ -20,9 +20,9 @@ use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
-use output::Outputs;
+use crate::output::print;
+use outputs::Outputs;
 use progress::Progress;
 use tasks::Tally;
 

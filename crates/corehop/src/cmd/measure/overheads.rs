@@ -19,8 +19,8 @@ use serde_json::json;
 use super::jobs::some_cpus;
 use super::on;
 use super::schedule_sensitive::TaskArgs;
-use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, print};
 
 /// The number of tasks up to which the table is to be used: as many as 001 runs.
 const TASKS: u32 = 250;
@@ -95,7 +95,7 @@ fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
     };
     let plan = plan.filter(|_| measured.recording.is_some());
     if let Some(path) = asked.output {
-        answer::write(path, csv(&rows, if plan.is_some() { None } else { Some(TASKS) }))?;
+        output::write(path, csv(&rows, if plan.is_some() { None } else { Some(TASKS) }))?;
     }
     if asked.as_json {
         let watching = watching.as_ref().ok();

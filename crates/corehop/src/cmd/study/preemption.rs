@@ -6,8 +6,8 @@ use corehop_core::report::cost_study;
 use serde_json::json;
 
 use super::Args;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// Carries it out and prints it.
 pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
