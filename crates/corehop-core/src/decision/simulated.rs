@@ -19,7 +19,7 @@ use crate::model::replicates::{Nested, median_difference};
 use crate::model::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
-use crate::sim::{Arrangement, Share, SimMachine, Ways};
+use crate::sim::{Partitioning, Share, SimMachine, Ways};
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;
 use crate::workload::{Absence, Event, Load, WorkingSet};
@@ -149,7 +149,7 @@ impl Simulated {
         let mut fit = Fit::new(Estimator::Difference);
         fit.machine(platform, &Levels::of(platform, &[]));
         let experiment = self.experiment(platform);
-        fit.take(&self.samples(platform, &experiment, Arrangement::default())?);
+        fit.take(&self.samples(platform, &experiment, Partitioning::default())?);
         Ok(fit.finish())
     }
 
@@ -157,11 +157,11 @@ impl Simulated {
         &self,
         platform: &Platform,
         experiment: &Synthetic,
-        arrangement: Arrangement,
+        partitioning: Partitioning,
     ) -> Result<Vec<Sample>, SimulationError> {
         let replicates = usual_replicates(self.samples);
         let plan = experiment.replicated(platform, self.seed, replicates)?;
-        let mut machine = SimMachine::arranged(platform.clone(), arrangement)?.sampled();
+        let mut machine = SimMachine::partitioned(platform.clone(), partitioning)?.sampled();
         Ok(samples_of(&mut machine, &plan)?)
     }
 
@@ -177,7 +177,7 @@ impl Simulated {
         let group = |load| self.group(load, vec![Event::Preemption], self.middle());
         let groups = self.loads(platform).into_iter().map(group).collect();
         let experiment = Self::synthetic(platform, groups);
-        let as_it_is = self.samples(platform, &experiment, Arrangement::default())?;
+        let as_it_is = self.samples(platform, &experiment, Partitioning::default())?;
         let (mut savings, mut silent) = (Vec::new(), Vec::new());
         for &by in Division::ALL {
             let divided = halves(platform, by).map_or_else(
@@ -202,7 +202,7 @@ fn not_divided(platform: &Platform, why: &str) -> SimulationError {
 }
 
 /// The lower half of the ways, or of the colours, for the job, the rest for everyone else.
-fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
+fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
     let cpu = platform.usable().first().ok_or("it has no usable CPU")?;
     let last = platform.data_caches(cpu).max_by_key(|cache| cache.level);
     let last = last.ok_or("it has no cache")?;
@@ -215,7 +215,7 @@ fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
             (share(low), share(all & !low))
         }
         Division::Colours => {
-            let count = Arrangement::default().colour_count(platform);
+            let count = Partitioning::default().colour_count(platform);
             let count = count.map_err(|error| error.to_string())?;
             let share = |colours: std::ops::Range<u32>| Share {
                 colours: colours.collect(),
@@ -224,7 +224,7 @@ fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
             (share(0..count / 2), share(count / 2..count))
         }
     };
-    Ok(Arrangement { job, others, ..Arrangement::default() })
+    Ok(Partitioning { job, others, ..Partitioning::default() })
 }
 
 /// Load and size of a cell.

@@ -77,7 +77,7 @@ impl Hierarchy {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// Empty caches with an observer, such as [`super::kinds::MissKinds`].
+    /// Empty caches with an observer, such as [`super::miss_kinds::MissKinds`].
     ///
     /// # Errors
     /// As [`Spec::check`].

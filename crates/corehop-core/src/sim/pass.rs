@@ -3,10 +3,10 @@
 
 use super::frames::Frames;
 use super::outcome::Outcome;
+use super::package_clock::PackageClock;
 use super::tags::Line;
 use super::times::Picos;
 use super::timing::{Ongoing, Rate, Timing, Wanted};
-use super::wakes::Wakes;
 use super::walk::{Does, Visitor};
 use super::walker::{Visit, Walker};
 
@@ -42,7 +42,7 @@ pub(super) enum Next {
 pub(super) struct OnTheWay<'a> {
     pub(super) timing: &'a mut Timing,
     pub(super) frames: &'a Frames,
-    pub(super) wakes: &'a Wakes,
+    pub(super) package_clock: &'a PackageClock,
     pub(super) walker: &'a mut Walker,
     pub(super) cpu: usize,
     /// The time.
@@ -70,7 +70,7 @@ impl OnTheWay<'_> {
         self.left -= 1;
         self.timing.run_elsewhere(self.now);
         let visit = self.walker.visit();
-        let waking = self.wakes.still(self.now);
+        let waking = self.package_clock.still(self.now);
         let manner = self.walker.manner();
         self.ongoing = self.timing.begin(self.cpu, visit, manner, self.now, waking);
         self.next = Next::First;

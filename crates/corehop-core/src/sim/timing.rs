@@ -4,11 +4,11 @@
 
 use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 
-use super::elsewhere::Elsewhere;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::Outcome;
 use super::prefetch::Prefetcher;
+use super::remote_polluters::RemotePolluters;
 use super::servers::Servers;
 use super::spec::SpecError;
 use super::tags::Line;
@@ -33,7 +33,7 @@ pub(super) struct Timing {
     pub(super) nodes: Vec<usize>,
     /// Each simulated line stands for so many.
     pub(super) weight: Picos,
-    pub(super) elsewhere: Elsewhere,
+    pub(super) remote_polluters: RemotePolluters,
     /// Until when a locked access keeps everybody from what is beyond his innermost cache.
     pub(super) locked: Picos,
 }
@@ -103,7 +103,7 @@ impl Timing {
             finding: 0,
             nodes: nodes_of_cpus(platform),
             weight,
-            elsewhere: Elsewhere::new(cpus),
+            remote_polluters: RemotePolluters::new(cpus),
             locked: 0,
         })
     }
@@ -112,7 +112,7 @@ impl Timing {
     #[inline]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
         if !self.servers.is_empty() {
-            self.elsewhere.run(at, &mut self.servers);
+            self.remote_polluters.run(at, &mut self.servers);
         }
     }
 
@@ -221,7 +221,7 @@ impl Timing {
         if self.servers.is_empty() {
             return 0;
         }
-        self.elsewhere.note(cpu, node, outcome);
+        self.remote_polluters.note(cpu, node, outcome);
         let mut waited = 0;
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {
             waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
@@ -237,7 +237,7 @@ impl Timing {
             // Posted: it keeps the server, and nobody waits for it.
             self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
         }
-        self.elsewhere.note_wait(cpu, waited);
+        self.remote_polluters.note_wait(cpu, waited);
         waited
     }
 }

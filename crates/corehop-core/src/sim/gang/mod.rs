@@ -19,8 +19,8 @@ use crate::workload::gang::Sharing;
 
 use super::chunk::no_frames;
 use super::machine::{SimMachine, side_by_side};
+use super::machine_state::MachineState;
 use super::outcome::CpuCounters;
-use super::stage::Stage;
 use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::{Manner, Visit};
@@ -69,7 +69,7 @@ struct Account {
 /// A gang under way.
 struct Run<'a> {
     gang: &'a Gang,
-    stage: Stage,
+    state: MachineState,
     members: Vec<Member>,
     manner: Manner,
     /// Who has which lock.
@@ -96,12 +96,12 @@ impl Run<'_> {
         let (cpu, common) = (creator.cpu, creator.common.clone());
         let own = self.members.iter().flat_map(|member| member.own.clone());
         for line in own.collect::<Vec<_>>().into_iter().chain(common) {
-            self.stage.act(cpu, self.visit(line, true), self.manner, 0);
+            self.state.act(cpu, self.visit(line, true), self.manner, 0);
         }
     }
 
     fn visit(&self, line: Line, written: bool) -> Visit {
-        let page = line / self.stage.frames.lines_of(Page::Base);
+        let page = line / self.state.frames.lines_of(Page::Base);
         Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
     }
 
@@ -186,7 +186,7 @@ impl Run<'_> {
 
     /// One round is over, or the first begins.
     fn next_round(&mut self, at: usize) {
-        let counters = *self.stage.caches().counters(self.members[at].cpu);
+        let counters = *self.state.caches().counters(self.members[at].cpu);
         let (warm_up, all) = (self.gang.warm_up, self.gang.warm_up + self.gang.rounds);
         let member = &mut self.members[at];
         let account = Account { clock: member.clock, instructions: member.instructions, counters };
@@ -212,7 +212,7 @@ impl Run<'_> {
         let written = touch != Touch::Load
             && (self.gang.sharing != Sharing::Read || matches!(place, Place::Own(_)));
         let (cpu, clock) = (member.cpu, member.clock);
-        let took = self.stage.act(cpu, self.visit(line, written), self.manner, clock);
+        let took = self.state.act(cpu, self.visit(line, written), self.manner, clock);
         let member = &mut self.members[at];
         if let Place::Common(line) = place
             && let Some(arrival) = self.arrivals.get_mut(line as usize)
@@ -270,12 +270,12 @@ impl SimMachine {
         (number, run): (usize, u32),
     ) -> Result<GangRecord, MachineError> {
         let stream = STREAMS | (number as u64) << 24 | u64::from(run);
-        let mut stage = self.idle_stage(seed ^ stream)?;
-        stage.frames.redraw(seed, stream);
-        let home = stage.node_of(self.place(gang.cpus[0]));
+        let mut state = self.idle_state(seed ^ stream)?;
+        state.frames.redraw(seed, stream);
+        let home = state.node_of(self.place(gang.cpus[0]));
         let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
             let wss = Bytes::new((count * 64).next_multiple_of(4_096));
-            let lines = stage.frames.place(wss, Page::Base, home, None);
+            let lines = state.frames.place(wss, Page::Base, home, None);
             let mut lines = lines.map_err(|error| no_frames(&error))?;
             lines.truncate(count as usize);
             Ok(lines)
@@ -311,7 +311,7 @@ impl SimMachine {
         let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
         let run_of = Run {
             gang,
-            stage,
+            state,
             members,
             manner,
             locks: BTreeMap::new(),

@@ -6,7 +6,7 @@ use crate::units::Cpu;
 use crate::workload::WorkingSet;
 
 use super::super::chunk::touch;
-use super::super::stage;
+use super::super::machine_state;
 use super::super::times::Picos;
 
 /// What a job does while it has a CPU.
@@ -236,8 +236,11 @@ impl Job {
 impl Pass {
     /// What a machine reports of it.
     pub(super) fn touch(&self, set: &WorkingSet, cpu: impl Fn(usize) -> Cpu) -> Touch {
-        let undisturbed =
-            stage::Pass { picos: self.picos, misses: self.misses, ..stage::Pass::default() };
+        let undisturbed = machine_state::Pass {
+            picos: self.picos,
+            misses: self.misses,
+            ..machine_state::Pass::default()
+        };
         let [began_on, ended_on] = self.cpus.map(cpu);
         let (switches, complete) = (self.switches, self.complete);
         Touch { ended_on, switches, complete, ..touch(began_on, set, undisturbed) }

@@ -47,7 +47,7 @@ use crate::workload::scheduler::Scheduler;
 
 use super::chunk::Sum;
 use super::machine::{SNAPSHOTS, SimMachine, no_programs, side_by_side, threads};
-use super::stage::Stage;
+use super::machine_state::MachineState;
 use super::times::Picos;
 use run::Run;
 
@@ -63,7 +63,7 @@ const STREAMS: u64 = 1 << 52;
 
 /// A machine at rest under a load, by what it depends on: the load, one in how many sets is
 /// simulated, and its number.
-type Bases = BTreeMap<(usize, u32, usize), Stage>;
+type Bases = BTreeMap<(usize, u32, usize), MachineState>;
 
 impl SimMachine {
     /// The machines at rest that these runs begin with.
@@ -75,8 +75,9 @@ impl SimMachine {
             let (first, every, snapshot) = keys[at];
             self.under(&plan.runs[first].load, every, seed, snapshot)
         };
-        let stages: Result<Vec<Stage>, _> = side_by_side(0..keys.len(), base).into_iter().collect();
-        Ok(keys.iter().copied().zip(stages?).collect())
+        let states: Result<Vec<MachineState>, _> =
+            side_by_side(0..keys.len(), base).into_iter().collect();
+        Ok(keys.iter().copied().zip(states?).collect())
     }
 
     /// The machine that a run begins with: the first run under the same load, one in how many sets,

@@ -3,12 +3,12 @@
 
 use corehop_core::machine::Machine;
 use corehop_core::platform::Platform;
-use corehop_core::sim::{Arrangement, SimMachine};
+use corehop_core::sim::{Partitioning, SimMachine};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 
 use super::super::platform::{described, found};
-use super::partitioning::Arrange;
+use super::partitioning::PartitioningOptions;
 use crate::exit::{Exit, Failure};
 
 /// The word for this host.
@@ -20,26 +20,26 @@ pub(super) fn platform(on: &str) -> Result<Platform, Failure> {
 }
 
 /// How that machine is to be shared out, if it can be.
-pub(super) fn arrangement(
+pub(super) fn partitioning(
     on: &str,
     platform: &Platform,
-    arrange: &Arrange,
-) -> Result<Arrangement, Failure> {
+    partition: &PartitioningOptions,
+) -> Result<Partitioning, Failure> {
     if on == LIVE {
-        arrange.refuse()?;
+        partition.refuse()?;
     }
-    let arrangement = arrange.arrangement();
-    arrangement.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
-    Ok(arrangement)
+    let partitioning = partition.partitioning();
+    partitioning.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok(partitioning)
 }
 
 fn simulated(
     platform: Platform,
-    arrangement: Arrangement,
-    arrange: &Arrange,
+    partitioning: Partitioning,
+    partition: &PartitioningOptions,
 ) -> Result<SimMachine, Failure> {
-    let machine = SimMachine::arranged(platform, arrangement)?;
-    Ok(if arrange.sampled() { machine.sampled() } else { machine })
+    let machine = SimMachine::partitioned(platform, partitioning)?;
+    Ok(if partition.sampled() { machine.sampled() } else { machine })
 }
 
 /// The machine that `on` names, which `platform` describes; a simulated one shared out.
@@ -47,12 +47,12 @@ pub(super) fn machine(
     on: &str,
     platform: Platform,
     options: Options,
-    arrange: &Arrange,
+    partition: &PartitioningOptions,
 ) -> Result<Box<dyn Machine>, Failure> {
-    let arrangement = arrangement(on, &platform, arrange)?;
+    let partitioning = partitioning(on, &platform, partition)?;
     Ok(if on == LIVE {
         Box::new(LiveMachine::new(platform, options))
     } else {
-        Box::new(simulated(platform, arrangement, arrange)?)
+        Box::new(simulated(platform, partitioning, partition)?)
     })
 }
