@@ -5,7 +5,7 @@ use crate::experiment::Preset;
 use crate::finding::Severity;
 use crate::model::estimator::Estimator;
 use crate::platform::MemoryArchitecture;
-use crate::samples::{Cause, Certificate, Course, RowKind};
+use crate::samples::{Cause, Certificate, JobOutcome, RowKind};
 use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
@@ -156,7 +156,7 @@ pub fn entries() -> Vec<Entry> {
     let values = values_of![
         Event,
         Cause,
-        Course,
+        JobOutcome,
         Scheduler,
         Certificate,
         Pattern,

@@ -31,7 +31,7 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
     let facts = [
         format!("{:.3} s", recording.span_ns as f64 / 1e9),
         format!("{} threads", recording.threads.len()),
-        format!("recorded by {}", recording.rung),
+        format!("recorded by {}", recording.method),
         platform.name.clone(),
     ];
     html::page_of(&recording.what, &facts, &sections(recording, cost, platform))

@@ -23,7 +23,7 @@ mod set;
 mod tasks;
 mod touched;
 mod unseen;
-mod watch;
+mod counters;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +44,7 @@ use crate::preflight;
 use crate::supervisor::Guard;
 
 use calibrate::Calibration;
+use counters::Counters;
 use crew::Crew;
 use distance::{Exchanges, Pair, Partners};
 use evict::Eviction;
@@ -55,7 +56,6 @@ use runner::{Kept, Runner, Tally};
 use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::Unseen;
-use watch::Watch;
 
 /// How long a batch of jobs should take: the distance of its CPUs is measured before and after it.
 const BATCH: Duration = Duration::from_millis(100);
@@ -87,7 +87,7 @@ pub struct LiveMachine {
     partners: Option<Partners>,
     eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
-    watch: Arc<Watch>,
+    counters: Arc<Counters>,
     unseen: Unseen,
     calibrations: Vec<(Load, Calibration)>,
     loads: Vec<Known>,
@@ -106,7 +106,7 @@ impl LiveMachine {
     pub fn new(platform: Platform, options: Options) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
-            watch: Arc::new(Watch::open(&platform)),
+            counters: Arc::new(Counters::open(&platform)),
             unseen: Unseen::since_now(&platform.usable()),
             platform,
             options,
@@ -237,7 +237,7 @@ impl LiveMachine {
         ));
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
-        runner.watch = self.watch.clone();
+        runner.counters = self.counters.clone();
         runner.llc_share = llc_share;
         let crew =
             match self.running.crew.take().filter(|(of, _)| *of == (plan.mover, cpus.clone())) {
@@ -453,7 +453,7 @@ impl LiveMachine {
         }
         facts.insert("tsc_hz".to_owned(), json!(self.clock.hertz()));
         facts.insert("tsc_relative_error".to_owned(), json!(self.clock.error));
-        facts.insert("counters".to_owned(), self.watch.describe());
+        facts.insert("counters".to_owned(), self.counters.describe());
         facts.insert("unseen_interrupts".to_owned(), self.unseen.describe());
         facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
         facts

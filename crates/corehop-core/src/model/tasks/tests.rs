@@ -27,7 +27,7 @@ fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
         response_ns: 2_000_000.0,
         lateness_ns: -8_000_000.0,
         executed_ns: 1_000_000,
-        course: Course::Sample,
+        course: JobOutcome::Sample,
         preemptions: 0,
         migrations: 1,
         event: Event::L3Migration,
@@ -65,7 +65,7 @@ fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
         }
     }
     jobs[0].lateness_ns = 3_000.0;
-    jobs[1].course = Course::NotAway;
+    jobs[1].course = JobOutcome::NotAway;
     runs.samples(&of("today"), Estimator::Difference, &samples);
     runs.jobs(&of("today"), &jobs);
     runs.finish().unwrap()
@@ -80,7 +80,7 @@ fn level(at: u64) -> f64 {
 fn jobs_deadlines_and_lengths_are_counted() {
     let report = report([level, level]);
     assert_eq!(report.courses[0].jobs, 60);
-    assert_eq!(report.courses[0].courses[&Course::NotAway], 1);
+    assert_eq!(report.courses[0].courses[&JobOutcome::NotAway], 1);
     let scheduler = &report.schedulers[0];
     assert_eq!((scheduler.runs, scheduler.samples, scheduler.migrations), (2, 60, 60));
     assert_eq!((scheduler.misses.missed, scheduler.misses.jobs), (1, 60));
@@ -212,7 +212,7 @@ fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
     let mut runs = TaskRuns::default();
     // The same set twice: 20 jobs unwatched, which are late and take 99 ms, then 20 watched ones.
     let unwatched = |at| TaskJob {
-        course: Course::Unwatched,
+        course: JobOutcome::Unwatched,
         response_ns: 99e6,
         lateness_ns: 89e6,
         migrations: 0,
@@ -227,7 +227,10 @@ fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
     let other: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::PEdf, 0, 75, at)).collect();
     runs.jobs(&of("tomorrow"), &other);
     let report = runs.finish().unwrap();
-    assert_eq!((report.courses[0].jobs, report.courses[0].courses[&Course::Unwatched]), (40, 20));
+    assert_eq!(
+        (report.courses[0].jobs, report.courses[0].courses[&JobOutcome::Unwatched]),
+        (40, 20)
+    );
     let global = report.schedulers.iter().find(|it| it.under.scheduler == Scheduler::GEdf).unwrap();
     assert_eq!((global.runs, global.misses.jobs, global.misses.missed), (1, 20, 0));
     // The last watched job ends at 97 ms.
@@ -319,7 +322,7 @@ fn each_machine_has_a_verdict_of_its_own() {
 fn jobs_whose_samples_are_not_there_are_told() {
     let mut runs = TaskRuns::default();
     let mut jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
-    jobs[2].course = Course::NotAway;
+    jobs[2].course = JobOutcome::NotAway;
     runs.jobs(&of("today"), &jobs);
     assert_eq!(runs.finish().unwrap().jobs_without_samples, 4);
     // None of them is valid, but they are there.

@@ -8,11 +8,11 @@ use corehop_core::platform::Platform;
 use corehop_core::report::overheads::{Overhead, csv, text};
 use corehop_core::units::CpuList;
 use corehop_linux::bpf::control::{ControlPages, Mode};
+use corehop_linux::control_page::overhead;
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_linux::overheads::{
     Overheads, OverheadsError, Recording, Series, Sets, What, overheads,
 };
-use corehop_linux::page::overhead;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
@@ -106,7 +106,7 @@ fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
             "missing": measured.missing,
             "recording": measured.recording,
             "control_page": watching,
-            "control_page_ratios": watching.map(corehop_linux::page::Overhead::ratios),
+            "control_page_ratios": watching.map(corehop_linux::control_page::Overhead::ratios),
         });
         print(&format!("{answer}\n"))?;
         return Ok(Exit::Done);

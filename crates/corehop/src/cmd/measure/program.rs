@@ -106,7 +106,7 @@ impl Args {
         let prices = costs.as_ref().map(|source| self.prices(source)).transpose()?;
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
         let most = self.budget.map(duration);
-        let how = How { most, estimate_wss: self.estimate_wss, rung: None };
+        let how = How { most, estimate_wss: self.estimate_wss, method: None };
         let recording = record(&target, &how)?;
         let unknown = || WssRange::unknown(recording.rss_bytes, platform);
         let estimated = || WssRange::sampled(&recording.touched_bytes).unwrap_or_else(unknown);
