@@ -200,7 +200,7 @@ impl Costs {
 
 /// What an outcome says with costs, as JSON.
 pub(crate) fn by_size(
-    outcome: &corehop_core::decision::sched::study::Outcome,
+    outcome: &corehop_core::decision::sched::study::StudyCounts,
     costs: &Costs,
 ) -> PyResult<Value> {
     let selected = costs.source.selections(&costs.selection).map_err(errors::usage)?;

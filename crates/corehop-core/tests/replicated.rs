@@ -8,7 +8,7 @@ mod quick_cells;
 
 use common::x5650;
 use corehop_core::experiment::{Body, Experiment, Synthetic};
-use corehop_core::machine::{Machine, Outcome, SinkFn, samples_of};
+use corehop_core::machine::{Machine, RunEnd, SinkFn, samples_of};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::replicates::Nested;
 use corehop_core::model::summary::summarize;
@@ -124,7 +124,7 @@ fn a_run_that_is_cut_off_in_its_first_replicate_has_medians_without_intervals_an
         Ok(false)
     });
     let ended = SimMachine::new(platform.clone()).unwrap().run(&plan, &mut cut_off).unwrap();
-    assert_eq!(ended, Outcome::Stopped);
+    assert_eq!(ended, RunEnd::Stopped);
     samples.retain(|it: &Sample| it.replicate == Some(0));
     assert!(!samples.is_empty());
     for cell in summarize(&samples, Estimator::Difference) {

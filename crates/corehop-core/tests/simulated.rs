@@ -6,7 +6,7 @@ mod common;
 
 use common::x5650;
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
-use corehop_core::machine::{Machine, MachineError, Outcome, Records};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd};
 use corehop_core::platform::{Fact, Platform};
 use corehop_core::samples::JobRecord;
 use corehop_core::sim::{Partitioning, Share, SimMachine, Ways};
@@ -54,7 +54,7 @@ fn records(platform: &Platform, plan: &Plan) -> Vec<JobRecord> {
 
 fn records_of(machine: &mut SimMachine, plan: &Plan) -> Vec<JobRecord> {
     let mut kept = Records::default();
-    assert_eq!(machine.run(plan, &mut kept).unwrap(), Outcome::Complete);
+    assert_eq!(machine.run(plan, &mut kept).unwrap(), RunEnd::Complete);
     kept.jobs
 }
 

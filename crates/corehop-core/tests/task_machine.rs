@@ -4,7 +4,7 @@
 use corehop_core::experiment::{
     Drawn, Experiment, Plan, PlannedTask, Preset, Source, TaskRun, TaskSets, Tasks,
 };
-use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn, samples_of};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn, samples_of};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, JobOutcome, Projector, Rows, TaskJobRecord};
 use corehop_core::sim::SimMachine;
@@ -65,7 +65,7 @@ fn planned(tasks: &Tasks) -> Plan {
 
 fn run_on(machine: &mut SimMachine, plan: &Plan) -> Vec<TaskJobRecord> {
     let mut records = Records::default();
-    assert_eq!(machine.run(plan, &mut records).unwrap(), Outcome::Complete);
+    assert_eq!(machine.run(plan, &mut records).unwrap(), RunEnd::Complete);
     records.tasks
 }
 
@@ -286,7 +286,7 @@ fn a_run_ends_where_it_is_asked_to() {
         Ok(calls < 2)
     });
     let outcome = SimMachine::new(x5650()).unwrap().run(&plan, &mut take).unwrap();
-    assert_eq!((outcome, calls), (Outcome::Stopped, 2));
+    assert_eq!((outcome, calls), (RunEnd::Stopped, 2));
 }
 
 #[test]

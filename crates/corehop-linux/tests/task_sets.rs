@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use corehop_core::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
-use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, JobOutcome, Projector, TaskJobRecord};
 use corehop_core::units::{Bytes, CpuList, Nanos};
@@ -65,7 +65,7 @@ fn run(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
 fn run_beside_others(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
     let mut machine = LiveMachine::new(host(), Options::default());
     let mut all = Records::default();
-    assert_eq!(machine.run(&planned(plan), &mut all)?, Outcome::Complete);
+    assert_eq!(machine.run(&planned(plan), &mut all)?, RunEnd::Complete);
     Ok(all.tasks)
 }
 
@@ -232,7 +232,7 @@ fn a_run_ends_early_when_no_more_jobs_are_wanted_and_keeps_what_there_is() {
         jobs += if let Batch::Tasks(records) = batch { records.len() } else { 0 };
         Ok(false)
     });
-    assert_eq!(machine.run(&planned(&plan), &mut take).unwrap(), Outcome::Stopped);
+    assert_eq!(machine.run(&planned(&plan), &mut take).unwrap(), RunEnd::Stopped);
     assert!(0 < jobs && jobs < 100, "{jobs}");
 }
 
@@ -244,6 +244,6 @@ fn the_end_of_a_run_does_not_wait_for_a_release_that_is_far_away() {
     let begin = std::time::Instant::now();
     let mut machine = LiveMachine::new(host(), Options::default());
     let mut none = SinkFn(|_: Batch<'_>| Ok(false));
-    assert_eq!(machine.run(&planned(&plan), &mut none).unwrap(), Outcome::Stopped);
+    assert_eq!(machine.run(&planned(&plan), &mut none).unwrap(), RunEnd::Stopped);
     assert!(begin.elapsed().as_secs() < 100, "half of the period: {:?}", begin.elapsed());
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::experiment::{Body, Draw, Jobs, Plan};
-use crate::machine::{Machine, MachineError, Outcome, Sink};
+use crate::machine::{Machine, MachineError, RunEnd, Sink};
 use crate::platform::Platform;
 use crate::samples::Batch;
 use crate::units::{Bytes, Cpu, CpuList};
@@ -192,7 +192,7 @@ impl SimMachine {
         seed: u64,
         number: usize,
         sink: &mut dyn Sink,
-    ) -> Result<(Sum, Outcome), MachineError> {
+    ) -> Result<(Sum, RunEnd), MachineError> {
         let phase = &plan.phases[number];
         let chunks = self.chunks(plan, number);
         let idle = phase.load == Load::Idle;
@@ -226,10 +226,10 @@ impl SimMachine {
                 goes_on &= sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
             }
             if !goes_on {
-                return Ok((sum, Outcome::Stopped));
+                return Ok((sum, RunEnd::Stopped));
             }
         }
-        Ok((sum, Outcome::Complete))
+        Ok((sum, RunEnd::Complete))
     }
 
     /// Runs the jobs of every phase.
@@ -238,16 +238,16 @@ impl SimMachine {
         plan: &Jobs,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         no_programs(&plan.sets)?;
         for number in 0..plan.phases.len() {
             let (sum, outcome) = self.phase(plan, seed, number, sink)?;
             self.sum.add(sum);
-            if outcome == Outcome::Stopped {
+            if outcome == RunEnd::Stopped {
                 return Ok(outcome);
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// An empty machine of its own.
@@ -378,7 +378,7 @@ impl Machine for SimMachine {
         &self.platform
     }
 
-    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         plan.check(&self.platform)?;
         match &plan.body {
             Body::Jobs(jobs) => self.run_jobs(jobs, plan.seed, sink),

@@ -4,7 +4,7 @@
 //! # What it is
 //!
 //! A [`Hierarchy`] is built from a [`Spec`], which is a platform with nothing missing. It answers
-//! every access with an [`Outcome`]: who supplied the line, in which state, how far away, and what
+//! every access with an [`AccessOutcome`]: who supplied the line, in which state, how far away, and what
 //! followed. An outcome holds no time: latency is a function of it, computed elsewhere, and so are
 //! queues. States change atomically; between two accesses every invariant holds.
 //!
@@ -101,7 +101,7 @@ pub use hierarchy::Hierarchy;
 pub use machine::SimMachine;
 pub use miss_kinds::MissKinds;
 pub use observer::Observer;
-pub use outcome::{Access, CpuCounters, Outcome};
+pub use outcome::{Access, AccessOutcome, CpuCounters};
 pub use partitioning::{Partitioning, PartitioningError, Placement, Share, Ways};
 pub use prefetch::Prefetcher;
 pub use spec::{CacheSpec, MAX_LEVELS, MAX_WAYS, Spec, SpecError};

@@ -2,7 +2,7 @@
 //! A pass of the job over its working set, as far as it gets before somebody else acts.
 
 use super::frames::Frames;
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::package_clock::PackageClock;
 use super::tags::Line;
 use super::times::Picos;
@@ -108,7 +108,7 @@ impl Visitor for OnTheWay<'_> {
     }
 
     #[inline(always)]
-    fn met(&mut self, outcome: Outcome) -> bool {
+    fn met(&mut self, outcome: AccessOutcome) -> bool {
         let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
         let write = self.next == Next::Write || !(reads || fetches);
         self.timing.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);

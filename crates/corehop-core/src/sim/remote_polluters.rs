@@ -7,7 +7,7 @@
 
 use crate::platform::{Distance, Supplier, Traffic};
 
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::servers::Servers;
 use super::times::Picos;
 
@@ -76,7 +76,7 @@ impl RemotePolluters {
 
     /// An access beyond the innermost cache, to a line of the node at place `home`.
     #[inline]
-    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: Outcome) {
+    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: AccessOutcome) {
         if self.watched > 0 {
             return;
         }
@@ -180,7 +180,8 @@ mod tests {
         Servers::from_platform(&platform, 1).unwrap()
     }
 
-    const MISS: Outcome = Outcome { supplier: Supplier::Memory, level: 0, ..Outcome::HIT };
+    const MISS: AccessOutcome =
+        AccessOutcome { supplier: Supplier::Memory, level: 0, ..AccessOutcome::HIT };
 
     #[test]
     fn who_missed_every_100_ns_and_wrote_every_other_line_does_so_again() {
@@ -188,7 +189,7 @@ mod tests {
         let mut remote = RemotePolluters::new(12);
         remote.begin(0);
         for miss in 0..10 {
-            remote.note(7, 0, Outcome { written_back: miss % 2, ..MISS });
+            remote.note(7, 0, AccessOutcome { written_back: miss % 2, ..MISS });
         }
         remote.end(1_000_000);
         remote.send([7], 1_000_000);

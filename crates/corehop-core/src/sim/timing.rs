@@ -6,7 +6,7 @@ use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::prefetch::Prefetcher;
 use super::remote_polluters::RemotePolluters;
 use super::servers::Servers;
@@ -139,7 +139,7 @@ impl Timing {
         &mut self,
         visit: &mut Ongoing,
         write: bool,
-        outcome: Outcome,
+        outcome: AccessOutcome,
         frames: &Frames,
         wanted: &mut Wanted,
     ) {
@@ -190,7 +190,7 @@ impl Timing {
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.
     #[inline]
-    fn look_ahead(&mut self, cpu: usize, line: Line, outcome: Outcome, wanted: &mut Wanted) {
+    fn look_ahead(&mut self, cpu: usize, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
         for prefetcher in &mut self.prefetchers[cpu] {
             let level = prefetcher.level();
             if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
@@ -217,7 +217,7 @@ impl Timing {
 
     /// Passes what follows from an access through the servers; how long the access itself waits.
     #[inline]
-    fn queue(&mut self, cpu: usize, node: usize, outcome: Outcome, at: Picos) -> Picos {
+    fn queue(&mut self, cpu: usize, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
             return 0;
         }

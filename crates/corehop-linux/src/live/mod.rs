@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Body, Condition, Draw, Job, Jobs, Phase, Plan, Step};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
+use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_core::platform::Platform;
 use corehop_core::samples::Batch;
 use corehop_core::units::{Bytes, CpuList};
@@ -210,7 +210,7 @@ impl LiveMachine {
         at: usize,
         mut sets: Vec<SetState>,
         sink: &mut dyn Sink,
-    ) -> Result<(Outcome, Vec<SetState>), MachineError> {
+    ) -> Result<(RunEnd, Vec<SetState>), MachineError> {
         let phase = &plan.phases[at];
         let cpus = cpus_of(phase);
         self.running.end_what_is_renewed(phase, self.draws);
@@ -343,7 +343,7 @@ impl LiveMachine {
         crew: &Crew,
         phase: &Phase,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let mut next = 0;
         let usable = self.platform.usable();
         let (mut measured, mut before) = (Vec::new(), Exchanges::default());
@@ -367,11 +367,11 @@ impl LiveMachine {
             }
             runner.load().check()?;
             if !goes_on {
-                return Ok(Outcome::Stopped);
+                return Ok(RunEnd::Stopped);
             }
             next = end;
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// Keeps what the provenance is to say of a phase.
@@ -403,7 +403,7 @@ impl Machine for LiveMachine {
         &self.platform
     }
 
-    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         plan.check(&self.platform)?;
         let ended = match &plan.body {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
@@ -429,18 +429,18 @@ impl LiveMachine {
         plan: &Jobs,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let mut sets = self.prepare_sets(plan, seed)?;
         self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {
             let (outcome, back) = self.run_phase((plan, seed), at, sets, sink)?;
             sets = back;
-            if outcome == Outcome::Stopped {
+            if outcome == RunEnd::Stopped {
                 return Ok(outcome);
             }
         }
         self.sets = plan.sets.iter().cloned().zip(sets).collect();
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// What the machine says of itself and of its runs so far.

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::Outcome;
+use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::{Gather, ReportData};
@@ -97,7 +97,7 @@ fn everything(data: &ReportData) -> serde_json::Value {
 }
 
 /// The counts of a study: its page, or its tables.
-fn counts(args: &Args, form: Option<Form>, outcome: &Outcome) -> Result<Exit, Failure> {
+fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit, Failure> {
     if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
         let what = "the counts of a study have no cells: leave --only out, and ask for --table text or json \
                     (`corehop show FILE --rows N` prints the counts)";

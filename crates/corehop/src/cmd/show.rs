@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::Outcome;
+use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::listing;
 
@@ -68,7 +68,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
 }
 
 /// The counts of a study.
-fn counts(args: &Args, outcome: &Outcome) -> Result<Exit, Failure> {
+fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
     let damaged = |error| Failure::new(Exit::Damaged, error);
     if args.plan {
         // What was carried out is its description.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use corehop_core::decision::class_quota::ClassQuota;
 use corehop_core::decision::sampling::{Campaign, Goal, Round};
 use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_core::model::classes::as_declared;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
@@ -128,11 +128,11 @@ impl Underway {
         &mut self,
         machine: &mut dyn Machine,
         plan: &Plan,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let platform = machine.platform().clone();
         let projector = Projector::new(plan, &platform, self.jobs());
         let outcome = machine.run(plan, &mut Block { underway: self, projector })?;
-        if outcome == Outcome::Complete
+        if outcome == RunEnd::Complete
             && let Some(last) = self.counter.complete()
         {
             self.note_one(last);

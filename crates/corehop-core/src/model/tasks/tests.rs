@@ -4,7 +4,7 @@
 use super::schedule::Misses;
 use super::*;
 use crate::model::example::sample;
-use crate::model::verdict::Outcome;
+use crate::model::verdict::TestOutcome;
 
 fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
     TaskJob {
@@ -114,17 +114,17 @@ fn delays_that_do_not_depend_on_the_number_of_tasks_let_observation_5_hold() {
         assert!((effect.comparison.estimate - 1.0).abs() < 1e-9);
         assert!(effect.detectable.unwrap() < 1.1);
     }
-    assert_eq!(report.verdicts["box"].outcome, Outcome::Holds);
+    assert_eq!(report.verdicts["box"].outcome, TestOutcome::Holds);
 }
 
 #[test]
 fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open() {
     let twice = report([level, |at| 2.0 * level(at)]);
-    assert_eq!(twice.verdicts["box"].outcome, Outcome::DoesNot);
+    assert_eq!(twice.verdicts["box"].outcome, TestOutcome::DoesNot);
     assert!((twice.effects[0].comparison.estimate - 2.0).abs() < 1e-9);
     // Half of them cost nearly nothing, in no order.
     let wide = report([|at| if at % 2 == 0 { 1.0 } else { 50.0 }, |at| (at * 7 % 40) as f64 + 0.1]);
-    assert_eq!(wide.verdicts["box"].outcome, Outcome::CannotTell);
+    assert_eq!(wide.verdicts["box"].outcome, TestOutcome::CannotTell);
     let mut runs = TaskRuns::default();
     let jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
     runs.jobs(&of("today"), &jobs);
@@ -132,7 +132,7 @@ fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open(
     runs.samples(&of("today"), Estimator::Difference, &few);
     let report = runs.finish().unwrap();
     assert_eq!((report.sizes[0].k_min, report.effects.len()), (None, 0));
-    assert_eq!(report.verdicts["box"].outcome, Outcome::CannotTell);
+    assert_eq!(report.verdicts["box"].outcome, TestOutcome::CannotTell);
 }
 
 #[test]
@@ -312,8 +312,8 @@ fn each_machine_has_a_verdict_of_its_own() {
         runs.samples(&from, Estimator::Difference, &samples);
     }
     let report = runs.finish().unwrap();
-    assert_eq!(report.verdicts["box"].outcome, Outcome::Holds);
-    assert_eq!(report.verdicts["other"].outcome, Outcome::DoesNot);
+    assert_eq!(report.verdicts["box"].outcome, TestOutcome::Holds);
+    assert_eq!(report.verdicts["other"].outcome, TestOutcome::DoesNot);
     assert_eq!((report.runs.len(), report.courses.len()), (4, 2));
     assert_eq!(report.courses[0].jobs, 80);
 }
@@ -367,7 +367,7 @@ fn the_first_samples_of_a_trace_are_taken_from_its_runs_in_turn() {
 #[test]
 fn half_the_delay_contradicts_it_as_twice_does_and_idle_runs_say_nothing() {
     let half = report([|at| 2.0 * level(at), level]);
-    assert_eq!(half.verdicts["box"].outcome, Outcome::DoesNot);
+    assert_eq!(half.verdicts["box"].outcome, TestOutcome::DoesNot);
     let mut runs = TaskRuns::default();
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
     for (run, tasks) in [(0, 75), (1, 250)] {
@@ -379,7 +379,7 @@ fn half_the_delay_contradicts_it_as_twice_does_and_idle_runs_say_nothing() {
     runs.samples(&of("today"), Estimator::Difference, &samples);
     runs.jobs(&of("today"), &jobs);
     let idle = runs.finish().unwrap();
-    assert_eq!((idle.effects.len(), idle.verdicts["box"].outcome), (3, Outcome::CannotTell));
+    assert_eq!((idle.effects.len(), idle.verdicts["box"].outcome), (3, TestOutcome::CannotTell));
 }
 
 #[test]

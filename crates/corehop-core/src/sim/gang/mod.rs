@@ -10,7 +10,7 @@ mod program;
 use std::collections::BTreeMap;
 
 use crate::experiment::{Draw, Gang, Gangs};
-use crate::machine::{Machine, MachineError, Outcome, Sink};
+use crate::machine::{Machine, MachineError, RunEnd, Sink};
 use crate::platform::{Latency, Platform};
 use crate::samples::{Batch, GangRecord, MemberRecord};
 use crate::units::Bytes;
@@ -338,7 +338,7 @@ impl SimMachine {
         gangs: &Gangs,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let numbers = |gang: &Gang| gang.first_run..gang.first_run + gang.samples;
         let of_gang = |(at, gang)| numbers(gang).map(move |run| (at, run));
         let runs: Vec<(usize, u32)> = gangs.gangs.iter().enumerate().flat_map(of_gang).collect();
@@ -346,10 +346,10 @@ impl SimMachine {
             let run = |at: usize| self.gang(&gangs.gangs[some[at].0], seed, some[at]);
             for record in side_by_side(0..some.len(), run) {
                 if !sink.take(Batch::Gangs(&[record?])).map_err(MachineError::Sink)? {
-                    return Ok(Outcome::Stopped);
+                    return Ok(RunEnd::Stopped);
                 }
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 }

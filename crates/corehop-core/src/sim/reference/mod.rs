@@ -11,7 +11,7 @@ mod list;
 
 pub(super) use list::{Copy, RefCache};
 
-use super::outcome::{Access, Outcome};
+use super::outcome::{Access, AccessOutcome};
 use super::spec::Spec;
 use super::tags::Line;
 
@@ -48,7 +48,7 @@ pub(super) struct Reference {
     /// Reads that did not get it.
     pub(super) stale: Vec<String>,
     cpu: usize,
-    outcome: Outcome,
+    outcome: AccessOutcome,
 }
 
 impl Reference {
@@ -89,7 +89,7 @@ impl Reference {
             newest: BTreeMap::new(),
             stale: Vec::new(),
             cpu: 0,
-            outcome: Outcome::own(0),
+            outcome: AccessOutcome::own(0),
         }
     }
 
@@ -212,7 +212,7 @@ impl Reference {
     }
 
     /// An access; what came of it.
-    pub(super) fn access(&mut self, cpu: usize, line: Line, access: Access) -> Outcome {
+    pub(super) fn access(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
         let way = self.way(cpu, access == Access::Fetch);
         let write = access == Access::Write;
         let innermost = &self.caches[way[0]];
@@ -221,7 +221,7 @@ impl Reference {
         self.bring(cpu, &way, line, write, usize::from(skips))
     }
 
-    pub(super) fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<Outcome> {
+    pub(super) fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<AccessOutcome> {
         let way = self.way(cpu, false);
         let first = way.iter().position(|&x| self.caches[x].spec.level == level)?;
         let exclusive = self.caches[way[first]].spec.inclusion == Inclusion::Exclusive;
@@ -251,9 +251,9 @@ impl Reference {
         line: Line,
         write: bool,
         first: usize,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.cpu = cpu;
-        self.outcome = Outcome::own(0);
+        self.outcome = AccessOutcome::own(0);
         let why = if write { Why::Write } else { Why::Read { away: false } };
         let mut version = None;
         for at in first..way.len() {
@@ -296,7 +296,8 @@ impl Reference {
         let why = if write { Why::Write } else { Why::Read { away: false } };
         let mut copy = self.caches[x].copy(line).unwrap().clone();
         let asked = self.outcome.asked;
-        self.outcome = Outcome { asked, ..Outcome::own(self.caches[x].spec.level as u8) };
+        self.outcome =
+            AccessOutcome { asked, ..AccessOutcome::own(self.caches[x].spec.level as u8) };
         self.outcome.state = if copy.dirty { Found::Dirty } else { Found::Clean };
         let mut shared = !copy.alone;
         let mut version = copy.version;

@@ -40,7 +40,7 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::experiment::{TaskRun, Tasks};
-use crate::machine::{MachineError, Outcome, Sink};
+use crate::machine::{MachineError, RunEnd, Sink};
 use crate::samples::{Batch, TaskJobRecord};
 use crate::workload::Load;
 use crate::workload::scheduler::Scheduler;
@@ -98,7 +98,7 @@ impl SimMachine {
         seed: u64,
         numbers: &[usize],
         sink: &mut dyn Sink,
-    ) -> Result<(u64, Outcome), MachineError> {
+    ) -> Result<(u64, RunEnd), MachineError> {
         let bases = self.bases(plan, seed, numbers)?;
         let start = |&number: &usize| {
             Run::new(self, plan, seed, number, &bases[&self.base_of(plan, number)])
@@ -119,14 +119,14 @@ impl SimMachine {
                 jobs += done.len() as u64;
                 let batch = std::mem::take(done);
                 if !sink.take(Batch::Tasks(&batch)).map_err(MachineError::Sink)? {
-                    return Ok((jobs, Outcome::Stopped));
+                    return Ok((jobs, RunEnd::Stopped));
                 }
             }
             if under_way.is_none() {
                 break;
             }
         }
-        Ok((jobs, Outcome::Complete))
+        Ok((jobs, RunEnd::Complete))
     }
 }
 
@@ -172,7 +172,7 @@ impl SimMachine {
         plan: &Tasks,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         if !plan.scheduler.is_simulated() {
             return Err(not_simulated(plan.scheduler));
         }
@@ -184,10 +184,10 @@ impl SimMachine {
         for some in numbers.chunks(threads()) {
             let (jobs, outcome) = self.some(plan, seed, some, sink)?;
             self.sum.add(Sum { jobs, ..Sum::default() });
-            if outcome == Outcome::Stopped {
+            if outcome == RunEnd::Stopped {
                 return Ok(outcome);
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 }

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corehop_core::experiment::{Draw, TaskRun, Tasks};
-use corehop_core::machine::{MachineError, Outcome, Sink};
+use corehop_core::machine::{MachineError, RunEnd, Sink};
 use corehop_core::samples::{Batch, TaskJobRecord};
 use corehop_core::units::CpuList;
 use corehop_core::workload::scheduler::{Order, Scheduler};
@@ -73,18 +73,18 @@ impl LiveMachine {
         plan: &Tasks,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let available = available_memory();
         for run in 0..plan.runs.len() {
             share::fits(plan, run)?;
             share::fits_memory(&plan.runs[run], available)?;
         }
         for run in 0..plan.runs.len() {
-            if self.run_set((plan, seed), run, sink)? == Outcome::Stopped {
-                return Ok(Outcome::Stopped);
+            if self.run_set((plan, seed), run, sink)? == RunEnd::Stopped {
+                return Ok(RunEnd::Stopped);
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 }
 
@@ -95,7 +95,7 @@ impl LiveMachine {
         (plan, seed): (&Tasks, u64),
         run: usize,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let it = &plan.runs[run];
         let mut load = self.start_load(&it.load, &it.cpus(), seed)?;
         let partitions = self.partitions(plan.scheduler, it)?;
@@ -396,7 +396,7 @@ impl Crew {
         run: &TaskRun,
         sink: &mut dyn Sink,
         check: impl Fn() -> Result<(), MachineError>,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
         let (mut wanted, mut records) = (true, room(run));
         loop {
@@ -412,7 +412,7 @@ impl Crew {
                 self.shared.stop.store(true, Ordering::Release);
             }
             if last {
-                return Ok(if wanted { Outcome::Complete } else { Outcome::Stopped });
+                return Ok(if wanted { RunEnd::Complete } else { RunEnd::Stopped });
             }
             if monotonic_ns() > give_up {
                 return Err(failed("running a task set", "its tasks do not come to an end"));
