@@ -82,7 +82,7 @@ fn runs_of_ten_replicates_hold_what_two_thousand_show_and_planted_defects_do_not
 #[test]
 fn runs_of_quick_hold_what_all_of_their_replicates_show_in_every_cell() {
     let most = Bytes::from_kib(16);
-    let asked = quick_cells::Asked { runs: 24, samples: 1, most, loaded: false };
+    let asked = quick_cells::QuickRuns { runs: 24, samples: 1, most, loaded: false };
     let cells = quick_cells::coverage(&x5650(), asked).unwrap();
     assert!(cells.len() > 10, "{}", cells.len());
     let (mut held, mut had) = (0, 0);

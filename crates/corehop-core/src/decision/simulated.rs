@@ -228,14 +228,14 @@ fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
 }
 
 /// Load and size of a cell.
-type Place = (String, u64);
+type LoadAndSize = (String, u64);
 /// Its delays and its warm touches, in microseconds, each by replicate.
 type Times = (Nested, Nested);
-type Seen = BTreeMap<Place, Times>;
+type Seen = BTreeMap<LoadAndSize, Times>;
 
 fn seen(samples: &[Sample]) -> Seen {
-    let mut all: BTreeMap<Place, [Vec<f64>; 2]> = BTreeMap::new();
-    let mut labels: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
+    let mut all: BTreeMap<LoadAndSize, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut labels: BTreeMap<LoadAndSize, Vec<u64>> = BTreeMap::new();
     for (sample, delay) in Estimator::Difference.delays_us(samples) {
         let place = (CellKey::of(sample).load.to_string(), sample.wss_bytes);
         labels.entry(place.clone()).or_default().push(replicate_of(sample));
@@ -243,7 +243,7 @@ fn seen(samples: &[Sample]) -> Seen {
         delays.push(delay);
         warm.push(sample.warm_ns / 1e3);
     }
-    let nested = |(place, [delays, warm]): (Place, [Vec<f64>; 2])| {
+    let nested = |(place, [delays, warm]): (LoadAndSize, [Vec<f64>; 2])| {
         let of = |values: &[f64]| Nested::from_labelled(values, &labels[&place]).ok();
         Some((place.clone(), (of(&delays)?, of(&warm)?)))
     };
@@ -252,7 +252,7 @@ fn seen(samples: &[Sample]) -> Seen {
 
 fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
     let (before, after) = (seen(as_it_is), seen(divided));
-    let saving = |((load, wss_bytes), (undivided, warm)): (&Place, &Times)| {
+    let saving = |((load, wss_bytes), (undivided, warm)): (&LoadAndSize, &Times)| {
         let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
         let saved = median_difference(divided, undivided, ALPHA).ok()?;
         let slower = median_difference(warm, divided_warm, ALPHA).ok()?;

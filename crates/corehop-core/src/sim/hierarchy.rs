@@ -41,7 +41,7 @@ pub struct Hierarchy<O = ()> {
 }
 
 /// Where a search on a CPU's way ended.
-enum Place {
+enum SearchEnd {
     /// In the cache at this place of the way, in this set and way.
     Own(usize, u32, u32),
     /// Inside the cache at this place, beside the way.
@@ -293,14 +293,14 @@ impl<O: Observer> Hierarchy<O> {
         let mut upgraded = false;
         let place = self.search(cpu, path, line, request, first, &mut ongoing);
         let filling = match place {
-            Place::Own(at, set, way) => {
+            SearchEnd::Own(at, set, way) => {
                 upgraded = write && at == 0 && !self.caches[path.caches[0]].bits(set, way).alone;
                 self.own(path, at, (set, way), line, request, first, &mut ongoing)
             }
-            Place::Beside(at, answer) => {
+            SearchEnd::Beside(at, answer) => {
                 self.beside(path, at, answer, line, request, first, &mut ongoing)
             }
-            Place::Nowhere => {
+            SearchEnd::Nowhere => {
                 remote = self.others(path, line, request, self.packages[cpu], &mut ongoing);
                 self.nowhere(path, remote, write, first, &mut ongoing)
             }
@@ -318,7 +318,7 @@ impl<O: Observer> Hierarchy<O> {
         request: Request,
         first: usize,
         ongoing: &mut Ongoing,
-    ) -> Place {
+    ) -> SearchEnd {
         for at in first..path.len {
             let x = path.caches[at];
             let cache = &self.caches[x];
@@ -328,17 +328,17 @@ impl<O: Observer> Hierarchy<O> {
                 self.observer.looked_up(cpu, x, line, found.is_some());
             }
             if let Some(way) = found {
-                return Place::Own(at, set, way);
+                return SearchEnd::Own(at, set, way);
             }
             let cache = &self.caches[x];
             if at > 0 && !cache.includes() && cache.children.len() > 1 {
                 let answer = self.ask_beside(x, path.caches[at - 1], line, request, ongoing);
                 if answer.copies > 0 {
-                    return Place::Beside(at, answer);
+                    return SearchEnd::Beside(at, answer);
                 }
             }
         }
-        Place::Nowhere
+        SearchEnd::Nowhere
     }
 
     /// The line is in a cache on the way.

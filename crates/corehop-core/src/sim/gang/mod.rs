@@ -24,7 +24,7 @@ use super::outcome::CpuCounters;
 use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::{Manner, Visit};
-use program::{Act, Part, Place, common_lines, own_lines, parallelism};
+use program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
 
 /// The runs that are handed over together.
 const AT_A_TIME: usize = 16;
@@ -162,14 +162,14 @@ impl Run<'_> {
     /// Until when a line that `act` is for is on its way to another thread: nobody takes it before it
     /// has arrived there.
     fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
-        let Some(Place::Common(line)) = act.place() else { return None };
+        let Some(MemoryLine::Common(line)) = act.place() else { return None };
         let (who, arrival) = *self.arrivals.get(line as usize)?;
         (who != at && arrival > self.members[at].clock).then_some(arrival)
     }
 
     /// Takes what is on a line by a locked instruction if it is free; otherwise looks at it, the first
     /// time by that instruction. Whether it has it now.
-    fn wait(&mut self, at: usize, place: Place, free: bool) -> bool {
+    fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
         let looked = self.members[at].looking;
         if free || !looked {
             self.touch(at, place, Touch::Locked);
@@ -203,18 +203,18 @@ impl Run<'_> {
     }
 
     /// One access of a thread to a line.
-    fn touch(&mut self, at: usize, place: Place, touch: Touch) {
+    fn touch(&mut self, at: usize, place: MemoryLine, touch: Touch) {
         let member = &self.members[at];
         let line = match place {
-            Place::Common(line) => member.common[line as usize],
-            Place::Own(line) => member.own[line as usize],
+            MemoryLine::Common(line) => member.common[line as usize],
+            MemoryLine::Own(line) => member.own[line as usize],
         };
         let written = touch != Touch::Load
-            && (self.gang.sharing != Sharing::Read || matches!(place, Place::Own(_)));
+            && (self.gang.sharing != Sharing::Read || matches!(place, MemoryLine::Own(_)));
         let (cpu, clock) = (member.cpu, member.clock);
         let took = self.state.act(cpu, self.visit(line, written), self.manner, clock);
         let member = &mut self.members[at];
-        if let Place::Common(line) = place
+        if let MemoryLine::Common(line) = place
             && let Some(arrival) = self.arrivals.get_mut(line as usize)
         {
             *arrival = (at, clock + took * parallelism(&self.gang.program));

@@ -17,7 +17,7 @@ use super::tags::Line;
 
 /// What was found when the copies inside a cache were asked.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct InnerCopies {
     copies: u32,
     alone: bool,
     forward: bool,
@@ -122,8 +122,8 @@ impl Reference {
     }
 
     /// Asks `x` and all inside.
-    fn ask(&mut self, x: usize, line: Line, why: Why) -> Asked {
-        let mut asked = Asked::default();
+    fn ask(&mut self, x: usize, line: Line, why: Why) -> InnerCopies {
+        let mut asked = InnerCopies::default();
         if !self.family_has(x, line) {
             return asked;
         }
@@ -173,7 +173,7 @@ impl Reference {
         asked
     }
 
-    fn note(&mut self, asked: &Asked, distance: Distance, why: Why) {
+    fn note(&mut self, asked: &InnerCopies, distance: Distance, why: Why) {
         let counts = self.spec.lookup == Lookup::Snooping || asked.copies > 0;
         if distance > Distance::Core && counts {
             self.outcome.asked += 1;
@@ -185,8 +185,8 @@ impl Reference {
     }
 
     /// Asks those inside `x` but for `but`; those that cannot have it are not asked where `x` knows.
-    fn ask_siblings(&mut self, x: usize, but: usize, line: Line, why: Why) -> Asked {
-        let mut all = Asked::default();
+    fn ask_siblings(&mut self, x: usize, but: usize, line: Line, why: Why) -> InnerCopies {
+        let mut all = InnerCopies::default();
         let knows = self.caches[x].includes() && self.caches[x].has(line);
         for child in self.caches[x].children.clone() {
             if child == but {
@@ -305,7 +305,7 @@ impl Reference {
             let others = copy.may.iter().filter(|&&child| child != way[at - 1]).count();
             let one = copy.alone && copy.may.len() == 1 && others == 1;
             let asks = write || if self.caches[x].includes() { one } else { copy.alone };
-            let mut answer = Asked::default();
+            let mut answer = InnerCopies::default();
             if asks {
                 answer = self.ask_siblings(x, way[at - 1], line, why);
             }
@@ -348,7 +348,7 @@ impl Reference {
         &mut self,
         way: &[usize],
         at: usize,
-        asked: &Asked,
+        asked: &InnerCopies,
         line: Line,
         write: bool,
         first: usize,
@@ -423,11 +423,11 @@ impl Reference {
             self.note(&asked, distance, why);
             answers.push((asked, distance));
         }
-        let rank = |(asked, _): &&(Asked, Distance)| {
+        let rank = |(asked, _): &&(InnerCopies, Distance)| {
             (asked.dirty.is_none(), !asked.forward, asked.copies == 0)
         };
         let best = answers.iter().filter(|(asked, _)| asked.copies > 0).min_by_key(rank).cloned();
-        let mut remote = Remote { asked: Asked::default(), distance: Distance::Core };
+        let mut remote = Remote { asked: InnerCopies::default(), distance: Distance::Core };
         if let Some((asked, distance)) = best {
             remote = Remote { asked, distance };
         }
@@ -443,7 +443,7 @@ impl Reference {
         remote
     }
 
-    fn supplied_by_peer(&mut self, asked: &Asked, x: usize) {
+    fn supplied_by_peer(&mut self, asked: &InnerCopies, x: usize) {
         self.outcome.supplier = Supplier::Peer;
         self.outcome.level = asked.level as u8;
         self.outcome.state = if asked.dirty.is_some() { Found::Dirty } else { Found::Clean };
@@ -547,11 +547,11 @@ impl Reference {
 }
 
 struct Remote {
-    asked: Asked,
+    asked: InnerCopies,
     distance: Distance,
 }
 
-fn add(all: &mut Asked, one: &Asked) {
+fn add(all: &mut InnerCopies, one: &InnerCopies) {
     if one.copies == 0 {
         return;
     }

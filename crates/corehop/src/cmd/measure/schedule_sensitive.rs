@@ -58,7 +58,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.to.platform()?;
-        let asked = Asked {
+        let asked = TaskSetRequest {
             platform: &platform,
             live: self.to.on == on::LIVE,
             preset: self.preset,
@@ -135,7 +135,7 @@ type Named = (Scheduler, Option<String>);
 
 /// What else was asked for.
 #[derive(Debug)]
-struct Asked<'a> {
+struct TaskSetRequest<'a> {
     platform: &'a Platform,
     live: bool,
     preset: Preset,
@@ -149,7 +149,7 @@ struct Asked<'a> {
 
 impl TaskArgs {
     /// The experiment that is asked for.
-    fn experiment(&self, asked: &Asked<'_>) -> Result<TaskSets, Failure> {
+    fn experiment(&self, asked: &TaskSetRequest<'_>) -> Result<TaskSets, Failure> {
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or((Scheduler::GEdf, None));
         let usual = match scheduler.order() {
             Order::Fair => 1.0,
@@ -190,7 +190,7 @@ impl TaskArgs {
         own.duration = own.duration.or(Some(OVERHEADS_DURATION));
         own.share = own.share.or(Some(LIVE_SHARE));
         let wss = Bytes::from_kib(64);
-        let experiment = own.experiment(&Asked {
+        let experiment = own.experiment(&TaskSetRequest {
             platform,
             live: true,
             preset: Preset::Quick,
@@ -206,7 +206,7 @@ impl TaskArgs {
         Ok(tasks)
     }
 
-    fn drawn(&self, asked: &Asked<'_>) -> Drawn {
+    fn drawn(&self, asked: &TaskSetRequest<'_>) -> Drawn {
         let usual = Drawn::preset(asked.preset);
         let or = |given: &[u32], usual| if given.is_empty() { usual } else { given.to_vec() };
         Drawn {
@@ -220,7 +220,11 @@ impl TaskArgs {
     }
 
     /// The tasks of a file, on as many CPUs as it says.
-    fn of_file(&self, path: &Path, asked: &Asked<'_>) -> Result<(Source, CpuList), Failure> {
+    fn of_file(
+        &self,
+        path: &Path,
+        asked: &TaskSetRequest<'_>,
+    ) -> Result<(Source, CpuList), Failure> {
         let set = check::read(path)?;
         let usable = asked.platform.usable();
         let count = set.cpus() as usize;
@@ -242,7 +246,7 @@ impl TaskArgs {
 }
 
 /// The tasks of a set, each with a working set of its own size.
-fn given(set: &TaskSet, asked: &Asked<'_>) -> Vec<GivenTask> {
+fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Vec<GivenTask> {
     let usual = asked.sizes.first().copied().unwrap_or(Bytes::from_kib(64));
     let ratio = asked.ratios.first().copied().unwrap_or(asked.like.write_ratio);
     let task = |(at, task): (usize, &Task)| GivenTask {
@@ -261,7 +265,7 @@ fn given(set: &TaskSet, asked: &Asked<'_>) -> Vec<GivenTask> {
 }
 
 /// The working sets that are asked for: sizes and write ratios of the preset where none are given.
-fn like(asked: &Asked<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
+fn like(asked: &TaskSetRequest<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
     let mut all = Vec::new();
     for set in usual {
         let sizes =
