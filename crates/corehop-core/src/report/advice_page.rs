@@ -4,8 +4,9 @@
 use std::fmt::Write as _;
 
 use super::decided::{choice, constants_of, isolation, partitioning, rules, together, withheld};
+use super::escape::escape;
 use super::figure::{Section, Table};
-use super::html::{self, escape};
+use super::html;
 use super::label::size;
 use crate::decision::advice::{Advice, Choice, MapCell, Preference, Rule};
 use crate::units::{Bytes, three_digits};

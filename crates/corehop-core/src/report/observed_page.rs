@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::escape::escape;
 use super::figure::Section;
-use super::html::{self, escape};
+use super::html;
 use super::observed::{classes, notes, preemptors, threads, title};
 use super::table::micros;
 use crate::decision::run_cost::{RunCost, event};

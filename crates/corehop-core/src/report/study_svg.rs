@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::escape;
+use super::escape::escape;
 use crate::decision::sched::study::{Measure, Preferable, Reading, StudyCounts};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito), and marks that are without.
