@@ -65,13 +65,13 @@ pub struct Figure {
     /// The experiment behind it.
     pub experiment: Synthetic,
     /// What is said of it.
-    pub course: Vec<Course>,
+    pub course: Vec<FigureClaim>,
 }
 
 /// What is said of a part of a figure.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Course {
+pub struct FigureClaim {
     /// Of this event.
     pub event: Event,
     /// Of the working sets with this write ratio.
@@ -248,7 +248,7 @@ fn observed(verdict: &Verdict, expected: TestOutcome) -> Tested {
     }
 }
 
-impl Course {
+impl FigureClaim {
     /// The delays after the shorter and after the longer half of this part of the lengths.
     fn halves(&self, samples: &[Sample]) -> [Vec<f64>; 2] {
         let mut halves = [Vec::new(), Vec::new()];
@@ -375,9 +375,9 @@ mod tests {
         (0..100).map(one).collect()
     }
 
-    fn course(trend: Trend) -> Course {
+    fn course(trend: Trend) -> FigureClaim {
         let ms = Nanos::from_millis;
-        Course { event: Event::Preemption, write_ratio: 0.25, from: ms(0), to: ms(10), trend }
+        FigureClaim { event: Event::Preemption, write_ratio: 0.25, from: ms(0), to: ms(10), trend }
     }
 
     #[test]

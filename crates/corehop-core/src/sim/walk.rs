@@ -143,7 +143,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Whether reads on this way can take the loop of [`super::swift`], and what it has to know.
+    /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
     fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
         let own = &path.caches[..path.len];
         let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();

@@ -11,7 +11,7 @@ pub(in crate::decision::sched) mod text;
 pub(in crate::decision::sched) mod law;
 mod family;
 mod bins;
-mod swift;
+mod fast_path;
 mod verdicts;
 mod breakdown;
 pub mod tally;
