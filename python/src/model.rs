@@ -5,7 +5,7 @@ use corehop_core::decision::advice::{Wanted, advise as advised};
 use corehop_core::decision::costs::{CostTable, Selection, Source};
 use corehop_core::decision::simulated::{Simulated, SimulationError};
 use corehop_core::model::balance::Levels;
-use corehop_core::model::cpmd::{Asked, Fit, Method, Statistic};
+use corehop_core::model::cpmd::{Fit, Method, Question, Statistic};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::platform;
 use corehop_core::samples::{Row, Sample};
@@ -97,7 +97,7 @@ impl Model {
         method: Option<&str>,
         only: Only,
     ) -> PyResult<String> {
-        let asked = Asked {
+        let asked = Question {
             event: parsed(event)?,
             load: load.to_owned(),
             wss: parsed(wss)?,
@@ -200,7 +200,7 @@ impl Costs {
 
 /// What an outcome says with costs, as JSON.
 pub(crate) fn by_size(
-    outcome: &corehop_core::decision::sched::study::Outcome,
+    outcome: &corehop_core::decision::sched::study::StudyCounts,
     costs: &Costs,
 ) -> PyResult<Value> {
     let selected = costs.source.selections(&costs.selection).map_err(errors::usage)?;

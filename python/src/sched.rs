@@ -4,7 +4,7 @@
 use corehop_core::decision::sched::charge::{Charged, Delay};
 use corehop_core::decision::sched::limited::remedy::Remedies;
 use corehop_core::decision::sched::study::{
-    Outcome as Counts, Progress, Shard, Stopped, Study as Described, run,
+    Progress, Shard, Stopped, Study as Described, StudyCounts, run,
 };
 use corehop_core::decision::sched::{TaskError, Test, all, answer_json, set_file, test};
 use corehop_core::report::study::page;
@@ -75,7 +75,7 @@ pub(crate) struct Study(Described);
 /// The counts of a study, or of a part of it.
 #[pyclass(frozen, module = "corehop._corehop")]
 #[derive(Debug)]
-pub(crate) struct Outcome(Counts);
+pub(crate) struct Outcome(StudyCounts);
 
 #[pymethods]
 impl Study {
@@ -146,7 +146,7 @@ impl Outcome {
     /// What `to_bytes` gave, or a file of the program holds.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
-        Counts::read(bytes::Bytes::copy_from_slice(bytes)).map(Self).map_err(errors::damaged)
+        StudyCounts::read(bytes::Bytes::copy_from_slice(bytes)).map(Self).map_err(errors::damaged)
     }
 
     /// It as Parquet.

@@ -23,11 +23,11 @@ def program():
     return str(max(built, key=lambda path: path.stat().st_mtime))
 
 
-def made_up(folder):
+def sample_files(folder):
     """Files with made-up rows, by the example that `cargo test` builds too."""
-    example = ROOT / "target" / "debug" / "examples" / "made_up"
+    example = ROOT / "target" / "debug" / "examples" / "sample_files"
     if not example.exists():
-        command = ["cargo", "build", "--quiet", "-p", "corehop-core", "--example", "made_up"]
+        command = ["cargo", "build", "--quiet", "-p", "corehop-core", "--example", "sample_files"]
         subprocess.run(command, cwd=ROOT, check=True)
     subprocess.run([example, folder], check=True)
 
@@ -36,7 +36,7 @@ def made_up(folder):
 def reports(tmp_path_factory):
     """The pages: `whole` of four experiments and a measured machine, `torn` of a killed run, `hostile` with bad names."""
     folder = tmp_path_factory.mktemp("reports")
-    made_up(folder)
+    sample_files(folder)
     whole = ["synthetic", "access-time", "preemption-length", "polluter-sweep"]
     inputs = {
         "whole": [f"{name}.parquet" for name in whole] + ["measured.toml"],

@@ -30,7 +30,7 @@ use corehop_core::model::replicates::{Between, Nested, median_difference};
 use corehop_core::platform::Platform;
 use corehop_core::units::Bytes;
 use designs::{Course, Design, Draw, Law};
-use quick_cells::{Asked, coverage};
+use quick_cells::{QuickRuns, coverage};
 use rayon::prelude::*;
 
 const REPLICATES: [usize; 7] = [6, 7, 8, 10, 12, 20, 50];
@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn quick() -> Result<(), Box<dyn Error>> {
     let number = |at, usual| std::env::args().nth(at).map_or(Ok(usual), |it| it.parse::<u64>());
     let (runs, most) = (number(2, 200)?, Bytes::from_kib(number(3, 4096)?));
-    let asked = Asked { runs, samples: 3, most, loaded: true };
+    let asked = QuickRuns { runs, samples: 3, most, loaded: true };
     let platform = Platform::named("xeon_x5650").ok_or("no such platform")??;
     println!("| cell | WSS | median µs | runs with an interval | hold the truth |");
     println!("|---|--:|--:|--:|--:|");

@@ -18,7 +18,7 @@ pub trait Machine {
     ///
     /// # Errors
     /// [`MachineError`]; the records handed over before it remain good.
-    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError>;
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError>;
 
     /// What the machine says of itself and of its runs so far, for the provenance.
     fn provenance(&self) -> Map<String, Value>;
@@ -105,7 +105,7 @@ impl Sink for Records {
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RunEnd {
     /// All jobs have run.
     Complete,
     /// The sink asked for the end.

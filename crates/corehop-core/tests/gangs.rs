@@ -2,7 +2,7 @@
 //! Gangs on the simulated machine: times by hand, twins that do not share, repeatability.
 
 use corehop_core::experiment::{Body, Experiment, Plan, PlanError, SharedData};
-use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn, rows_of};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn, rows_of};
 use corehop_core::model::sharing::{SharingSummary, Sharings};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, GangRecord};
@@ -32,7 +32,7 @@ fn plan(program: Program, rounds: u64) -> Plan {
 fn run(plan: &Plan) -> Vec<GangRecord> {
     let mut records = Records::default();
     let mut machine = SimMachine::new(e5520()).unwrap();
-    assert_eq!(machine.run(plan, &mut records).unwrap(), Outcome::Complete);
+    assert_eq!(machine.run(plan, &mut records).unwrap(), RunEnd::Complete);
     records.gangs
 }
 
@@ -127,7 +127,7 @@ fn who_asks_for_the_end_gets_it_and_a_plan_that_does_not_fit_is_refused() {
         taken += 1;
         Ok(false)
     });
-    assert_eq!(machine.run(&plan, &mut one).unwrap(), Outcome::Stopped);
+    assert_eq!(machine.run(&plan, &mut one).unwrap(), RunEnd::Stopped);
     assert_eq!(taken, 1);
     let mut small = SimMachine::new(Platform::named("phenom_9550").unwrap().unwrap()).unwrap();
     let refused = small.run(&plan, &mut Records::default()).unwrap_err();

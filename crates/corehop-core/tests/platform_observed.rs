@@ -53,7 +53,7 @@ fn curve(platform: &Platform, kib: [f64; 3], noise: impl Fn(usize) -> f64) -> Cu
 /// The platform after being told of one curve.
 fn told(mut platform: Platform, real: [f64; 3]) -> Platform {
     let curve = curve(&platform, real, |_| 1.0);
-    platform.confront(&Observed { curves: vec![curve], ..Observed::default() });
+    platform.check_against(&Observed { curves: vec![curve], ..Observed::default() });
     platform
 }
 
@@ -125,12 +125,12 @@ fn what_a_curve_does_not_reach_stays_unchecked() {
     let mut platform = stated([32, 1024, 65_536], 4, 2, 4);
     let mut short = curve(&platform, [32.0, 1024.0, 65_536.0], |_| 1.0);
     short.points.retain(|point| point.size <= Bytes::from_mib(32));
-    platform.confront(&Observed { curves: vec![short.clone()], ..Observed::default() });
+    platform.check_against(&Observed { curves: vec![short.clone()], ..Observed::default() });
     assert_eq!(checks(&platform), ['o', 'o', '?']);
     let mut platform = stated([32, 1024, 65_536], 4, 2, 4);
     short.memory = None;
     short.points.iter_mut().for_each(|point| point.cold = None);
-    platform.confront(&Observed { curves: vec![short], ..Observed::default() });
+    platform.check_against(&Observed { curves: vec![short], ..Observed::default() });
     assert_eq!(checks(&platform), ['o', 'o', '?']);
     assert!(platform.memory.local.is_none());
 }
@@ -141,7 +141,7 @@ fn a_small_list_that_something_slowed_down_is_not_taken_for_an_edge() {
     let spoiled =
         curve(&platform, [32.0, 1024.0, 16_384.0], |place| [1.0, 30.0][usize::from(place == 11)]);
     assert_eq!(spoiled.points[11].size, Bytes::from_kib(192));
-    platform.confront(&Observed { curves: vec![spoiled], ..Observed::default() });
+    platform.check_against(&Observed { curves: vec![spoiled], ..Observed::default() });
     assert_eq!(checks(&platform), ['o', 'o', 'o']);
 }
 
@@ -150,7 +150,7 @@ fn arithmetic_that_slows_down_together_tells_who_shares_a_core() {
     let says = |smt: u32, from: u32, to: u32, slowdown: f64| {
         let mut platform = stated([32, 1024, 16_384], 4, smt, 4);
         let contention = Contention { from: Cpu(from), to: Cpu(to), slowdown };
-        platform.confront(&Observed { contentions: vec![contention], ..Observed::default() });
+        platform.check_against(&Observed { contentions: vec![contention], ..Observed::default() });
         platform.cores.check
     };
     assert!(matches!(says(2, 0, 1, 1.95), Check::Observed { .. }));
@@ -178,7 +178,7 @@ fn exchanges(cpus: u32, time: impl Fn(u32, u32) -> f64) -> Observed {
 fn groups_that_exchange_lines_faster_confirm_who_shares_a_cache() {
     let sharing = |by: u32, observed: &Observed| {
         let mut platform = stated([32, 1024, 16_384], 8, 2, by);
-        platform.confront(observed);
+        platform.check_against(observed);
         assert_eq!(platform.exchange.as_ref().unwrap().value.len(), 64);
         platform.caches[2].instances.check.clone()
     };
@@ -205,7 +205,7 @@ fn groups_that_exchange_lines_faster_confirm_who_shares_a_cache() {
 #[test]
 fn two_cpus_alone_make_no_groups() {
     let mut platform = stated([32, 1024, 16_384], 2, 1, 2);
-    platform.confront(&exchanges(2, |_, _| 60.0));
+    platform.check_against(&exchanges(2, |_, _| 60.0));
     assert_eq!(platform.caches[2].instances.check, Check::Unchecked);
 }
 
@@ -230,7 +230,7 @@ proptest! {
     ) {
         let mut platform = stated([32, 1024, 16_384], 4, 2, 4);
         let curve = curve(&platform, [32.0, 1024.0, 16_384.0], |place| noise[place % 64]);
-        platform.confront(&Observed { curves: vec![curve], ..Observed::default() });
+        platform.check_against(&Observed { curves: vec![curve], ..Observed::default() });
         prop_assert_eq!(checks(&platform), vec!['o', 'o', 'o']);
     }
 }

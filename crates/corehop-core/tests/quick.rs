@@ -2,7 +2,7 @@
 //! What the preset `quick` takes samples of, and what they suffice for.
 
 use corehop_core::experiment::{Draw, Experiment, Preset};
-use corehop_core::model::verdict::{CellView, MachineView, Outcome, Verdict, verdicts};
+use corehop_core::model::verdict::{CellView, MachineView, TestOutcome, Verdict, verdicts};
 use corehop_core::platform::{MemoryArchitecture, Platform};
 use corehop_core::units::Nanos;
 use corehop_core::workload::{Absence, Event};
@@ -107,11 +107,11 @@ fn quick_measures_what_the_observations_one_to_four_speak_of() {
     let verdicts = judged(&every_class());
     let of = |id: &str| verdicts.iter().find(|verdict| verdict.id == id).unwrap();
     for id in ["bastoni-2", "bastoni-3a", "bastoni-3b", "bastoni-4"] {
-        assert_eq!(of(id).outcome, Outcome::Holds, "{id}: {}", of(id).evidence);
+        assert_eq!(of(id).outcome, TestOutcome::Holds, "{id}: {}", of(id).evidence);
     }
     // These delays do not spread at all, whatever the size.
     let first = of("bastoni-1");
-    assert_eq!(first.outcome, Outcome::DoesNot, "{}", first.evidence);
+    assert_eq!(first.outcome, TestOutcome::DoesNot, "{}", first.evidence);
     // A preemption and three classes of migration, each within and beyond the second-level cache.
     assert_eq!(first.comparisons.len(), 8);
 }

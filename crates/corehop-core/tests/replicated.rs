@@ -8,7 +8,7 @@ mod quick_cells;
 
 use common::x5650;
 use corehop_core::experiment::{Body, Experiment, Synthetic};
-use corehop_core::machine::{Machine, Outcome, SinkFn, samples_of};
+use corehop_core::machine::{Machine, RunEnd, SinkFn, samples_of};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::replicates::Nested;
 use corehop_core::model::summary::summarize;
@@ -82,7 +82,7 @@ fn runs_of_ten_replicates_hold_what_two_thousand_show_and_planted_defects_do_not
 #[test]
 fn runs_of_quick_hold_what_all_of_their_replicates_show_in_every_cell() {
     let most = Bytes::from_kib(16);
-    let asked = quick_cells::Asked { runs: 24, samples: 1, most, loaded: false };
+    let asked = quick_cells::QuickRuns { runs: 24, samples: 1, most, loaded: false };
     let cells = quick_cells::coverage(&x5650(), asked).unwrap();
     assert!(cells.len() > 10, "{}", cells.len());
     let (mut held, mut had) = (0, 0);
@@ -124,7 +124,7 @@ fn a_run_that_is_cut_off_in_its_first_replicate_has_medians_without_intervals_an
         Ok(false)
     });
     let ended = SimMachine::new(platform.clone()).unwrap().run(&plan, &mut cut_off).unwrap();
-    assert_eq!(ended, Outcome::Stopped);
+    assert_eq!(ended, RunEnd::Stopped);
     samples.retain(|it: &Sample| it.replicate == Some(0));
     assert!(!samples.is_empty());
     for cell in summarize(&samples, Estimator::Difference) {

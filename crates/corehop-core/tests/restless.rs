@@ -5,7 +5,7 @@
 mod common;
 
 use corehop_core::experiment::{Cell, Draw, Experiment, Job, Jobs, Plan, Synthetic, Turn};
-use corehop_core::machine::{Machine, MachineError, Outcome, Records, Sink, rows_of};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd, Sink, rows_of};
 use corehop_core::model::classes::{Classes, Exchanges, as_declared};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::{CellSummary, summarize};
@@ -87,7 +87,7 @@ impl Machine for Restless {
         &self.declared
     }
 
-    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         plan.check(&self.declared)?;
         let (name, seed, plan) = (&plan.experiment, plan.seed, plan.jobs().unwrap());
         for phase in 0..plan.phases.len() {
@@ -123,7 +123,7 @@ impl Machine for Restless {
                 sink.take(Batch::Jobs(&kept)).map_err(MachineError::Sink)?;
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     fn provenance(&self) -> Map<String, Value> {

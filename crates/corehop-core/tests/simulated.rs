@@ -6,10 +6,10 @@ mod common;
 
 use common::x5650;
 use corehop_core::experiment::{Experiment, Group, Length, Plan, Synthetic};
-use corehop_core::machine::{Machine, MachineError, Outcome, Records};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd};
 use corehop_core::platform::{Fact, Platform};
 use corehop_core::samples::JobRecord;
-use corehop_core::sim::{Arrangement, Share, SimMachine, Ways};
+use corehop_core::sim::{Partitioning, Share, SimMachine, Ways};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
@@ -54,7 +54,7 @@ fn records(platform: &Platform, plan: &Plan) -> Vec<JobRecord> {
 
 fn records_of(machine: &mut SimMachine, plan: &Plan) -> Vec<JobRecord> {
     let mut kept = Records::default();
-    assert_eq!(machine.run(plan, &mut kept).unwrap(), Outcome::Complete);
+    assert_eq!(machine.run(plan, &mut kept).unwrap(), RunEnd::Complete);
     kept.jobs
 }
 
@@ -133,22 +133,22 @@ fn a_share_of_the_ways_or_colours_keeps_what_polluters_would_take() {
     let mut experiment = experiment(load, &sets, &[Event::Preemption], 2);
     experiment.groups[0].length = Length::Fixed(Nanos::from_millis(6));
     let plan = plan(&platform, &experiment);
-    let cost = |arrangement| {
-        let mut machine = SimMachine::arranged(platform.clone(), arrangement).unwrap();
+    let cost = |partitioning| {
+        let mut machine = SimMachine::partitioned(platform.clone(), partitioning).unwrap();
         delays(&plan, &records_of(&mut machine, &plan))[0]
     };
     let share = |colours: std::ops::Range<u32>, mask| Share {
         colours: colours.collect(),
         ways: if mask == 0 { Vec::new() } else { vec![Ways { level: 3, mask }] },
     };
-    let shared = cost(Arrangement::default());
-    let ways = Arrangement {
+    let shared = cost(Partitioning::default());
+    let ways = Partitioning {
         job: share(0..0, 0x000f),
         others: share(0..0, 0xfff0),
-        ..Arrangement::default()
+        ..Partitioning::default()
     };
     let colours =
-        Arrangement { job: share(0..32, 0), others: share(32..192, 0), ..Arrangement::default() };
+        Partitioning { job: share(0..32, 0), others: share(32..192, 0), ..Partitioning::default() };
     let divided = [cost(ways), cost(colours)];
     assert!(divided.iter().all(|&cost| cost < shared / 3.0), "{shared} {divided:?}");
 }
@@ -173,8 +173,8 @@ fn a_huge_page_has_no_colour() {
     let platform = x5650();
     let plan = plan(&platform, &experiment(Load::Idle, &[list(64)], &[Event::None], 1));
     let job = Share { colours: vec![0], ways: Vec::new() };
-    let arrangement = Arrangement { job, ..Arrangement::default() };
-    let mut machine = SimMachine::arranged(platform, arrangement).unwrap();
+    let partitioning = Partitioning { job, ..Partitioning::default() };
+    let mut machine = SimMachine::partitioned(platform, partitioning).unwrap();
     let text = machine.run(&plan, &mut Records::default()).unwrap_err().to_string();
     assert!(text.contains("huge page") && text.contains("--page 4k"), "{text}");
 }

@@ -4,9 +4,9 @@
 use corehop_core::experiment::{
     Drawn, Experiment, Plan, PlannedTask, Preset, Source, TaskRun, TaskSets, Tasks,
 };
-use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn, samples_of};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn, samples_of};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{Batch, Course, Projector, Rows, TaskJobRecord};
+use corehop_core::samples::{Batch, JobOutcome, Projector, Rows, TaskJobRecord};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
 use corehop_core::workload::scheduler::Scheduler;
@@ -65,7 +65,7 @@ fn planned(tasks: &Tasks) -> Plan {
 
 fn run_on(machine: &mut SimMachine, plan: &Plan) -> Vec<TaskJobRecord> {
     let mut records = Records::default();
-    assert_eq!(machine.run(plan, &mut records).unwrap(), Outcome::Complete);
+    assert_eq!(machine.run(plan, &mut records).unwrap(), RunEnd::Complete);
     records.tasks
 }
 
@@ -98,12 +98,12 @@ fn the_latest_deadline_of_two_cpus_gives_way_and_goes_on_where_one_is_free_first
     let records = run(&plan);
     assert_eq!(times(&records), [(0, 4_000), (0, 8_000), (2_000, 5_000)]);
     let moved = &records[1];
-    assert_eq!((moved.preemptions, moved.migrations, moved.course), (0, 1, Course::Sample));
+    assert_eq!((moved.preemptions, moved.migrations, moved.course), (0, 1, JobOutcome::Sample));
     let away = moved.away.unwrap();
     assert_eq!((away.from, away.to, away.by), (Cpu(1), Cpu(0), Some(2)));
     assert!((away.length_ns - 2e6).abs() < 1e-6);
     assert!(records[0].away.is_none() && records[2].away.is_none());
-    assert_eq!([records[0].course, records[2].course], [Course::NotAway; 2]);
+    assert_eq!([records[0].course, records[2].course], [JobOutcome::NotAway; 2]);
 
     let plan = planned(&plan);
     let made = rows(&plan, moved);
@@ -164,17 +164,17 @@ fn each_way_that_differs_from_figure_1_has_its_word() {
     // A mebibyte takes longer than 100 us the first time, and longer than 20 us at any time.
     let long = || of_size(1_024, task(0, 20_000, 90_000));
     let brief = |offset| task(offset, 1_000, 2_000);
-    assert_eq!(course(vec![long()]).course, Course::NotAway);
-    assert_eq!(course(vec![of_size(1_024, task(0, 20, 90_000))]).course, Course::TooShort);
-    assert_eq!(course(vec![long(), brief(100)]).course, Course::AwayInCold);
+    assert_eq!(course(vec![long()]).course, JobOutcome::NotAway);
+    assert_eq!(course(vec![of_size(1_024, task(0, 20, 90_000))]).course, JobOutcome::TooShort);
+    assert_eq!(course(vec![long(), brief(100)]).course, JobOutcome::AwayInCold);
     let whole = course(vec![long(), brief(10_000)]);
-    assert_eq!(whole.course, Course::Sample);
+    assert_eq!(whole.course, JobOutcome::Sample);
     let touches = whole.touched.unwrap().touches;
     let cold = (touches[0].ns / 1e3) as u64;
-    assert_eq!(course(vec![long(), brief(cold + 20)]).course, Course::AwayInWarm);
+    assert_eq!(course(vec![long(), brief(cold + 20)]).course, JobOutcome::AwayInWarm);
     // The second brief one comes 20 us after the job has gone on.
     let again = course(vec![long(), brief(10_000), brief(11_020)]);
-    assert_eq!((again.course, again.preemptions), (Course::AwayAgain, 2));
+    assert_eq!((again.course, again.preemptions), (JobOutcome::AwayAgain, 2));
     // With the third touch it has been away twice, so that no sample of it is valid.
     let tasks = vec![long(), brief(10_000), brief(11_020)];
     let plan = planned(&plan(Scheduler::PEdf, &["0"], tasks));
@@ -185,11 +185,11 @@ fn each_way_that_differs_from_figure_1_has_its_word() {
 #[test]
 fn a_job_ends_on_time_and_does_not_begin_a_touch_that_it_cannot_finish() {
     // It loses its CPU 10 us before its end, or 10 ms.
-    for (wcet, course) in [(10_010, Course::TooShort), (20_000, Course::Sample)] {
+    for (wcet, course) in [(10_010, JobOutcome::TooShort), (20_000, JobOutcome::Sample)] {
         let tasks = vec![of_size(1_024, task(0, wcet, 90_000)), task(10_000, 1_000, 2_000)];
         let record = &run(&plan(Scheduler::PEdf, &["0"], tasks))[0];
         assert_eq!((record.course, record.preemptions), (course, 1));
-        assert_eq!(record.touched.is_some(), course == Course::Sample);
+        assert_eq!(record.touched.is_some(), course == JobOutcome::Sample);
         assert_eq!(record.executed_ns, wcet * 1_000);
         assert_eq!(record.ended_ns, (wcet + 1_000) * 1_000);
     }
@@ -286,7 +286,7 @@ fn a_run_ends_where_it_is_asked_to() {
         Ok(calls < 2)
     });
     let outcome = SimMachine::new(x5650()).unwrap().run(&plan, &mut take).unwrap();
-    assert_eq!((outcome, calls), (Outcome::Stopped, 2));
+    assert_eq!((outcome, calls), (RunEnd::Stopped, 2));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use corehop_core::decision::sched::{Parameters, TaskSet, Verdict, test};
 use corehop_core::experiment::{Plan, PlannedTask, TaskRun, Tasks};
-use corehop_core::machine::{Machine, Outcome, Records};
+use corehop_core::machine::{Machine, Records, RunEnd};
 use corehop_core::platform::Platform;
 use corehop_core::samples::TaskJobRecord;
 use corehop_core::sim::SimMachine;
@@ -224,7 +224,7 @@ fn simulated(plan: &Tasks) -> Vec<TaskJobRecord> {
     let mut records = Records::default();
     let mut machine = SimMachine::new(x5650().clone()).unwrap();
     let plan = Plan::new("schedule-sensitive", SEED, plan.clone());
-    assert_eq!(machine.run(&plan, &mut records).unwrap(), Outcome::Complete);
+    assert_eq!(machine.run(&plan, &mut records).unwrap(), RunEnd::Complete);
     let mut records = records.tasks;
     records.sort_by_key(|record| (record.task, record.job));
     records

@@ -9,7 +9,7 @@ pub mod live;
 pub mod memory;
 pub mod observe;
 pub mod overheads;
-pub mod page;
+pub mod control_page;
 mod perf_event;
 pub mod preflight;
 pub mod probe;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Every rung of the ladder notices that a thread was away, and says what it can.
+//! Every method of the ladder notices that a thread was away, and says what it can.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::time::{Duration, Instant};
 
 use corehop_core::units::Cpu;
 use corehop_linux::bpf::control::{ControlPages, Mode};
+use corehop_linux::control_page::{Method, Notice, overhead};
 use corehop_linux::counters::software::ThreadCounts;
-use corehop_linux::page::{Notice, Rung, overhead};
 use corehop_linux::thread::{affinity, current_cpu, set_affinity};
 
-fn each_rung(test: fn(Notice, &[Cpu])) {
-    for rung in Rung::ALL {
+fn each_method(test: fn(Notice, &[Cpu])) {
+    for method in Method::ALL {
         thread::spawn(move || {
             let pages = ControlPages::open(Mode::Own).map_err(|error| error.to_string());
             let cpus: Vec<Cpu> = affinity().unwrap().iter().collect();
-            match Notice::at(rung, pages.as_ref().map_err(String::as_str)) {
+            match Notice::at(method, pages.as_ref().map_err(String::as_str)) {
                 Ok(notice) => {
-                    assert_eq!(notice.rung(), rung);
+                    assert_eq!(notice.method(), method);
                     test(notice, &cpus);
                 }
-                Err(why) => eprintln!("skipped: {rung}: {why}"),
+                Err(why) => eprintln!("skipped: {method}: {why}"),
             }
         })
         .join()
@@ -33,11 +33,11 @@ fn each_rung(test: fn(Notice, &[Cpu])) {
 
 #[test]
 fn a_thread_that_slept_was_away_for_as_long() {
-    each_rung(|mut notice, _| {
+    each_method(|mut notice, _| {
         let begin = Instant::now();
         let _so_far = notice.away();
         thread::sleep(Duration::from_millis(2));
-        let away = notice.away().unwrap_or_else(|| panic!("{}", notice.rung()));
+        let away = notice.away().unwrap_or_else(|| panic!("{}", notice.method()));
         let most = begin.elapsed().as_nanos() as u64;
         assert!((1_900_000..=most).contains(&away.length_ns) || away.times > 1, "{away:?}");
         assert!(away.preempted != Some(true) || away.times > 1, "{away:?}");
@@ -47,7 +47,7 @@ fn a_thread_that_slept_was_away_for_as_long() {
 
 #[test]
 fn a_thread_that_moves_itself_knows_where_from_and_where_to() {
-    each_rung(|mut notice, cpus| {
+    each_method(|mut notice, cpus| {
         let [one, other, ..] = *cpus else {
             eprintln!("skipped: one CPU only");
             return;
@@ -55,15 +55,15 @@ fn a_thread_that_moves_itself_knows_where_from_and_where_to() {
         set_affinity([one]).unwrap();
         let _so_far = notice.away();
         set_affinity([other]).unwrap();
-        let away = notice.away().unwrap_or_else(|| panic!("{}", notice.rung()));
-        assert_eq!((away.from, away.to), (one, other), "{}", notice.rung());
+        let away = notice.away().unwrap_or_else(|| panic!("{}", notice.method()));
+        assert_eq!((away.from, away.to), (one, other), "{}", notice.method());
     });
 }
 
 /// Two threads that compute on one CPU take turns.
 #[test]
 fn a_thread_that_is_preempted_notices_it_every_time() {
-    each_rung(|mut notice, _| {
+    each_method(|mut notice, _| {
         let cpu = current_cpu();
         set_affinity([cpu]).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
@@ -84,16 +84,16 @@ fn a_thread_that_is_preempted_notices_it_every_time() {
                 noticed += away.times;
                 assert!(away.preempted != Some(false) && away.length_ns > 0, "{away:?}");
                 assert_eq!((away.from, away.to), (cpu, cpu));
-                assert_eq!(away.by.is_some(), notice.rung() == Rung::Bpf);
+                assert_eq!(away.by.is_some(), notice.method() == Method::Bpf);
             }
         }
         let after = ThreadCounts::read().minus(&before).switches();
         stop.store(true, Ordering::Relaxed);
         other.join().unwrap();
-        assert!(noticed >= 10 && looked > noticed, "{}: {noticed} of {looked}", notice.rung());
+        assert!(noticed >= 10 && looked > noticed, "{}: {noticed} of {looked}", notice.method());
         // One more may have come between the last look and the count; rseq also notices signals.
-        let rung = notice.rung();
-        assert!(after.abs_diff(noticed) <= 1, "{rung}: noticed {noticed}, kernel {after}");
+        let method = notice.method();
+        assert!(after.abs_diff(noticed) <= 1, "{method}: noticed {noticed}, kernel {after}");
     });
 }
 
@@ -101,9 +101,12 @@ fn a_thread_that_is_preempted_notices_it_every_time() {
 fn the_best_rung_is_taken_and_the_others_reasons_are_kept() {
     thread::spawn(|| {
         let (notice, why_not) = Notice::best(Err("no programs today")).unwrap();
-        assert!(notice.rung() > Rung::Bpf);
+        assert!(notice.method() > Method::Bpf);
         assert!(why_not[0].starts_with("bpf: no programs today"), "{why_not:?}");
-        assert_eq!(why_not.len(), Rung::ALL.iter().position(|&it| it == notice.rung()).unwrap());
+        assert_eq!(
+            why_not.len(),
+            Method::ALL.iter().position(|&it| it == notice.method()).unwrap()
+        );
     })
     .join()
     .unwrap();

@@ -8,21 +8,21 @@ use std::process::Command;
 use std::time::Duration;
 
 use corehop_core::samples::Recording;
+use corehop_linux::control_page::Method;
 use corehop_linux::observe::{How, ObserveError, Target, record};
-use corehop_linux::page::Rung;
 use corehop_linux::thread::current_cpu;
 
 /// Both ways of recording a program.
-const RUNGS: [Rung; 2] = [Rung::Bpf, Rung::Records];
+const METHODS: [Method; 2] = [Method::Bpf, Method::Records];
 
-fn recorded(target: &Target, most: Option<Duration>, rung: Rung) -> Option<Recording> {
-    match record(target, &How { most, rung: Some(rung), ..How::default() }) {
+fn recorded(target: &Target, most: Option<Duration>, method: Method) -> Option<Recording> {
+    match record(target, &How { most, method: Some(method), ..How::default() }) {
         Ok(recording) => {
-            assert_eq!((recording.rung.as_str(), &recording.why_not_bpf), (rung.name(), &None));
+            assert_eq!((recording.method.as_str(), &recording.why_not_bpf), (method.name(), &None));
             Some(recording)
         }
         Err(error) if is_general(&error) => {
-            eprintln!("skipped: {rung}: {error}");
+            eprintln!("skipped: {method}: {error}");
             None
         }
         Err(error) => panic!("{error}"),
@@ -55,13 +55,13 @@ const TURNS: &str = "i=0; while [ $i -lt 80000 ]; do i=$((i+1)); done & \
 fn a_command_is_followed_from_its_first_instruction_to_its_last() {
     let cpu = current_cpu().0.to_string();
     let target = command(&["taskset", "-c", &cpu, "sh", "-c", TURNS]);
-    for rung in RUNGS {
-        let Some(run) = recorded(&target, None, rung) else { continue };
-        took_turns(&run, rung);
+    for method in METHODS {
+        let Some(run) = recorded(&target, None, method) else { continue };
+        took_turns(&run, method);
     }
 }
 
-fn took_turns(run: &Recording, rung: Rung) {
+fn took_turns(run: &Recording, method: Method) {
     assert_eq!((run.status, run.lost, run.unfollowed, run.not_kept), (Some(3), 0, 0, 0));
     let shells: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
     assert_eq!(shells.len(), 2, "{:?}", run.threads);
@@ -70,7 +70,7 @@ fn took_turns(run: &Recording, rung: Rung) {
     assert!(preempted > 0 && preempted <= counted, "{preempted} of {counted}: {:?}", run.threads);
     let named = |it: &corehop_core::samples::Absence| {
         it.by.as_ref().map(|(_, name)| !name.is_empty())
-            == (rung == Rung::Bpf && it.preempted).then_some(true)
+            == (method == Method::Bpf && it.preempted).then_some(true)
     };
     assert!(run.absences.iter().all(named), "{:?}", run.absences);
     assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < run.span_ns));
@@ -80,42 +80,43 @@ fn took_turns(run: &Recording, rung: Rung) {
 
 #[test]
 fn a_process_that_runs_already_is_followed_with_what_it_starts() {
-    for rung in RUNGS {
+    for method in METHODS {
         let mut shell =
             Command::new("sh").args(["-c", "sleep 1; /bin/true; sleep 0.2"]).spawn().unwrap();
-        let run = recorded(&Target::Process(shell.id()), None, rung);
+        let run = recorded(&Target::Process(shell.id()), None, method);
         shell.wait().unwrap();
         let Some(run) = run else { continue };
         assert_eq!((run.status, run.threads[0].tid), (None, shell.id()));
         assert!(run.threads.len() >= 3 && run.threads[0].voluntary >= 2, "{:?}", run.threads);
         let named = |name: &str| run.threads.iter().any(|thread| thread.name == name);
-        assert!(named("sh") && named("sleep"), "{rung}: {:?}", run.threads);
+        assert!(named("sh") && named("sleep"), "{method}: {:?}", run.threads);
     }
 }
 
 #[test]
 fn both_ways_count_the_same_of_a_program_that_moves_itself() {
     let moves = "for cpu in 0 1 0 1 0 1; do taskset -p -c $cpu $$; sleep 0.01; done";
-    let of = |rung| -> Option<(u64, u64)> {
-        let run = recorded(&command(&["sh", "-c", moves]), None, rung)?;
+    let of = |method| -> Option<(u64, u64)> {
+        let run = recorded(&command(&["sh", "-c", moves]), None, method)?;
         let shell = run.threads.iter().find(|it| it.name == "sh")?;
         Some((shell.cpu_changes, shell.voluntary))
     };
-    let (Some(bpf), Some(records)) = (of(Rung::Bpf), of(Rung::Records)) else { return };
+    let (Some(bpf), Some(records)) = (of(Method::Bpf), of(Method::Records)) else { return };
     if corehop_linux::thread::affinity().unwrap().len() < 2 {
         return eprintln!("skipped: one CPU only");
     }
     // It waits for each `sleep`; the first move may find it there.
-    for (rung, (changes, voluntary)) in [("bpf", bpf), ("records", records)] {
-        assert!((5..=8).contains(&changes) && voluntary >= 6, "{rung}: {changes} {voluntary}");
+    for (method, (changes, voluntary)) in [("bpf", bpf), ("records", records)] {
+        assert!((5..=8).contains(&changes) && voluntary >= 6, "{method}: {changes} {voluntary}");
     }
 }
 
 #[test]
 fn a_recording_ends_when_its_time_is_over() {
-    for rung in RUNGS {
+    for method in METHODS {
         let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-        let run = recorded(&Target::Process(sleeper.id()), Some(Duration::from_millis(100)), rung);
+        let run =
+            recorded(&Target::Process(sleeper.id()), Some(Duration::from_millis(100)), method);
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
         assert!(run.is_none_or(|run| run.status.is_none() && run.span_ns < 30_000_000_000));
@@ -129,8 +130,8 @@ fn what_is_not_there_is_named() {
         (Target::Process(4_000_000), ["process 4000000", "No such file"]),
         (Target::Cgroup("/no/such/cgroup".into()), ["/no/such/cgroup", "cgroup.procs"]),
     ] {
-        for rung in RUNGS.map(Some) {
-            match record(&target, &How { rung, ..How::default() }) {
+        for method in METHODS.map(Some) {
+            match record(&target, &How { method, ..How::default() }) {
                 Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
                 Err(error) => {
                     assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}");
@@ -155,7 +156,7 @@ fn threads_beyond_the_descriptors_there_are_end_it_with_the_remedy() {
             std::thread::spawn(|| std::thread::sleep(Duration::from_mins(1)));
         }
         let target = Target::Process(std::process::id());
-        let how = How { rung: Some(Rung::Records), ..How::default() };
+        let how = How { method: Some(Method::Records), ..How::default() };
         match record(&target, &how) {
             Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
             other => {
@@ -188,9 +189,9 @@ fn the_processes_of_a_cgroup_are_followed() {
     }
     let target = Target::Cgroup(path.into());
     let here = std::process::id();
-    for rung in RUNGS {
+    for method in METHODS {
         let most = Some(Duration::from_millis(200));
-        let Some(run) = recorded(&target, most, rung) else { continue };
+        let Some(run) = recorded(&target, most, method) else { continue };
         assert!(run.threads.iter().any(|thread| thread.pid == here), "{:?}", run.threads.len());
     }
 }

@@ -7,9 +7,9 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use corehop_core::experiment::{GivenTask, Plan, Source, TaskSets, Tasks};
-use corehop_core::machine::{Machine, MachineError, Outcome, Records, SinkFn};
+use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{Batch, Course, Projector, TaskJobRecord};
+use corehop_core::samples::{Batch, JobOutcome, Projector, TaskJobRecord};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::{Event, Load, WorkingSet};
@@ -66,7 +66,7 @@ fn run(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
 fn run_beside_others(plan: &Tasks) -> Result<Vec<TaskJobRecord>, MachineError> {
     let mut machine = LiveMachine::new(host(), Options::default());
     let mut all = Records::default();
-    assert_eq!(machine.run(&planned(plan), &mut all)?, Outcome::Complete);
+    assert_eq!(machine.run(&planned(plan), &mut all)?, RunEnd::Complete);
     Ok(all.tasks)
 }
 
@@ -104,7 +104,7 @@ fn every_release_has_one_job_whatever_the_scheduler() {
         let plan = plan(scheduler, tasks, false);
         let Some(records) = allowed(&plan) else { continue };
         assert_whole(&plan, &records);
-        assert!(records.iter().any(|record| record.course == Course::NotAway), "{scheduler}");
+        assert!(records.iter().any(|record| record.course == JobOutcome::NotAway), "{scheduler}");
     }
 }
 
@@ -118,7 +118,7 @@ fn a_task_of_low_rank_is_preempted_by_the_one_above_it_and_says_so() {
     let (host, low) = (host(), records.iter().filter(|record| record.task == 1));
     let planned = planned(&plan);
     let mut rows = Projector::new(&planned, &host, 0);
-    let samples: Vec<_> = low.clone().filter(|it| it.course == Course::Sample).collect();
+    let samples: Vec<_> = low.clone().filter(|it| it.course == JobOutcome::Sample).collect();
     let by_first = |it: &&&TaskJobRecord| it.away.is_some_and(|away| away.by == Some(0));
     // Most of its twenty jobs are away while they wait; a host that is busy otherwise takes some.
     assert!(samples.iter().filter(by_first).count() >= 5, "{samples:?}");
@@ -140,7 +140,7 @@ fn jobs_too_short_for_their_working_set_end_with_their_execution_time() {
     let records = run(&plan).unwrap();
     assert_whole(&plan, &records);
     assert!(records.iter().all(|record| record.touched.is_none()));
-    let short = records.iter().filter(|record| record.course == Course::TooShort).count();
+    let short = records.iter().filter(|record| record.course == JobOutcome::TooShort).count();
     assert!(short * 2 > records.len(), "{short} of {}", records.len());
 }
 
@@ -233,7 +233,7 @@ fn a_run_ends_early_when_no_more_jobs_are_wanted_and_keeps_what_there_is() {
         jobs += if let Batch::Tasks(records) = batch { records.len() } else { 0 };
         Ok(false)
     });
-    assert_eq!(machine.run(&planned(&plan), &mut take).unwrap(), Outcome::Stopped);
+    assert_eq!(machine.run(&planned(&plan), &mut take).unwrap(), RunEnd::Stopped);
     assert!(0 < jobs && jobs < 100, "{jobs}");
 }
 
@@ -245,6 +245,6 @@ fn the_end_of_a_run_does_not_wait_for_a_release_that_is_far_away() {
     let begin = std::time::Instant::now();
     let mut machine = LiveMachine::new(host(), Options::default());
     let mut none = SinkFn(|_: Batch<'_>| Ok(false));
-    assert_eq!(machine.run(&planned(&plan), &mut none).unwrap(), Outcome::Stopped);
+    assert_eq!(machine.run(&planned(&plan), &mut none).unwrap(), RunEnd::Stopped);
     assert!(begin.elapsed().as_secs() < 100, "half of the period: {:?}", begin.elapsed());
 }

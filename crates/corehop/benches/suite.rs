@@ -21,9 +21,9 @@ use corehop_core::samples::{Provenance, Reader, Sample};
 use corehop_core::units::Bytes;
 use corehop_core::workload::{Event, LineState, WorkingSet};
 use corehop_linux::bpf::control::{ControlPages, Mode};
+use corehop_linux::control_page::overhead;
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
-use corehop_linux::page::overhead;
 
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The `corehop` program: parses what was typed, calls the libraries, prints what they answer.
 
-mod answer;
+mod output;
 mod cli;
 mod cmd;
 mod exit;

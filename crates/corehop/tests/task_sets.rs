@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use corehop_core::experiment::{Plan, Tasks};
-use corehop_core::samples::{Course, Reader, Sample, TaskJob};
+use corehop_core::samples::{JobOutcome, Reader, Sample, TaskJob};
 
 fn command(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
@@ -85,7 +85,7 @@ fn what_watching_changes_is_told_from_runs_with_and_without_it() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let jobs: Vec<TaskJob> = rows(&folder.path().join("run.jobs.parquet"));
-    let unwatched = jobs.iter().filter(|job| job.course == Course::Unwatched).count();
+    let unwatched = jobs.iter().filter(|job| job.course == JobOutcome::Unwatched).count();
     assert_eq!(unwatched * 2, jobs.len(), "each job runs both ways");
     assert_eq!(answer["recording"]["response_ns"]["pairs"], unwatched);
     let samples: Vec<Sample> = rows(&file);

@@ -116,7 +116,7 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
         beside("with-tlb", run::chase(&run::machine(TLBS)?, bytes, 0.0)?);
         beside("with-prefetch", run::chase(&run::machine(PREFETCHER)?, bytes, 0.0)?);
         beside("single", single(&lines, passes)?);
-        beside("with-miss-kinds", kinds(&lines, (passes / 20).max(1))?);
+        beside("with-miss-kinds", miss_kinds(&lines, (passes / 20).max(1))?);
     }
     Ok(figures)
 }
@@ -188,7 +188,7 @@ fn single(lines: &[Line], passes: usize) -> Fallible<f64> {
     speed(lines.len(), passes, || lines.iter().map(&mut one).sum())
 }
 
-fn kinds(lines: &[Line], passes: usize) -> Fallible<f64> {
+fn miss_kinds(lines: &[Line], passes: usize) -> Fallible<f64> {
     let spec = machine();
     let mut machine = Hierarchy::observed(&spec, 1, MissKinds::new(&spec))?;
     let mut one = |&line| u64::from(machine.access(0, line, Access::Read).level);

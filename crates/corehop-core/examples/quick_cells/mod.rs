@@ -24,7 +24,7 @@ const REPLICATES: u32 = 10;
 
 /// What is simulated.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct QuickRuns {
     /// How many runs.
     pub(crate) runs: u64,
     /// The samples of each replicate in every cell.
@@ -57,7 +57,10 @@ struct Runs {
 }
 
 /// Every cell of `quick` that was asked for.
-pub(crate) fn coverage(platform: &Platform, asked: Asked) -> Result<Vec<Covered>, MachineError> {
+pub(crate) fn coverage(
+    platform: &Platform,
+    asked: QuickRuns,
+) -> Result<Vec<Covered>, MachineError> {
     let quick = quick(platform, asked);
     let mut machine = SimMachine::new(platform.clone())?;
     let mut cells: BTreeMap<CellKey, Runs> = BTreeMap::new();
@@ -92,7 +95,7 @@ fn middle(values: &[f64]) -> f64 {
 }
 
 /// The preset with so few samples and such cells only.
-fn quick(platform: &Platform, asked: Asked) -> Synthetic {
+fn quick(platform: &Platform, asked: QuickRuns) -> Synthetic {
     let whole = Preset::Quick.synthetic(platform, None, None);
     let kept = |group: Group| {
         let sets = group.sets.into_iter().filter(|set| set.wss <= asked.most).collect();

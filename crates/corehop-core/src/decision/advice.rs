@@ -55,14 +55,14 @@ pub struct Advice {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitioning: Vec<Saving>,
     /// For the map: for each load, company, size and preemption length what to prefer.
-    pub map: Vec<Place>,
+    pub map: Vec<MapCell>,
     /// What could not be advised on, and why.
     pub silent: Vec<String>,
 }
 
 /// What to prefer for a working set after absences of one length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Place {
+pub struct MapCell {
     /// The load.
     pub load: String,
     /// What ran meanwhile.

@@ -19,7 +19,7 @@ use crate::model::ordered::{BadInput, Interval};
 use crate::model::saturation::{Reached, Target, saturations};
 use crate::model::summary::{Summaries, summarize};
 use crate::model::tasks::TaskRuns;
-use crate::model::verdict::{MachineFacts, Outcome, Says, Verdict};
+use crate::model::verdict::{MachineFacts, Says, TestOutcome, Verdict};
 use crate::platform::Platform;
 use crate::samples::{Provenance, Rows, Sample};
 use crate::units::Nanos;
@@ -47,7 +47,7 @@ pub struct ClaimStudy {
     pub task_sets: Vec<TaskSets>,
     /// The observations, by the stable names of their verdicts, and what was found there.
     #[serde(default)]
-    pub observations: BTreeMap<String, Outcome>,
+    pub observations: BTreeMap<String, TestOutcome>,
     /// Figures whose course is described.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Figure>,
@@ -65,13 +65,13 @@ pub struct Figure {
     /// The experiment behind it.
     pub experiment: Synthetic,
     /// What is said of it.
-    pub course: Vec<Course>,
+    pub course: Vec<FigureClaim>,
 }
 
 /// What is said of a part of a figure.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Course {
+pub struct FigureClaim {
     /// Of this event.
     pub event: Event,
     /// Of the working sets with this write ratio.
@@ -126,9 +126,9 @@ pub struct Tested {
     /// The claim.
     pub claim: String,
     /// What was found by those who printed it; nothing where a length is only compared.
-    pub expected: Option<Outcome>,
+    pub expected: Option<TestOutcome>,
     /// What is found here.
-    pub found: Outcome,
+    pub found: TestOutcome,
     /// The numbers behind it.
     pub evidence: String,
 }
@@ -231,7 +231,7 @@ fn of_task_sets(task_sets: &[Rows]) -> Option<Verdict> {
     runs.finish()?.verdicts.into_values().next()
 }
 
-fn observed(verdict: &Verdict, expected: Outcome) -> Tested {
+fn observed(verdict: &Verdict, expected: TestOutcome) -> Tested {
     let against: Vec<&str> = verdict
         .comparisons
         .iter()
@@ -248,7 +248,7 @@ fn observed(verdict: &Verdict, expected: Outcome) -> Tested {
     }
 }
 
-impl Course {
+impl FigureClaim {
     /// The delays after the shorter and after the longer half of this part of the lengths.
     fn halves(&self, samples: &[Sample]) -> [Vec<f64>; 2] {
         let mut halves = [Vec::new(), Vec::new()];
@@ -281,7 +281,7 @@ impl Course {
                 "{source}: {} at write ratio {} is {} from {} to {}",
                 self.event, self.write_ratio, self.trend, self.from, self.to
             ),
-            expected: Some(Outcome::Holds),
+            expected: Some(TestOutcome::Holds),
             found,
             evidence: format!(
                 "{:.1} us after the shorter half ({} samples), {:.1} us after the longer ({}); \
@@ -303,11 +303,11 @@ const USUAL_SAMPLES: u32 = 64;
 /// relation (as in observation 4).
 const MEDIUM: f64 = 0.64;
 
-fn of(holds: bool, contradicts: bool) -> Outcome {
+fn of(holds: bool, contradicts: bool) -> TestOutcome {
     match (holds, contradicts) {
-        (true, _) => Outcome::Holds,
-        (false, true) => Outcome::DoesNot,
-        (false, false) => Outcome::CannotTell,
+        (true, _) => TestOutcome::Holds,
+        (false, true) => TestOutcome::DoesNot,
+        (false, false) => TestOutcome::CannotTell,
     }
 }
 
@@ -333,10 +333,10 @@ impl Saturates {
                 (of(near, !near), evidence)
             }
             Some((_, Reached::NotBy { longest_us })) => {
-                (Outcome::DoesNot, format!("it still grows at {:.1} ms", longest_us / 1e3))
+                (TestOutcome::DoesNot, format!("it still grows at {:.1} ms", longest_us / 1e3))
             }
-            Some((_, Reached::NoDelay)) => (Outcome::DoesNot, "there is no delay".to_owned()),
-            None => (Outcome::CannotTell, "fewer than two lengths have samples".to_owned()),
+            Some((_, Reached::NoDelay)) => (TestOutcome::DoesNot, "there is no delay".to_owned()),
+            None => (TestOutcome::CannotTell, "fewer than two lengths have samples".to_owned()),
         };
         Tested {
             claim: format!(
@@ -375,9 +375,9 @@ mod tests {
         (0..100).map(one).collect()
     }
 
-    fn course(trend: Trend) -> Course {
+    fn course(trend: Trend) -> FigureClaim {
         let ms = Nanos::from_millis;
-        Course { event: Event::Preemption, write_ratio: 0.25, from: ms(0), to: ms(10), trend }
+        FigureClaim { event: Event::Preemption, write_ratio: 0.25, from: ms(0), to: ms(10), trend }
     }
 
     #[test]
@@ -392,10 +392,10 @@ mod tests {
         ] {
             let found = |samples| course(trend).test("a figure", samples).unwrap();
             let tested = found(holds);
-            assert_eq!(tested.found, Outcome::Holds, "{trend}");
+            assert_eq!(tested.found, TestOutcome::Holds, "{trend}");
             assert!(!tested.is_missed() && tested.claim.contains("a figure"));
             for samples in others {
-                assert_eq!(found(samples).found, Outcome::DoesNot, "{trend}");
+                assert_eq!(found(samples).found, TestOutcome::DoesNot, "{trend}");
                 assert!(found(samples).is_missed());
             }
         }
@@ -415,7 +415,7 @@ mod tests {
     fn a_trend_too_weak_to_be_told_is_neither() {
         let few: Vec<Sample> = samples(|ms| 3.0 * ms).into_iter().step_by(12).collect();
         let tested = course(Trend::Rising).test("a figure", &few).unwrap();
-        assert_eq!(tested.found, Outcome::CannotTell);
+        assert_eq!(tested.found, TestOutcome::CannotTell);
         assert!(tested.is_missed());
     }
 
@@ -471,8 +471,8 @@ mod tests {
     #[test]
     fn observations_are_expected_as_they_were_found() {
         let verdict = crate::model::verdict::bastoni_5(Vec::new());
-        assert_eq!(verdict.outcome, Outcome::CannotTell);
-        assert!(observed(&verdict, Outcome::Holds).is_missed());
-        assert!(!observed(&verdict, Outcome::CannotTell).is_missed());
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell);
+        assert!(observed(&verdict, TestOutcome::Holds).is_missed());
+        assert!(!observed(&verdict, TestOutcome::CannotTell).is_missed());
     }
 }

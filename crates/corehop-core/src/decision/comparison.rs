@@ -131,13 +131,13 @@ pub struct Compared {
     /// same. None where it is told, or replicates that are all alike say nothing of how they vary.
     pub replicates_needed: Option<u64>,
     /// What it comes to.
-    pub outcome: Outcome,
+    pub outcome: CostChange,
 }
 
 /// What a cell's comparison comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum CostChange {
     /// The second costs more, by more than the margin.
     Slower,
     /// The second costs less, by more than the margin.
@@ -154,9 +154,9 @@ impl Comparison {
     pub fn passes(&self, fail_on: &[FailOn]) -> bool {
         let fails = |it: &Compared| {
             fail_on.iter().any(|on| match on {
-                FailOn::Slower => it.outcome == Outcome::Slower,
-                FailOn::Different => matches!(it.outcome, Outcome::Slower | Outcome::Faster),
-                FailOn::Unknown => it.outcome == Outcome::CannotTell,
+                FailOn::Slower => it.outcome == CostChange::Slower,
+                FailOn::Different => matches!(it.outcome, CostChange::Slower | CostChange::Faster),
+                FailOn::Unknown => it.outcome == CostChange::CannotTell,
             })
         };
         !self.cells.is_empty() && !self.cells.iter().any(fails)
@@ -169,7 +169,7 @@ impl Comparison {
     }
 
     /// How many cells came out like this.
-    pub fn count(&self, outcome: Outcome) -> usize {
+    pub fn count(&self, outcome: CostChange) -> usize {
         self.cells.iter().filter(|it| it.outcome == outcome).count()
     }
 }
@@ -205,8 +205,8 @@ fn compared(
     let interval = difference.interval;
     // A difference shows once it is larger than half the interval around it.
     let smallest_us = interval.map(|it| it.width() / 2.0);
-    let outcome = if a == b { Outcome::Equivalent } else { outcome(interval, margin_us) };
-    let open = outcome == Outcome::CannotTell;
+    let outcome = if a == b { CostChange::Equivalent } else { outcome(interval, margin_us) };
+    let open = outcome == CostChange::CannotTell;
     let replicates = a.replicates().min(b.replicates());
     let floor_us = a.in_turn().map(|[even, odd]| {
         let estimate = |half: &Nested| half.median(alpha).map(|it| it.estimate);
@@ -231,12 +231,12 @@ fn compared(
     })
 }
 
-fn outcome(interval: Option<Interval>, margin_us: f64) -> Outcome {
+fn outcome(interval: Option<Interval>, margin_us: f64) -> CostChange {
     match interval {
-        Some(it) if it.low > margin_us => Outcome::Slower,
-        Some(it) if it.high < -margin_us => Outcome::Faster,
-        Some(it) if it.within(margin_us) => Outcome::Equivalent,
-        _ => Outcome::CannotTell,
+        Some(it) if it.low > margin_us => CostChange::Slower,
+        Some(it) if it.high < -margin_us => CostChange::Faster,
+        Some(it) if it.within(margin_us) => CostChange::Equivalent,
+        _ => CostChange::CannotTell,
     }
 }
 
@@ -285,15 +285,15 @@ mod tests {
         delays
     }
 
-    fn outcome_of(a: &Delays, b: &Delays) -> Outcome {
+    fn outcome_of(a: &Delays, b: &Delays) -> CostChange {
         compare(a, b, MARGIN, 0.05).unwrap().cells[0].outcome
     }
 
     #[test]
     fn a_difference_beyond_the_margin_is_told_with_its_sign() {
         let (slow, quick) = (delays(20.0, 2.0, 101, 64), delays(10.0, 2.0, 101, 64));
-        assert_eq!(outcome_of(&quick, &slow), Outcome::Slower);
-        assert_eq!(outcome_of(&slow, &quick), Outcome::Faster);
+        assert_eq!(outcome_of(&quick, &slow), CostChange::Slower);
+        assert_eq!(outcome_of(&slow, &quick), CostChange::Faster);
         let comparison = compare(&quick, &slow, MARGIN, 0.05).unwrap();
         assert!((comparison.cells[0].difference_us - 10.0).abs() < 0.1);
         assert!(!comparison.passes(&USUAL));
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn equal_costs_are_equivalent_and_too_few_or_too_wide_samples_cannot_tell() {
         let (same, again) = (delays(20.0, 1.0, 101, 64), drawn(20.0, 1.0, 101, 64, 41));
-        assert_eq!(outcome_of(&same, &again), Outcome::Equivalent);
-        assert_eq!(outcome_of(&delays(20.0, 1.0, 3, 64), &same), Outcome::CannotTell);
+        assert_eq!(outcome_of(&same, &again), CostChange::Equivalent);
+        assert_eq!(outcome_of(&delays(20.0, 1.0, 3, 64), &same), CostChange::CannotTell);
         let wide = [delays(20.0, 80.0, 101, 64), drawn(20.0, 80.0, 101, 64, 41)];
         let comparison = compare(&wide[0], &wide[1], MARGIN, 0.05).unwrap();
-        assert_eq!(comparison.cells[0].outcome, Outcome::CannotTell);
+        assert_eq!(comparison.cells[0].outcome, CostChange::CannotTell);
         assert!(comparison.cells[0].smallest_us.unwrap() > comparison.cells[0].margin_us);
         assert!(!comparison.passes(&USUAL) && comparison.passes(&[FailOn::Slower]));
     }
@@ -315,7 +315,7 @@ mod tests {
     #[test]
     fn a_result_is_equal_to_itself_however_wide_or_few_its_samples_are() {
         for samples in [delays(20.0, 80.0, 101, 64), delays(20.0, 80.0, 3, 64)] {
-            assert_eq!(outcome_of(&samples, &samples), Outcome::Equivalent);
+            assert_eq!(outcome_of(&samples, &samples), CostChange::Equivalent);
         }
     }
 
@@ -336,10 +336,13 @@ mod tests {
         let few = pair(29);
         let cell = &compare(&few[0], &few[1], MARGIN, 0.05).unwrap().cells[0];
         let (needed, have) = (cell.replicates_needed.unwrap(), cell.replicates_a as u64);
-        assert!(cell.outcome == Outcome::CannotTell && needed > 3 * have, "{cell:?}");
+        assert!(cell.outcome == CostChange::CannotTell && needed > 3 * have, "{cell:?}");
         let many = pair(needed);
         let told = compare(&many[0], &many[1], MARGIN, 0.05).unwrap();
-        assert_eq!((told.cells[0].outcome, told.replicates_needed()), (Outcome::Equivalent, None));
+        assert_eq!(
+            (told.cells[0].outcome, told.replicates_needed()),
+            (CostChange::Equivalent, None)
+        );
         // Three replicates have no interval; at 95 % six have one, at 99.5 % nine.
         let three = compare(&golden(3, 1), &few[0], MARGIN, 0.05).unwrap();
         assert_eq!(three.replicates_needed(), Some(6));

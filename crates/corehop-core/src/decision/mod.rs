@@ -13,7 +13,7 @@ pub mod simulated;
 pub mod advice;
 pub mod claims;
 pub mod comparison;
-mod at_home;
+mod numa_home;
 pub mod validation;
 pub mod aim;
 pub mod points;

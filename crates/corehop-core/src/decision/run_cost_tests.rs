@@ -41,7 +41,7 @@ fn recording(platform: &Platform) -> Recording {
     Recording {
         what: "a test".to_owned(),
         status: Some(0),
-        rung: "bpf".to_owned(),
+        method: "bpf".to_owned(),
         why_not_bpf: None,
         began_ns: 0,
         span_ns: 1_000_000,

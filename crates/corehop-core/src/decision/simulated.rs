@@ -19,7 +19,7 @@ use crate::model::replicates::{Nested, median_difference};
 use crate::model::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
-use crate::sim::{Arrangement, Share, SimMachine, Ways};
+use crate::sim::{Partitioning, Share, SimMachine, Ways};
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;
 use crate::workload::{Absence, Event, Load, WorkingSet};
@@ -149,7 +149,7 @@ impl Simulated {
         let mut fit = Fit::new(Estimator::Difference);
         fit.machine(platform, &Levels::of(platform, &[]));
         let experiment = self.experiment(platform);
-        fit.take(&self.samples(platform, &experiment, Arrangement::default())?);
+        fit.take(&self.samples(platform, &experiment, Partitioning::default())?);
         Ok(fit.finish())
     }
 
@@ -157,11 +157,11 @@ impl Simulated {
         &self,
         platform: &Platform,
         experiment: &Synthetic,
-        arrangement: Arrangement,
+        partitioning: Partitioning,
     ) -> Result<Vec<Sample>, SimulationError> {
         let replicates = usual_replicates(self.samples);
         let plan = experiment.replicated(platform, self.seed, replicates)?;
-        let mut machine = SimMachine::arranged(platform.clone(), arrangement)?.sampled();
+        let mut machine = SimMachine::partitioned(platform.clone(), partitioning)?.sampled();
         Ok(samples_of(&mut machine, &plan)?)
     }
 
@@ -177,7 +177,7 @@ impl Simulated {
         let group = |load| self.group(load, vec![Event::Preemption], self.middle());
         let groups = self.loads(platform).into_iter().map(group).collect();
         let experiment = Self::synthetic(platform, groups);
-        let as_it_is = self.samples(platform, &experiment, Arrangement::default())?;
+        let as_it_is = self.samples(platform, &experiment, Partitioning::default())?;
         let (mut savings, mut silent) = (Vec::new(), Vec::new());
         for &by in Division::ALL {
             let divided = halves(platform, by).map_or_else(
@@ -202,7 +202,7 @@ fn not_divided(platform: &Platform, why: &str) -> SimulationError {
 }
 
 /// The lower half of the ways, or of the colours, for the job, the rest for everyone else.
-fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
+fn halves(platform: &Platform, by: Division) -> Result<Partitioning, String> {
     let cpu = platform.usable().first().ok_or("it has no usable CPU")?;
     let last = platform.data_caches(cpu).max_by_key(|cache| cache.level);
     let last = last.ok_or("it has no cache")?;
@@ -215,7 +215,7 @@ fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
             (share(low), share(all & !low))
         }
         Division::Colours => {
-            let count = Arrangement::default().colour_count(platform);
+            let count = Partitioning::default().colour_count(platform);
             let count = count.map_err(|error| error.to_string())?;
             let share = |colours: std::ops::Range<u32>| Share {
                 colours: colours.collect(),
@@ -224,18 +224,18 @@ fn halves(platform: &Platform, by: Division) -> Result<Arrangement, String> {
             (share(0..count / 2), share(count / 2..count))
         }
     };
-    Ok(Arrangement { job, others, ..Arrangement::default() })
+    Ok(Partitioning { job, others, ..Partitioning::default() })
 }
 
 /// Load and size of a cell.
-type Place = (String, u64);
+type LoadAndSize = (String, u64);
 /// Its delays and its warm touches, in microseconds, each by replicate.
 type Times = (Nested, Nested);
-type Seen = BTreeMap<Place, Times>;
+type Seen = BTreeMap<LoadAndSize, Times>;
 
 fn seen(samples: &[Sample]) -> Seen {
-    let mut all: BTreeMap<Place, [Vec<f64>; 2]> = BTreeMap::new();
-    let mut labels: BTreeMap<Place, Vec<u64>> = BTreeMap::new();
+    let mut all: BTreeMap<LoadAndSize, [Vec<f64>; 2]> = BTreeMap::new();
+    let mut labels: BTreeMap<LoadAndSize, Vec<u64>> = BTreeMap::new();
     for (sample, delay) in Estimator::Difference.delays_us(samples) {
         let place = (CellKey::of(sample).load.to_string(), sample.wss_bytes);
         labels.entry(place.clone()).or_default().push(replicate_of(sample));
@@ -243,7 +243,7 @@ fn seen(samples: &[Sample]) -> Seen {
         delays.push(delay);
         warm.push(sample.warm_ns / 1e3);
     }
-    let nested = |(place, [delays, warm]): (Place, [Vec<f64>; 2])| {
+    let nested = |(place, [delays, warm]): (LoadAndSize, [Vec<f64>; 2])| {
         let of = |values: &[f64]| Nested::from_labelled(values, &labels[&place]).ok();
         Some((place.clone(), (of(&delays)?, of(&warm)?)))
     };
@@ -252,7 +252,7 @@ fn seen(samples: &[Sample]) -> Seen {
 
 fn compared(by: Division, as_it_is: &[Sample], divided: &[Sample]) -> Vec<Saving> {
     let (before, after) = (seen(as_it_is), seen(divided));
-    let saving = |((load, wss_bytes), (undivided, warm)): (&Place, &Times)| {
+    let saving = |((load, wss_bytes), (undivided, warm)): (&LoadAndSize, &Times)| {
         let (divided, divided_warm) = after.get(&(load.clone(), *wss_bytes))?;
         let saved = median_difference(divided, undivided, ALPHA).ok()?;
         let slower = median_difference(warm, divided_warm, ALPHA).ok()?;

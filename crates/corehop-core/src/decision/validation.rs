@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::at_home;
+use super::numa_home;
 use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
 use crate::platform::{Fact, Hertz, Latency, Platform};
 use crate::samples::Sample;
@@ -49,8 +49,8 @@ pub struct Study {
     pub lengths: std::collections::BTreeMap<String, Length>,
     /// Whether the warm and the resumed touch are both on a CPU whose node has the working set: a job
     /// that migrates between nodes is then walked away from home, and the way back is measured.
-    #[serde(default)]
-    pub at_home: bool,
+    #[serde(default, rename = "at_home")]
+    pub numa_home: bool,
     /// The median error of the judged rows that is aimed at.
     pub limit: f64,
     /// The rows that parameters of the platform were fitted on.
@@ -196,8 +196,8 @@ impl Study {
     /// As the experiment's.
     pub fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
         let mut plan = self.experiment().plan(platform, seed)?;
-        if self.at_home {
-            at_home::bring(&mut plan, platform);
+        if self.numa_home {
+            numa_home::bring(&mut plan, platform);
         }
         Ok(plan)
     }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::ordered::BadInput;
 use super::paired::Paired;
-use crate::samples::{Course, TaskJob, Text};
+use crate::samples::{JobOutcome, TaskJob, Text};
 
 /// Jobs of the same sets with and without recording.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -44,7 +44,7 @@ impl RecordingPairs {
             job.task,
             job.job,
         );
-        if job.course == Course::Unwatched {
+        if job.course == JobOutcome::Unwatched {
             self.without.insert(key, (job.response_ns, job.lateness_ns));
         } else {
             self.with.push((key, job.response_ns, job.lateness_ns));
@@ -81,7 +81,7 @@ mod tests {
     use crate::workload::Event;
     use crate::workload::scheduler::Scheduler;
 
-    fn job(number: u64, course: Course, response_ns: f64) -> TaskJob {
+    fn job(number: u64, course: JobOutcome, response_ns: f64) -> TaskJob {
         TaskJob {
             machine: "host".into(),
             scheduler: Scheduler::GEdf,
@@ -117,13 +117,13 @@ mod tests {
         let mut pairs = RecordingPairs::default();
         for number in 0..100 {
             let noise = (number * 37 % 11) as f64;
-            pairs.take(&job(number, Course::Unwatched, 50.0 + noise));
+            pairs.take(&job(number, JobOutcome::Unwatched, 50.0 + noise));
             // Ten longer, and every tenth beyond its deadline.
             let late = if number % 10 == 0 { 60.0 } else { 0.0 };
-            pairs.take(&job(number, Course::NotAway, 60.0 + noise * 1.5 + late));
+            pairs.take(&job(number, JobOutcome::NotAway, 60.0 + noise * 1.5 + late));
         }
-        pairs.take(&job(100, Course::Sample, 1e9));
-        pairs.take(&job(101, Course::Unwatched, 1e9));
+        pairs.take(&job(100, JobOutcome::Sample, 1e9));
+        pairs.take(&job(101, JobOutcome::Unwatched, 1e9));
         let effect = pairs.effect().unwrap().unwrap();
         assert_eq!((effect.missed_with, effect.missed_without, effect.misses.pairs), (10, 0, 100));
         assert_eq!((effect.response_ns.verdict(), effect.misses.verdict()), ("more", "more"));
@@ -134,11 +134,11 @@ mod tests {
     fn the_same_job_under_another_load_or_of_another_set_is_another_job() {
         let mut pairs = RecordingPairs::default();
         for number in 0..20 {
-            let idle = job(number, Course::Unwatched, 50.0);
+            let idle = job(number, JobOutcome::Unwatched, 50.0);
             pairs.take(&TaskJob { load: "constructed".into(), ..idle.clone() });
             pairs.take(&TaskJob { set: 1, ..idle.clone() });
             pairs.take(&TaskJob { task: 1, ..idle });
-            pairs.take(&job(number, Course::Sample, 60.0));
+            pairs.take(&job(number, JobOutcome::Sample, 60.0));
         }
         assert!(pairs.effect().unwrap().is_none());
     }
@@ -146,8 +146,8 @@ mod tests {
     #[test]
     fn a_job_that_ends_on_its_deadline_misses_none() {
         let mut pairs = RecordingPairs::default();
-        pairs.take(&job(0, Course::Unwatched, 100.0));
-        pairs.take(&job(0, Course::Sample, 100.0));
+        pairs.take(&job(0, JobOutcome::Unwatched, 100.0));
+        pairs.take(&job(0, JobOutcome::Sample, 100.0));
         let effect = pairs.effect().unwrap().unwrap();
         assert_eq!((effect.missed_with, effect.missed_without), (0, 0));
     }

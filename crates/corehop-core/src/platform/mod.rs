@@ -20,7 +20,7 @@ pub mod tree;
 pub mod observed;
 pub mod hash;
 pub mod mechanism;
-mod confront;
+mod check_against;
 mod consistency;
 mod workings;
 mod library;

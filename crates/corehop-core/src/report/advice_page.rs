@@ -4,10 +4,11 @@
 use std::fmt::Write as _;
 
 use super::decided::{choice, constants_of, isolation, partitioning, rules, together, withheld};
+use super::escape::escape;
 use super::figure::{Section, Table};
-use super::html::{self, escape};
+use super::html;
 use super::label::size;
-use crate::decision::advice::{Advice, Choice, Place, Preference, Rule};
+use crate::decision::advice::{Advice, Choice, MapCell, Preference, Rule};
 use crate::units::{Bytes, three_digits};
 use crate::workload::Event;
 
@@ -77,8 +78,8 @@ fn of_rules(advice: &Advice, rules: &[Rule]) -> Section {
          either where nothing in the two intervals differs by more than a margin. Point at a field to see the \
          numbers.",
     );
-    let here = |it: &&Place| it.load == *load && it.company == *company;
-    let places: Vec<&Place> = advice.map.iter().filter(here).collect();
+    let here = |it: &&MapCell| it.load == *load && it.company == *company;
+    let places: Vec<&MapCell> = advice.map.iter().filter(here).collect();
     Section { drawing: Some(map(&places)), tables: vec![unbroken(rules).shown()], ..section }
 }
 
@@ -95,7 +96,7 @@ fn unbroken(of_load: &[Rule]) -> Table {
 }
 
 /// One load's map, as SVG.
-fn map(places: &[&Place]) -> String {
+fn map(places: &[&MapCell]) -> String {
     let mut sizes: Vec<u64> = places.iter().map(|place| place.wss_bytes).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -146,13 +147,13 @@ fn map(places: &[&Place]) -> String {
 }
 
 /// The length's column: two digits of it, since an absence is never quite as long as it was meant to be.
-fn column(place: &Place) -> u64 {
+fn column(place: &MapCell) -> u64 {
     let digits = place.length_us.max(1.0).log10().floor() as i32 - 1;
     let unit = 10_f64.powi(digits.max(0));
     ((place.length_us / unit).round() * unit) as u64
 }
 
-fn field(place: &Place, left: f64, top: f64) -> String {
+fn field(place: &MapCell, left: f64, top: f64) -> String {
     let (at, word) = match place.verdict {
         Preference::Prefer(Event::Preemption | Event::IdleLeave) => (0, FIELDS[0].1.to_owned()),
         Preference::Prefer(event) => (1, event.word().trim_end_matches("_migration").to_owned()),
@@ -198,7 +199,7 @@ mod tests {
     use crate::model::cpmd::Cost;
     use crate::workload::Absence;
 
-    fn place(kib: u64, length_us: f64, verdict: Preference) -> Place {
+    fn place(kib: u64, length_us: f64, verdict: Preference) -> MapCell {
         let choice = |event, us| Choice {
             event,
             cost: Cost { estimate_us: us, low_us: Some(us - 1.0), high_us: None },
@@ -207,7 +208,7 @@ mod tests {
             replicates: Some(20),
             avoid: false,
         };
-        Place {
+        MapCell {
             load: "idle".to_owned(),
             company: company(),
             wss_bytes: kib << 10,
@@ -222,8 +223,8 @@ mod tests {
         Company { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
     }
 
-    fn advice(map: Vec<Place>) -> Advice {
-        let rule = |place: &Place| Rule {
+    fn advice(map: Vec<MapCell>) -> Advice {
+        let rule = |place: &MapCell| Rule {
             load: place.load.clone(),
             company: company(),
             wss_bytes: place.wss_bytes,

@@ -3,11 +3,11 @@
 
 use super::figure::Table;
 use super::table::plain;
-use crate::decision::sched::cost_study::{CostStudy, Counts, Found, Outcome, Row, Saved};
+use crate::decision::sched::cost_study::{CostStudy, CostStudyResult, Counts, Found, Row, Saved};
 use crate::decision::sched::limited::remedy::Limit;
 
 /// A table for each comparison, and one for each way to limit preemptions, reading by reading.
-pub fn text(study: &CostStudy, outcome: &Outcome) -> String {
+pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {
     let mut text =
         format!("{}\n{} sets per cap, seed {}\n\n", study.title.trim_end(), study.sets, study.seed);
     for found in &outcome.readings {

@@ -7,7 +7,7 @@ use super::figure::Table;
 use super::label::size;
 use super::table::{interval, micros, plain};
 use crate::model::cpmd::{
-    Errors, FittedSeries, Method, Model, Place, Prediction, Series, SeriesKey, Statistic,
+    Errors, FittedSeries, Method, Model, Prediction, Series, SeriesKey, Statistic, ValueOrigin,
 };
 use crate::model::delay::ALPHA;
 use crate::model::replicates::bounds_quantile;
@@ -144,15 +144,15 @@ fn answer(it: &Prediction) -> Vec<String> {
 fn because(it: &Prediction) -> String {
     let place = match it.place {
         None => "computed from the caches".to_owned(),
-        Some(Place::Measured) => "measured there".to_owned(),
-        Some(Place::Between { below_bytes, above_bytes }) => {
+        Some(ValueOrigin::Measured) => "measured there".to_owned(),
+        Some(ValueOrigin::Between { below_bytes, above_bytes }) => {
             format!(
                 "between {} and {}",
                 size(Bytes::new(below_bytes)),
                 size(Bytes::new(above_bytes))
             )
         }
-        Some(Place::BelowAll { smallest_bytes }) => {
+        Some(ValueOrigin::BelowAll { smallest_bytes }) => {
             format!("below {}, the smallest measured", size(Bytes::new(smallest_bytes)))
         }
     };

@@ -9,7 +9,7 @@ use super::table::{interval, micros, plain};
 use crate::decision::advice::{
     Advice, Choice, Constants, Extra, Flip, Isolation, Preference, Rule, counted,
 };
-use crate::decision::comparison::{Compared, Comparison, Outcome};
+use crate::decision::comparison::{Compared, Comparison, CostChange};
 use crate::decision::simulated::Saving;
 use crate::model::cpmd::Cost;
 use crate::units::Bytes;
@@ -240,10 +240,10 @@ pub fn comparison(comparison: &Comparison) -> String {
     format!(
         "{}{} slower, {} faster, {} equivalent, {} cannot tell; {} cells are only in A, {} only in B.\n{}",
         plain(&table),
-        count(Outcome::Slower),
-        count(Outcome::Faster),
-        count(Outcome::Equivalent),
-        count(Outcome::CannotTell),
+        count(CostChange::Slower),
+        count(CostChange::Faster),
+        count(CostChange::Equivalent),
+        count(CostChange::CannotTell),
         comparison.only_a,
         comparison.only_b,
         needed.unwrap_or_default() + &without_interval(comparison)
@@ -293,12 +293,12 @@ fn compared(it: &Compared) -> Vec<String> {
     ]
 }
 
-fn outcome(outcome: Outcome) -> &'static str {
+fn outcome(outcome: CostChange) -> &'static str {
     match outcome {
-        Outcome::Slower => "slower",
-        Outcome::Faster => "faster",
-        Outcome::Equivalent => "equivalent",
-        Outcome::CannotTell => "cannot tell",
+        CostChange::Slower => "slower",
+        CostChange::Faster => "faster",
+        CostChange::Equivalent => "equivalent",
+        CostChange::CannotTell => "cannot tell",
     }
 }
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::escape::escape_xml;
 use super::label;
-use super::platform_svg::escaped;
 use crate::platform::observed::Exchange;
 use crate::platform::tree::Block;
 use crate::platform::{Latency, Platform};
@@ -68,7 +68,7 @@ pub fn draw(platform: &Platform) -> Option<String> {
 }
 
 fn head(svg: &mut String, platform: &Platform, (width, height): (f64, f64)) {
-    let name = escaped(&platform.name);
+    let name = escape_xml(&platform.name);
     // Writing to a string cannot fail, here and below.
     let _ = write!(
         svg,

@@ -5,7 +5,8 @@ use crate::experiment::Preset;
 use crate::finding::Severity;
 use crate::model::estimator::Estimator;
 use crate::platform::MemoryArchitecture;
-use crate::samples::{Cause, Certificate, Course, RowKind};
+use crate::samples::{Cause, Certificate, JobOutcome, RowKind};
+use crate::words::edit_distance;
 use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
@@ -156,7 +157,7 @@ pub fn entries() -> Vec<Entry> {
     let values = values_of![
         Event,
         Cause,
-        Course,
+        JobOutcome,
         Scheduler,
         Certificate,
         Pattern,
@@ -213,7 +214,10 @@ pub fn nearest<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a str> {
         .map(|entry| {
             let known = plain(&entry.word);
             let part = wanted.len() >= 3 && (known.contains(&wanted) || wanted.contains(&known));
-            (if part && known.len() >= 3 { 1 } else { edits(&wanted, &known) }, entry.word.as_str())
+            (
+                if part && known.len() >= 3 { 1 } else { edit_distance(&wanted, &known) },
+                entry.word.as_str(),
+            )
         })
         .collect();
     near.sort_by_key(|&(distance, known)| (distance, known.len().abs_diff(word.len())));
@@ -225,22 +229,6 @@ pub fn nearest<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a str> {
         }
     }
     words
-}
-
-/// The least number of letters to insert, drop or change to make one word the other.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, &y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
@@ -283,7 +271,11 @@ mod tests {
             );
         }
         assert_eq!(
-            (edits("kitten", "sitting"), edits("", "abc"), edits("same", "same")),
+            (
+                edit_distance("kitten", "sitting"),
+                edit_distance("", "abc"),
+                edit_distance("same", "same")
+            ),
             (3, 3, 0)
         );
     }

@@ -31,7 +31,7 @@ fn head(recording: &Recording) -> String {
     let ended = recording.status.map_or_else(String::new, |code| format!(", exit status {code}"));
     format!(
         "{}: {span:.3} s, {threads} threads{ended}; recorded by {}",
-        recording.what, recording.rung
+        recording.what, recording.method
     )
 }
 
@@ -186,7 +186,7 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
     json!({
         "what": recording.what,
         "status": recording.status,
-        "rung": recording.rung,
+        "rung": recording.method,
         "why_not_bpf": recording.why_not_bpf,
         "span_ns": recording.span_ns,
         "rss_bytes": recording.rss_bytes,
@@ -279,7 +279,7 @@ pub(super) mod tests {
         Recording {
             what: "sh -c true".to_owned(),
             status: Some(0),
-            rung: "bpf".to_owned(),
+            method: "bpf".to_owned(),
             why_not_bpf: None,
             began_ns: 1_000,
             span_ns: 1_000_000_000,

@@ -4,8 +4,9 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
+use super::escape::escape;
 use super::figure::Section;
-use super::html::{self, escape};
+use super::html;
 use super::observed::{classes, notes, preemptors, threads, title};
 use super::table::micros;
 use crate::decision::run_cost::{RunCost, event};
@@ -31,7 +32,7 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
     let facts = [
         format!("{:.3} s", recording.span_ns as f64 / 1e9),
         format!("{} threads", recording.threads.len()),
-        format!("recorded by {}", recording.rung),
+        format!("recorded by {}", recording.method),
         platform.name.clone(),
     ];
     html::page_of(&recording.what, &facts, &sections(recording, cost, platform))

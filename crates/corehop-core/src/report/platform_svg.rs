@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 
+use super::escape::escape_xml;
 use super::label;
 use crate::platform::Platform;
 use crate::platform::tree::{Block, Part};
@@ -93,7 +94,7 @@ pub fn draw(platform: &Platform) -> String {
 }
 
 fn head(svg: &mut String, platform: &Platform, width: f64, height: f64) {
-    let name = escaped(&platform.name);
+    let name = escape_xml(&platform.name);
     // Writing to a string cannot fail, here and below.
     let _ = write!(
         svg,
@@ -261,7 +262,7 @@ fn paint(
         svg,
         "<g><title>{}</title><rect class=\"box {}\" x=\"{x:.1}\" y=\"{y:.1}\" \
          width=\"{width:.1}\" height=\"{height:.1}\" rx=\"3\"/>",
-        escaped(&tooltip(platform, placed.block)),
+        escape_xml(&tooltip(platform, placed.block)),
         style(platform, placed.block),
     );
     if let [Part::Cpu(cpu)] = placed.block.parts[..] {
@@ -316,22 +317,6 @@ fn tooltip(platform: &Platform, block: &Block<'_>) -> String {
 }
 
 fn text(svg: &mut String, class: &str, x: f64, y: f64, words: &str) {
-    let words = escaped(words);
+    let words = escape_xml(words);
     let _ = write!(svg, "<text class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>");
-}
-
-/// Text as it may stand in XML.
-pub(super) fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            c if c.is_control() && c != '\n' => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
 }

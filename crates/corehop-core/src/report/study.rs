@@ -7,13 +7,13 @@ use super::figure::{
 use super::html;
 use super::study_svg::drawing;
 use crate::decision::sched::study::tally::Estimate;
-use crate::decision::sched::study::{Measure, Outcome, Preferable, Reading};
+use crate::decision::sched::study::{Measure, Preferable, Reading, StudyCounts};
 
 /// Of the colours of a page, those that are told apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
 
 /// The page of a study.
-pub fn page(outcome: &Outcome) -> String {
+pub fn page(outcome: &StudyCounts) -> String {
     let study = &outcome.study;
     let part = if outcome.is_whole() { "" } else { " (a part of the study)" };
     let facts = [
@@ -24,7 +24,7 @@ pub fn page(outcome: &Outcome) -> String {
     html::page_of(&study.title, &facts, &sections(outcome))
 }
 
-fn sections(outcome: &Outcome) -> Vec<Section> {
+fn sections(outcome: &StudyCounts) -> Vec<Section> {
     let mut all = vec![curves(outcome)];
     all.extend(schedulability(outcome));
     all.extend(held(outcome));
@@ -32,7 +32,7 @@ fn sections(outcome: &Outcome) -> Vec<Section> {
 }
 
 /// What is on the vertical axis.
-fn what(outcome: &Outcome) -> &'static str {
+fn what(outcome: &StudyCounts) -> &'static str {
     let first = outcome.study.readings.first();
     match first.map_or(Measure::Schedulability, |reading| reading.measure) {
         Measure::Schedulability => "weighted schedulability W",
@@ -40,7 +40,7 @@ fn what(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn curves(outcome: &Outcome) -> Section {
+fn curves(outcome: &StudyCounts) -> Section {
     let readings = &outcome.study.readings;
     let variants = ordered(outcome).map(|at| variant(outcome, at, &readings[at]));
     let figure = Figure {
@@ -68,12 +68,12 @@ fn curves(outcome: &Outcome) -> Section {
 }
 
 /// The curves of the reading that is held for the source's, or of the first, as SVG.
-pub fn picture(outcome: &Outcome) -> Option<String> {
+pub fn picture(outcome: &StudyCounts) -> Option<String> {
     drawing(outcome, ordered(outcome).next()?)
 }
 
 /// The reading that is held for the source's first: it is what the page opens with.
-fn ordered(outcome: &Outcome) -> impl Iterator<Item = usize> {
+fn ordered(outcome: &StudyCounts) -> impl Iterator<Item = usize> {
     let held = outcome.study.held.as_ref();
     let is_held =
         |at: &usize| held.is_some_and(|it| it.reading == outcome.study.readings[*at].name);
@@ -92,7 +92,7 @@ fn point(x: f64, estimate: Estimate, note: String) -> Point {
     }
 }
 
-fn variant(outcome: &Outcome, at: usize, reading: &Reading) -> Variant {
+fn variant(outcome: &StudyCounts, at: usize, reading: &Reading) -> Variant {
     let series = reading.schedulers.iter().enumerate().map(|(s, scheduler)| {
         let of = |(d, delay): (usize, &u64)| {
             let estimate = outcome.weighted(at, s, d)?;
@@ -121,7 +121,7 @@ fn variant(outcome: &Outcome, at: usize, reading: &Reading) -> Variant {
     }
 }
 
-fn table(outcome: &Outcome, at: usize, reading: &Reading) -> Table {
+fn table(outcome: &StudyCounts, at: usize, reading: &Reading) -> Table {
     let mut table = Table::new(format!("{}, {}", what(outcome), reading.name), &["D_c, µs"]);
     table.head.extend(reading.schedulers.iter().map(|scheduler| scheduler.name.clone()));
     for (d, delay) in reading.delays.iter().enumerate() {
@@ -136,7 +136,7 @@ fn table(outcome: &Outcome, at: usize, reading: &Reading) -> Table {
     table
 }
 
-fn crossings(outcome: &Outcome) -> Option<Table> {
+fn crossings(outcome: &StudyCounts) -> Option<Table> {
     let head = ["reading", "scheduler", "is preferable to", "whose delay is, µs", "below, µs"];
     let mut table = Table::new("Who is preferable, up to which delay", &head).shown();
     for at in ordered(outcome) {
@@ -161,7 +161,7 @@ fn crossings(outcome: &Outcome) -> Option<Table> {
 }
 
 /// S(U, D_c) of the first reading, a selection for each delay.
-fn schedulability(outcome: &Outcome) -> Option<Section> {
+fn schedulability(outcome: &StudyCounts) -> Option<Section> {
     let at = ordered(outcome).next()?;
     let reading = outcome.study.readings.get(at)?;
     let variants = reading.delays.iter().enumerate().map(|(d, delay)| {
@@ -196,7 +196,7 @@ fn schedulability(outcome: &Outcome) -> Option<Section> {
     Some(Section { figures: vec![figure], ..section })
 }
 
-fn held(outcome: &Outcome) -> Option<Section> {
+fn held(outcome: &StudyCounts) -> Option<Section> {
     let held = outcome.study.held.as_ref()?;
     let text = format!("Held for the source's is {}. {}", held.reading, held.why);
     Some(Section::new("reading", "Which reading is the source's").says(text))

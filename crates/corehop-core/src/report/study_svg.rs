@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
-use super::html::escape;
-use crate::decision::sched::study::{Measure, Outcome, Preferable, Reading};
+use super::escape::escape;
+use crate::decision::sched::study::{Measure, Preferable, Reading, StudyCounts};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito), and marks that are without.
 const STYLES: [(&str, &str); 6] = [
@@ -21,7 +21,7 @@ const HEIGHT: f64 = 430.0;
 const PLOT: (f64, f64, f64, f64) = (64.0, 44.0, 560.0, 372.0);
 
 /// The drawing of one reading, by its place.
-pub fn drawing(outcome: &Outcome, at: usize) -> Option<String> {
+pub fn drawing(outcome: &StudyCounts, at: usize) -> Option<String> {
     let reading = outcome.study.readings.get(at)?;
     let last = *reading.delays.last()? as f64;
     let x = |delay: f64| PLOT.0 + (PLOT.2 - PLOT.0) * delay / last.max(1.0);
@@ -92,7 +92,7 @@ pub fn drawing(outcome: &Outcome, at: usize) -> Option<String> {
     Some(svg)
 }
 
-fn head(outcome: &Outcome, reading: &Reading) -> String {
+fn head(outcome: &StudyCounts, reading: &Reading) -> String {
     let title = escape(&outcome.study.title);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" font-family=\"sans-serif\" \

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use super::html::escape;
+use super::escape::escape;
 use super::validation::{Dot, Dots};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito).

@@ -195,7 +195,7 @@ word_columns! {
     crate::workload::LineState, crate::workload::Mover, crate::workload::Absence,
     crate::platform::MemoryArchitecture, super::Certificate,
     crate::workload::gang::Sharing, crate::workload::gang::Placing,
-    crate::workload::scheduler::Scheduler, super::Course, crate::experiment::Renewed,
+    crate::workload::scheduler::Scheduler, super::JobOutcome, crate::experiment::Renewed,
 }
 
 impl Column for Vec<super::Cause> {

@@ -27,4 +27,4 @@ pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE
 pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData, TaskJob};
 pub use store::{FileError, FileKind, Part, Reader, write_parquet};
 pub use table::{RowKind, Rows};
-pub use task_job::{AS_SCHEDULED, Away, Course, TaskJobRecord};
+pub use task_job::{AS_SCHEDULED, Away, JobOutcome, TaskJobRecord};

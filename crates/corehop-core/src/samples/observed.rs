@@ -71,7 +71,8 @@ pub struct Recording {
     /// How it ended, where it did: its exit code, or 128 plus a signal.
     pub status: Option<i32>,
     /// How absences were noticed.
-    pub rung: String,
+    #[serde(rename = "rung")]
+    pub method: String,
     /// Why that was not BPF, where it was not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_bpf: Option<String>,

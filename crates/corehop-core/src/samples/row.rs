@@ -3,7 +3,7 @@
 
 use super::column::{Text, row};
 use super::record::{Cause, Certificate};
-use super::task_job::Course;
+use super::task_job::JobOutcome;
 use crate::experiment::Renewed;
 use crate::platform::MemoryArchitecture;
 use crate::workload::gang::{Placing, Sharing};
@@ -321,7 +321,7 @@ row! {
         /// How long it had a CPU, in nanoseconds.
         executed_ns: u64,
         /// How it went, seen from Fig. 1.
-        course: Course,
+        course: JobOutcome,
         /// How often it lost its CPU and had the same one afterwards.
         preemptions: u64,
         /// How often it lost its CPU and had another one afterwards.

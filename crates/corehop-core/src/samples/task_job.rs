@@ -10,7 +10,7 @@ use crate::units::Cpu;
 use crate::words::words;
 use crate::workload::{Absence, Event, Mover};
 
-impl Default for Course {
+impl Default for JobOutcome {
     /// Of a record that tells of nothing yet.
     fn default() -> Self {
         Self::Unwatched
@@ -19,7 +19,7 @@ impl Default for Course {
 
 words! {
     /// How a job of a task set went, seen from Fig. 1 of Bastoni et al.
-    Course, "a course" {
+    JobOutcome, "a course" {
         /// As in Fig. 1: cold and warm, away once while it waited, and touched again.
         Sample = "sample",
         /// It was never away: it waited until its execution time was over.
@@ -58,7 +58,7 @@ pub struct TaskJobRecord {
     /// How long it had a CPU.
     pub executed_ns: u64,
     /// How it went.
-    pub course: Course,
+    pub course: JobOutcome,
     /// How often it lost its CPU and had the same one afterwards.
     pub preemptions: u32,
     /// How often it lost its CPU and had another one afterwards.
@@ -116,7 +116,7 @@ impl<'a> TaskRows<'a> {
         let run = &self.tasks.runs[record.run];
         let mut sample = Sample::of(&self.context, &self.origin(record, away, number), touched)?;
         sample.disturbed_by.retain(|&cause| cause != Cause::Frequency);
-        if record.course != Course::Sample && !sample.disturbed_by.contains(&Cause::Preempted) {
+        if record.course != JobOutcome::Sample && !sample.disturbed_by.contains(&Cause::Preempted) {
             sample.disturbed_by.insert(0, Cause::Preempted);
         }
         sample.valid = sample.disturbed_by.is_empty();

@@ -11,7 +11,7 @@ use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
 
 use super::frames::FramesError;
 use super::machine::SimMachine;
-use super::stage::{Pass, Stage};
+use super::machine_state::{MachineState, Pass};
 use super::system_data::{SystemData, footprints};
 use super::tags::Line;
 use super::times::Picos;
@@ -45,7 +45,7 @@ pub(super) struct ChunkRun<'a> {
     plan: &'a Jobs,
     seed: u64,
     phase: usize,
-    stage: Stage,
+    state: MachineState,
     draw: Draw,
     sets: BTreeMap<usize, Walker>,
     /// By CPU, and by what they walk among the plan's preemptors.
@@ -89,18 +89,18 @@ impl<'a> ChunkRun<'a> {
         (plan, seed): (&'a Jobs, u64),
         phase: usize,
         chunk: usize,
-        base: &Stage,
+        base: &MachineState,
     ) -> Self {
         let stream = (phase as u64 + 1) << 32 | chunk as u64;
-        let mut stage = base.clone();
-        stage.frames.redraw(seed, stream);
+        let mut state = base.clone();
+        state.frames.redraw(seed, stream);
         let draw = Draw::new(seed, stream);
         Self {
             machine,
             plan,
             seed,
             phase,
-            stage,
+            state,
             draw,
             sets: BTreeMap::new(),
             preemptors: BTreeMap::new(),
@@ -115,7 +115,7 @@ impl<'a> ChunkRun<'a> {
     fn draw_for(&mut self, owner: Owner) {
         if let Some(drawn) = self.plan.phases[self.phase].draws() {
             let (frames, order) = owner.streams(drawn);
-            self.stage.frames.redraw(self.seed, frames);
+            self.state.frames.redraw(self.seed, frames);
             self.draw = Draw::new(self.seed, order);
         }
     }
@@ -136,7 +136,7 @@ impl<'a> ChunkRun<'a> {
             _ => {
                 let fresh = set.fresh_frames;
                 self.draw_for(if fresh { Owner::FreshSet(number) } else { Owner::Set(set_number) });
-                self.machine.set_on(&mut self.stage, here, set, &mut self.draw)?
+                self.machine.set_on(&mut self.state, here, set, &mut self.draw)?
             }
         };
         let mut record = JobRecord {
@@ -145,18 +145,18 @@ impl<'a> ChunkRun<'a> {
             draw: Some(self.stream),
             exchange: None,
             llc_share: None,
-            start_ns: self.stage.now() / 1_000,
+            start_ns: self.state.now() / 1_000,
             policy: "simulated".to_owned(),
             huge_share: if set.page == Page::Base { 0.0 } else { 1.0 },
             touches: Vec::new(),
             leaves: Vec::new(),
         };
-        self.stage.begin_on(here);
+        self.state.begin_on(here);
         for step in &job.steps {
             match step {
                 Step::Prepare(state) => self.prepare(*state, here, &mut memory)?,
                 Step::Touch => {
-                    let pass = self.stage.walk(here, &mut memory);
+                    let pass = self.state.walk(here, &mut memory);
                     let Pass { picos, walks, finding, .. } = pass;
                     self.sum.add(Sum { jobs: 0, picos, walks, finding });
                     record.touches.push(touch(self.cpu(here), set, pass));
@@ -164,7 +164,7 @@ impl<'a> ChunkRun<'a> {
                 Step::Leave(away) => {
                     record.leaves.push(self.leave(job, *away, here, &memory)?);
                     here = self.machine.place(away.to);
-                    self.stage.take_cpu(here);
+                    self.state.take_cpu(here);
                 }
             }
         }
@@ -185,10 +185,10 @@ impl<'a> ChunkRun<'a> {
         walker: &mut Walker,
     ) -> Result<(), MachineError> {
         match state {
-            LineState::Invalid => self.stage.flush(walker.order()),
-            LineState::Valid => self.stage.settle(here, walker),
+            LineState::Invalid => self.state.flush(walker.order()),
+            LineState::Valid => self.state.settle(here, walker),
             LineState::Modified => {
-                self.stage.flush(walker.order());
+                self.state.flush(walker.order());
                 self.fill_with_modified(here)?;
             }
         }
@@ -203,21 +203,21 @@ impl<'a> ChunkRun<'a> {
         let lines = if let Some(lines) = self.eviction.take() {
             lines
         } else {
-            let node = self.stage.node_of(here);
+            let node = self.state.node_of(here);
             self.draw_for(Owner::Eviction);
-            let lines = self.stage.frames.place(wss, Page::Base, node, None);
+            let lines = self.state.frames.place(wss, Page::Base, node, None);
             lines.map_err(|error| no_frames(&error))?
         };
-        let of_page = self.stage.frames.lines_of(Page::Base);
+        let of_page = self.state.frames.lines_of(Page::Base);
         let mut walker = Walker::of_polluter(&polluter, lines.clone(), of_page, &mut self.draw);
-        self.stage.walk(here, &mut walker);
+        self.state.walk(here, &mut walker);
         self.eviction = Some(lines);
         Ok(())
     }
 
     fn touch_system(&mut self, cpu: usize, footprint: Option<Bytes>) -> Result<(), MachineError> {
         self.draw_for(Owner::System(cpu));
-        self.system.touch(self.machine, &mut self.stage, &mut self.draw, cpu, footprint)
+        self.system.touch(self.machine, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
     /// Lets the time of an absence pass, with whoever then has the CPU.
@@ -236,21 +236,21 @@ impl<'a> ChunkRun<'a> {
                 Some(walker) => walker,
                 None => {
                     self.draw_for(Owner::Preemptor(here, which));
-                    self.machine.polluter_on(&mut self.stage, here, polluter, &mut self.draw)?
+                    self.machine.polluter_on(&mut self.state, here, polluter, &mut self.draw)?
                 }
             };
-            self.stage.add_actor(here, walker);
+            self.state.add_actor(here, walker);
         }
-        let before = self.stage.visits();
+        let before = self.state.visits();
         let to = self.machine.place(away.to);
         let [left, resumed] = footprints(self.machine.platform());
         if to != here {
             self.touch_system(here, left)?;
         }
-        self.stage.pass_time(away.length.get() * 1_000, walker.order());
+        self.state.pass_time(away.length.get() * 1_000, walker.order());
         self.touch_system(to, resumed)?;
-        let moved = (self.stage.visits() - before) * self.machine.platform().line_size().get();
-        let ran = preemptor.and_then(|_| self.stage.remove_actor(here));
+        let moved = (self.state.visits() - before) * self.machine.platform().line_size().get();
+        let ran = preemptor.and_then(|_| self.state.remove_actor(here));
         let lines = ran.map(|(walker, lines)| {
             self.preemptors.insert((here, which), walker);
             lines

@@ -6,7 +6,7 @@ use crate::platform::{Distance, Found, Lookup, Protocol, Supplier};
 use super::cache::Bits;
 use super::hierarchy::{Hierarchy, Ongoing, Path, between};
 use super::observer::Observer;
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::tags::Line;
 
 /// What a cache is asked to do with a line, with all caches inside it.
@@ -326,7 +326,7 @@ impl<O: Observer> Hierarchy<O> {
 
     /// A peer below `x` supplies the line.
     pub(super) fn supplied_by_peer(&self, answer: Answer, x: usize, ongoing: &mut Ongoing) {
-        ongoing.outcome = Outcome {
+        ongoing.outcome = AccessOutcome {
             supplier: Supplier::Peer,
             level: answer.level,
             state: if answer.dirty { Found::Dirty } else { Found::Clean },

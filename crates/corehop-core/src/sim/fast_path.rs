@@ -10,7 +10,7 @@
 use crate::platform::{Found, Supplier};
 
 use super::cache::{Bits, Cache, CacheCounters, Finder, Inserted};
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::replacement::Policy;
 use super::tags::{Block, Line, NO_LINE};
 use super::walk::{Does, Visitor};
@@ -54,7 +54,7 @@ pub(super) enum Stop {
     Ask,
     /// A line was put into the cache at this place of the way, and what it displaced is to go
     /// somewhere. Then the caches inside are to be filled.
-    Evicted { place: usize, inserted: Inserted, fill: Fill, outcome: Outcome },
+    Evicted { place: usize, inserted: Inserted, fill: Fill, outcome: AccessOutcome },
 }
 
 /// A line on its way inwards.
@@ -308,7 +308,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
             let (way, outcome) = match self.l1.blocks[set].find(line) {
                 Some(way) if self.l1.hit(set, way, write) => {
                     tally.found[0] += 1;
-                    (way, Outcome::HIT)
+                    (way, AccessOutcome::HIT)
                 }
                 Some(_) => return Stop::Ask,
                 None => match self.bring(set, line, write, visitor.ahead(), tally) {
@@ -342,7 +342,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         write: bool,
         ahead: Option<Line>,
         tally: &mut Tally,
-    ) -> Result<(u32, Outcome), Stop> {
+    ) -> Result<(u32, AccessOutcome), Stop> {
         if let Some(later) = ahead {
             self.l3.expect(later);
             self.remote.iter().for_each(|root| root.expect(later));
@@ -378,9 +378,9 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         (first, second, third): (usize, usize, usize),
         fill: Fill,
         tally: &mut Tally,
-    ) -> Result<(u32, Outcome), Stop> {
+    ) -> Result<(u32, AccessOutcome), Stop> {
         let asked = tally.asked;
-        let mut outcome = Outcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
+        let mut outcome = AccessOutcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
         tally.found[3] += 1;
         let mut displaced = self.l3.insert(third, fill.line, fill.flags());
         let inside = (&mut self.l2, &mut self.l1);
@@ -402,8 +402,8 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         &mut self,
         (first, second): (usize, usize),
         fill: Fill,
-        outcome: Outcome,
-    ) -> Result<(u32, Outcome), Stop> {
+        outcome: AccessOutcome,
+    ) -> Result<(u32, AccessOutcome), Stop> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
             && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
@@ -420,8 +420,8 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         &mut self,
         first: usize,
         fill: Fill,
-        outcome: Outcome,
-    ) -> Result<(u32, Outcome), Stop> {
+        outcome: AccessOutcome,
+    ) -> Result<(u32, AccessOutcome), Stop> {
         let written = fill.write && !bug!(FastPathForgetsWrite);
         let flags = fill.flags() | u16::from(written) * DIRTY;
         let displaced = self.l1.insert(first, fill.line, flags);
@@ -437,7 +437,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
 }
 
 #[inline(always)]
-fn supplied(level: u8, word: u16) -> Outcome {
+fn supplied(level: u8, word: u16) -> AccessOutcome {
     let state = if word & DIRTY == 0 { Found::Clean } else { Found::Dirty };
-    Outcome { state, ..Outcome::own(level) }
+    AccessOutcome { state, ..AccessOutcome::own(level) }
 }

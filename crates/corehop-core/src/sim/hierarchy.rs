@@ -6,7 +6,7 @@ use crate::platform::{Distance, Found, Inclusion, Lookup, Protocol, Supplier};
 use super::cache::{Bits, Cache, CacheCounters};
 use super::coherence::{Answer, Request};
 use super::observer::Observer;
-use super::outcome::{Access, CpuCounters, Outcome};
+use super::outcome::{Access, AccessOutcome, CpuCounters};
 use super::spec::{MAX_LEVELS, Spec, SpecError};
 use super::tags::Line;
 
@@ -41,7 +41,7 @@ pub struct Hierarchy<O = ()> {
 }
 
 /// Where a search on a CPU's way ended.
-enum Place {
+enum SearchEnd {
     /// In the cache at this place of the way, in this set and way.
     Own(usize, u32, u32),
     /// Inside the cache at this place, beside the way.
@@ -52,7 +52,7 @@ enum Place {
 
 /// An access under way.
 pub(super) struct Ongoing {
-    pub(super) outcome: Outcome,
+    pub(super) outcome: AccessOutcome,
     /// The ways that may be filled, by level.
     pub(super) masks: [u32; MAX_LEVELS],
 }
@@ -77,7 +77,7 @@ impl Hierarchy {
 }
 
 impl<O: Observer> Hierarchy<O> {
-    /// Empty caches with an observer, such as [`super::kinds::MissKinds`].
+    /// Empty caches with an observer, such as [`super::miss_kinds::MissKinds`].
     ///
     /// # Errors
     /// As [`Spec::check`].
@@ -175,7 +175,7 @@ impl<O: Observer> Hierarchy<O> {
 
     /// `cpu` reads, writes or executes `line`.
     #[inline]
-    pub fn access(&mut self, cpu: usize, line: Line, access: Access) -> Outcome {
+    pub fn access(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
         let counters = &mut self.counters[cpu];
         match access {
             Access::Read => counters.reads += 1,
@@ -202,7 +202,7 @@ impl<O: Observer> Hierarchy<O> {
                         true,
                     );
                 }
-                return Outcome::HIT;
+                return AccessOutcome::HIT;
             }
             return self.beyond(cpu, line, access);
         }
@@ -211,7 +211,7 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// An access that the innermost cache cannot serve alone.
-    pub(super) fn beyond(&mut self, cpu: usize, line: Line, access: Access) -> Outcome {
+    pub(super) fn beyond(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
         let path = self.path(cpu, access == Access::Fetch);
         let innermost = &self.caches[path.caches[0]];
         let write = access == Access::Write;
@@ -225,7 +225,7 @@ impl<O: Observer> Hierarchy<O> {
     /// Brings `line` into the cache of level `level` of `cpu`, for data, unless it is there or
     /// further in. Nothing is counted for it but [`CpuCounters::prefetches`] and what it evicts.
     /// Nothing happens where that cache is exclusive.
-    pub fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<Outcome> {
+    pub fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<AccessOutcome> {
         let path = self.path(cpu, false);
         let caches = &path.caches[..path.len];
         let first = caches.iter().position(|&x| u32::from(self.caches[x].level) == level)?;
@@ -259,7 +259,7 @@ impl<O: Observer> Hierarchy<O> {
         dirty
     }
 
-    fn count(&mut self, cpu: usize, outcome: Outcome, upgraded: bool, remote: Answer) {
+    fn count(&mut self, cpu: usize, outcome: AccessOutcome, upgraded: bool, remote: Answer) {
         let counters = &mut self.counters[cpu];
         let dirty = usize::from(outcome.state == Found::Dirty);
         match outcome.supplier {
@@ -286,21 +286,21 @@ impl<O: Observer> Hierarchy<O> {
         line: Line,
         write: bool,
         first: usize,
-    ) -> (Outcome, bool, Answer) {
-        let mut ongoing = Ongoing { outcome: Outcome::own(0), masks: self.masks[cpu] };
+    ) -> (AccessOutcome, bool, Answer) {
+        let mut ongoing = Ongoing { outcome: AccessOutcome::own(0), masks: self.masks[cpu] };
         let request = if write { Request::Invalidate } else { Request::Read };
         let mut remote = Answer::default();
         let mut upgraded = false;
         let place = self.search(cpu, path, line, request, first, &mut ongoing);
         let filling = match place {
-            Place::Own(at, set, way) => {
+            SearchEnd::Own(at, set, way) => {
                 upgraded = write && at == 0 && !self.caches[path.caches[0]].bits(set, way).alone;
                 self.own(path, at, (set, way), line, request, first, &mut ongoing)
             }
-            Place::Beside(at, answer) => {
+            SearchEnd::Beside(at, answer) => {
                 self.beside(path, at, answer, line, request, first, &mut ongoing)
             }
-            Place::Nowhere => {
+            SearchEnd::Nowhere => {
                 remote = self.others(path, line, request, self.packages[cpu], &mut ongoing);
                 self.nowhere(path, remote, write, first, &mut ongoing)
             }
@@ -318,7 +318,7 @@ impl<O: Observer> Hierarchy<O> {
         request: Request,
         first: usize,
         ongoing: &mut Ongoing,
-    ) -> Place {
+    ) -> SearchEnd {
         for at in first..path.len {
             let x = path.caches[at];
             let cache = &self.caches[x];
@@ -328,17 +328,17 @@ impl<O: Observer> Hierarchy<O> {
                 self.observer.looked_up(cpu, x, line, found.is_some());
             }
             if let Some(way) = found {
-                return Place::Own(at, set, way);
+                return SearchEnd::Own(at, set, way);
             }
             let cache = &self.caches[x];
             if at > 0 && !cache.includes() && cache.children.len() > 1 {
                 let answer = self.ask_beside(x, path.caches[at - 1], line, request, ongoing);
                 if answer.copies > 0 {
-                    return Place::Beside(at, answer);
+                    return SearchEnd::Beside(at, answer);
                 }
             }
         }
-        Place::Nowhere
+        SearchEnd::Nowhere
     }
 
     /// The line is in a cache on the way.
@@ -356,8 +356,10 @@ impl<O: Observer> Hierarchy<O> {
         let x = path.caches[at];
         let write = request == Request::Invalidate;
         let bits = self.caches[x].bits(set, way);
-        ongoing.outcome =
-            Outcome { asked: ongoing.outcome.asked, ..Outcome::own(self.caches[x].level) };
+        ongoing.outcome = AccessOutcome {
+            asked: ongoing.outcome.asked,
+            ..AccessOutcome::own(self.caches[x].level)
+        };
         ongoing.outcome.state = if bits.dirty { Found::Dirty } else { Found::Clean };
         let mut grant = bits.alone;
         if at > 0 {
@@ -453,7 +455,7 @@ impl<O: Observer> Hierarchy<O> {
         let answers =
             remote.dirty || (self.protocol == Protocol::Mesif && (remote.forward || remote.alone));
         let asked = ongoing.outcome;
-        ongoing.outcome = Outcome { supplier: Supplier::Memory, level: 0, ..asked };
+        ongoing.outcome = AccessOutcome { supplier: Supplier::Memory, level: 0, ..asked };
         if answers {
             ongoing.outcome.supplier = Supplier::Peer;
             ongoing.outcome.level = remote.level;

@@ -7,11 +7,11 @@ use crate::platform::{Fact, Latency};
 use crate::units::Bytes;
 use crate::workload::{Changing, Load, Page, Pattern, Polluter, Transfer};
 
+use super::actors::Role;
 use super::background::{Device, SplitLocks};
-use super::cast::Part;
 use super::chunk::no_frames;
 use super::machine::SimMachine;
-use super::stage::Stage;
+use super::machine_state::MachineState;
 use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::Walker;
@@ -32,43 +32,43 @@ impl SimMachine {
         &self,
         load: &Load,
         places: &[usize],
-        stage: &mut Stage,
+        state: &mut MachineState,
         draw: &mut Draw,
     ) -> Result<Bytes, MachineError> {
         match load {
             Load::Idle => Ok(Bytes::new(0)),
             Load::Constructed { polluter, .. } => {
                 for &cpu in places {
-                    let mut walker = self.polluter_on(stage, cpu, polluter, draw)?;
+                    let mut walker = self.polluter_on(state, cpu, polluter, draw)?;
                     walker.start_anywhere(draw);
-                    stage.add_actor(cpu, walker);
+                    state.add_actor(cpu, walker);
                 }
                 Ok(polluter.wss)
             }
             Load::Changing { program, .. } => {
                 for &cpu in places {
-                    let walker = self.changing_on(stage, cpu, program, draw)?;
-                    stage.add_actor(cpu, walker);
+                    let walker = self.changing_on(state, cpu, program, draw)?;
+                    state.add_actor(cpu, walker);
                 }
                 Ok(program.window)
             }
-            Load::Dma { transfer: Transfer::Direct, .. } => self.start_devices(places, stage),
+            Load::Dma { transfer: Transfer::Direct, .. } => self.start_devices(places, state),
             Load::Dma { transfer: Transfer::Loopback, .. } => {
                 let copying = Polluter { wss: MESSAGES, pattern: Pattern::Scan, write_ratio: 0.5 };
                 for &cpu in places {
-                    let walker = self.polluter_on(stage, cpu, &copying, draw)?;
-                    stage.add_actor(cpu, walker);
+                    let walker = self.polluter_on(state, cpu, &copying, draw)?;
+                    state.add_actor(cpu, walker);
                 }
                 Ok(MESSAGES)
             }
-            Load::Buslock { split: false, .. } => self.start_locks(places, stage),
+            Load::Buslock { split: false, .. } => self.start_locks(places, state),
             Load::Buslock { split: true, .. } => {
                 let what = "the load `buslock` with split locks";
                 let takes =
                     self.stated(what, "core.split_lock", self.platform.core.split_lock.as_ref())?;
                 for &cpu in places {
                     let locks = SplitLocks::new(takes, places.len() as u64);
-                    stage.add(cpu, Part::Locks(locks));
+                    state.add(cpu, Role::Locks(locks));
                 }
                 Ok(Bytes::new(0))
             }
@@ -103,22 +103,30 @@ impl SimMachine {
     }
 
     /// One device serves the threads on all these CPUs, each with a buffer of its own.
-    fn start_devices(&self, places: &[usize], stage: &mut Stage) -> Result<Bytes, MachineError> {
+    fn start_devices(
+        &self,
+        places: &[usize],
+        state: &mut MachineState,
+    ) -> Result<Bytes, MachineError> {
         let line =
             self.stated("the load `dma`", "memory.device", self.platform.memory.device.as_ref())?;
         for &cpu in places {
-            let (lines, _) = self.memory_of_others(stage, cpu, BLOCK, Page::Base)?;
-            stage.add(cpu, Part::Moves(Device::new(lines, line * places.len() as u64)));
+            let (lines, _) = self.memory_of_others(state, cpu, BLOCK, Page::Base)?;
+            state.add(cpu, Role::Moves(Device::new(lines, line * places.len() as u64)));
         }
         Ok(BLOCK)
     }
 
     /// Threads that all write the same lines.
-    fn start_locks(&self, places: &[usize], stage: &mut Stage) -> Result<Bytes, MachineError> {
+    fn start_locks(
+        &self,
+        places: &[usize],
+        state: &mut MachineState,
+    ) -> Result<Bytes, MachineError> {
         let Some(&first) = places.first() else { return Ok(LOCKED) };
-        let (lines, of_page) = self.memory_of_others(stage, first, LOCKED, Page::Base)?;
+        let (lines, of_page) = self.memory_of_others(state, first, LOCKED, Page::Base)?;
         for &cpu in places {
-            stage.add_actor(cpu, Walker::of_locks(lines.clone(), of_page));
+            state.add_actor(cpu, Walker::of_locks(lines.clone(), of_page));
         }
         Ok(LOCKED)
     }
@@ -127,26 +135,26 @@ impl SimMachine {
     /// lie anywhere it would leave no huge frame whole.
     fn changing_on(
         &self,
-        stage: &mut Stage,
+        state: &mut MachineState,
         cpu: usize,
         program: &Changing,
         draw: &mut Draw,
     ) -> Result<Walker, MachineError> {
         let page = if self.colours[1].is_some() { Page::Base } else { Page::Transparent };
-        let (lines, of_page) = self.memory_of_others(stage, cpu, program.memory(), page)?;
+        let (lines, of_page) = self.memory_of_others(state, cpu, program.memory(), page)?;
         Ok(Walker::of_changing(program, lines, (page, of_page), draw))
     }
 
     /// The lines of memory of somebody who is not the job, on the node of `cpu`, and how many are in a page.
     pub(super) fn memory_of_others(
         &self,
-        stage: &mut Stage,
+        state: &mut MachineState,
         cpu: usize,
         size: Bytes,
         page: Page,
     ) -> Result<(Vec<Line>, u32), MachineError> {
-        let node = stage.node_of(cpu);
-        let lines = stage.frames.place(size, page, node, self.colours[1].as_ref());
-        Ok((lines.map_err(|error| no_frames(&error))?, stage.frames.lines_of(page)))
+        let node = state.node_of(cpu);
+        let lines = state.frames.place(size, page, node, self.colours[1].as_ref());
+        Ok((lines.map_err(|error| no_frames(&error))?, state.frames.lines_of(page)))
     }
 }

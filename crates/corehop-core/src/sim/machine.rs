@@ -11,17 +11,17 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use crate::experiment::{Body, Draw, Jobs, Plan};
-use crate::machine::{Machine, MachineError, Outcome, Sink};
+use crate::machine::{Machine, MachineError, RunEnd, Sink};
 use crate::platform::Platform;
 use crate::samples::Batch;
 use crate::units::{Bytes, Cpu, CpuList};
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
-use super::arrangement::{Arrangement, ArrangementError, Placement, Share};
 use super::chunk::{ChunkRun, Done, Sum, no_frames};
 use super::frames::Colours;
+use super::machine_state::MachineState;
+use super::partitioning::{Partitioning, PartitioningError, Placement, Share};
 use super::spec::SpecError;
-use super::stage::Stage;
 use super::times::Picos;
 use super::walker::Walker;
 
@@ -54,7 +54,7 @@ const LEARNED_IN: Picos = 1_000_000_000;
 #[derive(Debug)]
 pub struct SimMachine {
     pub(super) platform: Platform,
-    arrangement: Arrangement,
+    partitioning: Partitioning,
     /// The colours of the job's pages and of others', where they are restricted.
     pub(super) colours: [Option<Colours>; 2],
     /// Whether large working sets are simulated in some of the sets only.
@@ -70,30 +70,33 @@ impl SimMachine {
     /// # Errors
     /// [`MachineError::NotPossible`] names the fact that its file lacks or that cannot be simulated.
     pub fn new(platform: Platform) -> Result<Self, MachineError> {
-        Self::arranged(platform, Arrangement::default())
+        Self::partitioned(platform, Partitioning::default())
     }
 
     /// The machine of `platform`, its memory and caches shared out.
     ///
     /// # Errors
     /// As [`SimMachine::new`], and where the platform cannot be shared out so.
-    pub fn arranged(platform: Platform, arrangement: Arrangement) -> Result<Self, MachineError> {
-        let refused = |error: ArrangementError| MachineError::NotPossible {
+    pub fn partitioned(
+        platform: Platform,
+        partitioning: Partitioning,
+    ) -> Result<Self, MachineError> {
+        let refused = |error: PartitioningError| MachineError::NotPossible {
             what: format!("an arrangement on {}", platform.name),
             why: error.to_string(),
             remedy: format!("see `corehop platform {}`", platform.id),
         };
-        arrangement.check(&platform).map_err(refused)?;
+        partitioning.check(&platform).map_err(refused)?;
         let mut colours = [None, None];
-        if arrangement.has_colours() {
-            let of = arrangement.colour_count(&platform).map_err(refused)?;
+        if partitioning.has_colours() {
+            let of = partitioning.colour_count(&platform).map_err(refused)?;
             let restricted = |share: &Share| {
                 (!share.colours.is_empty()).then(|| Colours { of, mine: share.colours.clone() })
             };
-            colours = [restricted(&arrangement.job), restricted(&arrangement.others)];
+            colours = [restricted(&partitioning.job), restricted(&partitioning.others)];
         }
-        stage(&platform, &arrangement, 1, 0)?;
-        Ok(Self { platform, arrangement, colours, sampled: false, pause: 0, sum: Sum::default() })
+        machine_state(&platform, &partitioning, 1, 0)?;
+        Ok(Self { platform, partitioning, colours, sampled: false, pause: 0, sum: Sum::default() })
     }
 
     /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
@@ -151,21 +154,21 @@ impl SimMachine {
         every: u32,
         seed: u64,
         snapshot: usize,
-    ) -> Result<Stage, MachineError> {
+    ) -> Result<MachineState, MachineError> {
         let Some(cpus) = load.cpus() else {
-            return stage(&self.platform, &self.arrangement, every, 0);
+            return machine_state(&self.platform, &self.partitioning, every, 0);
         };
         let stream = 1_000 + snapshot as u64;
-        let mut stage = stage(&self.platform, &self.arrangement, every, seed ^ stream)?;
+        let mut state = machine_state(&self.platform, &self.partitioning, every, seed ^ stream)?;
         let mut draw = Draw::new(seed, stream);
         let everywhere = self.platform.usable();
         let cpus: &CpuList = if cpus.is_empty() { &everywhere } else { cpus };
         let places: Vec<usize> = cpus.iter().map(|cpu| self.place(cpu)).collect();
-        let memory = self.start(load, &places, &mut stage, &mut draw)?;
+        let memory = self.start(load, &places, &mut state, &mut draw)?;
         let lines = memory.get() / self.platform.line_size().get();
-        let held = stage.caches().lines() * u64::from(every);
-        warm_up(&mut stage, (lines * LAPS * cpus.len() as u64).min(held * FILLS));
-        Ok(stage)
+        let held = state.caches().lines() * u64::from(every);
+        warm_up(&mut state, (lines * LAPS * cpus.len() as u64).min(held * FILLS));
+        Ok(state)
     }
 
     /// The jobs of a phase in the order in which they run: those together that need as many sets.
@@ -189,11 +192,11 @@ impl SimMachine {
         seed: u64,
         number: usize,
         sink: &mut dyn Sink,
-    ) -> Result<(Sum, Outcome), MachineError> {
+    ) -> Result<(Sum, RunEnd), MachineError> {
         let phase = &plan.phases[number];
         let chunks = self.chunks(plan, number);
         let idle = phase.load == Load::Idle;
-        let mut bases: BTreeMap<u32, Vec<Stage>> = BTreeMap::new();
+        let mut bases: BTreeMap<u32, Vec<MachineState>> = BTreeMap::new();
         for chunk in &chunks {
             if bases.contains_key(&chunk.every) {
                 continue;
@@ -203,9 +206,9 @@ impl SimMachine {
             let wanted = if idle || phase.replicate.is_some() { 1 } else { SNAPSHOTS.min(same) };
             let drawn = phase.draws().map_or(0, |drawn| SNAPSHOTS + drawn.others as usize);
             let under = |at| self.under(&phase.load, chunk.every, seed, drawn + at);
-            let stages: Result<Vec<Stage>, MachineError> =
+            let states: Result<Vec<MachineState>, MachineError> =
                 side_by_side(0..wanted, under).into_iter().collect();
-            bases.insert(chunk.every, stages?);
+            bases.insert(chunk.every, states?);
         }
         let run = |at: usize| {
             let bases = &bases[&chunks[at].every];
@@ -223,10 +226,10 @@ impl SimMachine {
                 goes_on &= sink.take(Batch::Jobs(&records)).map_err(MachineError::Sink)?;
             }
             if !goes_on {
-                return Ok((sum, Outcome::Stopped));
+                return Ok((sum, RunEnd::Stopped));
             }
         }
-        Ok((sum, Outcome::Complete))
+        Ok((sum, RunEnd::Complete))
     }
 
     /// Runs the jobs of every phase.
@@ -235,34 +238,34 @@ impl SimMachine {
         plan: &Jobs,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         no_programs(&plan.sets)?;
         for number in 0..plan.phases.len() {
             let (sum, outcome) = self.phase(plan, seed, number, sink)?;
             self.sum.add(sum);
-            if outcome == Outcome::Stopped {
+            if outcome == RunEnd::Stopped {
                 return Ok(outcome);
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// An empty machine of its own.
-    pub(super) fn idle_stage(&self, seed: u64) -> Result<Stage, MachineError> {
-        stage(&self.platform, &self.arrangement, 1, seed)
+    pub(super) fn idle_state(&self, seed: u64) -> Result<MachineState, MachineError> {
+        machine_state(&self.platform, &self.partitioning, 1, seed)
     }
 
     /// The walk of a job that begins on the CPU at place `here`, over memory of its own.
     pub(super) fn set_on(
         &self,
-        stage: &mut Stage,
+        state: &mut MachineState,
         here: usize,
         set: &WorkingSet,
         draw: &mut Draw,
     ) -> Result<Walker, MachineError> {
         let node = match set.node {
-            Some(number) => stage.frames.node(number).map_err(|error| no_frames(&error))?,
-            None => stage.node_of(here),
+            Some(number) => state.frames.node(number).map_err(|error| no_frames(&error))?,
+            None => state.node_of(here),
         };
         let colours = self.colours[0].as_ref();
         if colours.is_some() && set.page != Page::Base {
@@ -272,21 +275,21 @@ impl SimMachine {
                 remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
             });
         }
-        let lines = stage.frames.place(set.wss, set.page, node, colours);
+        let lines = state.frames.place(set.wss, set.page, node, colours);
         let lines = lines.map_err(|error| no_frames(&error))?;
-        let of_page = stage.frames.lines_of(set.page);
+        let of_page = state.frames.lines_of(set.page);
         Ok(Walker::of_set(set, lines, of_page, draw))
     }
 
     /// The walk of somebody who is not the job.
     pub(super) fn polluter_on(
         &self,
-        stage: &mut Stage,
+        state: &mut MachineState,
         cpu: usize,
         polluter: &Polluter,
         draw: &mut Draw,
     ) -> Result<Walker, MachineError> {
-        let (lines, of_page) = self.memory_of_others(stage, cpu, polluter.wss, Page::Base)?;
+        let (lines, of_page) = self.memory_of_others(state, cpu, polluter.wss, Page::Base)?;
         Ok(Walker::of_polluter(polluter, lines, of_page, draw).pausing(self.pause))
     }
 }
@@ -298,17 +301,17 @@ struct Chunk {
 }
 
 /// An empty machine, shared out.
-fn stage(
+fn machine_state(
     platform: &Platform,
-    arrangement: &Arrangement,
+    partitioning: &Partitioning,
     every: u32,
     seed: u64,
-) -> Result<Stage, MachineError> {
-    let stage = Stage::new(platform, every, seed);
-    let mut stage = stage.map_err(|error| not_possible(platform, &error))?;
-    stage.frames.set_contiguous(arrangement.placement == Placement::Contiguous);
-    stage.share(&arrangement.job.ways, &arrangement.others.ways);
-    Ok(stage)
+) -> Result<MachineState, MachineError> {
+    let state = MachineState::new(platform, every, seed);
+    let mut state = state.map_err(|error| not_possible(platform, &error))?;
+    state.frames.set_contiguous(partitioning.placement == Placement::Contiguous);
+    state.share(&partitioning.job.ways, &partitioning.others.ways);
+    Ok(state)
 }
 
 /// The results of `run` for each number, in order, computed on all cores.
@@ -340,12 +343,12 @@ pub(super) fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usiz
 }
 
 /// Lets the load run until it has made so many visits, or for [`LONGEST_WARM_UP`].
-fn warm_up(stage: &mut Stage, visits: u64) {
+fn warm_up(state: &mut MachineState, visits: u64) {
     const STEP: Picos = 1_000_000_000;
-    while stage.visits() < visits && stage.now() < LONGEST_WARM_UP {
-        stage.warm_up(STEP);
+    while state.visits() < visits && state.now() < LONGEST_WARM_UP {
+        state.warm_up(STEP);
     }
-    stage.learn(LEARNED_IN);
+    state.learn(LEARNED_IN);
 }
 
 fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
@@ -375,7 +378,7 @@ impl Machine for SimMachine {
         &self.platform
     }
 
-    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         plan.check(&self.platform)?;
         match &plan.body {
             Body::Jobs(jobs) => self.run_jobs(jobs, plan.seed, sink),
@@ -392,8 +395,8 @@ impl Machine for SimMachine {
         if self.sampled {
             map.insert("sampled_sets".to_owned(), json!(true));
         }
-        if !self.arrangement.is_usual() {
-            map.insert("arrangement".to_owned(), json!(self.arrangement));
+        if !self.partitioning.is_usual() {
+            map.insert("arrangement".to_owned(), json!(self.partitioning));
         }
         if !self.platform.tlbs.is_empty() && self.sum.picos > 0 {
             let Sum { picos, walks, finding, .. } = self.sum;

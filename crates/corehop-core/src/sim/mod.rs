@@ -4,13 +4,13 @@
 //! # What it is
 //!
 //! A [`Hierarchy`] is built from a [`Spec`], which is a platform with nothing missing. It answers
-//! every access with an [`Outcome`]: who supplied the line, in which state, how far away, and what
+//! every access with an [`AccessOutcome`]: who supplied the line, in which state, how far away, and what
 //! followed. An outcome holds no time: latency is a function of it, computed elsewhere, and so are
 //! queues. States change atomically; between two accesses every invariant holds.
 //!
 //! ```text
 //! spec ── what is simulated, from a platform        prefetch, tlb ── beside the caches, optional
-//! hierarchy ── an access: search, settle, fill      kinds ── why a miss was one, an observer
+//! hierarchy ── an access: search, settle, fill      miss_kinds ── why a miss was one, an observer
 //! coherence ── what caches ask each other           frames ── from pages to lines
 //! movement ── lines in, lines out                   reference ── the slow twin, for tests
 //! cache ── one cache: tags, states, replacement     walk, fast_path ── one CPU's accesses
@@ -69,22 +69,22 @@ pub mod hierarchy;
 mod movement;
 mod fast_path;
 mod walk;
-pub mod kinds;
+pub mod miss_kinds;
 pub mod tlb;
 pub mod prefetch;
 pub mod times;
 pub mod translation;
 pub mod servers;
-mod wakes;
-mod elsewhere;
-pub mod arrangement;
+mod package_clock;
+mod remote_polluters;
+pub mod partitioning;
 pub mod frames;
 pub mod walker;
 mod background;
-mod cast;
+mod actors;
 mod timing;
 mod pass;
-pub mod stage;
+pub mod machine_state;
 mod system_data;
 mod chunk;
 mod loads;
@@ -96,13 +96,13 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use arrangement::{Arrangement, ArrangementError, Placement, Share, Ways};
 pub use cache::CacheCounters;
 pub use hierarchy::Hierarchy;
-pub use kinds::MissKinds;
 pub use machine::SimMachine;
+pub use miss_kinds::MissKinds;
 pub use observer::Observer;
-pub use outcome::{Access, CpuCounters, Outcome};
+pub use outcome::{Access, AccessOutcome, CpuCounters};
+pub use partitioning::{Partitioning, PartitioningError, Placement, Share, Ways};
 pub use prefetch::Prefetcher;
 pub use spec::{CacheSpec, MAX_LEVELS, MAX_WAYS, Spec, SpecError};
 pub use tags::{Line, NO_LINE};

@@ -16,7 +16,7 @@ pub enum Access {
 
 /// Where a line came from, and what followed: 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Outcome {
+pub struct AccessOutcome {
     /// Who supplied the line.
     pub supplier: Supplier,
     /// The level of the cache that supplied it; 0 for memory. Of a peer with modified data the
@@ -36,7 +36,7 @@ pub struct Outcome {
     pub written_back: u8,
 }
 
-impl Outcome {
+impl AccessOutcome {
     /// A hit in the innermost cache that nobody else noticed.
     pub const HIT: Self = Self::own(1);
 

@@ -2,11 +2,11 @@
 //! A pass of the job over its working set, as far as it gets before somebody else acts.
 
 use super::frames::Frames;
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
+use super::package_clock::PackageClock;
 use super::tags::Line;
 use super::times::Picos;
 use super::timing::{Ongoing, Rate, Timing, Wanted};
-use super::wakes::Wakes;
 use super::walk::{Does, Visitor};
 use super::walker::{Visit, Walker};
 
@@ -42,7 +42,7 @@ pub(super) enum Next {
 pub(super) struct OnTheWay<'a> {
     pub(super) timing: &'a mut Timing,
     pub(super) frames: &'a Frames,
-    pub(super) wakes: &'a Wakes,
+    pub(super) package_clock: &'a PackageClock,
     pub(super) walker: &'a mut Walker,
     pub(super) cpu: usize,
     /// The time.
@@ -70,7 +70,7 @@ impl OnTheWay<'_> {
         self.left -= 1;
         self.timing.run_elsewhere(self.now);
         let visit = self.walker.visit();
-        let waking = self.wakes.still(self.now);
+        let waking = self.package_clock.still(self.now);
         let manner = self.walker.manner();
         self.ongoing = self.timing.begin(self.cpu, visit, manner, self.now, waking);
         self.next = Next::First;
@@ -108,7 +108,7 @@ impl Visitor for OnTheWay<'_> {
     }
 
     #[inline(always)]
-    fn met(&mut self, outcome: Outcome) -> bool {
+    fn met(&mut self, outcome: AccessOutcome) -> bool {
         let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
         let write = self.next == Next::Write || !(reads || fetches);
         self.timing.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Buses, channels and links: each serves one line at a time, first come, first served.
 //!
-//! Requests come in the order of simulated time (the stage sees to that), so that a server is a
+//! Requests come in the order of simulated time (the machine state sees to that), so that a server is a
 //! single number: the time from which on it is free. With N cores that wait for one another the
 //! latency at saturation is N times the service time, as in a closed queueing network.
 

@@ -10,7 +10,7 @@ use crate::units::Bytes;
 use crate::workload::{Pattern, Polluter};
 
 use super::machine::SimMachine;
-use super::stage::Stage;
+use super::machine_state::MachineState;
 use super::walker::Walker;
 
 /// What the system touches on a CPU that a job leaves, and on one that a job gets; nothing where the
@@ -33,7 +33,7 @@ impl SystemData {
     pub(super) fn touch(
         &mut self,
         machine: &SimMachine,
-        stage: &mut Stage,
+        state: &mut MachineState,
         draw: &mut Draw,
         cpu: usize,
         footprint: Option<Bytes>,
@@ -42,9 +42,9 @@ impl SystemData {
         let data = Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.25 };
         let mut walker = match self.0.remove(&(cpu, wss)) {
             Some(walker) => walker,
-            None => machine.polluter_on(stage, cpu, &data, draw)?,
+            None => machine.polluter_on(state, cpu, &data, draw)?,
         };
-        stage.touch_untimed(cpu, &mut walker);
+        state.touch_untimed(cpu, &mut walker);
         self.0.insert((cpu, wss), walker);
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::platform::{
 };
 use crate::units::Cpu;
 
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::spec::{MAX_LEVELS, SpecError};
 
 /// Picoseconds.
@@ -122,7 +122,7 @@ impl CoreTimes {
 
     /// The time from load to use.
     #[inline]
-    pub fn of(&self, outcome: &Outcome, home: Home) -> Picos {
+    pub fn of(&self, outcome: &AccessOutcome, home: Home) -> Picos {
         let level = outcome.level as usize;
         self.table[place(outcome.supplier, level, outcome.state, outcome.distance, home)]
     }
@@ -268,25 +268,25 @@ mod tests {
         platform
     }
 
-    fn cycles(platform: &Platform, outcome: Outcome, home: Home) -> u64 {
+    fn cycles(platform: &Platform, outcome: AccessOutcome, home: Home) -> u64 {
         let picos = Times::from_platform(platform).unwrap().on(0).of(&outcome, home);
         (picos * 2_660 + 500_000) / 1_000_000
     }
 
-    const REMOTE_DIRTY: Outcome = Outcome {
+    const REMOTE_DIRTY: AccessOutcome = AccessOutcome {
         supplier: Supplier::Peer,
         level: 2,
         state: Found::Dirty,
         distance: Distance::Machine,
-        ..Outcome::HIT
+        ..AccessOutcome::HIT
     };
 
     #[test]
     fn without_rows_the_caches_and_the_memory_say_how_long() {
         let platform = x5650();
-        let own = |level| Outcome { level, ..Outcome::HIT };
+        let own = |level| AccessOutcome { level, ..AccessOutcome::HIT };
         assert_eq!([1, 2, 3].map(|level| cycles(&platform, own(level), Home::Local)), [4, 10, 42]);
-        let memory = Outcome { supplier: Supplier::Memory, level: 0, ..Outcome::HIT };
+        let memory = AccessOutcome { supplier: Supplier::Memory, level: 0, ..AccessOutcome::HIT };
         assert_eq!(cycles(&platform, memory, Home::Local), 183);
         assert_eq!(cycles(&platform, memory, Home::Remote), 312);
         assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 183);
@@ -305,9 +305,9 @@ mod tests {
             },
         ];
         assert_eq!(cycles(&platform, REMOTE_DIRTY, Home::Local), 300);
-        let l3 = Outcome { level: 3, ..REMOTE_DIRTY };
+        let l3 = AccessOutcome { level: 3, ..REMOTE_DIRTY };
         assert_eq!(cycles(&platform, l3, Home::Local), 200);
-        let near = Outcome { distance: Distance::L3, ..REMOTE_DIRTY };
+        let near = AccessOutcome { distance: Distance::L3, ..REMOTE_DIRTY };
         assert_eq!(cycles(&platform, near, Home::Local), 100);
     }
 
@@ -315,8 +315,9 @@ mod tests {
     fn a_slow_core_needs_longer_for_its_cycles_and_as_long_for_what_is_shared() {
         let chip = Platform::named("m5_cs_slow").unwrap().unwrap();
         let times = Times::from_platform(&chip).unwrap();
-        let level =
-            |cpu: usize, level| times.on(cpu).of(&Outcome { level, ..Outcome::HIT }, Home::Local);
+        let level = |cpu: usize, level| {
+            times.on(cpu).of(&AccessOutcome { level, ..AccessOutcome::HIT }, Home::Local)
+        };
         // Two cycles of 3 GHz, one of 750 MHz; 4 ns for both.
         assert_eq!([level(0, 1), level(1, 1)], [666, 1_333]);
         assert_eq!([level(0, 2), level(1, 2)], [4_000, 4_000]);

@@ -4,11 +4,11 @@
 
 use crate::platform::{Distance, Home, Platform, Supplier, Traffic};
 
-use super::elsewhere::Elsewhere;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::prefetch::Prefetcher;
+use super::remote_polluters::RemotePolluters;
 use super::servers::Servers;
 use super::spec::SpecError;
 use super::tags::Line;
@@ -33,7 +33,7 @@ pub(super) struct Timing {
     pub(super) nodes: Vec<usize>,
     /// Each simulated line stands for so many.
     pub(super) weight: Picos,
-    pub(super) elsewhere: Elsewhere,
+    pub(super) remote_polluters: RemotePolluters,
     /// Until when a locked access keeps everybody from what is beyond his innermost cache.
     pub(super) locked: Picos,
 }
@@ -103,7 +103,7 @@ impl Timing {
             finding: 0,
             nodes: nodes_of_cpus(platform),
             weight,
-            elsewhere: Elsewhere::new(cpus),
+            remote_polluters: RemotePolluters::new(cpus),
             locked: 0,
         })
     }
@@ -112,7 +112,7 @@ impl Timing {
     #[inline]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
         if !self.servers.is_empty() {
-            self.elsewhere.run(at, &mut self.servers);
+            self.remote_polluters.run(at, &mut self.servers);
         }
     }
 
@@ -139,7 +139,7 @@ impl Timing {
         &mut self,
         visit: &mut Ongoing,
         write: bool,
-        outcome: Outcome,
+        outcome: AccessOutcome,
         frames: &Frames,
         wanted: &mut Wanted,
     ) {
@@ -190,7 +190,7 @@ impl Timing {
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.
     #[inline]
-    fn look_ahead(&mut self, cpu: usize, line: Line, outcome: Outcome, wanted: &mut Wanted) {
+    fn look_ahead(&mut self, cpu: usize, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
         for prefetcher in &mut self.prefetchers[cpu] {
             let level = prefetcher.level();
             if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
@@ -217,11 +217,11 @@ impl Timing {
 
     /// Passes what follows from an access through the servers; how long the access itself waits.
     #[inline]
-    fn queue(&mut self, cpu: usize, node: usize, outcome: Outcome, at: Picos) -> Picos {
+    fn queue(&mut self, cpu: usize, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
             return 0;
         }
-        self.elsewhere.note(cpu, node, outcome);
+        self.remote_polluters.note(cpu, node, outcome);
         let mut waited = 0;
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {
             waited += self.servers.pass(Traffic::Snoop, cpu, node, at);
@@ -237,7 +237,7 @@ impl Timing {
             // Posted: it keeps the server, and nobody waits for it.
             self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
         }
-        self.elsewhere.note_wait(cpu, waited);
+        self.remote_polluters.note_wait(cpu, waited);
         waited
     }
 }

@@ -8,7 +8,7 @@ use super::cache::{Bits, Cache};
 use super::fast_path::{self, Stop, Tally};
 use super::hierarchy::{Hierarchy, Ongoing, Path};
 use super::observer::Observer;
-use super::outcome::{Access, Outcome};
+use super::outcome::{Access, AccessOutcome};
 use super::spec::MAX_LEVELS;
 use super::tags::Line;
 use super::tags::{Block, Blocks};
@@ -39,8 +39,8 @@ pub(super) trait Visitor {
     /// A line that will be asked for before long.
     fn ahead(&self) -> Option<Line>;
     /// What the access came to. Answers whether the walk may go on at once.
-    fn met(&mut self, outcome: Outcome) -> bool;
-    /// The second of two accesses was an [`Outcome::HIT`].
+    fn met(&mut self, outcome: AccessOutcome) -> bool;
+    /// The second of two accesses was an [`AccessOutcome::HIT`].
     fn wrote(&mut self);
 }
 
@@ -143,7 +143,7 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
-    /// Whether reads on this way can take the loop of [`super::swift`], and what it has to know.
+    /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
     fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
         let own = &path.caches[..path.len];
         let fits = |&x: &usize| self.caches[x].width() <= 16 && self.caches[x].names_all();
@@ -307,7 +307,13 @@ impl<O: Observer> Hierarchy<O> {
 
     /// An access to a line that the innermost cache lacks.
     #[inline(always)]
-    pub(super) fn miss(&mut self, cpu: usize, path: &Path, line: Line, access: Access) -> Outcome {
+    pub(super) fn miss(
+        &mut self,
+        cpu: usize,
+        path: &Path,
+        line: Line,
+        access: Access,
+    ) -> AccessOutcome {
         if path.plain && !O::ON {
             let write = access == Access::Write;
             if let Some(outcome) = self.quiet(cpu, path, line, write) {
@@ -327,9 +333,9 @@ impl<O: Observer> Hierarchy<O> {
     /// The line is further out on a way without exclusive caches, or in memory, and no other cache
     /// has to give up or hand over anything; or nothing has been done.
     #[inline(always)]
-    fn quiet(&mut self, cpu: usize, path: &Path, line: Line, write: bool) -> Option<Outcome> {
+    fn quiet(&mut self, cpu: usize, path: &Path, line: Line, write: bool) -> Option<AccessOutcome> {
         let spotted = self.spot(path, line, write)?;
-        let mut ongoing = Ongoing { outcome: Outcome::own(0), masks: self.masks(cpu) };
+        let mut ongoing = Ongoing { outcome: AccessOutcome::own(0), masks: self.masks(cpu) };
         ongoing.outcome.asked = spotted.asked;
         let end = if let Some((at, set, way)) = spotted.place {
             let cache = &mut self.caches[path.caches[at]];

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::experiment::{Draw, Roam};
+use crate::experiment::{Draw, MovingWindow};
 use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::tags::Line;
@@ -50,7 +50,7 @@ pub struct Walker {
     pages: Arc<[u32]>,
     manner: Manner,
     at: usize,
-    course: Course,
+    order_of_visits: VisitOrder,
     /// The share of words (scan) or lines (others) that are written, as a fraction of 2^64.
     share: u64,
     accumulator: u64,
@@ -58,7 +58,7 @@ pub struct Walker {
 
 /// What a visit consists of, and which line is next.
 #[derive(Debug, Clone)]
-enum Course {
+enum VisitOrder {
     /// One after the other, each read and some written too.
     List,
     /// One after the other, word by word.
@@ -68,7 +68,7 @@ enum Course {
     /// One after the other, written by instructions that wait for it.
     Locks,
     /// At random among those visited lately, each read or written.
-    Changing(Roam),
+    Changing(MovingWindow),
 }
 
 impl Walker {
@@ -109,7 +109,8 @@ impl Walker {
         walker.manner.parallelism = Some(1_000);
         walker.manner.pause = changing.pause.get() * 1_000;
         let draw = Draw::new(draw.bits(), 0);
-        walker.course = Course::Changing(Roam::new(changing, walker.lines() as u64, draw));
+        walker.order_of_visits =
+            VisitOrder::Changing(MovingWindow::new(changing, walker.lines() as u64, draw));
         walker
     }
 
@@ -118,7 +119,7 @@ impl Walker {
         let unused = &mut Draw::new(0, 0);
         let mut walker = Self::new(Pattern::Scan, 1.0, lines, (Page::Base, of_page), unused);
         walker.manner.parallelism = Some(1_000);
-        walker.course = Course::Locks;
+        walker.order_of_visits = VisitOrder::Locks;
         walker
     }
 
@@ -150,10 +151,10 @@ impl Walker {
                 pause: 0,
             },
             at: 0,
-            course: match pattern {
-                Pattern::Shuffled => Course::List,
-                Pattern::Scan => Course::Scan,
-                Pattern::Code => Course::Code,
+            order_of_visits: match pattern {
+                Pattern::Shuffled => VisitOrder::List,
+                Pattern::Scan => VisitOrder::Scan,
+                Pattern::Code => VisitOrder::Code,
             },
             share,
             accumulator: beginning(share),
@@ -208,7 +209,7 @@ impl Walker {
 
     /// Whether its lines are executed.
     pub(super) fn fetches(&self) -> bool {
-        matches!(self.course, Course::Code)
+        matches!(self.order_of_visits, VisitOrder::Code)
     }
 
     /// The next visit.
@@ -219,22 +220,22 @@ impl Walker {
         if self.at == self.order.len() {
             self.at = 0;
         }
-        match &mut self.course {
-            Course::Changing(roam) => {
-                self.at = roam.next_line() as usize;
+        match &mut self.order_of_visits {
+            VisitOrder::Changing(window) => {
+                self.at = window.next_line() as usize;
                 let writes = self.share > 0 && self.carry();
                 Visit { line, reads: !writes, writes, fetches: false, words: 1, page }
             }
-            Course::List => {
+            VisitOrder::List => {
                 let writes = self.share > 0 && self.carry();
                 let words = 1 + u32::from(writes);
                 Visit { line, reads: true, writes, fetches: false, words, page }
             }
-            Course::Scan => self.scan(line, page),
-            Course::Locks => {
+            VisitOrder::Scan => self.scan(line, page),
+            VisitOrder::Locks => {
                 Visit { line, reads: false, writes: true, fetches: false, words: 1, page }
             }
-            Course::Code => {
+            VisitOrder::Code => {
                 Visit { line, reads: false, writes: false, fetches: true, words: 1, page }
             }
         }

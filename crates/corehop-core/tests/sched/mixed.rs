@@ -4,7 +4,7 @@
 use corehop_core::decision::costs::{Cost, Costs, NoCost};
 use corehop_core::decision::sched::charge::{Charged, Delay};
 use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::placement::{Place, PlacedShare};
+use corehop_core::decision::sched::placement::{PlacedShare, TaskPlacement};
 use corehop_core::decision::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::Event;
 
@@ -270,15 +270,15 @@ impl Case {
 }
 
 /// A task where a test put it.
-fn placed(actor: Actor, kind: &Kind, place: Option<&Place>, horizon: Time) -> Actor {
+fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Time) -> Actor {
     let only = actor.jobs[0][0];
     let jobs = match place {
         None => return actor,
-        Some(Place::Cpus(cpus)) => {
+        Some(TaskPlacement::Cpus(cpus)) => {
             let class = if kind.tests == ["sp-edf-os"] { 2 } else { 0 };
             vec![vec![Stage { domain: cpus[0] / kind.cluster.unwrap_or(1), class, ..only }]]
         }
-        Some(Place::Pieces(pieces)) => {
+        Some(TaskPlacement::Pieces(pieces)) => {
             let mut from = 0;
             let stage = |piece: &corehop_core::decision::sched::placement::PlacedPiece| {
                 let begins = from;
@@ -288,7 +288,7 @@ fn placed(actor: Actor, kind: &Kind, place: Option<&Place>, horizon: Time) -> Ac
             };
             vec![pieces.iter().map(stage).collect()]
         }
-        Some(Place::Shares(shares)) => {
+        Some(TaskPlacement::Shares(shares)) => {
             let count = (horizon / actor.period + 2) as usize;
             let cpu = |at: usize| shares[at].cpu;
             let class = |at: usize| u32::from(at == 0);

@@ -5,7 +5,7 @@
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
 use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::placement::Place;
+use corehop_core::decision::sched::placement::TaskPlacement;
 use corehop_core::decision::sched::{Parameters, TaskSet, Verdict};
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
@@ -115,7 +115,7 @@ fn a_piece_that_does_not_pay_is_found_out() {
     // Whole tasks pay what they should, and those that are split pay for one job.
     let forgotten = |case: &Case, name: &str| {
         case.ask_with_own_delays(name).filter(|answer| {
-            let split = |place: &Place| matches!(place, Place::Pieces(_));
+            let split = |place: &TaskPlacement| matches!(place, TaskPlacement::Pieces(_));
             answer.placement.as_ref().is_some_and(|places| places.iter().any(split))
         })
     };
@@ -195,7 +195,8 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
     assert!(yes(&asked.answer));
     // Beside 600,100 in 1,000,000 a piece that pays 100 has room for 3,999 in 10,000: 3,899 of work. The rest has 1,901
     // to do, 100 to reload, and pays 100.
-    let Some(Place::Pieces(pieces)) = asked.answer.placement.as_ref().map(|all| &all[2]) else {
+    let Some(TaskPlacement::Pieces(pieces)) = asked.answer.placement.as_ref().map(|all| &all[2])
+    else {
         panic!("{:?}", asked.answer)
     };
     let pieces: Vec<_> = pieces.iter().map(|it| (it.wcet, it.budget, it.deadline)).collect();

@@ -2,9 +2,9 @@
 //! Who took the CPU away: the best witness that this host allows, and why it is not a better one.
 //!
 //! A gap in a walk is seen by the time stamps inside of it; what caused it, the kernel has to say.
-//! The upper rung has it from the kernel's tracepoints, per CPU, at the cost of a few loads, and
+//! The upper source has it from the kernel's tracepoints, per CPU, at the cost of a few loads, and
 //! needs privileges. The lower one has it from what every thread may ask about itself: it sees
-//! switches, faults and often stolen time, and no interrupts. There is no rung of perf records
+//! switches, faults and often stolen time, and no interrupts. There is no source of perf records
 //! between the two: at some 470 ns per switch they tell no more about a gap than the lower one.
 
 use std::fmt::Write;
@@ -16,9 +16,9 @@ use crate::bpf::facts::Facts;
 use crate::bpf::interrupts::{COUNTERS, Counter, InterruptCounters, InterruptCounts};
 use crate::bpf::{BpfError, Btf, kernel_types};
 
-/// The rung in use.
+/// The source in use.
 #[derive(Debug)]
-pub enum Rung {
+pub enum CounterSource {
     /// Per-CPU counters of interrupts, switches and steal, by BPF; and what a thread may ask.
     Bpf(InterruptCounters),
     /// What a thread may ask about itself: getrusage(2) and its CPU time.
@@ -33,7 +33,7 @@ pub enum Rung {
 pub struct Witness {
     /// Of the calling thread.
     pub thread: ThreadCounts,
-    /// Of the CPU, where the rung gives it.
+    /// Of the CPU, where the source gives it.
     pub cpu: Option<InterruptCounts>,
 }
 
@@ -45,7 +45,7 @@ impl Witness {
         Self { thread: self.thread.minus(&earlier.thread), cpu }
     }
 
-    /// Interrupts of all kinds, where the rung gives them.
+    /// Interrupts of all kinds, where the source gives them.
     pub fn interrupts(&self) -> Option<u64> {
         self.cpu.map(|cpu| cpu.interrupts())
     }
@@ -54,13 +54,13 @@ impl Witness {
 /// The witness.
 #[derive(Debug)]
 pub struct Attribution {
-    rung: Rung,
+    source: CounterSource,
     /// Whether the time that a thread has not run is stolen time and nothing else.
     not_run_is_stolen: bool,
 }
 
 impl Attribution {
-    /// The best rung for measuring on `cpus`. Never fails: the lower rung is always there.
+    /// The best source for measuring on `cpus`. Never fails: the lower source is always there.
     pub fn open(cpus: &CpuList) -> Self {
         Self::on(kernel_types(), cpus)
     }
@@ -68,22 +68,23 @@ impl Attribution {
     fn on(types: Result<&Btf, BpfError>, cpus: &CpuList) -> Self {
         // Unknown counts as no: better no steal than interrupts under a wrong name.
         let not_run_is_stolen = types.as_ref().is_ok_and(|types| !subtracts_interrupts(types));
-        let rung = types
-            .and_then(|types| InterruptCounters::open_with(types, cpus))
-            .map_or_else(|error| Rung::Rusage { because: error.to_string() }, Rung::Bpf);
-        Self { rung, not_run_is_stolen }
+        let source = types.and_then(|types| InterruptCounters::open_with(types, cpus)).map_or_else(
+            |error| CounterSource::Rusage { because: error.to_string() },
+            CounterSource::Bpf,
+        );
+        Self { source, not_run_is_stolen }
     }
 
-    /// The rung in use.
-    pub const fn rung(&self) -> &Rung {
-        &self.rung
+    /// The source in use.
+    pub const fn source(&self) -> &CounterSource {
+        &self.source
     }
 
-    /// The per-CPU counters, where this rung has them.
+    /// The per-CPU counters, where this source has them.
     pub const fn counters(&self) -> Option<&InterruptCounters> {
-        match &self.rung {
-            Rung::Bpf(counters) => Some(counters),
-            Rung::Rusage { .. } => None,
+        match &self.source {
+            CounterSource::Bpf(counters) => Some(counters),
+            CounterSource::Rusage { .. } => None,
         }
     }
 
@@ -120,23 +121,23 @@ impl Attribution {
         self.counters().map_or(counter == Counter::Switches, |counters| counters.has(counter))
     }
 
-    /// Name of the rung, for a column.
+    /// Name of the source, for a column.
     pub const fn name(&self) -> &'static str {
-        match self.rung {
-            Rung::Bpf(_) => "bpf",
-            Rung::Rusage { .. } => "rusage",
+        match self.source {
+            CounterSource::Bpf(_) => "bpf",
+            CounterSource::Rusage { .. } => "rusage",
         }
     }
 
-    /// A sentence for a result's provenance: which rung, what it sees, what it lacks and why.
+    /// A sentence for a result's provenance: which source, what it sees, what it lacks and why.
     pub fn provenance(&self) -> String {
-        match &self.rung {
-            Rung::Bpf(counters) => {
+        match &self.source {
+            CounterSource::Bpf(counters) => {
                 let missing = counters.skipped().iter();
                 let missing = missing.map(|skipped| (skipped.counter, skipped.reason.as_str()));
                 seen_and_missing(|counter| counters.has(counter), missing)
             }
-            Rung::Rusage { because } => format!(
+            CounterSource::Rusage { because } => format!(
                 "Disturbances are attributed by getrusage and thread CPU time: switches and page \
                  faults are seen, interrupts are not, stolen time {}. No BPF counters: {because}",
                 if self.not_run_is_stolen { "is" } else { "is not told from interrupts" }
@@ -172,8 +173,8 @@ mod tests {
     use super::*;
 
     fn lower(not_run_is_stolen: bool) -> Attribution {
-        let rung = Rung::Rusage { because: "no CAP_BPF: use setcap".to_owned() };
-        Attribution { rung, not_run_is_stolen }
+        let source = CounterSource::Rusage { because: "no CAP_BPF: use setcap".to_owned() };
+        Attribution { source, not_run_is_stolen }
     }
 
     #[test]
@@ -206,23 +207,23 @@ mod tests {
     #[test]
     fn without_type_information_the_lower_rung_serves_and_names_the_reason() {
         let gone = BpfError::NoBtf { source: std::io::ErrorKind::NotFound.into() };
-        let rung = Attribution::on(Err(gone), &CpuList::new([Cpu(0)]));
-        assert!(rung.name() == "rusage" && !rung.not_run_is_stolen);
-        assert!(rung.provenance().contains("CONFIG_DEBUG_INFO_BTF"));
+        let attribution = Attribution::on(Err(gone), &CpuList::new([Cpu(0)]));
+        assert!(attribution.name() == "rusage" && !attribution.not_run_is_stolen);
+        assert!(attribution.provenance().contains("CONFIG_DEBUG_INFO_BTF"));
         let damaged = crate::bpf::parse_types(b"\x7fELF\0\0\0\0").unwrap_err();
-        let rung = Attribution::on(Err(damaged), &CpuList::new([Cpu(0)]));
-        assert!(rung.provenance().contains("/sys/kernel/btf/vmlinux is not understood"));
+        let attribution = Attribution::on(Err(damaged), &CpuList::new([Cpu(0)]));
+        assert!(attribution.provenance().contains("/sys/kernel/btf/vmlinux is not understood"));
     }
 
     #[test]
     fn a_rung_is_always_found_and_sees_this_thread_sleep() {
-        let rung = Attribution::open(&CpuList::new([Cpu(0)]));
-        assert!(rung.provenance().starts_with("Disturbances are attributed by"));
-        let before = rung.read(Cpu(0));
+        let attribution = Attribution::open(&CpuList::new([Cpu(0)]));
+        assert!(attribution.provenance().starts_with("Disturbances are attributed by"));
+        let before = attribution.read(Cpu(0));
         std::thread::sleep(std::time::Duration::from_millis(1));
-        let added = rung.read(Cpu(0)).minus(&before);
+        let added = attribution.read(Cpu(0)).minus(&before);
         assert!(added.thread.voluntary_switches > 0, "{added:?}");
-        assert_eq!(added.cpu.is_some(), rung.name() == "bpf");
+        assert_eq!(added.cpu.is_some(), attribution.name() == "bpf");
     }
 
     #[test]

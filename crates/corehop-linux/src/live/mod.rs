@@ -23,13 +23,13 @@ mod set;
 mod tasks;
 mod touched;
 mod unseen;
-mod watch;
+mod counters;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Body, Condition, Draw, Job, Jobs, Phase, Plan, Step};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink};
+use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_core::platform::Platform;
 use corehop_core::samples::Batch;
 use corehop_core::units::{Bytes, CpuList};
@@ -44,6 +44,7 @@ use crate::preflight;
 use crate::supervisor::Guard;
 
 use calibrate::Calibration;
+use counters::Counters;
 use crew::Crew;
 use distance::{Exchanges, Pair, Partners};
 use evict::Eviction;
@@ -55,7 +56,6 @@ use runner::{Kept, Runner, Tally};
 use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::Unseen;
-use watch::Watch;
 
 /// How long a batch of jobs should take: the distance of its CPUs is measured before and after it.
 const BATCH: Duration = Duration::from_millis(100);
@@ -87,7 +87,7 @@ pub struct LiveMachine {
     partners: Option<Partners>,
     eviction: Option<Eviction>,
     offsets: Option<(CpuList, Offsets)>,
-    watch: Arc<Watch>,
+    counters: Arc<Counters>,
     unseen: Unseen,
     calibrations: Vec<(Load, Calibration)>,
     loads: Vec<Known>,
@@ -106,7 +106,7 @@ impl LiveMachine {
     pub fn new(platform: Platform, options: Options) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
-            watch: Arc::new(Watch::open(&platform)),
+            counters: Arc::new(Counters::open(&platform)),
             unseen: Unseen::since_now(&platform.usable()),
             platform,
             options,
@@ -210,7 +210,7 @@ impl LiveMachine {
         at: usize,
         mut sets: Vec<SetState>,
         sink: &mut dyn Sink,
-    ) -> Result<(Outcome, Vec<SetState>), MachineError> {
+    ) -> Result<(RunEnd, Vec<SetState>), MachineError> {
         let phase = &plan.phases[at];
         let cpus = cpus_of(phase);
         self.running.end_what_is_renewed(phase, self.draws);
@@ -237,7 +237,7 @@ impl LiveMachine {
         ));
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
-        runner.watch = self.watch.clone();
+        runner.counters = self.counters.clone();
         runner.llc_share = llc_share;
         let crew =
             match self.running.crew.take().filter(|(of, _)| *of == (plan.mover, cpus.clone())) {
@@ -343,7 +343,7 @@ impl LiveMachine {
         crew: &Crew,
         phase: &Phase,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let mut next = 0;
         let usable = self.platform.usable();
         let (mut measured, mut before) = (Vec::new(), Exchanges::default());
@@ -367,11 +367,11 @@ impl LiveMachine {
             }
             runner.load().check()?;
             if !goes_on {
-                return Ok(Outcome::Stopped);
+                return Ok(RunEnd::Stopped);
             }
             next = end;
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// Keeps what the provenance is to say of a phase.
@@ -403,7 +403,7 @@ impl Machine for LiveMachine {
         &self.platform
     }
 
-    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<Outcome, MachineError> {
+    fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         plan.check(&self.platform)?;
         let ended = match &plan.body {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
@@ -429,18 +429,18 @@ impl LiveMachine {
         plan: &Jobs,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let mut sets = self.prepare_sets(plan, seed)?;
         self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {
             let (outcome, back) = self.run_phase((plan, seed), at, sets, sink)?;
             sets = back;
-            if outcome == Outcome::Stopped {
+            if outcome == RunEnd::Stopped {
                 return Ok(outcome);
             }
         }
         self.sets = plan.sets.iter().cloned().zip(sets).collect();
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 
     /// What the machine says of itself and of its runs so far.
@@ -453,7 +453,7 @@ impl LiveMachine {
         }
         facts.insert("tsc_hz".to_owned(), json!(self.clock.hertz()));
         facts.insert("tsc_relative_error".to_owned(), json!(self.clock.error));
-        facts.insert("counters".to_owned(), self.watch.describe());
+        facts.insert("counters".to_owned(), self.counters.describe());
         facts.insert("unseen_interrupts".to_owned(), self.unseen.describe());
         facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
         facts

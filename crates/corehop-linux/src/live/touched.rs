@@ -6,7 +6,7 @@ use corehop_core::units::Cpu;
 use corehop_core::workload::CHUNK_LINES;
 
 use super::calibrate::Calibration;
-use super::watch::Seen;
+use super::counters::Seen;
 use crate::clock::{Clock, Ticks};
 use crate::thread::{Usage, affinity};
 use crate::walk::{StampCost, Walk, Walked};

@@ -12,23 +12,23 @@ use super::records::SwitchRecords;
 use super::{ObserveError, text};
 use crate::bpf::control::{self, ControlPages, Counts, Mode};
 use crate::bpf::{ProgramInfo, RunTimeStatistics};
-use crate::page::Rung;
+use crate::control_page::Method;
 
 /// One of the two ways.
 #[derive(Debug)]
 pub(super) enum Follower {
-    /// [`Rung::Bpf`]; with the kernel's account of what its programs take, where that is to be had.
+    /// [`Method::Bpf`]; with the kernel's account of what its programs take, where that is to be had.
     Pages(Arc<ControlPages>, Option<RunTimeStatistics>),
-    /// [`Rung::Records`]
+    /// [`Method::Records`]
     Records(Box<SwitchRecords>),
 }
 
 impl Follower {
-    /// The one at `rung`, or the best there is; and why it is none above.
-    pub(super) fn at(rung: Option<Rung>) -> Result<(Self, Option<String>), ObserveError> {
+    /// The one at `method`, or the best there is; and why it is none above.
+    pub(super) fn at(method: Option<Method>) -> Result<(Self, Option<String>), ObserveError> {
         let records = || SwitchRecords::new().map(|it| Self::Records(Box::new(it)));
-        match rung {
-            Some(Rung::Bpf) => Ok((Self::pages()?, None)),
+        match method {
+            Some(Method::Bpf) => Ok((Self::pages()?, None)),
             Some(_) => Ok((records().map_err(ObserveError::Records)?, None)),
             None => match (Self::pages(), records) {
                 (Ok(pages), _) => Ok((pages, None)),
@@ -46,10 +46,10 @@ impl Follower {
         Ok(Self::Pages(pages, RunTimeStatistics::begin().ok()))
     }
 
-    pub(super) const fn rung(&self) -> Rung {
+    pub(super) const fn method(&self) -> Method {
         match self {
-            Self::Pages(..) => Rung::Bpf,
-            Self::Records(_) => Rung::Records,
+            Self::Pages(..) => Method::Bpf,
+            Self::Records(_) => Method::Records,
         }
     }
 

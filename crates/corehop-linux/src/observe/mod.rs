@@ -20,7 +20,7 @@ use corehop_core::samples::{Absence, Recording};
 
 use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
-use crate::page::Rung;
+use crate::control_page::Method;
 use crate::supervisor::interrupt;
 
 use follower::Follower;
@@ -86,7 +86,7 @@ pub struct How {
     /// Whether what its processes touch is sampled: they pay for it.
     pub estimate_wss: bool,
     /// By which way; by the best there is if none is named.
-    pub rung: Option<Rung>,
+    pub method: Option<Method>,
 }
 
 /// Between two looks at the ring, which holds some 50,000 absences.
@@ -99,7 +99,7 @@ const MOST_KEPT: usize = 2_000_000;
 /// # Errors
 /// Where the target cannot be had, or there is no way to record it.
 pub fn record(target: &Target, how: &How) -> Result<Recording, ObserveError> {
-    let (mut follower, why_not_bpf) = Follower::at(how.rung)?;
+    let (mut follower, why_not_bpf) = Follower::at(how.method)?;
     let own_ns = process_cpu_ns();
     let (begin, began_ns) = (Instant::now(), monotonic_ns());
     let mut followed = Followed::begin(target, &mut follower)?;
@@ -128,7 +128,7 @@ pub fn record(target: &Target, how: &How) -> Result<Recording, ObserveError> {
     Ok(Recording {
         what: target.to_string(),
         status,
-        rung: follower.rung().name().to_owned(),
+        method: follower.method().name().to_owned(),
         why_not_bpf,
         began_ns,
         span_ns,

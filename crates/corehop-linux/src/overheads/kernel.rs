@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::machine::{Outcome, SinkFn};
+use corehop_core::machine::{RunEnd, SinkFn};
 use corehop_core::samples::Batch;
 use corehop_core::units::{Cpu, CpuList};
 
@@ -103,7 +103,7 @@ impl Recorder {
             lost += more;
             let count = tasks.runs[0].tasks.len() as u32;
             by_count.entry(count).or_default().append(found);
-            if ran? == Outcome::Stopped {
+            if ran? == RunEnd::Stopped {
                 break;
             }
         }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::process::ProcessId;
-use super::undo::{Outcome, Undo};
+use super::undo::{Undo, UndoOutcome};
 
 /// The version of the format. A journal of a later one is not touched.
 const VERSION: u32 = 1;
@@ -166,7 +166,7 @@ impl Journal {
     }
 
     /// Takes back entry `number` and marks it done; nothing where that has happened before.
-    pub(super) fn undo(&mut self, number: usize) -> Option<(String, Outcome)> {
+    pub(super) fn undo(&mut self, number: usize) -> Option<(String, UndoOutcome)> {
         let (what, outcome) = self.take_back(number)?;
         if outcome.is_settled() {
             self.mark_done(number);
@@ -184,7 +184,7 @@ impl Journal {
     }
 
     /// Takes back all that is live, last change first.
-    pub(super) fn undo_all(&mut self) -> Vec<(String, Outcome)> {
+    pub(super) fn undo_all(&mut self) -> Vec<(String, UndoOutcome)> {
         (0..self.entries.len()).rev().filter_map(|number| self.undo(number)).collect()
     }
 
@@ -196,16 +196,16 @@ impl Journal {
         }
     }
 
-    fn take_back(&self, number: usize) -> Option<(String, Outcome)> {
+    fn take_back(&self, number: usize) -> Option<(String, UndoOutcome)> {
         let entry = self.entries.get(number).filter(|entry| entry.live)?;
         let undo = match &entry.undo {
             Ok(undo) => undo,
             Err(line) => {
-                return Some((format!("the line `{line}`"), Outcome::Unknown(line.clone())));
+                return Some((format!("the line `{line}`"), UndoOutcome::Unknown(line.clone())));
             }
         };
         let stands = self.of_this_boot() || undo.survives_reboot();
-        let outcome = if stands { undo.apply() } else { Outcome::OtherBoot };
+        let outcome = if stands { undo.apply() } else { UndoOutcome::OtherBoot };
         Some((undo.to_string(), outcome))
     }
 
@@ -381,7 +381,7 @@ mod tests {
             journal.append(remove(path)).unwrap();
         }
         let length = fs::metadata(&journal.path).unwrap().len();
-        assert_eq!(journal.undo(1).unwrap().1, Outcome::Undone);
+        assert_eq!(journal.undo(1).unwrap().1, UndoOutcome::Undone);
         assert!(journal.undo(1).is_none() && journal.undo(3).is_none());
         assert_eq!(fs::metadata(&journal.path).unwrap().len(), length);
 
@@ -421,11 +421,11 @@ mod tests {
         journal.file.write_all_at(&[0xff; 4], journal.length - 6).unwrap();
         let last = journal.append(remove(&path)).unwrap();
         let mut read = Journal::open(&journal.path).unwrap();
-        let outcomes: Vec<Outcome> = read.undo_all().into_iter().map(|(_, o)| o).collect();
+        let outcomes: Vec<UndoOutcome> = read.undo_all().into_iter().map(|(_, o)| o).collect();
         assert!(
             matches!(
                 &outcomes[..],
-                [Outcome::Undone, Outcome::Unknown(_), Outcome::Unknown(newer)]
+                [UndoOutcome::Undone, UndoOutcome::Unknown(_), UndoOutcome::Unknown(newer)]
                     if newer.contains("unmount")
             ),
             "{outcomes:?}"
@@ -445,8 +445,8 @@ mod tests {
         let group = Undo::KillProcessGroup { leader: ProcessId::own().unwrap() };
         let group = journal.append(group).unwrap();
         let file = journal.append(remove(&path)).unwrap();
-        assert_eq!(journal.undo(group).unwrap().1, Outcome::OtherBoot);
-        assert_eq!(journal.undo(file).unwrap().1, Outcome::Undone);
+        assert_eq!(journal.undo(group).unwrap().1, UndoOutcome::OtherBoot);
+        assert_eq!(journal.undo(file).unwrap().1, UndoOutcome::Undone);
     }
 
     #[test]

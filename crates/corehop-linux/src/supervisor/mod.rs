@@ -39,7 +39,7 @@ pub use journal::journal_directories;
 pub use load::{LoadChild, LoadCommand, spawn_load};
 pub use process::ProcessId;
 pub use restore::{Restored, Verdict, restore};
-pub use undo::{Outcome, Undo};
+pub use undo::{Undo, UndoOutcome};
 
 /// Why a change was refused, or could not be taken back.
 #[derive(Debug, thiserror::Error)]
@@ -384,7 +384,7 @@ impl Active {
         result
     }
 
-    fn report(&self, outcomes: Vec<(String, Outcome)>) -> Result<(), SupervisorError> {
+    fn report(&self, outcomes: Vec<(String, UndoOutcome)>) -> Result<(), SupervisorError> {
         let left: Vec<String> = outcomes
             .into_iter()
             .filter(|(_, outcome)| !outcome.is_settled())

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::SupervisorError;
 use super::journal::{EXTENSION, Journal, check_private};
 use super::process::ProcessId;
-use super::undo::Outcome;
+use super::undo::UndoOutcome;
 
 /// One journal that was found, and what was done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Verdict {
     /// Its changes were taken back, last one first. Where some could not be, the journal stays.
     Restored {
         /// Each change that was still listed, in words, and what came of it.
-        entries: Vec<(String, Outcome)>,
+        entries: Vec<(String, UndoOutcome)>,
         /// The last line ended in the middle: that change had not been made.
         torn: bool,
     },

@@ -53,7 +53,7 @@ pub enum Undo {
 
 /// What came of an [`Undo`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum UndoOutcome {
     /// The change is taken back.
     Undone,
     /// There was nothing left to take back: the file, process or cgroup is gone.
@@ -66,14 +66,14 @@ pub enum Outcome {
     Unknown(String),
 }
 
-impl Outcome {
+impl UndoOutcome {
     /// Whether nothing of the change is left.
     pub fn is_settled(&self) -> bool {
         !matches!(self, Self::Failed(_) | Self::Unknown(_))
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for UndoOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Undone => f.write_str("taken back"),
@@ -87,7 +87,7 @@ impl fmt::Display for Outcome {
 
 impl Undo {
     /// Takes the change back.
-    pub(super) fn apply(&self) -> Outcome {
+    pub(super) fn apply(&self) -> UndoOutcome {
         let result = match self {
             Self::WriteFile { path, content } => write_existing(path, content),
             Self::RemoveFile { path } => fs::remove_file(path),
@@ -99,9 +99,9 @@ impl Undo {
             Self::SetAffinity { thread, cpus } => set_affinity_of(thread.pid, cpus.iter()),
         };
         match result {
-            Ok(()) => Outcome::Undone,
-            Err(error) if is_gone(&error) => Outcome::AlreadyGone,
-            Err(error) => Outcome::Failed(error.to_string()),
+            Ok(()) => UndoOutcome::Undone,
+            Err(error) if is_gone(&error) => UndoOutcome::AlreadyGone,
+            Err(error) => UndoOutcome::Failed(error.to_string()),
         }
     }
 
@@ -290,7 +290,7 @@ mod tests {
             Undo::KillProcessGroup { leader: stranger },
             Undo::SetAffinity { thread: stranger, cpus: "0".parse().unwrap() },
         ] {
-            assert_eq!(undo.apply(), Outcome::AlreadyGone, "{undo}");
+            assert_eq!(undo.apply(), UndoOutcome::AlreadyGone, "{undo}");
         }
         assert!(!path.exists(), "a setting that is gone must not be made as a file");
     }

@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{Plan, Step};
-use corehop_core::machine::{Machine, Outcome, Sink, SinkError};
+use corehop_core::machine::{Machine, RunEnd, Sink, SinkError};
 use corehop_core::samples::Batch;
 use corehop_core::units::{CpuList, Nanos};
 use corehop_core::workload::Load;
@@ -36,8 +36,8 @@ pub(crate) fn run_plan(path: &str) -> ExitCode {
     interrupt::install().unwrap();
     let plan = Plan::from_json(&fs::read_to_string(path).unwrap()).unwrap();
     match machine().run(&plan, &mut Told) {
-        Ok(Outcome::Complete) => println!("complete"),
-        Ok(Outcome::Stopped) => println!("stopped"),
+        Ok(RunEnd::Complete) => println!("complete"),
+        Ok(RunEnd::Stopped) => println!("stopped"),
         Err(error) => println!("{error}"),
     }
     ExitCode::SUCCESS

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use corehop_linux::supervisor::{
-    Guard, Outcome, ProcessId, SupervisorError, Undo, Verdict, restore,
+    Guard, ProcessId, SupervisorError, Undo, UndoOutcome, Verdict, restore,
 };
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ pub(crate) fn a_number_that_has_gone_to_another_process_is_not_killed() {
     let mut stranger = Sleeper::begin();
     let process = stranger.id();
     let former = ProcessId { start_time: process.start_time - 1, ..process };
-    for (leader, outcome) in [(former, Outcome::AlreadyGone), (process, Outcome::Undone)] {
+    for (leader, outcome) in [(former, UndoOutcome::AlreadyGone), (process, UndoOutcome::Undone)] {
         let folder = private_folder();
         let entry = Undo::KillProcessGroup { leader };
         journal(folder.path(), dead(), &[line(&entry)]);

@@ -13,8 +13,8 @@ use indicatif::ProgressBar;
 use super::fit::model;
 use super::platform::described;
 use super::predict::pair;
-use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, print};
 
 mod set;
 
@@ -119,7 +119,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(path) = &args.output {
         let of = args.on.clone().or_else(|| Some(args.file.as_ref()?.display().to_string()));
         let title = format!("Advice from {}", of.unwrap_or_default());
-        answer::write(path, advice_page::page(&advice, &title))?;
+        output::write(path, advice_page::page(&advice, &title))?;
     }
     print(&if args.json {
         format!("{:#}\n", serde_json::json!(advice))

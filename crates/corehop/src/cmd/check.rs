@@ -4,10 +4,10 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::charge::{Asked, Charged, Delay};
+use corehop_core::decision::sched::charge::{Charged, ChargedAnswer, Delay};
 use corehop_core::decision::sched::overhead::system::Overheads;
 use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::placement::{Place, PlacedPiece};
+use corehop_core::decision::sched::placement::{PlacedPiece, TaskPlacement};
 use corehop_core::decision::sched::set_file::{self, SetFileError};
 use corehop_core::decision::sched::{
     Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
@@ -17,8 +17,8 @@ use corehop_core::units::Nanos;
 use serde_json::Value;
 
 use super::costs::CostArgs;
-use crate::answer::{Page, Paint, print, write};
 use crate::exit::{Exit, Failure};
+use crate::output::{Page, Paint, print, write};
 
 /// Whether a set of tasks meets its deadlines: by one test, or by all.
 ///
@@ -222,18 +222,18 @@ fn called(set: &TaskSet, at: usize) -> String {
 }
 
 /// How a task runs that is not whole on a CPU or cluster.
-fn in_parts(place: &Place) -> Option<String> {
+fn in_parts(place: &TaskPlacement) -> Option<String> {
     let all = |parts: Vec<String>| Some(parts.join(", then "));
     match place {
-        Place::Cpus(_) => None,
-        Place::Pieces(pieces) => all(pieces
+        TaskPlacement::Cpus(_) => None,
+        TaskPlacement::Pieces(pieces) => all(pieces
             .iter()
             .map(|it| {
                 let PlacedPiece { cpu, budget, deadline, .. } = it;
                 format!("{budget} us on CPU {cpu} within {deadline} us")
             })
             .collect()),
-        Place::Shares(shares) => {
+        TaskPlacement::Shares(shares) => {
             let parts: Vec<String> =
                 shares.iter().map(|it| format!("{:.3} of CPU {}", it.share, it.cpu)).collect();
             Some(parts.join(", "))
@@ -295,8 +295,8 @@ fn accepted(page: &Page, test: &Test, answer: &Answer, names: usize) -> String {
 }
 
 /// One test at length.
-fn one(test: &Test, asked: &Asked, set: &TaskSet) -> String {
-    let Asked { answer, delays, .. } = asked;
+fn one(test: &Test, asked: &ChargedAnswer, set: &TaskSet) -> String {
+    let ChargedAnswer { answer, delays, .. } = asked;
     let page = Page::of_stdout();
     let (verdict, paint) = word(answer.verdict);
     let mut text = format!("{}: {}\n", test.name, page.paint(verdict, paint));

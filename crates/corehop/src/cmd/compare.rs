@@ -9,9 +9,9 @@ use corehop_core::report::decided;
 use corehop_core::samples::{Row, Sample};
 use corehop_core::units::Nanos;
 
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::input;
+use crate::output::print;
 
 /// Two results side by side, cell by cell: two kernels, two hosts, before and after.
 ///

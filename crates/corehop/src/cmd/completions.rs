@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Command;
 use clap_complete::Shell;
 
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// Print the completions of a shell.
 ///

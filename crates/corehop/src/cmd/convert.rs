@@ -7,8 +7,8 @@ use corehop_core::decision::costs::CostTable;
 use corehop_core::decision::sched::overhead::table::OverheadTable;
 use corehop_core::decision::sched::{rt_app, set_file};
 
-use crate::answer::{print, write};
 use crate::exit::{Exit, Failure};
+use crate::output::{print, write};
 
 /// Rewrite task sets and tables of costs for other programs, and theirs for this one.
 ///

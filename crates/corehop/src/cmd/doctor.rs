@@ -15,8 +15,8 @@ use corehop_linux::supervisor::{self, Restored};
 use serde_json::json;
 
 use super::platform::found;
-use crate::answer::{Page, Paint, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{Page, Paint, print};
 
 /// What to look at, and how to say it.
 #[derive(Debug, clap::Args)]

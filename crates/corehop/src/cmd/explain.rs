@@ -5,8 +5,8 @@ use corehop_core::decision::sched::{Test, all as all_tests};
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
 use corehop_linux::preflight;
 
-use crate::answer::{Page, Paint, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{Page, Paint, print};
 
 /// What a word means: the field's, a column, a value, a finding, an exit code.
 #[derive(Debug, clap::Args)]

@@ -8,8 +8,8 @@ use corehop_core::model::estimator::Estimator;
 use corehop_core::report::costs;
 
 use super::report::gather;
-use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, print};
 
 /// Fit a model of what preemptions and migrations cost to samples.
 ///
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let model = fitted(&args.files, args.estimator)?;
     if let Some(path) = &args.output {
-        answer::write(path, model.to_json())?;
+        output::write(path, model.to_json())?;
     }
     print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
     Ok(Exit::Done)

@@ -12,8 +12,8 @@ use corehop_linux::probe::{observe, watch};
 use indicatif::ProgressBar;
 use serde_json::json;
 
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// Which machine to describe, and how.
 #[derive(Debug, clap::Args)]
@@ -81,7 +81,7 @@ fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {
     let watched = observed.and_then(|of| Ok((of, watch(platform, long, LOOK, &mut progress)?)));
     bar.finish_and_clear();
     let (observed, watched) = watched.map_err(|error| Failure::new(Exit::Failed, error))?;
-    platform.confront(&observed);
+    platform.check_against(&observed);
     if !long.is_zero() {
         platform.distance = Some(restless::fact(platform, &watched, long.as_secs_f64()));
     }

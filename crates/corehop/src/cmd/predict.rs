@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 
-use corehop_core::model::cpmd::{Asked, Method, NoAnswer, Prediction, Statistic};
+use corehop_core::model::cpmd::{Method, NoAnswer, Prediction, Question, Statistic};
 use corehop_core::report::costs;
 use corehop_core::units::{Bytes, Nanos};
 use corehop_core::workload::Event;
 use serde_json::Value;
 
 use super::fit::model;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// What a preemption or migration costs, with interval: at sizes and lengths that were measured, and in
 /// between.
@@ -58,7 +58,7 @@ pub(super) fn pair(text: &str) -> Result<(String, String), String> {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let model = model(&args.file)?;
-    let asked = |&wss: &Bytes| Asked {
+    let asked = |&wss: &Bytes| Question {
         event: args.event,
         load: args.load.clone(),
         wss,

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::Outcome;
+use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::{Gather, ReportData};
@@ -12,7 +12,7 @@ use corehop_core::report::{html, sections, table};
 
 use super::study;
 use crate::exit::{Exit, Failure};
-use crate::{answer, input};
+use crate::{input, output};
 
 /// What files of ours say: as a table, and as one page that needs no network.
 ///
@@ -71,10 +71,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     data.summaries = table::only(&data.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
     match form {
-        Some(Form::Text) => answer::print(&text(&data, args.only.is_empty()))?,
+        Some(Form::Text) => output::print(&text(&data, args.only.is_empty()))?,
         Some(Form::Csv) => print_csv(&data.summaries)?,
         Some(Form::Json) => {
-            answer::print(&format!("{:#}\n", everything(&data)))?;
+            output::print(&format!("{:#}\n", everything(&data)))?;
         }
         None => {}
     }
@@ -97,18 +97,18 @@ fn everything(data: &ReportData) -> serde_json::Value {
 }
 
 /// The counts of a study: its page, or its tables.
-fn counts(args: &Args, form: Option<Form>, outcome: &Outcome) -> Result<Exit, Failure> {
+fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit, Failure> {
     if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
         let what = "the counts of a study have no cells: leave --only out, and ask for --table text or json \
                     (`corehop show FILE --rows N` prints the counts)";
         return Err(Failure::says(Exit::Usage, what));
     }
     if let Some(path) = &args.output {
-        answer::write(path, page(outcome))?;
+        output::write(path, page(outcome))?;
     }
     match form {
-        Some(Form::Json) => answer::print(&format!("{:#}\n", outcome.json()))?,
-        Some(_) => answer::print(&study::text(outcome, &[]))?,
+        Some(Form::Json) => output::print(&format!("{:#}\n", outcome.json()))?,
+        Some(_) => output::print(&study::text(outcome, &[]))?,
         None => {}
     }
     Ok(Exit::Done)
@@ -153,14 +153,14 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 
 /// Writes the page of `data` to `path`.
 pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> {
-    answer::write(path, html::page(data))
+    output::write(path, html::page(data))
 }
 
 /// The table of the cells; with what else is in the files, unless cells were picked.
 fn text(data: &ReportData, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
     let notes = if whole { sections::notes(data) } else { Vec::new() };
-    table::text(&data.summaries, answer::width())
+    table::text(&data.summaries, output::width())
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
 }
@@ -178,5 +178,5 @@ fn print_csv(summaries: &[CellSummary]) -> Result<(), Failure> {
             eprintln!("  {count} with {what}");
         }
     }
-    answer::print(&table::csv(&chosen))
+    output::print(&table::csv(&chosen))
 }

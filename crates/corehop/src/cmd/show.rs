@@ -3,15 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::Outcome;
+use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::listing;
 
 use super::report::gather;
 use super::study;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
 use crate::input;
+use crate::output::print;
 
 /// What a file of ours holds: the kind of its rows, where they come from, how many are valid.
 #[derive(Debug, clap::Args)]
@@ -68,7 +68,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
 }
 
 /// The counts of a study.
-fn counts(args: &Args, outcome: &Outcome) -> Result<Exit, Failure> {
+fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
     let damaged = |error| Failure::new(Exit::Damaged, error);
     if args.plan {
         // What was carried out is its description.

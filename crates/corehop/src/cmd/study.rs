@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use corehop_core::decision::costs::Selected;
 use corehop_core::decision::sched::cost_study::CostStudy;
 use corehop_core::decision::sched::study::{
-    Crossing, Outcome, OutcomeError, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped,
-    StoreError, Study, run as carry_out,
+    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, StoreError, Study,
+    StudyCounts, StudyCountsError, run as carry_out,
 };
 use corehop_core::report::study::{page, picture};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
-use crate::answer::{self, Page, Paint, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, Page, Paint, print};
 
 mod preemption;
 
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let page = args.page.as_ref().map(|path| (path, page(&outcome)));
     let drawn = args.picture.as_ref().zip(picture(&outcome));
     for (path, text) in page.into_iter().chain(drawn) {
-        answer::write(path, text)?;
+        output::write(path, text)?;
     }
     let source = args.costs.source()?;
     let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));
@@ -93,11 +93,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 }
 
 /// What is asked for: merged, read, or counted now.
-fn outcome(args: &Args) -> Result<Outcome, Failure> {
+fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
     let Some(what) = &args.what else {
         let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
-        return Outcome::merged(parts)
-            .map_err(|error: OutcomeError| Failure::new(Exit::Usage, error));
+        return StudyCounts::merged(parts)
+            .map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error));
     };
     if what.extension().is_some_and(|extension| extension == "parquet") {
         if args.sets.is_some() || args.seed.is_some() || args.shard.is_some() {
@@ -157,22 +157,22 @@ fn description(path: &Path) -> Result<(String, String), Failure> {
     Ok((named, text))
 }
 
-fn read(path: &Path) -> Result<Outcome, Failure> {
+fn read(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || path.display().to_string();
     let file =
         File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    Outcome::read(file).map_err(|error| {
+    StudyCounts::read(file).map_err(|error| {
         let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
         Failure::new(exit, error).context(named())
     })
 }
 
 /// The counts in a file, if it holds such.
-pub(super) fn counts(path: &Path) -> Result<Option<Outcome>, Failure> {
+pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     let named = || path.display().to_string();
     // A file that is not there, or is none of ours, is told by whoever opens it next.
     let Ok(file) = File::open(path) else { return Ok(None) };
-    match Outcome::read(file) {
+    match StudyCounts::read(file) {
         Ok(outcome) => Ok(Some(outcome)),
         Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
         Err(error) => Err(Failure::new(Exit::Damaged, error).context(named())),
@@ -180,7 +180,7 @@ pub(super) fn counts(path: &Path) -> Result<Option<Outcome>, Failure> {
 }
 
 /// Writes the counts; a file of this name is replaced once all is written.
-fn write(outcome: &Outcome, path: &Path) -> Result<(), Failure> {
+fn write(outcome: &StudyCounts, path: &Path) -> Result<(), Failure> {
     let failed =
         |error: StoreError| Failure::new(Exit::Failed, error).context(path.display().to_string());
     let mut name = path.as_os_str().to_owned();
@@ -216,7 +216,7 @@ impl Progress for Bar {
 }
 
 /// A table of each reading, and who is preferable up to where.
-pub(super) fn text(outcome: &Outcome, costs: &[Selected<'_>]) -> String {
+pub(super) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
     let terminal = Page::of_stdout();
     let study = &outcome.study;
     let mut text = format!("{}\n", terminal.wrap(&study.title, 0));
@@ -250,7 +250,7 @@ pub(super) fn text(outcome: &Outcome, costs: &[Selected<'_>]) -> String {
 }
 
 /// W by delay, a column for each scheduler.
-fn weights(outcome: &Outcome, at: usize, reading: &Reading) -> String {
+fn weights(outcome: &StudyCounts, at: usize, reading: &Reading) -> String {
     let width = reading.schedulers.iter().map(|it| it.name.len()).max().unwrap_or(0).max(14);
     let mut text = format!("  {:>8}", "D_c, us");
     for scheduler in &reading.schedulers {
@@ -269,7 +269,7 @@ fn weights(outcome: &Outcome, at: usize, reading: &Reading) -> String {
     text
 }
 
-fn crossings(outcome: &Outcome, at: usize) -> String {
+fn crossings(outcome: &StudyCounts, at: usize) -> String {
     let line = |crossing: Crossing| {
         let what = match crossing.preferable {
             Preferable::Below { crossover_us, interval_us: [low, high] } => {

@@ -24,8 +24,8 @@ use serde_json::{Value, json};
 
 use self::claims::Simulated;
 use super::platform::described;
-use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, print};
 
 /// Rerun published experiments on the simulated machine, and say how far off it is.
 ///
@@ -128,14 +128,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// Writes the drawings where they are asked for.
 fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
     if let Some(path) = &args.output {
-        answer::write(path, validation::page(args.seed, all))?;
+        output::write(path, validation::page(args.seed, all))?;
     }
     let Some(folder) = &args.svg else { return Ok(()) };
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::new(Exit::Failed, error).context(folder.display().to_string()))?;
     for dots in all {
         let path = folder.join(format!("{}.svg", dots.id));
-        answer::write(&path, drawing(dots))?;
+        output::write(&path, drawing(dots))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run: blocks of plans on a machine until there are enough samples, written as they are made.
 
-mod output;
+mod outputs;
 mod progress;
 mod provenance;
 mod tasks;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use corehop_core::decision::class_quota::ClassQuota;
 use corehop_core::decision::sampling::{Campaign, Goal, Round};
 use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
-use corehop_core::machine::{Machine, MachineError, Outcome, Sink, SinkError};
+use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_core::model::classes::as_declared;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
@@ -20,9 +20,9 @@ use corehop_core::units::Nanos;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
-use output::Outputs;
+use crate::output::print;
+use outputs::Outputs;
 use progress::Progress;
 use tasks::Tally;
 
@@ -128,14 +128,14 @@ impl Underway {
         &mut self,
         machine: &mut dyn Machine,
         plan: &Plan,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         if let (Some(tally), Some(tasks)) = (&mut self.tally, plan.tasks()) {
             tally.begin(tasks);
         }
         let platform = machine.platform().clone();
         let projector = Projector::new(plan, &platform, self.jobs());
         let outcome = machine.run(plan, &mut Block { underway: self, projector })?;
-        if outcome == Outcome::Complete
+        if outcome == RunEnd::Complete
             && let Some(last) = self.counter.complete()
         {
             self.note_one(last);

@@ -7,7 +7,7 @@ use std::path::Path;
 use corehop_core::experiment::Tasks;
 use corehop_core::model::paired::Paired;
 use corehop_core::model::recording::{RecordingEffect, RecordingPairs};
-use corehop_core::samples::{Course, Rows};
+use corehop_core::samples::{JobOutcome, Rows};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Failure};
@@ -68,8 +68,8 @@ impl Tally {
         jobs: Option<&Path>,
         effect: Option<&RecordingEffect>,
     ) {
-        let count = |course: &Course| self.courses.get(course.word()).copied().unwrap_or(0);
-        let courses = Course::ALL.iter().map(|it| (it.word().to_owned(), json!(count(it))));
+        let count = |course: &JobOutcome| self.courses.get(course.word()).copied().unwrap_or(0);
+        let courses = JobOutcome::ALL.iter().map(|it| (it.word().to_owned(), json!(count(it))));
         answer["jobs_file"] = json!(jobs);
         answer["jobs"] = json!(self.jobs);
         answer["missed_deadlines"] = json!(self.missed);

@@ -3,8 +3,8 @@
 
 use super::company::stays;
 use super::preference::margin_us;
-use super::{Advice, Choice, Company, Flip, Place, Preference, Rule, Wanted};
-use crate::model::cpmd::{Asked, Cost, Model, NoAnswer, Point, Series, SeriesKey, Statistic};
+use super::{Advice, Choice, Company, Flip, MapCell, Preference, Rule, Wanted};
+use crate::model::cpmd::{Cost, Model, NoAnswer, Point, Question, Series, SeriesKey, Statistic};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event};
 
@@ -69,9 +69,9 @@ impl<'a> Asking<'a> {
     }
 
     /// The median cost of an event in this company; after the longest length where there is none.
-    pub(super) fn asked(&self, event: Event, wss: Bytes, length_us: Option<f64>) -> Asked {
+    pub(super) fn asked(&self, event: Event, wss: Bytes, length_us: Option<f64>) -> Question {
         let only = self.wanted.only.iter().cloned();
-        Asked {
+        Question {
             event,
             load: self.load.to_owned(),
             wss,
@@ -232,12 +232,12 @@ impl<'a> Asking<'a> {
     }
 
     /// What to prefer after each length, staying or the cheapest migration.
-    fn places(&self, wss: Bytes) -> Vec<Place> {
+    fn places(&self, wss: Bytes) -> Vec<MapCell> {
         let place = |length_us: f64| {
             let choices = self.choices(wss, length_us);
             let stay = *choices.iter().find(|it| stays(it.event))?;
             let migration = cheapest_move(&choices)?;
-            Some(Place {
+            Some(MapCell {
                 load: self.load.to_owned(),
                 company: self.company.clone(),
                 wss_bytes: wss.get(),

@@ -6,7 +6,7 @@ use crate::model::cpmd::Fit;
 use crate::model::estimator::Estimator;
 use crate::model::example::sample;
 use crate::model::summary::Summaries;
-use crate::model::verdict::{MachineFacts, Outcome};
+use crate::model::verdict::{MachineFacts, TestOutcome};
 use crate::samples::Sample;
 use crate::workload::Absence;
 use proptest::prelude::*;
@@ -311,7 +311,7 @@ proptest! {
             for stay in [Event::Preemption, Event::IdleLeave] {
                 prop_assert!(median(stay).all(|us| us > moved), "{:?}", place);
             }
-            let holds = quiet.outcome == Outcome::Holds;
+            let holds = quiet.outcome == TestOutcome::Holds;
             prop_assert!(!(holds && place.company.preempted_by == Absence::Nothing), "{:?}", place);
         }
     }

@@ -2,7 +2,7 @@
 //! Costs read off a fitted model, for one load and statistic.
 
 use super::{Basis, Cost, Costs, NoCost};
-use crate::model::cpmd::{self, Asked, Method, Model, NoAnswer, Series, Statistic};
+use crate::model::cpmd::{self, Method, Model, NoAnswer, Question, Series, Statistic};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
@@ -11,7 +11,7 @@ use crate::workload::Event;
 pub struct ModelCosts<'a> {
     model: &'a Model,
     /// What is asked, of any event and size.
-    asked: Asked,
+    asked: Question,
     /// What was measured of each event, found once: it is read off often.
     series: Vec<(Event, Result<&'a Series, NoAnswer>)>,
     /// What can happen on the machines, where that is known of all.
@@ -28,7 +28,7 @@ impl<'a> ModelCosts<'a> {
         length: Option<Nanos>,
         only: &[(String, String)],
     ) -> Self {
-        let asked = Asked {
+        let asked = Question {
             event: Event::Preemption,
             load: load.to_owned(),
             wss: Bytes::new(0),
@@ -38,7 +38,7 @@ impl<'a> ModelCosts<'a> {
             method: Some(Method::Fitted),
             only: only.to_vec(),
         };
-        let of = |&event: &Event| (event, model.measured(&Asked { event, ..asked.clone() }));
+        let of = |&event: &Event| (event, model.measured(&Question { event, ..asked.clone() }));
         let series = Event::RESUMING.iter().map(of).collect();
         let known = model.machines.values().map(|machine| machine.events.clone());
         let known: Option<Vec<Vec<Event>>> = known.collect();
@@ -50,7 +50,7 @@ impl<'a> ModelCosts<'a> {
         let found = self.series.iter().find(|(known, _)| *known == event);
         match found {
             Some((_, series)) => series.clone(),
-            None => self.model.measured(&Asked { event, ..self.asked.clone() }),
+            None => self.model.measured(&Question { event, ..self.asked.clone() }),
         }
     }
 }
@@ -58,20 +58,20 @@ impl<'a> ModelCosts<'a> {
 impl Costs for ModelCosts<'_> {
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let asked = Asked { event, wss, ..self.asked.clone() };
+        let asked = Question { event, wss, ..self.asked.clone() };
         let read = self.series(event).and_then(|series| self.model.reading(series, &asked));
         sound(event, read.map_err(|why| NoCost(format!("{event}: {why}")))?.cost)
     }
 
     fn basis(&self, event: Event, wss_kib: f64) -> Option<Basis> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let found = self.model.predict(&Asked { event, wss, ..self.asked.clone() }).ok()?;
+        let found = self.model.predict(&Question { event, wss, ..self.asked.clone() }).ok()?;
         Some(Basis { samples: found.n?, replicates: found.replicates, classes: found.classes })
     }
 
     fn by_preemptor(&self, wss_kib: f64) -> Result<Vec<(f64, Cost)>, NoCost> {
         let wss = Bytes::new((wss_kib * 1024.0).ceil() as u64);
-        let asked = Asked { wss, ..self.asked.clone() };
+        let asked = Question { wss, ..self.asked.clone() };
         let no = |why: NoAnswer| NoCost(format!("preemption: {why}"));
         let all = self.model.by_preemptor(&asked).map_err(no)?;
         let cost = |(bytes, series): (u64, &Series)| {

@@ -4,15 +4,15 @@
 use serde_json::{Value, json};
 
 use super::catalogue::Test;
-use super::charge::Asked;
-use super::placement::{Place, PlacedPiece, PlacedShare};
+use super::charge::ChargedAnswer;
+use super::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use super::verdict::Verdict;
 
 /// `{"test", "schedulable": true | false | "unknown", "bounds_us"?, "assumptions": […], …}`, where
 /// `bounds_us` bounds each task's response time in the order of the tasks, `delays_us` is what each job was
 /// charged for delays and `charged` its C, T and D with all that was charged, where something was; `assignment` says where
 /// each task runs.
-pub fn answer_json(test: &Test, asked: &Asked) -> Value {
+pub fn answer_json(test: &Test, asked: &ChargedAnswer) -> Value {
     let answer = &asked.answer;
     let mut value = json!({
         "test": test.name,
@@ -40,13 +40,17 @@ pub fn answer_json(test: &Test, asked: &Asked) -> Value {
 }
 
 /// Where a task runs, as files have it: `cpus`, `pieces` or `shares`.
-pub(super) fn place_json(place: &Place) -> Value {
+pub(super) fn place_json(place: &TaskPlacement) -> Value {
     let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": it.wcet, "budget_us": it.budget, "deadline_us": it.deadline });
     let share = |it: &PlacedShare| json!({ "cpu": it.cpu, "share": it.share });
     match place {
-        Place::Cpus(cpus) => json!({ "cpus": cpus }),
-        Place::Pieces(pieces) => json!({ "pieces": pieces.iter().map(piece).collect::<Vec<_>>() }),
-        Place::Shares(shares) => json!({ "shares": shares.iter().map(share).collect::<Vec<_>>() }),
+        TaskPlacement::Cpus(cpus) => json!({ "cpus": cpus }),
+        TaskPlacement::Pieces(pieces) => {
+            json!({ "pieces": pieces.iter().map(piece).collect::<Vec<_>>() })
+        }
+        TaskPlacement::Shares(shares) => {
+            json!({ "shares": shares.iter().map(share).collect::<Vec<_>>() })
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use super::bill::{Bill, Charges, Payer};
 use super::cache_aware::pairs::Pairs;
 use super::catalogue::{Charging, NO_PAIRS, Test};
 use super::overhead::system::Overheads;
-use super::placement::Place;
+use super::placement::TaskPlacement;
 use super::task::{LONGEST, System, Task, TaskError, TaskSet, Time};
 use super::verdict::{Answer, Verdict};
 use crate::decision::costs::{Basis, Cost, Costs};
@@ -50,7 +50,7 @@ struct Delays {
 
 /// What a test said.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ChargedAnswer {
     /// The answer; its bounds, and where tasks run, are in microseconds.
     pub answer: Answer,
     /// For how long a job of each task can be off the CPU once it began, in microseconds, where that is bounded.
@@ -78,7 +78,7 @@ impl<'a> Charged<'a> {
     ///
     /// # Errors
     /// [`TaskError`] for a task whose delay is not known.
-    pub fn ask(&mut self, test: &Test) -> Result<Asked, TaskError> {
+    pub fn ask(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
         let system = self.set.system();
         let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
         if bare || test.charging == Charging::NotNeeded {
@@ -198,30 +198,34 @@ impl<'a> Charged<'a> {
     }
 }
 
-impl Asked {
+impl ChargedAnswer {
     /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
     fn placed(mut self, system: System<'_>) -> Self {
         if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
             let size = system.cpus as usize / bins.len().max(1);
-            self.answer.placement = Some(Place::of_bins(bins, size, system.tasks.len()));
+            self.answer.placement = Some(TaskPlacement::of_bins(bins, size, system.tasks.len()));
         }
         self
     }
 }
 
 /// Each task longer by one value, before the test sees it.
-fn one_value(test: &Test, system: System<'_>, bill: &Bill) -> Asked {
+fn one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
     let charges = bill.jobs(Payer::Others, system.cpus, system.tasks, &bill.resumed);
     let answer = test.run(System { tasks: &charges.tasks, ..system });
     let longer = asked(answer, &charges.tasks);
-    Asked { delays: Some(charges.paid.clone()), charged: Some(Unit(1).spans(&charges)), ..longer }
+    ChargedAnswer {
+        delays: Some(charges.paid.clone()),
+        charged: Some(Unit(1).spans(&charges)),
+        ..longer
+    }
 }
 
 /// An answer about these tasks, in microseconds, with nothing charged.
-fn asked(answer: Answer, tasks: &[Task]) -> Asked {
+fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
     let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
     let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
-    Asked { answer, longest_preemptions: longest, delays: None, charged: None, note: None }
+    ChargedAnswer { answer, longest_preemptions: longest, delays: None, charged: None, note: None }
 }
 
 /// The unit of time that a test is asked in: so many to a microsecond.
@@ -242,7 +246,7 @@ impl Unit {
     }
 
     /// Asks in this unit, and gives the answer in microseconds.
-    fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> Asked {
+    fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
         let finer = |task: &Task| Task {
             wcet: task.wcet * self.0,
             period: task.period * self.0,
@@ -258,7 +262,7 @@ impl Unit {
         }
         let charges = answer.charged.take();
         let us = |it: &Charges| it.paid.iter().map(|paid| paid.div_ceil(self.0)).collect();
-        Asked {
+        ChargedAnswer {
             delays: charges.as_ref().map(us),
             charged: charges.as_ref().map(|it| self.spans(it)),
             ..asked(answer, system.tasks)
@@ -376,7 +380,7 @@ mod tests {
         let set = implicit(1, &[(30, 60), (30, 60)]);
         let mut bare = Charged::new(&set, None, Delay::Nothing, None);
         let mut charged = Charged::new(&set, None, Delay::Nothing, Some(overheads()));
-        let yes = |asked: Asked| asked.answer.verdict == Verdict::Schedulable;
+        let yes = |asked: ChargedAnswer| asked.answer.verdict == Verdict::Schedulable;
         let mut accepted = 0;
         for test in all() {
             accepted += usize::from(yes(bare.ask(test).unwrap()));

@@ -27,7 +27,7 @@ pub struct PlacedShare {
 
 /// Where a task runs.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Place {
+pub enum TaskPlacement {
     /// On any of these CPUs, ascending.
     Cpus(Vec<usize>),
     /// In these pieces, one after the other.
@@ -37,9 +37,9 @@ pub enum Place {
 }
 
 // Shares are numbers that were read or computed, never NaN.
-impl Eq for Place {}
+impl Eq for TaskPlacement {}
 
-impl Place {
+impl TaskPlacement {
     /// The CPUs, in order, of each task of bins that have so many CPUs each.
     pub(in crate::decision::sched) fn of_bins(
         bins: &[Vec<usize>],

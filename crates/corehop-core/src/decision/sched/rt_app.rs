@@ -8,7 +8,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::placement::Place;
+use super::placement::TaskPlacement;
 use super::task::{Parameters, TaskError, TaskSet, Time};
 
 /// The highest priority that is given away: 99 is the kernel's own threads'.
@@ -89,8 +89,10 @@ pub fn write(set: &TaskSet, seconds: u32) -> Result<Value, NotRunnable> {
         }
         match set.placement().map(|places| &places[at]) {
             None => {}
-            Some(Place::Cpus(cpus)) => thread["cpus"] = json!(cpus),
-            Some(Place::Pieces(_) | Place::Shares(_)) => return Err(NotRunnable::InParts(at)),
+            Some(TaskPlacement::Cpus(cpus)) => thread["cpus"] = json!(cpus),
+            Some(TaskPlacement::Pieces(_) | TaskPlacement::Shares(_)) => {
+                return Err(NotRunnable::InParts(at));
+            }
         }
         // Threads of one name would be one thread.
         let taken = threads.contains_key(&name);
@@ -254,12 +256,13 @@ mod tests {
     #[test]
     fn an_assignment_pins_the_threads_and_pieces_are_refused() {
         let set = TaskSet::new(2, &set()).unwrap();
-        let places = vec![Place::Cpus(vec![1]), Place::Cpus(vec![0, 1])];
+        let places = vec![TaskPlacement::Cpus(vec![1]), TaskPlacement::Cpus(vec![0, 1])];
         let workload = write(&set.clone().placed(places).unwrap(), 5).unwrap();
         assert_eq!(workload.pointer("/tasks/a/cpus"), Some(&json!([1])));
         assert_eq!(workload.pointer("/tasks/task1/cpus"), Some(&json!([0, 1])));
         let share = |cpu| PlacedShare { cpu, share: 0.5 };
-        let places = vec![Place::Cpus(vec![1]), Place::Shares(vec![share(0), share(1)])];
+        let places =
+            vec![TaskPlacement::Cpus(vec![1]), TaskPlacement::Shares(vec![share(0), share(1)])];
         let error = write(&set.placed(places).unwrap(), 5).unwrap_err().to_string();
         assert!(error.contains("task 1") && error.contains("shares"), "{error}");
     }

@@ -10,7 +10,7 @@ use std::fmt;
 use super::bill::Bill;
 use super::blocks::{CacheUse, Footprint, Reload};
 use super::cache_aware::pairs::Pairs;
-use super::placement::Place;
+use super::placement::TaskPlacement;
 
 /// A span of integer time.
 pub type Time = u64;
@@ -137,7 +137,7 @@ pub struct TaskSet {
     names: Vec<Option<String>>,
     wss_kib: Vec<Option<u64>>,
     cache: Option<CacheUse>,
-    placement: Option<Vec<Place>>,
+    placement: Option<Vec<TaskPlacement>>,
 }
 
 impl TaskSet {
@@ -220,7 +220,7 @@ impl TaskSet {
     /// # Errors
     /// [`TaskError`] for a task that is put on no CPU, on one twice, or on one that is not there, and for pieces that do
     /// not add up.
-    pub fn placed(self, places: Vec<Place>) -> Result<Self, TaskError> {
+    pub fn placed(self, places: Vec<TaskPlacement>) -> Result<Self, TaskError> {
         for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
             if let Some((field, value, expected)) = place.wrong(task, self.cpus) {
                 let name = self.names[at].clone();
@@ -231,7 +231,7 @@ impl TaskSet {
     }
 
     /// Where each task runs, where that was said.
-    pub fn placement(&self) -> Option<&[Place]> {
+    pub fn placement(&self) -> Option<&[TaskPlacement]> {
         self.placement.as_deref()
     }
 
@@ -280,7 +280,7 @@ pub struct System<'a> {
     /// Measured delays by pair of tasks, where they are known.
     pub(in crate::decision::sched) pairs: Option<&'a Pairs>,
     /// Where each task is to run, in the order of the tasks, where that was given.
-    pub(in crate::decision::sched) placement: Option<&'a [Place]>,
+    pub(in crate::decision::sched) placement: Option<&'a [TaskPlacement]>,
 }
 
 impl<'a> System<'a> {

@@ -2,7 +2,7 @@
 //! What a test answers.
 
 use super::bill::Charges;
-use super::placement::Place;
+use super::placement::TaskPlacement;
 use super::task::Time;
 
 /// Yes, no, or not decided.
@@ -47,8 +47,8 @@ pub struct Answer {
     /// Of a test that assigns CPUs: the tasks of each CPU (or cluster).
     pub partition: Option<Vec<Vec<usize>>>,
     /// Of a test that cuts tasks: where each task runs, in their order. Of one that does not, it follows from `partition`,
-    /// and [`Asked`](super::charge::Asked) has it.
-    pub placement: Option<Vec<Place>>,
+    /// and [`ChargedAnswer`](super::charge::ChargedAnswer) has it.
+    pub placement: Option<Vec<TaskPlacement>>,
     /// Where something was charged: the tasks with it, in their order, and what each job pays for delays.
     pub charged: Option<Charges>,
 }

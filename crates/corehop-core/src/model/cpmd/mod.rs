@@ -25,8 +25,8 @@ pub use analytic::Hierarchy;
 pub use holdout::Errors;
 pub use point::{Cost, Point, Statistic};
 use point::{Seen, nested};
-pub use question::{Asked, NoAnswer, Prediction};
-pub use series::{Place, Reading, Series, SeriesKey};
+pub use question::{NoAnswer, Prediction, Question};
+pub use series::{Reading, Series, SeriesKey, ValueOrigin};
 pub use store::{MODEL_SCHEMA, NotAModel};
 
 use super::balance::Levels;

@@ -7,14 +7,14 @@ use serde::Serialize;
 
 use super::super::cell::walked_bytes;
 use super::point::{Cost, Statistic};
-use super::series::{Place, Reading, Series};
+use super::series::{Reading, Series, ValueOrigin};
 use super::{Errors, FittedSeries, Method, Model, SeriesKey};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
 /// A question.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct Question {
     /// The event.
     pub event: Event,
     /// The background load.
@@ -51,7 +51,7 @@ pub struct Prediction {
     /// By which method.
     pub method: Method,
     /// Where it lies among the sizes measured; None where it was computed.
-    pub place: Option<Place>,
+    pub place: Option<ValueOrigin>,
     /// Samples at that size, or the fewer of those at the two sizes around it; None where it was computed.
     pub n: Option<usize>,
     /// The replicates that those come from; None where it was computed, and in models of before there
@@ -145,7 +145,7 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`] says why there is none.
-    pub fn predict(&self, asked: &Asked) -> Result<Prediction, NoAnswer> {
+    pub fn predict(&self, asked: &Question) -> Result<Prediction, NoAnswer> {
         let (curve, classes) = self.curve(asked)?;
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
         let method = asked.method.unwrap_or(if asked.statistic == Statistic::Mean {
@@ -183,7 +183,7 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
-    pub fn reading(&self, series: &Series, asked: &Asked) -> Result<Reading, NoAnswer> {
+    pub fn reading(&self, series: &Series, asked: &Question) -> Result<Reading, NoAnswer> {
         let length_us = asked.length.map(|length| length.get() as f64 / 1e3);
         let caches = self.machines.get(&series.key.machine);
         let caches = caches.map_or(&[][..], |caches| &caches.sizes);
@@ -194,7 +194,7 @@ impl Model {
     fn computed(
         &self,
         series: &Series,
-        asked: &Asked,
+        asked: &Question,
         length_us: Option<f64>,
         method: Method,
     ) -> Result<Cost, NoAnswer> {
@@ -216,7 +216,7 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`] where none is meant, or several are.
-    pub fn measured(&self, asked: &Asked) -> Result<&Series, NoAnswer> {
+    pub fn measured(&self, asked: &Question) -> Result<&Series, NoAnswer> {
         Ok(&self.curve(asked)?.0.series)
     }
 
@@ -225,8 +225,8 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`], as for [`Model::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
-    pub fn by_preemptor(&self, asked: &Asked) -> Result<Vec<(u64, &Series)>, NoAnswer> {
-        let asked = Asked { event: Event::Preemption, ..asked.clone() };
+    pub fn by_preemptor(&self, asked: &Question) -> Result<Vec<(u64, &Series)>, NoAnswer> {
+        let asked = Question { event: Event::Preemption, ..asked.clone() };
         let mut by_size: Vec<(u64, &Series)> = Vec::new();
         for curve in self.meant(&asked)? {
             let walked = curve.series.key.polluter.as_deref().and_then(walked_bytes);
@@ -241,7 +241,7 @@ impl Model {
     ///
     /// # Errors
     /// [`NoAnswer`], as for [`Model::measured`].
-    pub fn own_cache(&self, asked: &Asked) -> Result<Option<u64>, NoAnswer> {
+    pub fn own_cache(&self, asked: &Question) -> Result<Option<u64>, NoAnswer> {
         let machine = &self.measured(asked)?.key.machine;
         Ok(self.machines.get(machine).and_then(|caches| caches.own))
     }
@@ -269,7 +269,7 @@ impl Model {
 
     /// The one series that is meant, and of how many that differ in the class of a neighbour or in the
     /// preemptor's size alone it is the dearest.
-    fn curve(&self, asked: &Asked) -> Result<(&FittedSeries, usize), NoAnswer> {
+    fn curve(&self, asked: &Question) -> Result<(&FittedSeries, usize), NoAnswer> {
         let left = self.meant(asked)?;
         match left.as_slice() {
             [one] => Ok((one, 1)),
@@ -283,7 +283,7 @@ impl Model {
     }
 
     /// The series that a question means, as far as it says; never none.
-    fn meant(&self, asked: &Asked) -> Result<Vec<&FittedSeries>, NoAnswer> {
+    fn meant(&self, asked: &Question) -> Result<Vec<&FittedSeries>, NoAnswer> {
         let mut left: Vec<&FittedSeries> = self.curves.iter().collect();
         let mut wanted = vec![
             ("event".to_owned(), asked.event.word().to_owned()),
@@ -343,7 +343,7 @@ fn differences(curves: &[&FittedSeries]) -> String {
     differing.collect::<Vec<_>>().join(", ")
 }
 
-fn refusal(series: &Series, asked: &Asked) -> NoAnswer {
+fn refusal(series: &Series, asked: &Question) -> NoAnswer {
     let sizes = series.sizes();
     if sizes.last().is_some_and(|&largest| asked.wss.get() > largest) {
         let sizes: Vec<String> = sizes.iter().map(|&size| Bytes::new(size).to_string()).collect();

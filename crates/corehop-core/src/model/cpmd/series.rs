@@ -126,7 +126,7 @@ pub struct Series {
 /// Where in a series a value comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum ValueOrigin {
     /// This size was measured.
     Measured,
     /// It lies between two sizes that were measured.
@@ -149,7 +149,7 @@ pub struct Reading {
     /// The value.
     pub cost: Cost,
     /// Where it lies among the sizes measured.
-    pub place: Place,
+    pub place: ValueOrigin,
     /// What was measured at the size and length, where neighbours were pooled with it.
     pub measured: Option<Cost>,
     /// Samples at the size, or the fewer of those at the two sizes around it.
@@ -198,18 +198,18 @@ impl Series {
         let plain = |column: &Column, cost, place| Reading {
             cost,
             place,
-            measured: column.measured.filter(|_| column.pooled && place == Place::Measured),
+            measured: column.measured.filter(|_| column.pooled && place == ValueOrigin::Measured),
             n: column.n,
             replicates: column.replicates,
             nearest_length_us: column.nearest_length_us,
         };
         match among(&sizes, wss_bytes as f64) {
             Among::Beyond => None,
-            Among::At(at) => Some(plain(&columns[at], columns[at].cost, Place::Measured)),
+            Among::At(at) => Some(plain(&columns[at], columns[at].cost, ValueOrigin::Measured)),
             Among::Before => {
                 let first = columns.first()?;
                 let share = wss_bytes as f64 / first.wss_bytes as f64;
-                let place = Place::BelowAll { smallest_bytes: first.wss_bytes };
+                let place = ValueOrigin::BelowAll { smallest_bytes: first.wss_bytes };
                 Some(plain(first, first.cost.down_to_nothing(share), place))
             }
             Among::Between(at, share) => {
@@ -312,7 +312,7 @@ fn between(below: &Column, above: &Column, share: f64, caches: &[u64]) -> Readin
             high_us: a.high_us.zip(b.high_us).map(|(x, y)| most(x, y)),
             estimate_us,
         },
-        place: Place::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
+        place: ValueOrigin::Between { below_bytes: below.wss_bytes, above_bytes: above.wss_bytes },
         measured: None,
         n: below.n.min(above.n),
         replicates: below.replicates.zip(above.replicates).map(|(a, b)| a.min(b)),

@@ -32,8 +32,8 @@ fn fitted(sizes: &[(u64, f64)]) -> Model {
     fit.finish()
 }
 
-fn asked(kib: u64) -> Asked {
-    Asked {
+fn asked(kib: u64) -> Question {
+    Question {
         event: Event::Preemption,
         load: "idle".to_owned(),
         wss: Bytes::from_kib(kib),
@@ -53,7 +53,7 @@ fn at_a_size_that_was_measured_the_answer_is_what_was_measured() {
     let model = fitted(&[(16, 10.0), (64, 40.0)]);
     let answer = model.predict(&asked(64)).unwrap();
     assert!(near(answer.cost.estimate_us, 40.0), "{answer:?}");
-    assert_eq!((answer.place, answer.n), (Some(Place::Measured), Some(41)));
+    assert_eq!((answer.place, answer.n), (Some(ValueOrigin::Measured), Some(41)));
     let (low, high) = (answer.cost.low_us.unwrap(), answer.cost.high_us.unwrap());
     assert!(low < 40.0 && 40.0 < high && high - low < 0.05);
 }
@@ -111,7 +111,7 @@ fn a_cost_grows_with_the_length_and_lengths_not_measured_are_told() {
     }
     let model = fit.finish();
     let at = |length: Option<u64>| {
-        let asked = Asked { length: length.map(Nanos::from_millis), ..asked(64) };
+        let asked = Question { length: length.map(Nanos::from_millis), ..asked(64) };
         model.predict(&asked).unwrap()
     };
     assert!(near(at(Some(1)).cost.estimate_us, 10.0) && near(at(None).cost.estimate_us, 40.0));
@@ -145,13 +145,13 @@ fn a_question_that_several_series_answer_names_in_what_they_differ() {
     let both = model.predict(&asked(64)).unwrap_err().to_string();
     assert!(both.contains("write_ratio (0.25, 0.75)"), "{both}");
     let only = |value: &str| vec![("write_ratio".to_owned(), value.to_owned())];
-    assert!(model.predict(&Asked { only: only("0.25"), ..asked(64) }).is_ok());
-    let none = model.predict(&Asked { only: only("0.3"), ..asked(64) }).unwrap_err().to_string();
+    assert!(model.predict(&Question { only: only("0.25"), ..asked(64) }).is_ok());
+    let none = model.predict(&Question { only: only("0.3"), ..asked(64) }).unwrap_err().to_string();
     assert!(none.contains("there is 0.25, 0.75"), "{none}");
     let field = vec![("colour".to_owned(), "red".to_owned())];
-    let none = model.predict(&Asked { only: field, ..asked(64) }).unwrap_err().to_string();
+    let none = model.predict(&Question { only: field, ..asked(64) }).unwrap_err().to_string();
     assert!(none.contains("no `colour`") && none.contains("write_ratio"), "{none}");
-    let load = model.predict(&Asked { load: "heavy".to_owned(), ..asked(64) }).unwrap_err();
+    let load = model.predict(&Question { load: "heavy".to_owned(), ..asked(64) }).unwrap_err();
     assert!(load.to_string().contains("there is idle"));
 }
 
@@ -164,7 +164,7 @@ fn samples_that_are_not_valid_are_left_out_and_without_samples_there_is_no_answe
     assert_eq!(model.curves, []);
     assert!(model.predict(&asked(64)).unwrap_err().to_string().contains("no sample"));
     let few = fitted(&[(64, 10.0)]);
-    let p99 = Asked { statistic: Statistic::P99, ..asked(64) };
+    let p99 = Question { statistic: Statistic::P99, ..asked(64) };
     assert!(few.predict(&p99).unwrap_err().to_string().contains("at most 41"));
 }
 
@@ -316,10 +316,10 @@ fn beside_a_load_the_dearest_neighbour_answers_unless_one_is_asked_for() {
         fit.take(&samples(64, us, 41).into_iter().map(beside).collect::<Vec<_>>());
     }
     let model = fit.finish();
-    let asked = Asked { load: "constructed".to_owned(), ..asked(64) };
+    let asked = Question { load: "constructed".to_owned(), ..asked(64) };
     assert!(near(model.predict(&asked).unwrap().cost.estimate_us, 90.0));
     let only = vec![("pair_class".to_owned(), "l3_migration".to_owned())];
-    assert!(near(model.predict(&Asked { only, ..asked }).unwrap().cost.estimate_us, 40.0));
+    assert!(near(model.predict(&Question { only, ..asked }).unwrap().cost.estimate_us, 40.0));
 }
 
 /// Delays of 64 KiB after preemptors of two sizes, as `--preemptor-wss 64KiB,1MiB` measures them.

@@ -25,7 +25,7 @@ pub use size::{LEAST_SAMPLES, SizeEffect, SizePoint};
 use super::cell::text;
 use super::estimator::Estimator;
 use super::verdict::{Verdict, bastoni_5};
-use crate::samples::{Course, Provenance, Sample, TaskJob, Text};
+use crate::samples::{JobOutcome, Provenance, Sample, TaskJob, Text};
 use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
 
@@ -49,7 +49,7 @@ struct Job {
     task: u64,
     response_us: f64,
     lateness_us: f64,
-    course: Course,
+    course: JobOutcome,
     away: Option<(Event, f64)>,
     preemptions: u64,
     migrations: u64,
@@ -159,7 +159,7 @@ impl TaskRuns {
                 task_count: job.task_count,
                 wss_bytes: job.wss_bytes,
                 write_ratio: job.write_ratio,
-                watched: job.course != Course::Unwatched,
+                watched: job.course != JobOutcome::Unwatched,
                 seconds: 0.0,
                 tasks: BTreeMap::new(),
             });
@@ -214,7 +214,7 @@ impl TaskRuns {
         let lost = |pair: &&Pair| pair.delays.len() - pair.of_runs().count();
         let unseen = |pair: &&&Pair| !pair.sampled;
         let gave =
-            |pair: &Pair| pair.jobs.iter().filter(|job| job.course == Course::Sample).count();
+            |pair: &Pair| pair.jobs.iter().filter(|job| job.course == JobOutcome::Sample).count();
         Some(TaskReport {
             courses: schedule::courses(&pairs),
             schedulers: schedule::schedulers(&pairs),

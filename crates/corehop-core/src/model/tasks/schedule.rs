@@ -10,7 +10,7 @@ use crate::model::delay::ALPHA;
 use crate::model::ordered::{Interval, Ordered};
 use crate::model::quantile::{median, quantile};
 use crate::model::replicates::{Between, BetweenDifference, Nested, NoInterval, median_difference};
-use crate::samples::Course;
+use crate::samples::JobOutcome;
 use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
 
@@ -23,7 +23,7 @@ pub struct JobCounts {
     /// All jobs.
     pub jobs: u64,
     /// How many had each course.
-    pub courses: BTreeMap<Course, u64>,
+    pub courses: BTreeMap<JobOutcome, u64>,
 }
 
 /// Deadlines that jobs missed.
@@ -199,14 +199,14 @@ fn each<'a>(pairs: &[&'a Pair]) -> Vec<(&'a Run, Vec<&'a Job>, usize)> {
 }
 
 pub(super) fn courses(pairs: &[&Pair]) -> Vec<JobCounts> {
-    let mut all: BTreeMap<&Under, BTreeMap<Course, u64>> = BTreeMap::new();
+    let mut all: BTreeMap<&Under, BTreeMap<JobOutcome, u64>> = BTreeMap::new();
     for (run, jobs, _) in each(pairs) {
         let counts = all.entry(&run.under).or_default();
         for job in jobs {
             *counts.entry(job.course).or_default() += 1;
         }
     }
-    let counts = |(under, courses): (&Under, BTreeMap<Course, u64>)| JobCounts {
+    let counts = |(under, courses): (&Under, BTreeMap<JobOutcome, u64>)| JobCounts {
         under: under.clone(),
         jobs: courses.values().sum(),
         courses,

@@ -4,7 +4,7 @@
 use super::schedule::Misses;
 use super::*;
 use crate::model::example::sample;
-use crate::model::verdict::Outcome;
+use crate::model::verdict::TestOutcome;
 
 fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
     TaskJob {
@@ -27,7 +27,7 @@ fn job(scheduler: Scheduler, run: u64, task_count: u64, at: u64) -> TaskJob {
         response_ns: 2_000_000.0,
         lateness_ns: -8_000_000.0,
         executed_ns: 1_000_000,
-        course: Course::Sample,
+        course: JobOutcome::Sample,
         preemptions: 0,
         migrations: 1,
         event: Event::L3Migration,
@@ -65,7 +65,7 @@ fn report(delays: [fn(u64) -> f64; 2]) -> TaskReport {
         }
     }
     jobs[0].lateness_ns = 3_000.0;
-    jobs[1].course = Course::NotAway;
+    jobs[1].course = JobOutcome::NotAway;
     runs.samples(&of("today"), Estimator::Difference, &samples);
     runs.jobs(&of("today"), &jobs);
     runs.finish().unwrap()
@@ -80,7 +80,7 @@ fn level(at: u64) -> f64 {
 fn jobs_deadlines_and_lengths_are_counted() {
     let report = report([level, level]);
     assert_eq!(report.courses[0].jobs, 60);
-    assert_eq!(report.courses[0].courses[&Course::NotAway], 1);
+    assert_eq!(report.courses[0].courses[&JobOutcome::NotAway], 1);
     let scheduler = &report.schedulers[0];
     assert_eq!((scheduler.runs, scheduler.samples, scheduler.migrations), (2, 60, 60));
     assert_eq!((scheduler.misses.missed, scheduler.misses.jobs), (1, 60));
@@ -114,17 +114,17 @@ fn delays_that_do_not_depend_on_the_number_of_tasks_let_observation_5_hold() {
         assert!((effect.comparison.estimate - 1.0).abs() < 1e-9);
         assert!(effect.detectable.unwrap() < 1.1);
     }
-    assert_eq!(report.verdicts["box"].outcome, Outcome::Holds);
+    assert_eq!(report.verdicts["box"].outcome, TestOutcome::Holds);
 }
 
 #[test]
 fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open() {
     let twice = report([level, |at| 2.0 * level(at)]);
-    assert_eq!(twice.verdicts["box"].outcome, Outcome::DoesNot);
+    assert_eq!(twice.verdicts["box"].outcome, TestOutcome::DoesNot);
     assert!((twice.effects[0].comparison.estimate - 2.0).abs() < 1e-9);
     // Half of them cost nearly nothing, in no order.
     let wide = report([|at| if at % 2 == 0 { 1.0 } else { 50.0 }, |at| (at * 7 % 40) as f64 + 0.1]);
-    assert_eq!(wide.verdicts["box"].outcome, Outcome::CannotTell);
+    assert_eq!(wide.verdicts["box"].outcome, TestOutcome::CannotTell);
     let mut runs = TaskRuns::default();
     let jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
     runs.jobs(&of("today"), &jobs);
@@ -132,7 +132,7 @@ fn twice_the_delay_with_more_tasks_contradicts_it_and_few_samples_leave_it_open(
     runs.samples(&of("today"), Estimator::Difference, &few);
     let report = runs.finish().unwrap();
     assert_eq!((report.sizes[0].k_min, report.effects.len()), (None, 0));
-    assert_eq!(report.verdicts["box"].outcome, Outcome::CannotTell);
+    assert_eq!(report.verdicts["box"].outcome, TestOutcome::CannotTell);
 }
 
 #[test]
@@ -212,7 +212,7 @@ fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
     let mut runs = TaskRuns::default();
     // The same set twice: 20 jobs unwatched, which are late and take 99 ms, then 20 watched ones.
     let unwatched = |at| TaskJob {
-        course: Course::Unwatched,
+        course: JobOutcome::Unwatched,
         response_ns: 99e6,
         lateness_ns: 89e6,
         migrations: 0,
@@ -227,7 +227,10 @@ fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
     let other: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::PEdf, 0, 75, at)).collect();
     runs.jobs(&of("tomorrow"), &other);
     let report = runs.finish().unwrap();
-    assert_eq!((report.courses[0].jobs, report.courses[0].courses[&Course::Unwatched]), (40, 20));
+    assert_eq!(
+        (report.courses[0].jobs, report.courses[0].courses[&JobOutcome::Unwatched]),
+        (40, 20)
+    );
     let global = report.schedulers.iter().find(|it| it.under.scheduler == Scheduler::GEdf).unwrap();
     assert_eq!((global.runs, global.misses.jobs, global.misses.missed), (1, 20, 0));
     // The last watched job ends at 97 ms.
@@ -309,8 +312,8 @@ fn each_machine_has_a_verdict_of_its_own() {
         runs.samples(&from, Estimator::Difference, &samples);
     }
     let report = runs.finish().unwrap();
-    assert_eq!(report.verdicts["box"].outcome, Outcome::Holds);
-    assert_eq!(report.verdicts["other"].outcome, Outcome::DoesNot);
+    assert_eq!(report.verdicts["box"].outcome, TestOutcome::Holds);
+    assert_eq!(report.verdicts["other"].outcome, TestOutcome::DoesNot);
     assert_eq!((report.runs.len(), report.courses.len()), (4, 2));
     assert_eq!(report.courses[0].jobs, 80);
 }
@@ -319,7 +322,7 @@ fn each_machine_has_a_verdict_of_its_own() {
 fn jobs_whose_samples_are_not_there_are_told() {
     let mut runs = TaskRuns::default();
     let mut jobs: Vec<TaskJob> = (0..5).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();
-    jobs[2].course = Course::NotAway;
+    jobs[2].course = JobOutcome::NotAway;
     runs.jobs(&of("today"), &jobs);
     assert_eq!(runs.finish().unwrap().jobs_without_samples, 4);
     // None of them is valid, but they are there.
@@ -364,7 +367,7 @@ fn the_first_samples_of_a_trace_are_taken_from_its_runs_in_turn() {
 #[test]
 fn half_the_delay_contradicts_it_as_twice_does_and_idle_runs_say_nothing() {
     let half = report([|at| 2.0 * level(at), level]);
-    assert_eq!(half.verdicts["box"].outcome, Outcome::DoesNot);
+    assert_eq!(half.verdicts["box"].outcome, TestOutcome::DoesNot);
     let mut runs = TaskRuns::default();
     let (mut jobs, mut samples) = (Vec::new(), Vec::new());
     for (run, tasks) in [(0, 75), (1, 250)] {
@@ -376,7 +379,7 @@ fn half_the_delay_contradicts_it_as_twice_does_and_idle_runs_say_nothing() {
     runs.samples(&of("today"), Estimator::Difference, &samples);
     runs.jobs(&of("today"), &jobs);
     let idle = runs.finish().unwrap();
-    assert_eq!((idle.effects.len(), idle.verdicts["box"].outcome), (3, Outcome::CannotTell));
+    assert_eq!((idle.effects.len(), idle.verdicts["box"].outcome), (3, TestOutcome::CannotTell));
 }
 
 #[test]

@@ -246,8 +246,8 @@ pub fn bastoni_3a(cells: &[CellView], alpha: f64) -> Result<Verdict, BadInput> {
     let missing = "a preemption (or an idle leave) and a migration with nothing else running";
     let verdict = THIRD_A.judge(comparisons, missing);
     Ok(match (verdict.outcome, never) {
-        (super::Outcome::Holds, Some(event)) => THIRD_A.verdict(
-            super::Outcome::CannotTell,
+        (super::TestOutcome::Holds, Some(event)) => THIRD_A.verdict(
+            super::TestOutcome::CannotTell,
             format!("at no working set is a {event} shown to cost more than a preemption"),
             verdict.comparisons,
         ),

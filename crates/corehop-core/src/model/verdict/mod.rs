@@ -136,7 +136,7 @@ impl MachineView<'_> {
 /// The outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum TestOutcome {
     /// The observation holds on this machine.
     Holds,
     /// It does not.
@@ -191,7 +191,7 @@ pub struct Verdict {
     /// How it is tested.
     pub rule: &'static str,
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: TestOutcome,
     /// Why, in a sentence or two.
     pub evidence: String,
     /// The comparisons behind it.
@@ -231,7 +231,7 @@ struct Observation {
 impl Observation {
     /// The verdict that the samples do not say.
     fn cannot_tell(&self, why: impl Into<String>) -> Verdict {
-        self.verdict(Outcome::CannotTell, why.into(), Vec::new())
+        self.verdict(TestOutcome::CannotTell, why.into(), Vec::new())
     }
 
     /// The verdict by the rule of the module. `missing` says what was looked for, in case there is
@@ -244,23 +244,28 @@ impl Observation {
         let (all, fit, contradict) =
             (comparisons.len(), count(Says::Fits), count(Says::Contradicts));
         let outcome = match (fit, contradict) {
-            (_, 1..) => Outcome::DoesNot,
-            (fit, 0) if fit as f64 >= MOST * all as f64 => Outcome::Holds,
-            _ => Outcome::CannotTell,
+            (_, 1..) => TestOutcome::DoesNot,
+            (fit, 0) if fit as f64 >= MOST * all as f64 => TestOutcome::Holds,
+            _ => TestOutcome::CannotTell,
         };
         let open = all - fit - contradict;
         let mut evidence =
             format!("of {all} comparisons {fit} fit, {contradict} contradict, {open} are open");
         let telling = [Says::Contradicts, Says::Open].into_iter();
         let telling = telling.filter_map(|says| comparisons.iter().find(|c| c.says == says));
-        if let Some(example) = telling.take(1).next().filter(|_| outcome != Outcome::Holds) {
+        if let Some(example) = telling.take(1).next().filter(|_| outcome != TestOutcome::Holds) {
             evidence.push_str("; for instance ");
             evidence.push_str(&example.sentence());
         }
         self.verdict(outcome, evidence, comparisons)
     }
 
-    fn verdict(&self, outcome: Outcome, evidence: String, comparisons: Vec<Comparison>) -> Verdict {
+    fn verdict(
+        &self,
+        outcome: TestOutcome,
+        evidence: String,
+        comparisons: Vec<Comparison>,
+    ) -> Verdict {
         let Self { id, claim, source, rule } = *self;
         Verdict { id, claim, source, rule, outcome, evidence, comparisons }
     }
@@ -548,7 +553,7 @@ mod tests {
         let all = verdicts(&[], &L7455, 0.05).unwrap();
         assert_eq!(all.len(), 8);
         for verdict in &all {
-            assert_eq!(verdict.outcome, Outcome::CannotTell, "{verdict:?}");
+            assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{verdict:?}");
             assert!(verdict.evidence.len() > 20, "{verdict:?}");
             assert!(!verdict.rule.is_empty() && !verdict.claim.is_empty());
         }
@@ -579,7 +584,7 @@ mod tests {
             .map(|(event, load)| Cell::new(&mut draw, event, load, 64, (5.0, 1.0), 1))
             .collect();
         for verdict in verdicts(&views(&cells), &L7455, 0.05).unwrap() {
-            assert_eq!(verdict.outcome, Outcome::CannotTell, "{verdict:?}");
+            assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{verdict:?}");
         }
     }
 }

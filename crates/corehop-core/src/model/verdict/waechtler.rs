@@ -2,8 +2,8 @@
 //! The two observations that Wächtler (2012, section 6.5) added to those of Bastoni et al.
 
 use super::{
-    CellView, Comparison, Expect, MachineView, NEGLIGIBLE, Observation, Outcome, Says, Sureness,
-    Verdict, checked, difference, says,
+    CellView, Comparison, Expect, MachineView, NEGLIGIBLE, Observation, Says, Sureness,
+    TestOutcome, Verdict, checked, difference, says,
 };
 use crate::model::ordered::{BadInput, Interval};
 use crate::model::replicates::median_difference;
@@ -52,11 +52,11 @@ pub fn waechtler_1(
     let missing =
         "a memory migration, and a preemption or another migration at the same working set";
     let verdict = FIRST.judge(comparisons, missing);
-    if verdict.outcome == Outcome::Holds && (dearer as f64) < super::MOST * f64::from(against) {
+    if verdict.outcome == TestOutcome::Holds && (dearer as f64) < super::MOST * f64::from(against) {
         let evidence = format!(
             "memory migrations are nowhere cheaper, but dearer in only {dearer} of {against} comparisons"
         );
-        return Ok(FIRST.verdict(Outcome::CannotTell, evidence, verdict.comparisons));
+        return Ok(FIRST.verdict(TestOutcome::CannotTell, evidence, verdict.comparisons));
     }
     Ok(verdict)
 }
@@ -134,20 +134,20 @@ fn found_or_not(comparisons: Vec<Comparison>, exclusive: Option<bool>) -> Verdic
     let (all, gains, none) = (comparisons.len(), count(Says::Fits), count(Says::Contradicts));
     let (outcome, evidence) = match comparisons.iter().find(|c| c.says == Says::Fits) {
         Some(example) => (
-            Outcome::Holds,
+            TestOutcome::Holds,
             format!("{gains} of {all} migrations gain; for instance {}", example.sentence()),
         ),
         None if none == all && exclusive == Some(true) => {
-            (Outcome::DoesNot, format!("none of {all} migrations gains"))
+            (TestOutcome::DoesNot, format!("none of {all} migrations gains"))
         }
         None if none == all => (
-            Outcome::CannotTell,
+            TestOutcome::CannotTell,
             format!(
                 "none of {all} migrations gains, but whether the caches are exclusive is not known"
             ),
         ),
         None => (
-            Outcome::CannotTell,
+            TestOutcome::CannotTell,
             format!("no gain is shown, and {} of {all} migrations are open", all - none),
         ),
     };
@@ -225,34 +225,34 @@ mod tests {
         cells
     }
 
-    fn outcome(verdict: Result<Verdict, BadInput>) -> Outcome {
+    fn outcome(verdict: Result<Verdict, BadInput>) -> TestOutcome {
         verdict.unwrap().outcome
     }
 
     #[test]
     fn memory_migrations_that_cost_most_at_every_size_make_the_first_hold() {
         let verdict = waechtler_1(&views(&numa(60, 10.0)), &X5650, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::Holds, "{}", verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::Holds, "{}", verdict.evidence);
         assert_eq!(verdict.comparisons.len(), 8);
     }
 
     #[test]
     fn a_memory_migration_that_saves_contradicts_the_first() {
         let verdict = waechtler_1(&views(&numa(60, -10.0)), &X5650, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::DoesNot, "{}", verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::DoesNot, "{}", verdict.evidence);
     }
 
     #[test]
     fn the_first_cannot_be_told_without_numa_without_cells_or_without_a_difference() {
         let cells = numa(60, 10.0);
         let verdict = waechtler_1(&views(&cells), &EXCLUSIVE, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::CannotTell);
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell);
         assert!(verdict.evidence.contains("single_socket"), "{}", verdict.evidence);
         let near: Vec<Cell> =
             cells.into_iter().filter(|cell| cell.event != Event::MemoryMigration).collect();
-        assert_eq!(outcome(waechtler_1(&views(&near), &X5650, 0.05)), Outcome::CannotTell);
+        assert_eq!(outcome(waechtler_1(&views(&near), &X5650, 0.05)), TestOutcome::CannotTell);
         let verdict = waechtler_1(&views(&numa(60, 2.0)), &X5650, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::CannotTell, "{}", verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{}", verdict.evidence);
         assert!(verdict.evidence.contains("nowhere cheaper"), "{}", verdict.evidence);
     }
 
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_migration_that_gains_where_an_idle_leave_does_not_makes_the_second_hold() {
         let verdict = waechtler_2(&views(&beyond(60, -1.0, 0.0)), &EXCLUSIVE, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::Holds, "{}", verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::Holds, "{}", verdict.evidence);
         let sizes: Vec<u64> = verdict.comparisons.iter().map(|c| c.wss_bytes >> 10).collect();
         assert_eq!(sizes, [4096, 8192], "1024 KiB fits into the caches");
     }
@@ -281,19 +281,19 @@ mod tests {
     #[test]
     fn a_gain_that_the_control_shows_too_is_none() {
         let verdict = waechtler_2(&views(&beyond(60, -1.0, -1.0)), &EXCLUSIVE, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::CannotTell, "{}", verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{}", verdict.evidence);
     }
 
     #[test]
     fn migrations_that_all_cost_contradict_the_second_only_if_the_caches_are_exclusive() {
         let cells = beyond(60, 1.0, 0.0);
-        assert_eq!(outcome(waechtler_2(&views(&cells), &EXCLUSIVE, 0.05)), Outcome::DoesNot);
+        assert_eq!(outcome(waechtler_2(&views(&cells), &EXCLUSIVE, 0.05)), TestOutcome::DoesNot);
         let unknown = MachineView { exclusive_caches: None, ..EXCLUSIVE };
         let verdict = waechtler_2(&views(&cells), &unknown, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::CannotTell);
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell);
         assert!(verdict.evidence.contains("not known"), "{}", verdict.evidence);
         let inclusive = MachineView { exclusive_caches: Some(false), ..EXCLUSIVE };
-        assert_eq!(outcome(waechtler_2(&views(&cells), &inclusive, 0.05)), Outcome::CannotTell);
+        assert_eq!(outcome(waechtler_2(&views(&cells), &inclusive, 0.05)), TestOutcome::CannotTell);
     }
 
     #[test]
@@ -301,9 +301,9 @@ mod tests {
         let small: Vec<Cell> =
             beyond(60, -1.0, 0.0).into_iter().filter(|cell| cell.kib < 2048).collect();
         let verdict = waechtler_2(&views(&small), &EXCLUSIVE, 0.05).unwrap();
-        assert_eq!(verdict.outcome, Outcome::CannotTell);
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell);
         assert!(verdict.evidence.contains("2624 KiB"), "{}", verdict.evidence);
         let few = beyond(4, -1.0, 0.0);
-        assert_eq!(outcome(waechtler_2(&views(&few), &EXCLUSIVE, 0.05)), Outcome::CannotTell);
+        assert_eq!(outcome(waechtler_2(&views(&few), &EXCLUSIVE, 0.05)), TestOutcome::CannotTell);
     }
 }

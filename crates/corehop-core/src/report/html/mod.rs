@@ -3,13 +3,14 @@
 //!
 //! The words, tables and drawings are in the HTML itself and are read without scripts; the charts
 //! are drawn by a script from the figures, which stand in the page as JSON. Whatever comes from data
-//! is escaped: as text by [`escape`], inside a script by [`embeddable`].
+//! is escaped: as text by `escape`, inside a script by [`embeddable`].
 
 use std::fmt::Write as _;
 
 use serde_json::json;
 
 use super::data::ReportData;
+use super::escape::escape;
 use super::figure::{Section, Table};
 use super::sections::sections;
 
@@ -213,22 +214,6 @@ fn with_code(escaped: &str) -> String {
         let _ = write!(html, "{open}{part}{close}");
     }
     html
-}
-
-/// `text` as the content of an element or of a quoted attribute.
-pub fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            _ => safe.push(c),
-        }
-    }
-    safe
 }
 
 /// JSON that may stand inside a script element: nothing in it can end the element, whatever strings

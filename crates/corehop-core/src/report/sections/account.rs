@@ -6,7 +6,7 @@ use super::cost::statistics;
 use super::panel::percent;
 use crate::model::balance::Balance;
 use crate::model::budget::Fate;
-use crate::model::verdict::{Comparison, Outcome, Says, Verdict};
+use crate::model::verdict::{Comparison, Says, TestOutcome, Verdict};
 use crate::report::data::ReportData;
 use crate::report::figure::{
     Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
@@ -135,11 +135,11 @@ pub(super) fn verdicts(data: &ReportData) -> Option<Section> {
     })
 }
 
-pub(super) fn word(outcome: Outcome) -> &'static str {
+pub(super) fn word(outcome: TestOutcome) -> &'static str {
     match outcome {
-        Outcome::Holds => "holds",
-        Outcome::DoesNot => "does not hold",
-        Outcome::CannotTell => "cannot tell",
+        TestOutcome::Holds => "holds",
+        TestOutcome::DoesNot => "does not hold",
+        TestOutcome::CannotTell => "cannot tell",
     }
 }
 

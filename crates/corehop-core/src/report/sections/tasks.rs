@@ -9,7 +9,7 @@ use crate::model::tasks::{
     JobCounts, LengthQuantiles, SchedulerPair, SchedulerSummary, SizeEffect, SizePoint, TaskReport,
     TaskSummary, Under,
 };
-use crate::samples::Course;
+use crate::samples::JobOutcome;
 use crate::units::{Bytes, three_digits};
 
 /// The tasks that are listed: those that were latest.
@@ -87,10 +87,10 @@ fn table<T>(
 }
 
 fn jobs(counts: &[JobCounts]) -> Table {
-    let words: Vec<&str> = Course::ALL.iter().map(|course| course.word()).collect();
+    let words: Vec<&str> = JobOutcome::ALL.iter().map(|course| course.word()).collect();
     table("jobs by how they went", &[&["jobs"], words.as_slice()].concat(), counts, |it| {
         let count = |course| it.courses.get(course).copied().unwrap_or(0).to_string();
-        let counts = Course::ALL.iter().map(count);
+        let counts = JobOutcome::ALL.iter().map(count);
         (&it.under, [it.jobs.to_string()].into_iter().chain(counts).collect())
     })
 }
@@ -318,7 +318,7 @@ mod tests {
                 response_ns: if part { 15e6 } else { 2e6 },
                 lateness_ns: if part && at % 4 < 2 { 5e6 + 2e6 * (at % 2) as f64 } else { -1e6 },
                 executed_ns: 1_000_000,
-                course: Course::Sample,
+                course: JobOutcome::Sample,
                 preemptions: 1,
                 migrations: 0,
                 event: Event::Preemption,

@@ -10,7 +10,7 @@ mod program;
 use std::collections::BTreeMap;
 
 use crate::experiment::{Draw, Gang, Gangs};
-use crate::machine::{Machine, MachineError, Outcome, Sink};
+use crate::machine::{Machine, MachineError, RunEnd, Sink};
 use crate::platform::{Latency, Platform};
 use crate::samples::{Batch, GangRecord, MemberRecord};
 use crate::units::Bytes;
@@ -19,12 +19,12 @@ use crate::workload::gang::Sharing;
 
 use super::chunk::no_frames;
 use super::machine::{SimMachine, side_by_side};
+use super::machine_state::MachineState;
 use super::outcome::CpuCounters;
-use super::stage::Stage;
 use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::{Manner, Visit};
-use program::{Act, Part, Place, common_lines, own_lines, parallelism};
+use program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
 
 /// The runs that are handed over together.
 const AT_A_TIME: usize = 16;
@@ -69,7 +69,7 @@ struct Account {
 /// A gang under way.
 struct Run<'a> {
     gang: &'a Gang,
-    stage: Stage,
+    state: MachineState,
     members: Vec<Member>,
     manner: Manner,
     /// Who has which lock.
@@ -96,12 +96,12 @@ impl Run<'_> {
         let (cpu, common) = (creator.cpu, creator.common.clone());
         let own = self.members.iter().flat_map(|member| member.own.clone());
         for line in own.collect::<Vec<_>>().into_iter().chain(common) {
-            self.stage.act(cpu, self.visit(line, true), self.manner, 0);
+            self.state.act(cpu, self.visit(line, true), self.manner, 0);
         }
     }
 
     fn visit(&self, line: Line, written: bool) -> Visit {
-        let page = line / self.stage.frames.lines_of(Page::Base);
+        let page = line / self.state.frames.lines_of(Page::Base);
         Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
     }
 
@@ -162,14 +162,14 @@ impl Run<'_> {
     /// Until when a line that `act` is for is on its way to another thread: nobody takes it before it
     /// has arrived there.
     fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
-        let Some(Place::Common(line)) = act.place() else { return None };
+        let Some(MemoryLine::Common(line)) = act.place() else { return None };
         let (who, arrival) = *self.arrivals.get(line as usize)?;
         (who != at && arrival > self.members[at].clock).then_some(arrival)
     }
 
     /// Takes what is on a line by a locked instruction if it is free; otherwise looks at it, the first
     /// time by that instruction. Whether it has it now.
-    fn wait(&mut self, at: usize, place: Place, free: bool) -> bool {
+    fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
         let looked = self.members[at].looking;
         if free || !looked {
             self.touch(at, place, Touch::Locked);
@@ -186,7 +186,7 @@ impl Run<'_> {
 
     /// One round is over, or the first begins.
     fn next_round(&mut self, at: usize) {
-        let counters = *self.stage.caches().counters(self.members[at].cpu);
+        let counters = *self.state.caches().counters(self.members[at].cpu);
         let (warm_up, all) = (self.gang.warm_up, self.gang.warm_up + self.gang.rounds);
         let member = &mut self.members[at];
         let account = Account { clock: member.clock, instructions: member.instructions, counters };
@@ -203,18 +203,18 @@ impl Run<'_> {
     }
 
     /// One access of a thread to a line.
-    fn touch(&mut self, at: usize, place: Place, touch: Touch) {
+    fn touch(&mut self, at: usize, place: MemoryLine, touch: Touch) {
         let member = &self.members[at];
         let line = match place {
-            Place::Common(line) => member.common[line as usize],
-            Place::Own(line) => member.own[line as usize],
+            MemoryLine::Common(line) => member.common[line as usize],
+            MemoryLine::Own(line) => member.own[line as usize],
         };
         let written = touch != Touch::Load
-            && (self.gang.sharing != Sharing::Read || matches!(place, Place::Own(_)));
+            && (self.gang.sharing != Sharing::Read || matches!(place, MemoryLine::Own(_)));
         let (cpu, clock) = (member.cpu, member.clock);
-        let took = self.stage.act(cpu, self.visit(line, written), self.manner, clock);
+        let took = self.state.act(cpu, self.visit(line, written), self.manner, clock);
         let member = &mut self.members[at];
-        if let Place::Common(line) = place
+        if let MemoryLine::Common(line) = place
             && let Some(arrival) = self.arrivals.get_mut(line as usize)
         {
             *arrival = (at, clock + took * parallelism(&self.gang.program));
@@ -270,12 +270,12 @@ impl SimMachine {
         (number, run): (usize, u32),
     ) -> Result<GangRecord, MachineError> {
         let stream = STREAMS | (number as u64) << 24 | u64::from(run);
-        let mut stage = self.idle_stage(seed ^ stream)?;
-        stage.frames.redraw(seed, stream);
-        let home = stage.node_of(self.place(gang.cpus[0]));
+        let mut state = self.idle_state(seed ^ stream)?;
+        state.frames.redraw(seed, stream);
+        let home = state.node_of(self.place(gang.cpus[0]));
         let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
             let wss = Bytes::new((count * 64).next_multiple_of(4_096));
-            let lines = stage.frames.place(wss, Page::Base, home, None);
+            let lines = state.frames.place(wss, Page::Base, home, None);
             let mut lines = lines.map_err(|error| no_frames(&error))?;
             lines.truncate(count as usize);
             Ok(lines)
@@ -311,7 +311,7 @@ impl SimMachine {
         let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
         let run_of = Run {
             gang,
-            stage,
+            state,
             members,
             manner,
             locks: BTreeMap::new(),
@@ -338,7 +338,7 @@ impl SimMachine {
         gangs: &Gangs,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let numbers = |gang: &Gang| gang.first_run..gang.first_run + gang.samples;
         let of_gang = |(at, gang)| numbers(gang).map(move |run| (at, run));
         let runs: Vec<(usize, u32)> = gangs.gangs.iter().enumerate().flat_map(of_gang).collect();
@@ -346,10 +346,10 @@ impl SimMachine {
             let run = |at: usize| self.gang(&gangs.gangs[some[at].0], seed, some[at]);
             for record in side_by_side(0..some.len(), run) {
                 if !sink.take(Batch::Gangs(&[record?])).map_err(MachineError::Sink)? {
-                    return Ok(Outcome::Stopped);
+                    return Ok(RunEnd::Stopped);
                 }
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 }

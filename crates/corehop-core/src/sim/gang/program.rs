@@ -27,7 +27,7 @@ pub(super) const MEMBERS: u64 = 2;
 
 /// A line of the memory that all have in common, or of the thread's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum MemoryLine {
     /// Of the common memory.
     Common(u32),
     /// Of its own.
@@ -40,22 +40,22 @@ pub(super) enum Act {
     /// Executes so many instructions.
     Compute(u32),
     /// Loads from a line and waits for it.
-    Load(Place),
+    Load(MemoryLine),
     /// Stores to a line, and waits for nothing: the store buffer does.
-    Store(Place),
+    Store(MemoryLine),
     /// Takes a lock that is on a line, by a locked instruction; waits while another has it.
-    Lock(u32, Place),
+    Lock(u32, MemoryLine),
     /// Gives it back, by a store.
-    Unlock(u32, Place),
+    Unlock(u32, MemoryLine),
     /// Waits for its turn, looking at a line; the thread of this number has the first.
-    Take(Place),
+    Take(MemoryLine),
     /// Gives the turn to the other, by a store.
-    Give(Place),
+    Give(MemoryLine),
 }
 
 impl Act {
     /// The line it is for.
-    pub(super) const fn place(self) -> Option<Place> {
+    pub(super) const fn place(self) -> Option<MemoryLine> {
         match self {
             Self::Compute(_) => None,
             Self::Load(place)
@@ -167,8 +167,8 @@ impl Part {
         let (low, high) = (one.min(other), one.max(other));
         let line = |item: u64| (item * WORD / LINE) as u32;
         let locks = (items * WORD).div_ceil(LINE) as u32;
-        let item = |item| Place::Common(line(item));
-        let lock = |item| Place::Common(locks + line(item));
+        let item = |item| MemoryLine::Common(line(item));
+        let lock = |item| MemoryLine::Common(locks + line(item));
         script.extend([
             Act::Compute(instructions(&self.program)),
             Act::Lock(low as u32, lock(low)),
@@ -186,14 +186,16 @@ impl Part {
     /// this round begins one.
     fn stream(&self, of: u64) -> Option<Act> {
         let lines = own_lines(&self.program);
-        self.done.is_multiple_of(of).then(|| Act::Load(Place::Own((self.done / of % lines) as u32)))
+        self.done
+            .is_multiple_of(of)
+            .then(|| Act::Load(MemoryLine::Own((self.done / of % lines) as u32)))
     }
 
     fn count(&mut self, buckets: u32, script: &mut Vec<Act>) {
         let bucket = self.draw.below(u64::from(buckets));
-        let mutex = Place::Common((bucket * MUTEX / LINE) as u32);
+        let mutex = MemoryLine::Common((bucket * MUTEX / LINE) as u32);
         let mutexes = (u64::from(buckets) * MUTEX).div_ceil(LINE);
-        let counter = Place::Common((mutexes + bucket * WORD / LINE) as u32);
+        let counter = MemoryLine::Common((mutexes + bucket * WORD / LINE) as u32);
         script.extend(self.stream(LINE / WORD));
         script.extend([
             Act::Compute(instructions(&self.program)),
@@ -211,7 +213,10 @@ impl Part {
         let mut last = None;
         for line in SUMS.map(|sum| ((record + sum) / LINE) as u32) {
             if last != Some(line) {
-                script.extend([Act::Load(Place::Common(line)), Act::Store(Place::Common(line))]);
+                script.extend([
+                    Act::Load(MemoryLine::Common(line)),
+                    Act::Store(MemoryLine::Common(line)),
+                ]);
             }
             last = Some(line);
         }
@@ -219,14 +224,14 @@ impl Part {
 
     /// Reads what the other has written, and writes its own for the other.
     fn exchange(&mut self, items: u32, script: &mut Vec<Act>) {
-        let turn = Place::Common(2 * items);
+        let turn = MemoryLine::Common(2 * items);
         let mine = self.member as u32 * items;
         let others = items - mine;
         script.push(Act::Take(turn));
         script.push(Act::Compute(instructions(&self.program)));
         for at in 0..items {
-            script.push(Act::Load(Place::Common(others + at)));
-            script.push(Act::Store(Place::Common(mine + at)));
+            script.push(Act::Load(MemoryLine::Common(others + at)));
+            script.push(Act::Store(MemoryLine::Common(mine + at)));
         }
         script.push(Act::Give(turn));
     }
@@ -248,15 +253,17 @@ mod tests {
         assert_eq!(common_lines(&program), 14);
         for member in 0..2 {
             let script = round(&program, member);
-            let (Act::Lock(low, Place::Common(first)), Act::Lock(high, Place::Common(second))) =
-                (script[1], script[2])
+            let (
+                Act::Lock(low, MemoryLine::Common(first)),
+                Act::Lock(high, MemoryLine::Common(second)),
+            ) = (script[1], script[2])
             else {
                 panic!("{script:?}")
             };
             assert!(low < high && high < 100);
             assert_eq!([first, second], [7 + low / 16, 7 + high / 16]);
-            assert_eq!(script[3], Act::Load(Place::Common(low / 16)));
-            assert_eq!(script[8], Act::Unlock(low, Place::Common(first)));
+            assert_eq!(script[3], Act::Load(MemoryLine::Common(low / 16)));
+            assert_eq!(script[8], Act::Unlock(low, MemoryLine::Common(first)));
         }
     }
 
@@ -290,10 +297,10 @@ mod tests {
         let mut loads = Vec::new();
         for at in 0..48 {
             part.round(&mut script);
-            if let Act::Load(Place::Own(line)) = script[0] {
+            if let Act::Load(MemoryLine::Own(line)) = script[0] {
                 loads.push((at, line));
             }
-            assert_eq!(script[script.len() - 3], Act::Load(Place::Common(3)));
+            assert_eq!(script[script.len() - 3], Act::Load(MemoryLine::Common(3)));
         }
         assert_eq!(loads, [(0, 0), (16, 1), (32, 0)]);
     }
@@ -304,7 +311,7 @@ mod tests {
         let lines = |member| {
             let script = round(&program, member);
             let stored = script.into_iter().filter_map(|act| match act {
-                Act::Store(Place::Common(line)) => Some(line),
+                Act::Store(MemoryLine::Common(line)) => Some(line),
                 _ => None,
             });
             stored.collect::<Vec<_>>()
@@ -315,7 +322,7 @@ mod tests {
     #[test]
     fn who_has_its_turn_reads_the_others_buffer_and_fills_its_own() {
         let program = Program::Exchange { items: 2, instructions: 10 };
-        let (turn, line) = (Place::Common(4), Place::Common);
+        let (turn, line) = (MemoryLine::Common(4), MemoryLine::Common);
         assert_eq!(
             round(&program, 1),
             [

@@ -11,13 +11,13 @@ mod list;
 
 pub(super) use list::{Copy, RefCache};
 
-use super::outcome::{Access, Outcome};
+use super::outcome::{Access, AccessOutcome};
 use super::spec::Spec;
 use super::tags::Line;
 
 /// What was found when the copies inside a cache were asked.
 #[derive(Debug, Clone, Default)]
-struct Asked {
+struct InnerCopies {
     copies: u32,
     alone: bool,
     forward: bool,
@@ -48,7 +48,7 @@ pub(super) struct Reference {
     /// Reads that did not get it.
     pub(super) stale: Vec<String>,
     cpu: usize,
-    outcome: Outcome,
+    outcome: AccessOutcome,
 }
 
 impl Reference {
@@ -89,7 +89,7 @@ impl Reference {
             newest: BTreeMap::new(),
             stale: Vec::new(),
             cpu: 0,
-            outcome: Outcome::own(0),
+            outcome: AccessOutcome::own(0),
         }
     }
 
@@ -122,8 +122,8 @@ impl Reference {
     }
 
     /// Asks `x` and all inside.
-    fn ask(&mut self, x: usize, line: Line, why: Why) -> Asked {
-        let mut asked = Asked::default();
+    fn ask(&mut self, x: usize, line: Line, why: Why) -> InnerCopies {
+        let mut asked = InnerCopies::default();
         if !self.family_has(x, line) {
             return asked;
         }
@@ -173,7 +173,7 @@ impl Reference {
         asked
     }
 
-    fn note(&mut self, asked: &Asked, distance: Distance, why: Why) {
+    fn note(&mut self, asked: &InnerCopies, distance: Distance, why: Why) {
         let counts = self.spec.lookup == Lookup::Snooping || asked.copies > 0;
         if distance > Distance::Core && counts {
             self.outcome.asked += 1;
@@ -185,8 +185,8 @@ impl Reference {
     }
 
     /// Asks those inside `x` but for `but`; those that cannot have it are not asked where `x` knows.
-    fn ask_siblings(&mut self, x: usize, but: usize, line: Line, why: Why) -> Asked {
-        let mut all = Asked::default();
+    fn ask_siblings(&mut self, x: usize, but: usize, line: Line, why: Why) -> InnerCopies {
+        let mut all = InnerCopies::default();
         let knows = self.caches[x].includes() && self.caches[x].has(line);
         for child in self.caches[x].children.clone() {
             if child == but {
@@ -212,7 +212,7 @@ impl Reference {
     }
 
     /// An access; what came of it.
-    pub(super) fn access(&mut self, cpu: usize, line: Line, access: Access) -> Outcome {
+    pub(super) fn access(&mut self, cpu: usize, line: Line, access: Access) -> AccessOutcome {
         let way = self.way(cpu, access == Access::Fetch);
         let write = access == Access::Write;
         let innermost = &self.caches[way[0]];
@@ -221,7 +221,7 @@ impl Reference {
         self.bring(cpu, &way, line, write, usize::from(skips))
     }
 
-    pub(super) fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<Outcome> {
+    pub(super) fn prefetch(&mut self, cpu: usize, line: Line, level: u32) -> Option<AccessOutcome> {
         let way = self.way(cpu, false);
         let first = way.iter().position(|&x| self.caches[x].spec.level == level)?;
         let exclusive = self.caches[way[first]].spec.inclusion == Inclusion::Exclusive;
@@ -251,9 +251,9 @@ impl Reference {
         line: Line,
         write: bool,
         first: usize,
-    ) -> Outcome {
+    ) -> AccessOutcome {
         self.cpu = cpu;
-        self.outcome = Outcome::own(0);
+        self.outcome = AccessOutcome::own(0);
         let why = if write { Why::Write } else { Why::Read { away: false } };
         let mut version = None;
         for at in first..way.len() {
@@ -296,7 +296,8 @@ impl Reference {
         let why = if write { Why::Write } else { Why::Read { away: false } };
         let mut copy = self.caches[x].copy(line).unwrap().clone();
         let asked = self.outcome.asked;
-        self.outcome = Outcome { asked, ..Outcome::own(self.caches[x].spec.level as u8) };
+        self.outcome =
+            AccessOutcome { asked, ..AccessOutcome::own(self.caches[x].spec.level as u8) };
         self.outcome.state = if copy.dirty { Found::Dirty } else { Found::Clean };
         let mut shared = !copy.alone;
         let mut version = copy.version;
@@ -304,7 +305,7 @@ impl Reference {
             let others = copy.may.iter().filter(|&&child| child != way[at - 1]).count();
             let one = copy.alone && copy.may.len() == 1 && others == 1;
             let asks = write || if self.caches[x].includes() { one } else { copy.alone };
-            let mut answer = Asked::default();
+            let mut answer = InnerCopies::default();
             if asks {
                 answer = self.ask_siblings(x, way[at - 1], line, why);
             }
@@ -347,7 +348,7 @@ impl Reference {
         &mut self,
         way: &[usize],
         at: usize,
-        asked: &Asked,
+        asked: &InnerCopies,
         line: Line,
         write: bool,
         first: usize,
@@ -422,11 +423,11 @@ impl Reference {
             self.note(&asked, distance, why);
             answers.push((asked, distance));
         }
-        let rank = |(asked, _): &&(Asked, Distance)| {
+        let rank = |(asked, _): &&(InnerCopies, Distance)| {
             (asked.dirty.is_none(), !asked.forward, asked.copies == 0)
         };
         let best = answers.iter().filter(|(asked, _)| asked.copies > 0).min_by_key(rank).cloned();
-        let mut remote = Remote { asked: Asked::default(), distance: Distance::Core };
+        let mut remote = Remote { asked: InnerCopies::default(), distance: Distance::Core };
         if let Some((asked, distance)) = best {
             remote = Remote { asked, distance };
         }
@@ -442,7 +443,7 @@ impl Reference {
         remote
     }
 
-    fn supplied_by_peer(&mut self, asked: &Asked, x: usize) {
+    fn supplied_by_peer(&mut self, asked: &InnerCopies, x: usize) {
         self.outcome.supplier = Supplier::Peer;
         self.outcome.level = asked.level as u8;
         self.outcome.state = if asked.dirty.is_some() { Found::Dirty } else { Found::Clean };
@@ -546,11 +547,11 @@ impl Reference {
 }
 
 struct Remote {
-    asked: Asked,
+    asked: InnerCopies,
     distance: Distance,
 }
 
-fn add(all: &mut Asked, one: &Asked) {
+fn add(all: &mut InnerCopies, one: &InnerCopies) {
     if one.copies == 0 {
         return;
     }

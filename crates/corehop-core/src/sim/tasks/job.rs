@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One job of a task on its way through Fig. 1 of Bastoni et al.
 
-use crate::samples::{Course, Touch};
+use crate::samples::{JobOutcome, Touch};
 use crate::units::Cpu;
 use crate::workload::WorkingSet;
 
 use super::super::chunk::touch;
-use super::super::stage;
+use super::super::machine_state;
 use super::super::times::Picos;
 
 /// What a job does while it has a CPU.
@@ -84,7 +84,7 @@ pub(super) struct Job {
     owed: Picos,
     lost: Option<Lost>,
     pub(super) away: Option<Absence>,
-    course: Course,
+    course: JobOutcome,
     pub(super) preemptions: u32,
     pub(super) migrations: u32,
 }
@@ -108,7 +108,7 @@ impl Job {
             owed: 0,
             lost: None,
             away: None,
-            course: Course::NotAway,
+            course: JobOutcome::NotAway,
             preemptions: 0,
             migrations: 0,
         }
@@ -143,7 +143,7 @@ impl Job {
         if (self.wcet - self.executed) * 2 > cold * 3 {
             self.begin(Doing::Resumed, cpu, now);
         } else {
-            (self.course, self.doing) = (Course::TooShort, Doing::Rest);
+            (self.course, self.doing) = (JobOutcome::TooShort, Doing::Rest);
         }
     }
 
@@ -153,14 +153,14 @@ impl Job {
         self.executed += now - seat.since;
         self.lost = Some(Lost { cpu: seat.cpu, at: now, by });
         let spoils = match self.doing {
-            Doing::Cold => Course::AwayInCold,
-            Doing::Warm => Course::AwayInWarm,
-            Doing::Resumed => Course::AwayAgain,
+            Doing::Cold => JobOutcome::AwayInCold,
+            Doing::Warm => JobOutcome::AwayInWarm,
+            Doing::Resumed => JobOutcome::AwayAgain,
             Doing::Waiting | Doing::Rest => return,
         };
         self.owed = self.next.saturating_sub(now);
         self.pass.switches += 1;
-        if self.course == Course::NotAway {
+        if self.course == JobOutcome::NotAway {
             self.course = spoils;
         }
     }
@@ -212,16 +212,16 @@ impl Job {
         self.over.push(Pass { cpus: [self.pass.cpus[0], cpu], picos, complete, ..self.pass });
         match self.doing {
             Doing::Cold => self.begin(Doing::Warm, cpu, now),
-            Doing::Warm if self.course == Course::NotAway => self.doing = Doing::Waiting,
-            Doing::Resumed if self.course == Course::NotAway => {
-                (self.course, self.doing) = (Course::Sample, Doing::Rest);
+            Doing::Warm if self.course == JobOutcome::NotAway => self.doing = Doing::Waiting,
+            Doing::Resumed if self.course == JobOutcome::NotAway => {
+                (self.course, self.doing) = (JobOutcome::Sample, Doing::Rest);
             }
             _ => self.doing = Doing::Rest,
         }
     }
 
     /// It ends: how it went.
-    pub(super) fn end(&mut self, now: Picos) -> Course {
+    pub(super) fn end(&mut self, now: Picos) -> JobOutcome {
         if self.doing == Doing::Resumed {
             self.pass_over(now, self.left == 0);
         }
@@ -229,15 +229,18 @@ impl Job {
             self.executed += now - seat.since;
         }
         let short = matches!(self.doing, Doing::Cold | Doing::Warm);
-        if short && self.course == Course::NotAway { Course::TooShort } else { self.course }
+        if short && self.course == JobOutcome::NotAway { JobOutcome::TooShort } else { self.course }
     }
 }
 
 impl Pass {
     /// What a machine reports of it.
     pub(super) fn touch(&self, set: &WorkingSet, cpu: impl Fn(usize) -> Cpu) -> Touch {
-        let undisturbed =
-            stage::Pass { picos: self.picos, misses: self.misses, ..stage::Pass::default() };
+        let undisturbed = machine_state::Pass {
+            picos: self.picos,
+            misses: self.misses,
+            ..machine_state::Pass::default()
+        };
         let [began_on, ended_on] = self.cpus.map(cpu);
         let (switches, complete) = (self.switches, self.complete);
         Touch { ended_on, switches, complete, ..touch(began_on, set, undisturbed) }

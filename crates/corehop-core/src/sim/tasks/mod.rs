@@ -40,14 +40,14 @@ mod tests;
 use std::collections::BTreeMap;
 
 use crate::experiment::{TaskRun, Tasks};
-use crate::machine::{MachineError, Outcome, Sink};
+use crate::machine::{MachineError, RunEnd, Sink};
 use crate::samples::{Batch, TaskJobRecord};
 use crate::workload::Load;
 use crate::workload::scheduler::Scheduler;
 
 use super::chunk::Sum;
 use super::machine::{SNAPSHOTS, SimMachine, no_programs, side_by_side, threads};
-use super::stage::Stage;
+use super::machine_state::MachineState;
 use super::times::Picos;
 use run::Run;
 
@@ -63,7 +63,7 @@ const STREAMS: u64 = 1 << 52;
 
 /// A machine at rest under a load, by what it depends on: the load, one in how many sets is
 /// simulated, and its number.
-type Bases = BTreeMap<(usize, u32, usize), Stage>;
+type Bases = BTreeMap<(usize, u32, usize), MachineState>;
 
 impl SimMachine {
     /// The machines at rest that these runs begin with.
@@ -75,8 +75,9 @@ impl SimMachine {
             let (first, every, snapshot) = keys[at];
             self.under(&plan.runs[first].load, every, seed, snapshot)
         };
-        let stages: Result<Vec<Stage>, _> = side_by_side(0..keys.len(), base).into_iter().collect();
-        Ok(keys.iter().copied().zip(stages?).collect())
+        let states: Result<Vec<MachineState>, _> =
+            side_by_side(0..keys.len(), base).into_iter().collect();
+        Ok(keys.iter().copied().zip(states?).collect())
     }
 
     /// The machine that a run begins with: the first run under the same load, one in how many sets,
@@ -97,7 +98,7 @@ impl SimMachine {
         seed: u64,
         numbers: &[usize],
         sink: &mut dyn Sink,
-    ) -> Result<(u64, Outcome), MachineError> {
+    ) -> Result<(u64, RunEnd), MachineError> {
         let bases = self.bases(plan, seed, numbers)?;
         let start = |&number: &usize| {
             Run::new(self, plan, seed, number, &bases[&self.base_of(plan, number)])
@@ -118,14 +119,14 @@ impl SimMachine {
                 jobs += done.len() as u64;
                 let batch = std::mem::take(done);
                 if !sink.take(Batch::Tasks(&batch)).map_err(MachineError::Sink)? {
-                    return Ok((jobs, Outcome::Stopped));
+                    return Ok((jobs, RunEnd::Stopped));
                 }
             }
             if under_way.is_none() {
                 break;
             }
         }
-        Ok((jobs, Outcome::Complete))
+        Ok((jobs, RunEnd::Complete))
     }
 }
 
@@ -171,7 +172,7 @@ impl SimMachine {
         plan: &Tasks,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         if !plan.scheduler.is_simulated() {
             return Err(not_simulated(plan.scheduler));
         }
@@ -183,10 +184,10 @@ impl SimMachine {
         for some in numbers.chunks(threads()) {
             let (jobs, outcome) = self.some(plan, seed, some, sink)?;
             self.sum.add(Sum { jobs, ..Sum::default() });
-            if outcome == Outcome::Stopped {
+            if outcome == RunEnd::Stopped {
                 return Ok(outcome);
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 }

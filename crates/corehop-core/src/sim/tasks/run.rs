@@ -12,7 +12,7 @@ use crate::workload::Page;
 use crate::workload::scheduler::Order;
 
 use super::super::machine::SimMachine;
-use super::super::stage::Stage;
+use super::super::machine_state::MachineState;
 use super::super::system_data::{SystemData, footprints};
 use super::super::times::Picos;
 use super::super::walker::Walker;
@@ -69,8 +69,8 @@ pub(super) struct Run<'a> {
     machine: &'a SimMachine,
     plan: &'a Tasks,
     number: usize,
-    stage: Stage,
-    /// When the run began, by the stage's clock.
+    state: MachineState,
+    /// When the run began, by the machine state's clock.
     began: Picos,
     draw: Draw,
     system: SystemData,
@@ -93,12 +93,12 @@ impl<'a> Run<'a> {
         plan: &'a Tasks,
         seed: u64,
         number: usize,
-        base: &Stage,
+        base: &MachineState,
     ) -> Self {
         let run = &plan.runs[number];
         let stream = STREAMS | number as u64;
-        let mut stage = base.clone();
-        stage.frames.redraw(seed, stream);
+        let mut state = base.clone();
+        state.frames.redraw(seed, stream);
         let cpus: Vec<Cpu> = Machine::platform(machine).cpus.value.iter().collect();
         let distance = |&from: &Cpu| {
             let to = |&to: &Cpu| Machine::platform(machine).affinity(from, to) as u8;
@@ -118,8 +118,8 @@ impl<'a> Run<'a> {
             machine,
             plan,
             number,
-            began: stage.now(),
-            stage,
+            began: state.now(),
+            state,
             draw: Draw::new(seed, stream),
             system: SystemData::default(),
             tasks: (0..run.tasks.len())
@@ -255,16 +255,16 @@ impl<'a> Run<'a> {
         }
         for change in &changes {
             if change.loses.is_none() && !left.contains(&change.cpu) {
-                self.stage.occupy(change.cpu, now);
+                self.state.occupy(change.cpu, now);
             } else {
-                self.stage.run_until(now);
+                self.state.run_until(now);
             }
             self.touch_system(change.cpu, switching)?;
             self.seat(change.cpu, change.gains, now)?;
         }
         for &cpu in left {
             if self.has[cpu].is_none() {
-                self.stage.vacate(cpu, now);
+                self.state.vacate(cpu, now);
                 self.touch_system(cpu, leaving)?;
             }
         }
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         cpu: usize,
         footprint: Option<crate::units::Bytes>,
     ) -> Result<(), MachineError> {
-        self.system.touch(self.machine, &mut self.stage, &mut self.draw, cpu, footprint)
+        self.system.touch(self.machine, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
     /// The job of `task` has `cpu`.
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
         let it = &mut self.tasks[task];
         let walker = match it.walker.take() {
             Some(walker) => walker,
-            None => self.machine.set_on(&mut self.stage, cpu, set, &mut self.draw)?,
+            None => self.machine.set_on(&mut self.state, cpu, set, &mut self.draw)?,
         };
         if let Some(job) = &mut it.job {
             job.gain(cpu, now, walker.lines());
@@ -313,12 +313,12 @@ impl<'a> Run<'a> {
         if passes && job.is_at_start() {
             walker.restart();
         }
-        let before = self.stage.misses(cpu);
-        let mut took = self.stage.act(cpu, walker.visit(), walker.manner(), now);
+        let before = self.state.misses(cpu);
+        let mut took = self.state.act(cpu, walker.visit(), walker.manner(), now);
         if !passes {
             took = took.max(KEEP_WARM / walker.lines() as Picos).max(LEAST_PAUSE);
         }
-        job.visited(now, took, self.stage.misses(cpu) - before);
+        job.visited(now, took, self.state.misses(cpu) - before);
         self.set_clock(cpu, task);
     }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::dispatch::{Change, Cluster, Places, Urgency};
 use super::job::{Doing, Job};
-use crate::samples::Course;
+use crate::samples::JobOutcome;
 
 /// CPUs in pairs that share a cache, and where tasks were.
 struct Pairs(BTreeMap<usize, usize>);
@@ -121,7 +121,7 @@ fn a_job_makes_up_for_the_rest_of_the_visit_in_which_it_lost_its_cpu() {
     visit(&mut job, 1_061);
     let cold = job.over[0];
     assert_eq!((cold.cpus, cold.picos, cold.switches, cold.misses), ([0, 1], 1_060, 1, 2));
-    assert_eq!((job.doing, job.end(1_100)), (Doing::Warm, Course::AwayInCold));
+    assert_eq!((job.doing, job.end(1_100)), (Doing::Warm, JobOutcome::AwayInCold));
 }
 
 #[test]
@@ -130,16 +130,17 @@ fn each_touch_has_its_own_misses_and_a_job_whose_time_is_over_in_the_warm_one_wa
     visit(&mut job, 401);
     let [cold, warm] = job.over.as_slice() else { panic!("{:?}", job.over) };
     assert_eq!((cold.misses, warm.misses, warm.picos), (2, 2, 200));
-    assert_eq!(job.end(500), Course::NotAway);
+    assert_eq!(job.end(500), JobOutcome::NotAway);
     let mut job = begun();
     visit(&mut job, 301);
-    assert_eq!((job.doing, job.end(350)), (Doing::Warm, Course::TooShort));
+    assert_eq!((job.doing, job.end(350)), (Doing::Warm, JobOutcome::TooShort));
 }
 
 #[test]
 fn a_job_touches_its_working_set_again_with_more_than_one_and_a_half_cold_touches_left() {
     // Its cold touch takes 200 ps; it loses its CPU with so much of its 10,000 left.
-    for (left, course) in [(300, Course::TooShort), (301, Course::Sample), (200, Course::TooShort)]
+    for (left, course) in
+        [(300, JobOutcome::TooShort), (301, JobOutcome::Sample), (200, JobOutcome::TooShort)]
     {
         let mut job = begun();
         visit(&mut job, 10_000 - left);

@@ -4,7 +4,7 @@
 use crate::platform::{
     CacheKind, Distance, Found, Inclusion, Lookup, Platform, Protocol, Supplier,
 };
-use crate::sim::{Access, CacheSpec, Hierarchy, Outcome, Spec, SpecError};
+use crate::sim::{Access, AccessOutcome, CacheSpec, Hierarchy, Spec, SpecError};
 
 use Access::{Fetch, Read, Write};
 
@@ -25,7 +25,7 @@ fn two_packages(protocol: Protocol) -> Hierarchy {
     Hierarchy::new(&spec, 0).unwrap()
 }
 
-fn source(outcome: Outcome) -> (Supplier, u8, Found, Distance) {
+fn source(outcome: AccessOutcome) -> (Supplier, u8, Found, Distance) {
     (outcome.supplier, outcome.level, outcome.state, outcome.distance)
 }
 
@@ -37,7 +37,7 @@ fn the_third_line_of_two_ways_comes_from_the_next_level() {
     for line in [1, 2, 3] {
         assert_eq!(source(machine.access(0, line, Read)), MEMORY);
     }
-    assert_eq!(machine.access(0, 3, Read), Outcome::HIT);
+    assert_eq!(machine.access(0, 3, Read), AccessOutcome::HIT);
     // 1 was the least recently used of two.
     let second = machine.access(0, 1, Read);
     assert_eq!(source(second), (Supplier::Own, 2, Found::Clean, Distance::Core));
@@ -98,7 +98,7 @@ fn the_owner_answers_again_and_writes_back_when_it_evicts() {
         .iter()
         .sum();
     assert_eq!(written, 1);
-    assert_eq!(machine.access(2, 0, Read), Outcome::HIT);
+    assert_eq!(machine.access(2, 0, Read), AccessOutcome::HIT);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_write_takes_the_line_from_everyone_and_says_how_far() {
     let write = machine.access(0, 5, Write);
     // CPU 1's copy, two innermost ones of the other package, and its shared one.
     assert_eq!((write.invalidated, write.farthest), (4, Distance::Machine));
-    assert_eq!(machine.access(0, 5, Write), Outcome::HIT);
+    assert_eq!(machine.access(0, 5, Write), AccessOutcome::HIT);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn an_instruction_that_is_written_is_fetched_anew() {
         };
         let mut machine = Hierarchy::new(&spec, 0).unwrap();
         machine.access(0, 1, Fetch);
-        assert_eq!(machine.access(0, 1, Fetch), Outcome::HIT);
+        assert_eq!(machine.access(0, 1, Fetch), AccessOutcome::HIT);
         assert_eq!(machine.access(0, 1, Write).invalidated, 1, "{inclusion}");
         let again = machine.access(0, 1, Fetch);
         assert_eq!(
@@ -153,7 +153,7 @@ fn a_partition_keeps_what_the_others_would_evict() {
             machine.access(1, line, Read);
         }
         machine.flush(99);
-        (0..2).filter(|&line| machine.access(0, line, Read) == Outcome::HIT).count()
+        (0..2).filter(|&line| machine.access(0, line, Read) == AccessOutcome::HIT).count()
     };
     assert_eq!(survivors(&mut two_packages(Protocol::Mesi)), 0);
     let mut machine = two_packages(Protocol::Mesi);
@@ -171,8 +171,8 @@ fn a_clone_is_a_snapshot_and_unused_caches_take_no_room_in_it() {
         machine.access(0, line, Read);
     }
     let mut again = snapshot.clone();
-    assert_eq!(again.access(0, 1, Read), Outcome::HIT);
-    assert_ne!(machine.access(0, 1, Read), Outcome::HIT);
+    assert_eq!(again.access(0, 1, Read), AccessOutcome::HIT);
+    assert_ne!(machine.access(0, 1, Read), AccessOutcome::HIT);
     assert!(snapshot.caches.iter().filter(|cache| cache.is_allocated()).count() == 2);
 }
 
@@ -183,7 +183,7 @@ fn the_platforms_that_come_with_the_program_can_be_simulated() {
         let spec = Spec::from_platform(&platform).unwrap();
         let mut machine = Hierarchy::new(&spec, 1).unwrap();
         assert_eq!(source(machine.access(0, 1, Read)), MEMORY);
-        assert_eq!(machine.access(0, 1, Write), Outcome::HIT);
+        assert_eq!(machine.access(0, 1, Write), AccessOutcome::HIT);
     }
     let mut platform = Platform::named("xeon_l7455").unwrap().unwrap();
     platform.caches[2].ways = None;

@@ -7,7 +7,7 @@ use super::dice::{self, Dice};
 use super::invariants::{self, Ledger};
 use crate::platform::{Found, Supplier};
 use crate::sim::hierarchy::Hierarchy;
-use crate::sim::outcome::{Access, Outcome};
+use crate::sim::outcome::{Access, AccessOutcome};
 use crate::sim::planted::{Bug, with};
 use crate::sim::reference::Reference;
 use crate::sim::spec::Spec;
@@ -30,7 +30,7 @@ struct Twins {
 struct Script<'a> {
     accesses: &'a [(u32, bool)],
     at: usize,
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<AccessOutcome>,
     pauses: usize,
 }
 
@@ -50,14 +50,14 @@ impl Visitor for Script<'_> {
         self.accesses.get(self.at + 2).map(|&(line, _)| line)
     }
 
-    fn met(&mut self, outcome: Outcome) -> bool {
+    fn met(&mut self, outcome: AccessOutcome) -> bool {
         self.at += 1;
         self.outcomes.push(outcome);
         !self.outcomes.len().is_multiple_of(self.pauses)
     }
 
     fn wrote(&mut self) {
-        self.met(Outcome::HIT);
+        self.met(AccessOutcome::HIT);
     }
 }
 
@@ -156,14 +156,20 @@ impl Twins {
     }
 
     /// An access of which the quick machine has said the outcome.
-    fn one(&mut self, cpu: usize, line: u32, access: Access, quick: Outcome) -> Result<(), String> {
+    fn one(
+        &mut self,
+        cpu: usize,
+        line: u32,
+        access: Access,
+        quick: AccessOutcome,
+    ) -> Result<(), String> {
         // What is written is owed from now on; what this access writes back of it was older.
         let fast = self.fast.access(cpu, line, access);
         let slow = self.slow.access(cpu, line, access);
         if access == Access::Write {
             self.fast.observer.owed.insert(line);
         }
-        let plain = |mut outcome: Outcome| {
+        let plain = |mut outcome: AccessOutcome| {
             // A hit of the innermost cache does not look at the state of the line.
             if outcome.is_innermost_hit() {
                 outcome.state = Found::Clean;

@@ -4,7 +4,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use corehop_core::experiment::{Draw, Roam};
+use corehop_core::experiment::{Draw, MovingWindow};
 use corehop_core::units::Cpu;
 use corehop_core::workload::{Changing, LINE, Page, fraction};
 
@@ -19,7 +19,7 @@ const STRIDE: u64 = 64;
 #[derive(Debug)]
 pub(crate) struct Program {
     memory: Mapping,
-    roam: Roam,
+    window: MovingWindow,
     /// The share of lines that are written, as a fraction of 2^64, and what it has come to.
     written: u64,
     accumulator: u64,
@@ -46,7 +46,7 @@ impl Program {
     fn new(changing: &Changing, clock: Clock, draw: Draw) -> Result<Self, MemoryError> {
         Ok(Self {
             memory: Mapping::new(changing.memory(), Page::Transparent, None)?,
-            roam: Roam::new(changing, changing.memory().get() / LINE, draw),
+            window: MovingWindow::new(changing, changing.memory().get() / LINE, draw),
             written: fraction(changing.write_ratio),
             accumulator: 0,
             pause: clock.ticks(changing.pause.get() as f64),
@@ -70,7 +70,7 @@ impl Program {
 impl Work for Program {
     fn step(&mut self) -> Result<u64, String> {
         for _ in 0..STRIDE {
-            let line = self.roam.next_line();
+            let line = self.window.next_line();
             self.touch(line);
             let until = roughly_now() + self.pause;
             while roughly_now() < until {

@@ -16,6 +16,7 @@ use corehop_core::workload::{Absence, LineState, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::calibrate::Calibration;
+use super::counters::{Counters, Sight};
 use super::crew::Seat;
 use super::duty::{BUDGET_NS, Ledger};
 use super::evict::Eviction;
@@ -23,7 +24,6 @@ use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
 use super::set::SetState;
-use super::watch::{Sight, Watch};
 use crate::clock::{self, Clock, Ticks, now, sleep_until};
 use crate::memory::MemoryError;
 use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
@@ -108,7 +108,7 @@ pub(crate) struct Runner {
     offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
     pub(super) eviction: Option<Eviction>,
-    pub(super) watch: Arc<Watch>,
+    pub(super) counters: Arc<Counters>,
     /// What a probe kept of the last level before the phase.
     pub(super) llc_share: Option<f64>,
     /// Which of the plan's preemptors the job is preempted by.
@@ -160,7 +160,7 @@ impl Runner {
             offsets,
             calibration: None,
             eviction: None,
-            watch: Arc::default(),
+            counters: Arc::default(),
             llc_share: None,
             which: None,
             ledgers: BTreeMap::new(),
@@ -393,7 +393,7 @@ impl Runner {
             touches: Vec::with_capacity(self.job().steps.len()),
             leaves: Vec::with_capacity(1),
         };
-        self.at_begin = (start, self.watch.look(start, None));
+        self.at_begin = (start, self.counters.look(start, None));
         self.used = Usage::default();
         self.awake_ns = 0.0;
         self.usage = usage();
@@ -477,7 +477,7 @@ impl Runner {
         let left = now();
         let resume_at = clock::read(libc::CLOCK_MONOTONIC) + length.cast_signed();
         self.was_busy(left);
-        let sight = self.watch.look(away.to, None);
+        let sight = self.counters.look(away.to, None);
         let crossing = Crossing { away, from: self.here, left, resume_at, load_bytes, sight };
         if handed_over {
             self.crossing = Some(crossing);
@@ -511,7 +511,7 @@ impl Runner {
         let Crossing { away, from, left, resume_at, load_bytes, sight } = *crossing;
         sleep_until(resume_at);
         let resumed = now();
-        let seen = self.watch.between(&sight, &self.watch.look(away.to, None));
+        let seen = self.counters.between(&sight, &self.counters.look(away.to, None));
         if let Some(preemptor) = self.preemptor(away) {
             preemptor.stop();
         }

@@ -3,10 +3,10 @@
 
 use super::Runner;
 use crate::clock::{Ticks, clock_rate_spin, now};
+use crate::live::counters::Sight;
 use crate::live::crew::Seat;
 use crate::live::duty::BUDGET_NS;
 use crate::live::touched::{Touched, missing, net_ns};
-use crate::live::watch::Sight;
 use crate::thread::{Policy, Usage, current_cpu, usage};
 use crate::walk::Walked;
 
@@ -32,10 +32,10 @@ impl Runner {
         let walked = self.set().walk.walk(seat.rseq.as_ref(), threshold, deadline);
         let ended_on = current_cpu();
         let elapsed_ns = self.clock.between(begin, now());
-        let after = self.watch.look(self.here, seat.hardware.as_ref());
+        let after = self.counters.look(self.here, seat.hardware.as_ref());
         let spin_after = self.clock.nanos(clock_rate_spin());
         let of_touch = before.usage.map(|before| usage().since(before));
-        let seen = self.watch.between(&before.sight, &after);
+        let seen = self.counters.between(&before.sight, &after);
         self.learn(&walked, elapsed_ns);
         let (clock, lines, net_ns) = (self.clock, self.set().lines, self.net_ns(&walked));
         let touched = Touched {
@@ -75,7 +75,7 @@ impl Runner {
         let spin_ns = self.clock.nanos(clock_rate_spin());
         let watched = seat.rseq.is_some() && !self.set().walk.is_own_job();
         let usage = (!watched).then(usage);
-        Before { sight: self.watch.look(self.here, seat.hardware.as_ref()), usage, spin_ns }
+        Before { sight: self.counters.look(self.here, seat.hardware.as_ref()), usage, spin_ns }
     }
 
     /// Notes what the next touches are expected to take.
@@ -120,12 +120,12 @@ impl Runner {
     /// did not run; where the kernel takes interrupts for that as well, what the CPU's run queue has
     /// noticed so far.
     fn stolen_from_job(&self, of_job: &Usage) -> u64 {
-        if self.watch.not_run_is_stolen() {
+        if self.counters.not_run_is_stolen() {
             return missing(self.awake_ns, of_job.cpu_ns);
         }
         let (cpu, before) = self.at_begin;
-        let after = self.watch.look(self.here, None);
-        let steal_ns = self.watch.between(&before, &after).steal_ns;
+        let after = self.counters.look(self.here, None);
+        let steal_ns = self.counters.between(&before, &after).steal_ns;
         steal_ns.filter(|_| cpu == self.here).unwrap_or_default()
     }
 }

@@ -17,7 +17,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use corehop_core::experiment::{Draw, TaskRun, Tasks};
-use corehop_core::machine::{MachineError, Outcome, Sink};
+use corehop_core::machine::{MachineError, RunEnd, Sink};
 use corehop_core::samples::{Batch, TaskJobRecord};
 use corehop_core::units::CpuList;
 use corehop_core::workload::scheduler::{Order, Scheduler};
@@ -25,13 +25,13 @@ use corehop_core::workload::{Load, WorkingSet};
 use serde_json::json;
 
 use super::calibrate::Calibration;
-use super::watch::Watch;
+use super::counters::Counters;
 use super::{LiveMachine, failed, not_possible};
 use crate::bpf::control::{ControlPages, Mode};
 use crate::bpf::sched_ext::{self, Loaded};
 use crate::clock::{Clock, monotonic_ns};
+use crate::control_page::{Method, Notice};
 use crate::memory::{SetMemory, available_memory};
-use crate::page::{Notice, Rung};
 use crate::rseq::Rseq;
 use crate::thread::{best_ordinary_policy, set_affinity, set_affinity_everywhere};
 use crate::walk::{StampCost, Walk};
@@ -57,7 +57,7 @@ struct Shared {
     peers: Peers,
     running: AtomicU32,
     /// By which ways threads notice absences.
-    rungs: Mutex<Vec<Rung>>,
+    methods: Mutex<Vec<Method>>,
 }
 
 /// What a thread says when it has set itself up: that it is ready, or why not.
@@ -73,18 +73,18 @@ impl LiveMachine {
         plan: &Tasks,
         seed: u64,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let available = available_memory();
         for run in 0..plan.runs.len() {
             share::fits(plan, run)?;
             share::fits_memory(&plan.runs[run], available)?;
         }
         for run in 0..plan.runs.len() {
-            if self.run_set((plan, seed), run, sink)? == Outcome::Stopped {
-                return Ok(Outcome::Stopped);
+            if self.run_set((plan, seed), run, sink)? == RunEnd::Stopped {
+                return Ok(RunEnd::Stopped);
             }
         }
-        Ok(Outcome::Complete)
+        Ok(RunEnd::Complete)
     }
 }
 
@@ -95,7 +95,7 @@ impl LiveMachine {
         (plan, seed): (&Tasks, u64),
         run: usize,
         sink: &mut dyn Sink,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let it = &plan.runs[run];
         let mut load = self.start_load(&it.load, &it.cpus(), seed)?;
         let partitions = self.partitions(plan.scheduler, it)?;
@@ -112,9 +112,9 @@ impl LiveMachine {
             }
             Err(error) => Err(error),
         };
-        let rungs = crew.end();
+        let methods = crew.end();
         if it.watched {
-            self.note_tasks(plan, it, &rungs, load.progress());
+            self.note_tasks(plan, it, &methods, load.progress());
         }
         if outcome.is_ok() && scheduler.is_some_and(|it| !it.is_in_charge()) {
             let what = "scheduling by sched_ext";
@@ -185,7 +185,7 @@ impl LiveMachine {
             stop: AtomicBool::new(false),
             peers: Arc::new(it.tasks.iter().map(|_| AtomicU32::new(0)).collect()),
             running: AtomicU32::new(it.tasks.len() as u32),
-            rungs: Mutex::new(Vec::new()),
+            methods: Mutex::new(Vec::new()),
         });
         let (own_plan, (report, reports)) = (Arc::new(plan.of_run(run)), channel());
         let mut crew = Crew { shared: shared.clone(), starts: Vec::new(), threads: Vec::new() };
@@ -200,7 +200,7 @@ impl LiveMachine {
                 calibration,
                 stamps: of_set.map_or(StampCost::default(), |(_, cost)| *cost),
                 pages: pages.clone(),
-                watch: self.watch.clone(),
+                counters: self.counters.clone(),
                 door: partitions.map(|it| it.door(planned.cluster)),
                 cpus: bound(plan.scheduler, it, task),
                 policy: Policy::of(plan.scheduler, it, planned),
@@ -247,11 +247,11 @@ impl LiveMachine {
     fn control_pages(&mut self, watched: bool) -> Pages {
         if !watched {
             self.pages = None;
-            self.watch = Arc::new(Watch::default());
+            self.counters = Arc::new(Counters::default());
             return Err("nobody watches".to_owned());
         }
-        if !self.watch.is_open() {
-            self.watch = Arc::new(Watch::open(&self.platform));
+        if !self.counters.is_open() {
+            self.counters = Arc::new(Counters::open(&self.platform));
         }
         let open = || ControlPages::open(Mode::Own).map_err(|error| error.to_string());
         self.pages.get_or_insert_with(open).clone()
@@ -262,10 +262,10 @@ impl LiveMachine {
         &mut self,
         plan: &Tasks,
         run: &TaskRun,
-        rungs: &[Rung],
+        methods: &[Method],
         progress: super::load::Progress,
     ) {
-        let mut noticed: Vec<&str> = rungs.iter().map(|rung| rung.name()).collect();
+        let mut noticed: Vec<&str> = methods.iter().map(|method| method.name()).collect();
         noticed.sort_unstable();
         noticed.dedup();
         let why_not = match &self.pages {
@@ -396,7 +396,7 @@ impl Crew {
         run: &TaskRun,
         sink: &mut dyn Sink,
         check: impl Fn() -> Result<(), MachineError>,
-    ) -> Result<Outcome, MachineError> {
+    ) -> Result<RunEnd, MachineError> {
         let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
         let (mut wanted, mut records) = (true, room(run));
         loop {
@@ -412,7 +412,7 @@ impl Crew {
                 self.shared.stop.store(true, Ordering::Release);
             }
             if last {
-                return Ok(if wanted { Outcome::Complete } else { Outcome::Stopped });
+                return Ok(if wanted { RunEnd::Complete } else { RunEnd::Stopped });
             }
             if monotonic_ns() > give_up {
                 return Err(failed("running a task set", "its tasks do not come to an end"));
@@ -421,7 +421,7 @@ impl Crew {
     }
 
     /// Ends the threads; by which ways they noticed absences.
-    fn end(self) -> Vec<Rung> {
+    fn end(self) -> Vec<Method> {
         self.shared.stop.store(true, Ordering::Release);
         self.dismiss();
         for start in &self.starts {
@@ -432,7 +432,7 @@ impl Crew {
             // A panic of a task is on stderr already.
             let _panicked = thread.join();
         }
-        lock(&self.shared.rungs).clone()
+        lock(&self.shared.methods).clone()
     }
 }
 
@@ -463,7 +463,7 @@ struct Recruit {
     calibration: Calibration,
     stamps: StampCost,
     pages: Pages,
-    watch: Arc<Watch>,
+    counters: Arc<Counters>,
     door: Option<PathBuf>,
     cpus: Option<CpuList>,
     policy: Policy,
@@ -508,7 +508,7 @@ impl Recruit {
         let watched = self.plan.runs[0].watched;
         // Why no better one is said once, of the control pages: the others take no rights.
         let notice = watched.then(|| Notice::best(pages)).transpose()?.map(|(notice, _)| notice);
-        lock(&self.shared.rungs).extend(notice.as_ref().map(Notice::rung));
+        lock(&self.shared.methods).extend(notice.as_ref().map(Notice::method));
         let worker = Worker {
             run: self.run,
             task: self.task,
@@ -521,7 +521,7 @@ impl Recruit {
             lines: planned.set.lines(),
             rseq: Rseq::of_this_thread().ok(),
             notice,
-            watch: self.watch.clone(),
+            counters: self.counters.clone(),
             peers: self.shared.peers.clone(),
             policy: self.policy.to_string(),
             warm_chunk: None,

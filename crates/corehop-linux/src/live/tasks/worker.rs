@@ -4,15 +4,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use corehop_core::samples::{self, Course, JobRecord, Leave, TaskJobRecord};
+use corehop_core::samples::{self, JobOutcome, JobRecord, Leave, TaskJobRecord};
 
 use crate::clock::{self, Clock, Ticks, clock_rate_spin, monotonic_ns, now, sleep_until};
+use crate::control_page::{Away, Method, Notice};
 use crate::live::calibrate::Calibration;
+use crate::live::counters::Counters;
 use crate::live::duty::BUDGET_NS;
 use crate::live::touched::{Touched, net_ns};
-use crate::live::watch::Watch;
 use crate::memory::SetMemory;
-use crate::page::{Away, Notice, Rung};
 use crate::rseq::Rseq;
 use crate::thread::{current_cpu, usage};
 use crate::walk::{StampCost, Walk};
@@ -41,7 +41,7 @@ pub(super) struct Worker {
     pub(super) rseq: Option<Rseq>,
     /// How absences are noticed; nothing where nobody watches.
     pub(super) notice: Option<Notice>,
-    pub(super) watch: Arc<Watch>,
+    pub(super) counters: Arc<Counters>,
     pub(super) peers: Peers,
     pub(super) policy: String,
     /// The ticks of a chunk of the last warm touch.
@@ -91,11 +91,11 @@ impl Worker {
         while self.wait(&mut job, self.budget_ns()).is_some() {
             late = true;
         }
-        if late && course == Course::NotAway {
-            course = Course::TooShort;
+        if late && course == JobOutcome::NotAway {
+            course = JobOutcome::TooShort;
         }
         if self.notice.is_none() {
-            course = Course::Unwatched;
+            course = JobOutcome::Unwatched;
             job.touches.clear();
         }
         let since = |ns: u64| ns.saturating_sub(origin_ns);
@@ -134,26 +134,30 @@ impl Worker {
     }
 
     /// Cold, warm, waiting, and the resumed touch after the first absence.
-    fn as_in_figure_1(&mut self, job: &mut Job) -> Course {
-        for interrupted in [Course::AwayInCold, Course::AwayInWarm] {
+    fn as_in_figure_1(&mut self, job: &mut Job) -> JobOutcome {
+        for interrupted in [JobOutcome::AwayInCold, JobOutcome::AwayInWarm] {
             if job.executed_ns() > self.budget_ns() {
-                return Course::TooShort;
+                return JobOutcome::TooShort;
             }
             if let Some(away) = self.touch(job) {
-                return if away.preempted == Some(false) { Course::Blocked } else { interrupted };
+                return if away.preempted == Some(false) {
+                    JobOutcome::Blocked
+                } else {
+                    interrupted
+                };
             }
             if job.touches.last().is_some_and(|touch| !touch.complete) {
-                return Course::TooShort;
+                return JobOutcome::TooShort;
             }
         }
         let until = self.budget_ns() - RESERVE * job.touches[0].ns;
-        let Some(away) = self.wait(job, until) else { return Course::NotAway };
+        let Some(away) = self.wait(job, until) else { return JobOutcome::NotAway };
         if away.preempted == Some(false) {
-            return Course::Blocked;
+            return JobOutcome::Blocked;
         }
         job.leave = Some(leave(&away));
         let again = self.touch(job).is_some() || away.times > 1;
-        if again { Course::AwayAgain } else { Course::Sample }
+        if again { JobOutcome::AwayAgain } else { JobOutcome::Sample }
     }
 
     /// Touches single words of the working set until the job was away, or has executed for `until`
@@ -192,15 +196,15 @@ impl Worker {
         let cpu = current_cpu();
         let asked = self.rseq.is_none().then(usage);
         let spin_ns = self.clock.nanos(clock_rate_spin());
-        let before = self.watch.look(cpu, None);
+        let before = self.counters.look(cpu, None);
         let begin = now();
         let walked = self.walk.walk(self.rseq.as_ref(), threshold, deadline);
         let (ended_on, elapsed_ns) = (current_cpu(), self.clock.between(begin, now()));
-        let after = self.watch.look(cpu, None);
+        let after = self.counters.look(cpu, None);
         let spin_after = self.clock.nanos(clock_rate_spin());
         let away = self.notice.as_mut().and_then(|notice| {
-            // A walk arms a sequence of its own, after which this rung always reports an absence.
-            notice.away().filter(|_| notice.rung() != Rung::Rseq || walked.aborts > 0)
+            // A walk arms a sequence of its own, after which this method always reports an absence.
+            notice.away().filter(|_| notice.method() != Method::Rseq || walked.aborts > 0)
         });
         if let Some(away) = &away {
             job.note(away);
@@ -219,7 +223,7 @@ impl Worker {
             net_ns: net_ns(&self.clock, &walked, calibration, stamps, &self.walk),
             elapsed_ns,
             usage: asked.map(|before| usage().since(before)),
-            seen: self.watch.between(&before, &after),
+            seen: self.counters.between(&before, &after),
             spin_ns: spin_ns.min(spin_after),
         };
         let mut touch = touched.record();

@@ -8,10 +8,10 @@ use corehop_core::decision::sched::limited::remedy::Remedies;
 use corehop_core::report::limited::remedies;
 
 use super::Args;
-use crate::answer::print;
 use crate::cmd::check::read;
 use crate::cmd::costs::source;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// What limiting preemptions does for the set in a file.
 pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failure> {

@@ -3,12 +3,12 @@
 
 use corehop_core::machine::Machine;
 use corehop_core::platform::Platform;
-use corehop_core::sim::{Arrangement, SimMachine};
+use corehop_core::sim::{Partitioning, SimMachine};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 
 use super::super::platform::{described, found};
-use super::partitioning::Arrange;
+use super::partitioning::PartitioningOptions;
 use crate::exit::{Exit, Failure};
 
 /// The word for this host.
@@ -20,18 +20,18 @@ pub(super) fn platform(on: &str) -> Result<Platform, Failure> {
 }
 
 /// How that machine is to be shared out, if it can be.
-pub(super) fn arrangement(
+pub(super) fn partitioning(
     on: &str,
     platform: &Platform,
-    arrange: &Arrange,
+    partition: &PartitioningOptions,
     sampled: bool,
-) -> Result<Arrangement, Failure> {
+) -> Result<Partitioning, Failure> {
     if on == LIVE {
-        arrange.refuse(sampled)?;
+        partition.refuse(sampled)?;
     }
-    let arrangement = arrange.arrangement();
-    arrangement.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
-    Ok(arrangement)
+    let partitioning = partition.partitioning();
+    partitioning.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
+    Ok(partitioning)
 }
 
 /// The machine that `on` names, which `platform` describes; a simulated one shared out, and all of its
@@ -40,12 +40,12 @@ pub(super) fn machine(
     on: &str,
     platform: Platform,
     options: Options,
-    (arrange, sampled): (&Arrange, bool),
+    (partition, sampled): (&PartitioningOptions, bool),
 ) -> Result<Box<dyn Machine>, Failure> {
-    let arrangement = arrangement(on, &platform, arrange, sampled)?;
+    let partitioning = partitioning(on, &platform, partition, sampled)?;
     if on == LIVE {
         return Ok(Box::new(LiveMachine::new(platform, options)));
     }
-    let machine = SimMachine::arranged(platform, arrangement)?;
+    let machine = SimMachine::partitioned(platform, partitioning)?;
     Ok(Box::new(if sampled { machine.sampled() } else { machine }))
 }

@@ -6,8 +6,8 @@ use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
 
 use super::to::duration;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// Prints what an experiment would do, or its plan.
 pub(super) fn of_experiment(

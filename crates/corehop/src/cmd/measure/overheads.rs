@@ -8,19 +8,19 @@ use corehop_core::platform::Platform;
 use corehop_core::report::overheads::{Overhead, csv, text};
 use corehop_core::units::CpuList;
 use corehop_linux::bpf::control::{ControlPages, Mode};
+use corehop_linux::control_page::overhead;
 use corehop_linux::live::{LiveMachine, Options};
 use corehop_linux::overheads::{
     Overheads, OverheadsError, Recording, Series, Sets, What, overheads,
 };
-use corehop_linux::page::overhead;
 use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
 use super::jobs::some_cpus;
 use super::on;
 use super::schedule_sensitive::TaskArgs;
-use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, print};
 
 /// The number of tasks up to which the table is to be used: as many as 001 runs.
 const TASKS: u32 = 250;
@@ -52,7 +52,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = &on::platform(on::LIVE)?;
-        carry_out(&Asked {
+        carry_out(&OverheadsRequest {
             platform,
             cpus: self.cpus.clone().unwrap_or_else(|| platform.usable()),
             no_bpf: self.no_bpf,
@@ -65,7 +65,7 @@ impl Args {
 }
 
 /// What was asked for.
-struct Asked<'a> {
+struct OverheadsRequest<'a> {
     platform: &'a Platform,
     cpus: CpuList,
     no_bpf: bool,
@@ -76,7 +76,7 @@ struct Asked<'a> {
 }
 
 /// Measures, and writes the table where it is asked for.
-fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
+fn carry_out(asked: &OverheadsRequest<'_>) -> Result<Exit, Failure> {
     let (cpus, usable) = (&asked.cpus, asked.platform.usable());
     if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
         return Err(Failure::says(Exit::Usage, format!("--cpus: CPU {cpu} may not be used here")));
@@ -95,7 +95,7 @@ fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
     };
     let plan = plan.filter(|_| measured.recording.is_some());
     if let Some(path) = asked.output {
-        answer::write(path, csv(&rows, if plan.is_some() { None } else { Some(TASKS) }))?;
+        output::write(path, csv(&rows, if plan.is_some() { None } else { Some(TASKS) }))?;
     }
     if asked.as_json {
         let watching = watching.as_ref().ok();
@@ -106,7 +106,7 @@ fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
             "missing": measured.missing,
             "recording": measured.recording,
             "control_page": watching,
-            "control_page_ratios": watching.map(corehop_linux::page::Overhead::ratios),
+            "control_page_ratios": watching.map(corehop_linux::control_page::Overhead::ratios),
         });
         print(&format!("{answer}\n"))?;
         return Ok(Exit::Done);
@@ -128,7 +128,7 @@ fn carry_out(asked: &Asked<'_>) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-impl Asked<'_> {
+impl OverheadsRequest<'_> {
     fn options(&self) -> Options {
         Options { allow_system: self.tasks.allow_system, ..Options::default() }
     }
@@ -142,7 +142,7 @@ impl Asked<'_> {
     }
 }
 
-fn measure(asked: &Asked<'_>, plan: Option<&Tasks>) -> Result<Overheads, Failure> {
+fn measure(asked: &OverheadsRequest<'_>, plan: Option<&Tasks>) -> Result<Overheads, Failure> {
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
     let mut machine = plan.map(|_| LiveMachine::new(asked.platform.clone(), asked.options()));
     let sets = machine.as_mut().zip(plan);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that share out the memory and the caches of a simulated machine.
 
-use corehop_core::sim::{Arrangement, Placement, Share, Ways};
+use corehop_core::sim::{Partitioning, Placement, Share, Ways};
 
 use crate::exit::{Exit, Failure};
 
@@ -12,7 +12,7 @@ const MOST: u32 = 32;
 
 /// How a simulated machine places memory and shares its caches out.
 #[derive(Debug, clap::Args)]
-pub(super) struct Arrange {
+pub(super) struct PartitioningOptions {
     /// Page frames of a working set: random or contiguous
     #[arg(long, help_heading = HEADING)]
     placement: Option<Placement>,
@@ -46,7 +46,7 @@ pub(super) struct Sampled {
 #[derive(Debug, Clone)]
 struct List(Vec<u32>);
 
-impl Arrange {
+impl PartitioningOptions {
     /// The option that was given, if one was.
     fn given(&self, sampled: bool) -> Option<&'static str> {
         let options = [
@@ -72,12 +72,12 @@ impl Arrange {
     }
 
     /// What was asked for.
-    pub(super) fn arrangement(&self) -> Arrangement {
+    pub(super) fn partitioning(&self) -> Partitioning {
         let share = |colours: &Option<List>, ways: &[Ways]| Share {
             colours: colours.as_ref().map_or_else(Vec::new, |list| list.0.clone()),
             ways: ways.to_vec(),
         };
-        Arrangement {
+        Partitioning {
             placement: self.placement.unwrap_or(Placement::Random),
             colours: self.colours,
             job: share(&self.job_colours, &self.job_ways),

@@ -43,13 +43,13 @@ impl FromFile {
         plan.check(&platform)?;
         plan.check_not_empty()?;
         if self.to.dry_run {
-            on::arrangement(&self.to.on, &platform, &self.to.arrange, self.sampled.sampled)?;
+            on::partitioning(&self.to.on, &platform, &self.to.partitioning, self.sampled.sampled)?;
             return outline::of_plan(&plan, &platform, self.to.json);
         }
         let options =
             Options { no_real_time: refused(self.no_real_time), allow_system: self.allow_system };
-        let mut machine =
-            on::machine(&self.to.on, platform, options, (&self.to.arrange, self.sampled.sampled))?;
+        let partitioning = (&self.to.partitioning, self.sampled.sampled);
+        let mut machine = on::machine(&self.to.on, platform, options, partitioning)?;
         self.to.to_run(false)?.plan(machine.as_mut(), &plan)
     }
 }

@@ -17,8 +17,8 @@ use super::super::costs::source;
 use super::super::predict::pair;
 use super::on;
 use super::to::duration;
-use crate::answer::{self, print};
 use crate::exit::{Exit, Failure};
+use crate::output::{self, print};
 
 /// What is recorded, and by which costs.
 #[derive(Debug, clap::Args)]
@@ -106,7 +106,7 @@ impl Args {
         let prices = costs.as_ref().map(|source| self.prices(source)).transpose()?;
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
         let most = self.budget.map(duration);
-        let how = How { most, estimate_wss: self.estimate_wss, rung: None };
+        let how = How { most, estimate_wss: self.estimate_wss, method: None };
         let recording = record(&target, &how)?;
         let unknown = || WssRange::unknown(recording.rss_bytes, platform);
         let estimated = || WssRange::sampled(&recording.touched_bytes).unwrap_or_else(unknown);
@@ -114,7 +114,7 @@ impl Args {
         let cost = run_cost(&recording, platform, prices.as_ref(), wss)?;
         self.keep(platform, &recording)?;
         if let Some(path) = &self.timeline {
-            answer::write(path, observed_page::page(&recording, &cost, platform))?;
+            output::write(path, observed_page::page(&recording, &cost, platform))?;
         }
         print(&if self.json {
             format!("{}\n", observed::json(&recording, &cost))
@@ -148,10 +148,10 @@ impl Args {
     /// Writes the recording and the trace, where they were asked for.
     fn keep(&self, platform: &Platform, recording: &Recording) -> Result<(), Failure> {
         if let Some(path) = &self.output {
-            answer::write(path, serde_json::json!(recording).to_string())?;
+            output::write(path, serde_json::json!(recording).to_string())?;
         }
         if let Some(path) = &self.trace {
-            answer::write(path, observed::trace(recording, platform).to_string())?;
+            output::write(path, observed::trace(recording, platform).to_string())?;
         }
         Ok(())
     }

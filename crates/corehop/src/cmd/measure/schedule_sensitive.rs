@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::placement::Place;
+use corehop_core::decision::sched::placement::TaskPlacement;
 use corehop_core::decision::sched::task::{Task, TaskSet};
 use corehop_core::experiment::{
     Drawn, GivenTask, Length, Preset, Source, TaskSets, Tasks, UnknownPreset,
@@ -62,7 +62,7 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.to.platform()?;
-        let asked = Asked {
+        let asked = TaskSetRequest {
             platform: &platform,
             live: self.to.on == on::LIVE,
             preset: self.preset,
@@ -140,7 +140,7 @@ type Named = (Scheduler, Option<String>);
 
 /// What else was asked for.
 #[derive(Debug)]
-struct Asked<'a> {
+struct TaskSetRequest<'a> {
     platform: &'a Platform,
     live: bool,
     preset: Preset,
@@ -154,7 +154,7 @@ struct Asked<'a> {
 
 impl TaskArgs {
     /// The experiment that is asked for.
-    fn experiment(&self, asked: &Asked<'_>) -> Result<TaskSets, Failure> {
+    fn experiment(&self, asked: &TaskSetRequest<'_>) -> Result<TaskSets, Failure> {
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or((Scheduler::GEdf, None));
         let usual = match scheduler.order() {
             Order::Fair => 1.0,
@@ -195,7 +195,7 @@ impl TaskArgs {
         own.duration = own.duration.or(Some(OVERHEADS_DURATION));
         own.share = own.share.or(Some(LIVE_SHARE));
         let wss = Bytes::from_kib(64);
-        let experiment = own.experiment(&Asked {
+        let experiment = own.experiment(&TaskSetRequest {
             platform,
             live: true,
             preset: Preset::Quick,
@@ -211,7 +211,7 @@ impl TaskArgs {
         Ok(tasks)
     }
 
-    fn drawn(&self, asked: &Asked<'_>) -> Drawn {
+    fn drawn(&self, asked: &TaskSetRequest<'_>) -> Drawn {
         let usual = Drawn::preset(asked.preset);
         let or = |given: &[u32], usual| if given.is_empty() { usual } else { given.to_vec() };
         Drawn {
@@ -225,7 +225,11 @@ impl TaskArgs {
     }
 
     /// The tasks of a file, on as many CPUs as it says.
-    fn of_file(&self, path: &Path, asked: &Asked<'_>) -> Result<(Source, CpuList), Failure> {
+    fn of_file(
+        &self,
+        path: &Path,
+        asked: &TaskSetRequest<'_>,
+    ) -> Result<(Source, CpuList), Failure> {
         let set = check::read(path)?;
         let usable = asked.platform.usable();
         let count = set.cpus() as usize;
@@ -247,7 +251,7 @@ impl TaskArgs {
 }
 
 /// The tasks of a set, each with a working set of its own size.
-fn given(set: &TaskSet, asked: &Asked<'_>) -> Result<Vec<GivenTask>, Failure> {
+fn given(set: &TaskSet, asked: &TaskSetRequest<'_>) -> Result<Vec<GivenTask>, Failure> {
     let places = set.placement().map(|all| all.iter().map(cpu_of).collect::<Result<Vec<_>, _>>());
     let places = places.transpose()?;
     let usual = asked.sizes.first().copied().unwrap_or(Bytes::from_kib(64));
@@ -269,10 +273,10 @@ fn given(set: &TaskSet, asked: &Asked<'_>) -> Result<Vec<GivenTask>, Failure> {
 }
 
 /// The one CPU that a task was assigned; none where it may migrate.
-fn cpu_of(place: &Place) -> Result<Option<usize>, Failure> {
+fn cpu_of(place: &TaskPlacement) -> Result<Option<usize>, Failure> {
     match place {
-        Place::Cpus(cpus) => Ok(cpus.first().copied().filter(|_| cpus.len() == 1)),
-        Place::Pieces(_) | Place::Shares(_) => Err(Failure::says(
+        TaskPlacement::Cpus(cpus) => Ok(cpus.first().copied().filter(|_| cpus.len() == 1)),
+        TaskPlacement::Pieces(_) | TaskPlacement::Shares(_) => Err(Failure::says(
             Exit::NotPossible,
             "Linux moves no job at a given point of its work, so pieces and shares cannot run: assign each \
              task one CPU, for instance by `corehop check --test p-fp-ffd -o FILE.json`",
@@ -281,7 +285,7 @@ fn cpu_of(place: &Place) -> Result<Option<usize>, Failure> {
 }
 
 /// The working sets that are asked for: sizes and write ratios of the preset where none are given.
-fn like(asked: &Asked<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
+fn like(asked: &TaskSetRequest<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
     let mut all = Vec::new();
     for set in usual {
         let sizes =

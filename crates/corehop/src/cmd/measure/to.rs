@@ -10,7 +10,7 @@ use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
 use corehop_linux::live::Options;
 
-use super::partitioning::Arrange;
+use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::run::{Destination, Run};
@@ -48,7 +48,7 @@ pub(super) struct To {
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(super) budget: Option<Nanos>,
     #[command(flatten)]
-    pub(super) arrange: Arrange,
+    pub(super) partitioning: PartitioningOptions,
 }
 
 /// The draws of an experiment, and whether it goes on with what it has.
@@ -94,14 +94,14 @@ impl To {
     ) -> Result<Exit, Failure> {
         let replicates = extent.replicates_of(experiment, &platform, draws.seed)?;
         if self.dry_run {
-            on::arrangement(&self.on, &platform, &self.arrange, extent.sampled)?;
+            on::partitioning(&self.on, &platform, &self.partitioning, extent.sampled)?;
             return outline::of_experiment(
                 experiment, &platform, draws.seed, replicates, self.json,
             );
         }
         let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.resume)? };
-        let mut machine =
-            on::machine(&self.on, platform, options, (&self.arrange, extent.sampled))?;
+        let partitioning = (&self.partitioning, extent.sampled);
+        let mut machine = on::machine(&self.on, platform, options, partitioning)?;
         run.experiment(machine.as_mut(), experiment, draws.seed)
     }
 

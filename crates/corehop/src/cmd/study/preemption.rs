@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop study` of what preemptions cost: finer charges, and limited preemption.
 
-use corehop_core::decision::sched::cost_study::{CostStudy, NoOutcome};
+use corehop_core::decision::sched::cost_study::{CostStudy, CostStudyError};
 use corehop_core::report::cost_study;
 use serde_json::json;
 
 use super::Args;
-use crate::answer::print;
 use crate::exit::{Exit, Failure};
+use crate::output::print;
 
 /// Carries it out and prints it.
 pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
@@ -18,7 +18,8 @@ pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
     let selected = selected.transpose()?;
     let costs = selected.as_ref().map(|selected| selected.costs.as_ref() as _);
     let outcome = study.run(costs).map_err(|error| {
-        let exit = if matches!(error, NoOutcome::NoCosts) { Exit::Usage } else { Exit::Damaged };
+        let exit =
+            if matches!(error, CostStudyError::NoCosts) { Exit::Usage } else { Exit::Damaged };
         Failure::new(exit, error)
     })?;
     print(&if args.json {

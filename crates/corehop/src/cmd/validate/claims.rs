@@ -7,7 +7,7 @@ use std::fmt::Write;
 use corehop_core::decision::claims::{self, ClaimStudy, Tested};
 use corehop_core::decision::validation::Study;
 use corehop_core::machine::rows_of;
-use corehop_core::model::verdict::Outcome;
+use corehop_core::model::verdict::TestOutcome;
 use corehop_core::samples::Sample;
 use serde_json::{Value, json};
 
@@ -57,7 +57,7 @@ pub(super) fn text(study: &ClaimStudy, tested: &[Tested]) -> String {
             || {
                 format!(
                     "compared: {}",
-                    if it.found == Outcome::Holds { "agrees" } else { "differs" }
+                    if it.found == TestOutcome::Holds { "agrees" } else { "differs" }
                 )
             },
             |expected| {
@@ -73,11 +73,11 @@ pub(super) fn text(study: &ClaimStudy, tested: &[Tested]) -> String {
     text
 }
 
-const fn word(outcome: Outcome) -> &'static str {
+const fn word(outcome: TestOutcome) -> &'static str {
     match outcome {
-        Outcome::Holds => "holds",
-        Outcome::DoesNot => "does not hold",
-        Outcome::CannotTell => "cannot tell",
+        TestOutcome::Holds => "holds",
+        TestOutcome::DoesNot => "does not hold",
+        TestOutcome::CannotTell => "cannot tell",
     }
 }
 

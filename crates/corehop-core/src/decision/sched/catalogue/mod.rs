@@ -13,6 +13,7 @@ use super::clusters;
 use super::task::{System, Task};
 use super::verdict::{Answer, Verdict};
 use crate::platform::Platform;
+use crate::words::edit_distance;
 use crate::workload::Event;
 
 /// What a test can say.
@@ -306,27 +307,12 @@ pub struct UnknownTest {
 /// [`UnknownTest`] where there is none, with the names that are near.
 pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
     all().find(|test| test.name == name).ok_or_else(|| {
-        let mut near: Vec<_> = all().map(|test| (distance(test.name, name), test.name)).collect();
+        let mut near: Vec<_> =
+            all().map(|test| (edit_distance(test.name, name), test.name)).collect();
         near.sort_unstable();
         let nearest: Vec<_> = near.into_iter().take(4).map(|(_, name)| name).collect();
         UnknownTest { name: name.to_owned(), nearest: nearest.join(", ") }
     })
-}
-
-/// How many letters to insert, drop or replace.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// A verdict and, where the test found them, bounds on response times.

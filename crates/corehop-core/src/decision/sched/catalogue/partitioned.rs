@@ -9,7 +9,7 @@ use crate::decision::sched::partition::{
     Admission, Fit, Packing, analysed, charged, edf_os, exhaustive, given, payer, responses,
     responses_by_blocks, responses_by_pairs,
 };
-use crate::decision::sched::placement::{Place, PlacedPiece, PlacedShare};
+use crate::decision::sched::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use crate::decision::sched::soft::{self, compliant, tardiness};
 use crate::decision::sched::task::{System, Task};
 use crate::decision::sched::verdict::{Answer, Verdict};
@@ -223,8 +223,8 @@ fn in_pieces(system: System<'_>, pieces: &[Piece]) -> Answer {
         places[piece.task].push(PlacedPiece { cpu, wcet, budget, deadline });
     }
     let place = |pieces: Vec<PlacedPiece>| match pieces.as_slice() {
-        [whole] => Place::Cpus(vec![whole.cpu]),
-        _ => Place::Pieces(pieces),
+        [whole] => TaskPlacement::Cpus(vec![whole.cpu]),
+        _ => TaskPlacement::Pieces(pieces),
     };
     Answer {
         partition: Some(cpus),
@@ -240,10 +240,10 @@ pub(super) fn edf_os(system: System<'_>) -> Answer {
         return Answer::plain(soft::bounded(system));
     };
     let mut cpus = assignment.fixed;
-    let mut places = Place::of_bins(&cpus, 1, system.tasks.len());
+    let mut places = TaskPlacement::of_bins(&cpus, 1, system.tasks.len());
     for portions in assignment.cut.chunk_by(|a, b| a.task == b.task) {
         let share = |it: &edf_os::Portion| PlacedShare { cpu: it.cpu, share: it.share };
-        places[portions[0].task] = Place::Shares(portions.iter().map(share).collect());
+        places[portions[0].task] = TaskPlacement::Shares(portions.iter().map(share).collect());
     }
     for portion in assignment.cut {
         cpus[portion.cpu].push(portion.task);

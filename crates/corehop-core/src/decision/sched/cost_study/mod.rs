@@ -74,7 +74,7 @@ pub struct Compared {
 
 /// Why a study has no outcome.
 #[derive(Debug, thiserror::Error)]
-pub enum NoOutcome {
+pub enum CostStudyError {
     /// Neither the study nor the user says what a preemption costs.
     #[error(
         "nothing says what a preemption costs: give a table, a model or samples with --costs, or costs.us_per_kib in the study"
@@ -100,7 +100,7 @@ pub enum NoOutcome {
 
 /// What came of a study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Outcome {
+pub struct CostStudyResult {
     /// By reading.
     pub readings: Vec<Found>,
 }
@@ -157,13 +157,13 @@ impl CostStudy {
     /// Draws the sets and asks. `costs` go before those of the study.
     ///
     /// # Errors
-    /// [`NoOutcome`] where costs are missing or do not reach, or sets cannot be drawn.
-    pub fn run(&self, costs: Option<&dyn Costs>) -> Result<Outcome, NoOutcome> {
+    /// [`CostStudyError`] where costs are missing or do not reach, or sets cannot be drawn.
+    pub fn run(&self, costs: Option<&dyn Costs>) -> Result<CostStudyResult, CostStudyError> {
         let of = |reading: &Reading| self.read(reading, costs);
-        Ok(Outcome { readings: self.readings.iter().map(of).collect::<Result<_, _>>()? })
+        Ok(CostStudyResult { readings: self.readings.iter().map(of).collect::<Result<_, _>>()? })
     }
 
-    fn read(&self, reading: &Reading, costs: Option<&dyn Costs>) -> Result<Found, NoOutcome> {
+    fn read(&self, reading: &Reading, costs: Option<&dyn Costs>) -> Result<Found, CostStudyError> {
         let known = reading.tabulated(costs)?;
         let caps = (0..reading.caps.len()).map(|place| reading.caps.at(place));
         let row = |cap: f64| {
@@ -176,7 +176,7 @@ impl CostStudy {
             }
             Ok(row)
         };
-        let rows: Vec<Row> = caps.map(row).collect::<Result<_, NoOutcome>>()?;
+        let rows: Vec<Row> = caps.map(row).collect::<Result<_, CostStudyError>>()?;
         let mut all = reading.row(None);
         for row in &rows {
             all.add(row);
@@ -215,11 +215,12 @@ impl Reading {
     }
 
     /// What preemptions cost every size that can be drawn.
-    fn tabulated(&self, costs: Option<&dyn Costs>) -> Result<Known, NoOutcome> {
+    fn tabulated(&self, costs: Option<&dyn Costs>) -> Result<Known, CostStudyError> {
         let [low, high] = self.wss_kib;
         let by_pair = self.compared.iter().any(|it| it.test.by_pair || it.against.by_pair);
         let of = |kib: u64| {
-            let wrong = |why| NoOutcome::Size { reading: self.name.clone(), wss_kib: kib, why };
+            let wrong =
+                |why| CostStudyError::Size { reading: self.name.clone(), wss_kib: kib, why };
             let (cost, by) = match (costs, self.us_per_kib) {
                 (Some(costs), _) => {
                     let cost = costs.largest(&[Event::Preemption], kib as f64).map_err(wrong)?;
@@ -227,7 +228,7 @@ impl Reading {
                     (cost, by.map_err(wrong)?)
                 }
                 (None, Some(each)) => (linear(each, kib), Some(by_smaller(each, kib, low, high))),
-                (None, None) => return Err(NoOutcome::NoCosts),
+                (None, None) => return Err(CostStudyError::NoCosts),
             };
             Ok((cost, by.unwrap_or_default()))
         };

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::workload::periods;
-use super::{constrained, each_fits};
+use super::{constrained, each_fits, max_density};
 use crate::decision::sched::divisor::Divisor;
 use crate::decision::sched::exact::{self, Filter, compare_sum};
 use crate::decision::sched::task::{System, Task, Time};
@@ -37,17 +37,6 @@ pub fn gfb(system: System<'_>) -> Verdict {
     let (c, d) = max_density(system.tasks);
     let all = system.tasks.iter().map(Task::delta).chain([((m - 1) * c, d)]);
     Verdict::sufficient(compare_sum(all, m).is_le())
-}
-
-/// The largest density, as a fraction.
-fn max_density(tasks: &[Task]) -> (Time, Time) {
-    let above = |a: (Time, Time), b: (Time, Time)| {
-        u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
-    };
-    tasks
-        .iter()
-        .map(Task::delta)
-        .fold((0, 1), |most, delta| if above(delta, most) { delta } else { most })
 }
 
 /// Baker's test (RTSS 2003; for deadlines beyond periods the case analysis of TPDS 16(8), 2005): for

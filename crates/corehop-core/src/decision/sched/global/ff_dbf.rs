@@ -6,7 +6,7 @@
 //! `sum of ffdbf(t, sigma) <= (m - (m - 1) sigma) t`. Here `sigma` is the largest density, then each
 //! multiple of 1/50 above it, up to `(m - U) / (m - 1) - 1/10`.
 
-use super::{constrained, each_fits};
+use super::{constrained, each_fits, max_density};
 use crate::decision::sched::exact::compare_sum;
 use crate::decision::sched::task::{System, Task, Time};
 use crate::decision::sched::uni::STEPS;
@@ -25,21 +25,11 @@ pub fn ff_dbf(system: System<'_>) -> Verdict {
     if !fits {
         return Verdict::Unknown;
     }
-    let first = largest_density(system.tasks);
+    let first = max_density(system.tasks);
     let next = first.0 * GRID / first.1 + 1;
     let candidates = std::iter::once(first).chain((next..=GRID).map(|step| (step, GRID)));
     let mut allowed = candidates.take_while(|&sigma| within_limit(system, sigma));
     Verdict::sufficient(allowed.any(|sigma| holds(system, sigma)))
-}
-
-fn largest_density(tasks: &[Task]) -> (Time, Time) {
-    let above = |a: (Time, Time), b: (Time, Time)| {
-        u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
-    };
-    tasks
-        .iter()
-        .map(Task::delta)
-        .fold((0, 1), |most, delta| if above(delta, most) { delta } else { most })
 }
 
 /// `sigma <= (m - U) / (m - 1) - 1/10`

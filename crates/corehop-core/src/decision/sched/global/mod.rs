@@ -13,7 +13,7 @@ mod window;
 
 pub use edf::{bak, bcl, bcl_iterative, gfb, necessary, own_cpu};
 
-use super::task::Task;
+use super::task::{Task, Time};
 
 /// Whether every deadline is within its period, as most of these tests assume.
 pub(in crate::decision::sched) fn constrained(tasks: &[Task]) -> bool {
@@ -23,4 +23,15 @@ pub(in crate::decision::sched) fn constrained(tasks: &[Task]) -> bool {
 /// Whether every job could make it alone.
 pub(in crate::decision::sched) fn each_fits(tasks: &[Task]) -> bool {
     tasks.iter().all(|task| task.wcet <= task.deadline)
+}
+
+/// The largest density, as a fraction.
+fn max_density(tasks: &[Task]) -> (Time, Time) {
+    let above = |a: (Time, Time), b: (Time, Time)| {
+        u128::from(a.0) * u128::from(b.1) > u128::from(b.0) * u128::from(a.1)
+    };
+    tasks
+        .iter()
+        .map(Task::delta)
+        .fold((0, 1), |most, delta| if above(delta, most) { delta } else { most })
 }

@@ -2,7 +2,7 @@
 //! Tasks whose CPU, or pieces, were given: does EDF meet all deadlines on each CPU?
 
 use super::split::{Load, Piece};
-use crate::decision::sched::placement::Place;
+use crate::decision::sched::placement::TaskPlacement;
 use crate::decision::sched::task::{System, Task};
 
 /// The pieces, where each CPU meets all deadlines of those that it was given. A piece but the first reloads after its
@@ -36,19 +36,19 @@ pub fn check(system: System<'_>) -> Result<Vec<Piece>, String> {
 }
 
 /// A task as pieces.
-fn of_task(system: System<'_>, at: usize, place: &Place) -> Result<Vec<Piece>, String> {
+fn of_task(system: System<'_>, at: usize, place: &TaskPlacement) -> Result<Vec<Piece>, String> {
     let task = system.tasks[at];
     let moved = system.bill.map_or(0, |bill| bill.moved[at]);
     match place {
-        Place::Cpus(cpus) => match cpus.as_slice() {
+        TaskPlacement::Cpus(cpus) => match cpus.as_slice() {
             &[cpu] => {
                 let (wcet, deadline) = (task.wcet, task.deadline);
                 Ok(vec![Piece { task: at, cpu, wcet, budget: wcet, paid: 0, deadline }])
             }
             _ => Err(format!("task {at} may run on {} CPUs: this is about one CPU for each", cpus.len())),
         },
-        Place::Shares(_) => Err(format!("task {at} has shares of CPUs: ask sp-edf-os")),
-        Place::Pieces(pieces) => pieces
+        TaskPlacement::Shares(_) => Err(format!("task {at} has shares of CPUs: ask sp-edf-os")),
+        TaskPlacement::Pieces(pieces) => pieces
             .iter()
             .enumerate()
             .map(|(nth, piece)| {
@@ -82,11 +82,15 @@ mod tests {
         let of = |cpu, wcet, deadline| PlacedPiece { cpu, wcet, budget: wcet, deadline };
         let places = |first: u64| {
             let pieces = vec![of(0, 30, first), of(1, 25, 100 - first)];
-            vec![Place::Cpus(vec![0]), Place::Cpus(vec![1]), Place::Pieces(pieces)]
+            vec![
+                TaskPlacement::Cpus(vec![0]),
+                TaskPlacement::Cpus(vec![1]),
+                TaskPlacement::Pieces(pieces),
+            ]
         };
         let bill =
             Bill { resumed: vec![10, 10, 0], moved: vec![0, 0, 5], overheads: None, own: false };
-        let ask = |places: &[Place], bill: Option<&Bill>| {
+        let ask = |places: &[TaskPlacement], bill: Option<&Bill>| {
             check(System { placement: Some(places), bill, ..set.system() })
         };
         assert_eq!(ask(&places(40), Some(&bill)).unwrap()[3].budget, 30);
@@ -94,8 +98,15 @@ mod tests {
         // A piece that pays 10 needs more than 30 within 30.
         assert!(ask(&places(30), Some(&bill)).unwrap_err().contains("CPU 0"));
         assert!(
-            ask(&[Place::Cpus(vec![0, 1]), Place::Cpus(vec![1]), Place::Cpus(vec![1])], None)
-                .is_err()
+            ask(
+                &[
+                    TaskPlacement::Cpus(vec![0, 1]),
+                    TaskPlacement::Cpus(vec![1]),
+                    TaskPlacement::Cpus(vec![1])
+                ],
+                None
+            )
+            .is_err()
         );
     }
 }

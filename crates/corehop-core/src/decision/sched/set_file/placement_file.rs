@@ -5,15 +5,15 @@ use serde_json::Value;
 
 use super::tree::Tree;
 use super::{Fields, SetFileError, check_names, find, wrong};
-use crate::decision::sched::placement::{Place, PlacedPiece, PlacedShare};
+use crate::decision::sched::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use crate::decision::sched::task::{LONGEST, MOST_CPUS};
 
 /// The fields that say it.
 const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
 
 /// Where each task runs, if the file says it of all.
-pub(super) fn places(tasks: &[Tree]) -> Result<Option<Vec<Place>>, SetFileError> {
-    let places: Vec<Option<Place>> =
+pub(super) fn places(tasks: &[Tree]) -> Result<Option<Vec<TaskPlacement>>, SetFileError> {
+    let places: Vec<Option<TaskPlacement>> =
         tasks.iter().enumerate().map(|(at, task)| place(at, task)).collect::<Result<_, _>>()?;
     if places.iter().all(Option::is_none) {
         return Ok(None);
@@ -28,7 +28,7 @@ pub(super) fn places(tasks: &[Tree]) -> Result<Option<Vec<Place>>, SetFileError>
     }
 }
 
-fn place(at: usize, task: &Tree) -> Result<Option<Place>, SetFileError> {
+fn place(at: usize, task: &Tree) -> Result<Option<TaskPlacement>, SetFileError> {
     let Tree::Object(fields) = task else { return Ok(None) };
     let at = format!("task {at}: ");
     let stated: Vec<&str> = WAYS.into_iter().filter(|way| find(fields, way).is_some()).collect();
@@ -44,11 +44,15 @@ fn place(at: usize, task: &Tree) -> Result<Option<Place>, SetFileError> {
         return Err(wrong(&at, format!("{way} is no list")));
     };
     let place = match *way {
-        "cpus" => Place::Cpus(items.iter().map(|item| cpu(&at, item)).collect::<Result<_, _>>()?),
-        "pieces" => {
-            Place::Pieces(items.iter().map(|item| piece(&at, item)).collect::<Result<_, _>>()?)
+        "cpus" => {
+            TaskPlacement::Cpus(items.iter().map(|item| cpu(&at, item)).collect::<Result<_, _>>()?)
         }
-        _ => Place::Shares(items.iter().map(|item| share(&at, item)).collect::<Result<_, _>>()?),
+        "pieces" => TaskPlacement::Pieces(
+            items.iter().map(|item| piece(&at, item)).collect::<Result<_, _>>()?,
+        ),
+        _ => TaskPlacement::Shares(
+            items.iter().map(|item| share(&at, item)).collect::<Result<_, _>>()?,
+        ),
     };
     Ok(Some(place))
 }

@@ -8,7 +8,7 @@ use crate::decision::sched::partition::Fit;
 
 /// Where a task went, or the first of several that did not go anywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PackOutcome {
     In,
     Nowhere,
     Doubt,
@@ -30,7 +30,7 @@ pub(super) struct Bins {
     /// The bin that was used last, likewise.
     last: Vec<usize>,
     /// Why the next one was not packed.
-    stop: Option<Place>,
+    stop: Option<PackOutcome>,
     /// For what is tried and not kept.
     trial: Vec<f64>,
 }
@@ -48,7 +48,7 @@ impl Bins {
     }
 
     /// Packs the prefix and perhaps one more in their order.
-    pub(super) fn in_order(&mut self, prefix: &[f64], extra: Option<f64>) -> Place {
+    pub(super) fn in_order(&mut self, prefix: &[f64], extra: Option<f64>) -> PackOutcome {
         self.order.extend_from_slice(&prefix[self.taken..]);
         self.taken = prefix.len();
         let all = self.order.len();
@@ -58,7 +58,7 @@ impl Bins {
 
     /// Packs the prefix and perhaps one more by falling utilisation; together they leave so much room in
     /// the bins.
-    pub(super) fn falling(&mut self, prefix: &[f64], extra: Option<f64>, room: f64) -> Place {
+    pub(super) fn falling(&mut self, prefix: &[f64], extra: Option<f64>, room: f64) -> PackOutcome {
         for &u in &prefix[self.taken..] {
             let at = self.order.partition_point(|&other| other >= u);
             self.order.insert(at, u);
@@ -81,7 +81,7 @@ impl Bins {
         self.pack(at.min(enough));
         let reached = self.last.len() > enough;
         if reached && (enough < at || extra.is_some_and(small)) {
-            return Place::In;
+            return PackOutcome::In;
         }
         self.with(at, extra, enough)
     }
@@ -104,12 +104,12 @@ impl Bins {
     }
 
     /// What comes of the order with one more task at this place, up to where it is known that all go in.
-    fn with(&mut self, at: usize, extra: Option<f64>, enough: usize) -> Place {
+    fn with(&mut self, at: usize, extra: Option<f64>, enough: usize) -> PackOutcome {
         let packed = self.last.len() - 1;
         if let Some(why) = self.stop.filter(|_| packed < at) {
             return why;
         }
-        let Some(own) = extra else { return Place::In };
+        let Some(own) = extra else { return PackOutcome::In };
         self.trial.clear();
         self.trial.extend_from_slice(&self.levels[at * self.count..(at + 1) * self.count]);
         let mut last = self.last[at];
@@ -120,7 +120,7 @@ impl Bins {
                 Err(why) => return why,
             }
         }
-        Place::In
+        PackOutcome::In
     }
 }
 
@@ -132,7 +132,7 @@ fn place(
     size: f64,
     guard: f64,
     fit: Option<Fit>,
-) -> Result<usize, Place> {
+) -> Result<usize, PackOutcome> {
     let maybe = size - u + guard;
     let chosen = match fit.unwrap_or(Fit::First) {
         Fit::First => levels.iter().position(|&level| level <= maybe),
@@ -144,9 +144,9 @@ fn place(
             second.unwrap_or(worst)
         }),
     };
-    let chosen = chosen.ok_or(Place::Nowhere)?;
+    let chosen = chosen.ok_or(PackOutcome::Nowhere)?;
     if levels[chosen] > maybe - 2.0 * guard {
-        return Err(Place::Doubt);
+        return Err(PackOutcome::Doubt);
     }
     levels[chosen] += u;
     Ok(chosen)

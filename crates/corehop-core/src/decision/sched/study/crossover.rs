@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::tally::Tally;
-use super::{Crossover, Outcome};
+use super::{Crossover, StudyCounts};
 
 /// Where a scheduler stops being preferable to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -38,7 +38,7 @@ pub enum Preferable {
     Never,
 }
 
-impl Outcome {
+impl StudyCounts {
     /// Where schedulers stop being preferable, in the order in which the reading has them.
     ///
     /// Both are asked about the same sets, so that what is judged is the difference of each set's weights, not

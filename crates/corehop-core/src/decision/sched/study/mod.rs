@@ -3,7 +3,7 @@
 //! utilisation and the delay of preemptions and migrations grow (Bastoni, Brandenburg and Anderson 2010,
 //! section 5)?
 //!
-//! A [`Study`] is a description; [`run`] draws its sets and counts; [`Outcome`] holds whole numbers, so
+//! A [`Study`] is a description; [`run`] draws its sets and counts; [`StudyCounts`] holds whole numbers, so
 //! that the outcomes of shards add up to that of the whole. Shares, weighted schedulability,
 //! crossovers and their intervals are computed from the counts, by whoever asks.
 
@@ -11,13 +11,13 @@ pub(in crate::decision::sched) mod text;
 pub(in crate::decision::sched) mod law;
 mod family;
 mod bins;
-mod swift;
+mod fast_path;
 mod verdicts;
 mod breakdown;
 pub mod tally;
 mod run;
 mod shard;
-mod outcome;
+mod counts;
 mod crossover;
 mod sizes;
 mod store;
@@ -25,8 +25,8 @@ mod summary;
 #[cfg(test)]
 mod tests;
 
+pub use counts::{StudyCounts, StudyCountsError};
 pub use crossover::{Crossing, Preferable};
-pub use outcome::{Outcome, OutcomeError};
 pub use run::{Progress, Stopped, run};
 pub use shard::{Shard, ShardError, Shards};
 pub use sizes::{Reach, Sizes};

@@ -6,10 +6,10 @@
 
 use super::bins::Bins;
 use super::breakdown::breakdown;
+use super::counts::{Counts, StudyCounts};
 use super::family::{Family, families};
-use super::outcome::{Counts, Outcome};
+use super::fast_path::{Charged, Rule};
 use super::shard::{Shard, Shards};
-use super::swift::{Charged, Rule};
 use super::tally::Tally;
 use super::verdicts::Way;
 use super::{Measure, Policy, Reading, Study};
@@ -55,7 +55,7 @@ pub fn run(
     shard: Shard,
     threads: Option<usize>,
     progress: &dyn Progress,
-) -> Result<Outcome, Stopped> {
+) -> Result<StudyCounts, Stopped> {
     run_by(study, shard, threads, progress, Manner::Quick)
 }
 
@@ -75,7 +75,7 @@ pub(super) fn run_by(
     threads: Option<usize>,
     progress: &dyn Progress,
     manner: Manner,
-) -> Result<Outcome, Stopped> {
+) -> Result<StudyCounts, Stopped> {
     let groups = groups(study, manner);
     let indices: Vec<u64> = shard.indices(study.sets).collect();
     let chunk = |indices: &[u64]| {
@@ -99,7 +99,7 @@ pub(super) fn run_by(
         group.counts(reading, sums, indices.len() as u64)
     });
     let readings = readings.collect();
-    Ok(Outcome { study: study.clone(), shards: Shards::one(shard), readings })
+    Ok(StudyCounts { study: study.clone(), shards: Shards::one(shard), readings })
 }
 
 /// The sums of all chunks, computed on several threads.

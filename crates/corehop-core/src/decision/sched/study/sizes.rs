@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::tally::Estimate;
-use super::{Crossover, Outcome, Preferable, Reading};
+use super::{Crossover, Preferable, Reading, StudyCounts};
 use crate::decision::costs::{Cost, Costs};
 use crate::workload::Event;
 
@@ -50,7 +50,7 @@ pub struct Sizes {
 /// How many sizes are looked at between two of the table.
 const BETWEEN: usize = 64;
 
-impl Outcome {
+impl StudyCounts {
     /// What the crossovers of a reading mean on a machine with these costs.
     pub fn sizes(&self, reading: usize, costs: &dyn Costs) -> Vec<Sizes> {
         let Some(about) = self.study.readings.get(reading) else { return Vec::new() };

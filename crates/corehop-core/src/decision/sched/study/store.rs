@@ -19,7 +19,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 use serde::{Deserialize, Serialize};
 
-use super::outcome::{Counts, Outcome};
+use super::counts::{Counts, StudyCounts};
 use super::shard::Shards;
 use super::tally::Tally;
 use super::{Measure, Reading, Study};
@@ -120,7 +120,7 @@ fn rows<'a>(about: &'a Reading, counts: &'a Counts) -> impl Iterator<Item = Row<
     cells.chain(means).chain(differences)
 }
 
-impl Outcome {
+impl StudyCounts {
     /// Writes it as Parquet.
     ///
     /// # Errors
@@ -198,7 +198,7 @@ impl Outcome {
         ]))
     }
 
-    /// Reads what [`Outcome::write`] wrote.
+    /// Reads what [`StudyCounts::write`] wrote.
     ///
     /// # Errors
     /// [`StoreError`]: another file, a later version, or one that contradicts itself.

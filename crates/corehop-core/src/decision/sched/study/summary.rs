@@ -3,10 +3,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Measure, Outcome, Preferable, Reading};
+use super::{Measure, Preferable, Reading, StudyCounts};
 use crate::decision::costs::Selected;
 
-impl Outcome {
+impl StudyCounts {
     /// `{"id", "title", "seed", "sets", "complete", "readings": [{"name", "w": {SCHEDULER: {D_C: W}},
     /// "w_interval": {SCHEDULER: {D_C: [low, high]}}, "crossover_us", "interval_us", "crossovers": […]}], "held"?, "warnings"?}`.
     ///

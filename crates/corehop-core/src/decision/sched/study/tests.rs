@@ -51,7 +51,7 @@ against = "p-edf"
 step_us = 100
 "#;
 
-fn outcome(study: &Study, manner: Manner) -> Outcome {
+fn outcome(study: &Study, manner: Manner) -> StudyCounts {
     run_by(study, Shard::WHOLE, Some(2), &(), manner).unwrap()
 }
 
@@ -121,7 +121,7 @@ fn weighted_schedulability_is_the_mean_of_the_cells_by_their_caps() {
 fn parts_add_up_to_the_whole_to_the_last_byte() {
     let study = Study::parse(SMALL).unwrap();
     let whole = run(&study, Shard::WHOLE, Some(1), &()).unwrap();
-    let bytes = |outcome: &Outcome| {
+    let bytes = |outcome: &StudyCounts| {
         let mut bytes = Vec::new();
         outcome.write(&mut bytes).unwrap();
         bytes
@@ -132,12 +132,12 @@ fn parts_add_up_to_the_whole_to_the_last_byte() {
         let shard = format!("{at}/7").parse().unwrap();
         let part = run(&study, shard, Some(2), &()).unwrap();
         assert!(!part.is_whole() && part.sets() < 10);
-        Outcome::read(file(bytes(&part))).unwrap()
+        StudyCounts::read(file(bytes(&part))).unwrap()
     });
-    let merged = Outcome::merged(parts).unwrap();
+    let merged = StudyCounts::merged(parts).unwrap();
     assert_eq!(merged, whole);
     assert_eq!(bytes(&merged), bytes(&whole));
-    assert_eq!(Outcome::read(file(bytes(&whole))).unwrap(), whole);
+    assert_eq!(StudyCounts::read(file(bytes(&whole))).unwrap(), whole);
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn parts_that_do_not_belong_together_are_refused() {
     let error = first.clone().merge(&part(&other, "1/20")).unwrap_err();
     assert!(error.to_string().contains("seed 6"), "{error}");
     first.merge(&part(&study, "1/20")).unwrap();
-    assert_eq!(Outcome::merged([]), Err(OutcomeError::Nothing));
+    assert_eq!(StudyCounts::merged([]), Err(StudyCountsError::Nothing));
     assert_eq!(first.sets(), 6);
 }
 

@@ -4,7 +4,7 @@
 
 use super::bins::Bins;
 use super::family::{Family, Member};
-use super::swift::{Charged, Rule};
+use super::fast_path::{Charged, Rule};
 use super::{Clusters, Policy, Reading};
 use crate::decision::sched::catalogue::{Test, test};
 use crate::decision::sched::generate::Deadline;

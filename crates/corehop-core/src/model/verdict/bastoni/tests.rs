@@ -2,7 +2,7 @@
 //! The observations on made-up samples, and on the tables printed in the studies.
 
 use super::super::synthetic::{Cell, L7455, views};
-use super::super::{Outcome, verdicts};
+use super::super::{TestOutcome, verdicts};
 use super::*;
 use crate::model::draw::Draw;
 use crate::workload::Absence;
@@ -42,7 +42,7 @@ fn table(rows: &[(u64, [(f64, f64); 4])], load: &'static str, n: usize) -> Vec<C
         .collect()
 }
 
-fn outcome(verdict: Result<Verdict, BadInput>) -> Outcome {
+fn outcome(verdict: Result<Verdict, BadInput>) -> TestOutcome {
     verdict.unwrap().outcome
 }
 
@@ -56,7 +56,7 @@ fn the_printed_tables_pass_their_own_observations() {
         bastoni_3a(&views(&idle), 0.05).unwrap(),
         bastoni_3b(&views(&idle), &L7455, 0.05).unwrap(),
     ] {
-        assert_eq!(verdict.outcome, Outcome::Holds, "{} {}", verdict.id, verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::Holds, "{} {}", verdict.id, verdict.evidence);
     }
 }
 
@@ -70,7 +70,7 @@ fn too_few_samples_leave_the_printed_tables_undecided() {
         bastoni_3a(&views(&idle), 0.05).unwrap(),
         bastoni_3b(&views(&idle), &L7455, 0.05).unwrap(),
     ] {
-        assert_eq!(verdict.outcome, Outcome::CannotTell, "{} {}", verdict.id, verdict.evidence);
+        assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{} {}", verdict.id, verdict.evidence);
     }
 }
 
@@ -79,7 +79,7 @@ fn a_delay_that_stays_predictable_beyond_the_l2_cache_contradicts_the_first() {
     let steady: Vec<_> =
         LOADED.iter().map(|&(kib, _)| (kib, [(kib as f64, kib as f64 / 5.0); 4])).collect();
     let verdict = bastoni_1(&views(&table(&steady, "constructed", 200)), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::DoesNot, "{}", verdict.evidence);
+    assert_eq!(verdict.outcome, TestOutcome::DoesNot, "{}", verdict.evidence);
     assert!(verdict.evidence.contains("at 3072 KiB: 0.2"), "{}", verdict.evidence);
 }
 
@@ -91,10 +91,10 @@ fn the_first_compares_the_sizes_next_to_the_l2_cache_and_needs_both() {
     assert_eq!(sizes, [512, 3072].repeat(4));
     let below: Vec<Cell> = cells.into_iter().filter(|cell| cell.kib < 3072).collect();
     let verdict = bastoni_1(&views(&below), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::CannotTell);
+    assert_eq!(verdict.outcome, TestOutcome::CannotTell);
     assert!(verdict.evidence.contains("from 3072 KiB on"), "{}", verdict.evidence);
     let unknown = MachineView { cache_bytes: &[], ..L7455 };
-    assert_eq!(outcome(bastoni_1(&views(&below), &unknown, 0.05)), Outcome::CannotTell);
+    assert_eq!(outcome(bastoni_1(&views(&below), &unknown, 0.05)), TestOutcome::CannotTell);
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn one_dear_class_of_migration_contradicts_the_second() {
         columns[3].0 *= 3.0;
     }
     let verdict = bastoni_2(&views(&table(&rows, "constructed", 200)), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::DoesNot);
+    assert_eq!(verdict.outcome, TestOutcome::DoesNot);
     assert!(verdict.evidence.contains("memory_migration"), "{}", verdict.evidence);
 }
 
@@ -116,7 +116,7 @@ fn a_difference_in_the_worst_case_alone_contradicts_the_second_too() {
         cell.delay.iter_mut().step_by(10).for_each(|delay| *delay = 5.0 * delay.abs() + 1e5);
     }
     let verdict = bastoni_2(&views(&cells), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::DoesNot);
+    assert_eq!(verdict.outcome, TestOutcome::DoesNot);
     assert!(verdict.evidence.contains("0.95 quantile"), "{}", verdict.evidence);
 }
 
@@ -125,7 +125,7 @@ fn a_preemption_dearer_than_a_migration_contradicts_the_third() {
     let mut rows = IDLE;
     rows[4].1[0].0 = 400.0;
     let verdict = bastoni_3a(&views(&table(&rows, "idle", 60)), 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::DoesNot, "{}", verdict.evidence);
+    assert_eq!(verdict.outcome, TestOutcome::DoesNot, "{}", verdict.evidence);
     assert!(verdict.evidence.contains("l2_migration less preemption"), "{}", verdict.evidence);
 }
 
@@ -133,7 +133,7 @@ fn a_preemption_dearer_than_a_migration_contradicts_the_third() {
 fn migrations_that_cost_nothing_do_not_make_the_third_hold() {
     let equal: Vec<_> = IDLE.iter().map(|&(kib, _)| (kib, [(1.0, 0.5); 4])).collect();
     let verdict = bastoni_3a(&views(&table(&equal, "idle", 200)), 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::CannotTell, "{}", verdict.evidence);
+    assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{}", verdict.evidence);
     assert!(verdict.evidence.contains("at no working set"), "{}", verdict.evidence);
 }
 
@@ -143,7 +143,7 @@ fn an_idle_leave_stands_in_for_a_preemption_and_a_busy_absence_does_not_count() 
     for cell in cells.iter_mut().filter(|cell| cell.event == Event::Preemption) {
         cell.event = Event::IdleLeave;
     }
-    assert_eq!(outcome(bastoni_3a(&views(&cells), 0.05)), Outcome::Holds);
+    assert_eq!(outcome(bastoni_3a(&views(&cells), 0.05)), TestOutcome::Holds);
     // With a preemption at each size, of another length, there is nothing to stand in for.
     let leaves = views(&cells);
     let real = table(&IDLE, "idle", 60);
@@ -161,7 +161,7 @@ fn an_idle_leave_stands_in_for_a_preemption_and_a_busy_absence_does_not_count() 
     for cell in &mut cells {
         cell.preempted_by = Absence::Preemptor;
     }
-    assert_eq!(outcome(bastoni_3a(&views(&cells), 0.05)), Outcome::CannotTell);
+    assert_eq!(outcome(bastoni_3a(&views(&cells), 0.05)), TestOutcome::CannotTell);
 }
 
 #[test]
@@ -172,19 +172,19 @@ fn a_memory_migration_ten_times_as_dear_contradicts_the_second_half_of_the_third
     }
     assert_eq!(
         outcome(bastoni_3b(&views(&table(&rows, "idle", 60)), &L7455, 0.05)),
-        Outcome::DoesNot
+        TestOutcome::DoesNot
     );
     let single: Vec<Cell> = table(&IDLE, "idle", 60)
         .into_iter()
         .filter(|cell| cell.event != Event::MemoryMigration)
         .collect();
     let verdict = bastoni_3b(&views(&single), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::CannotTell);
+    assert_eq!(verdict.outcome, TestOutcome::CannotTell);
     assert!(verdict.evidence.contains("memory migration"), "{}", verdict.evidence);
     // A machine without the class needs no longer run, but another machine.
     let one_l3 = MachineView { lacks: &[Event::MemoryMigration], ..L7455 };
     let verdict = bastoni_3b(&views(&single), &one_l3, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::CannotTell);
+    assert_eq!(verdict.outcome, TestOutcome::CannotTell);
     assert!(verdict.evidence.contains("cannot be measured here"), "{}", verdict.evidence);
 }
 
@@ -208,7 +208,7 @@ fn by_length(n: usize, related: impl Fn(Event) -> bool) -> Vec<Cell> {
 fn delays_that_follow_the_length_except_after_memory_migrations_are_the_fourth() {
     let cells = by_length(500, |event| event != Event::MemoryMigration);
     let verdict = bastoni_4(&views(&cells), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::Holds, "{}", verdict.evidence);
+    assert_eq!(verdict.outcome, TestOutcome::Holds, "{}", verdict.evidence);
     assert_eq!(verdict.comparisons.len(), 4);
 }
 
@@ -219,47 +219,47 @@ fn the_fourth_has_the_replicate_for_its_unit_and_says_why_few_cannot_tell() {
         cell.replicates = (0..500).map(|at| at / 25).collect();
     }
     let twenty = bastoni_4(&views(&cells), &L7455, 0.05).unwrap();
-    assert_eq!(twenty.outcome, Outcome::Holds, "{}", twenty.evidence);
+    assert_eq!(twenty.outcome, TestOutcome::Holds, "{}", twenty.evidence);
     for cell in &mut cells {
         cell.replicates.iter_mut().for_each(|it| *it %= 5);
     }
     let five = bastoni_4(&views(&cells), &L7455, 0.05).unwrap();
-    assert_eq!(five.outcome, Outcome::CannotTell);
+    assert_eq!(five.outcome, TestOutcome::CannotTell);
     assert!(five.evidence.contains("5 replicates; an interval needs 6"), "{}", five.evidence);
 }
 
 #[test]
 fn delays_that_never_or_always_follow_the_length_contradict_the_fourth() {
     let never = by_length(1_000, |_| false);
-    assert_eq!(outcome(bastoni_4(&views(&never), &L7455, 0.05)), Outcome::DoesNot);
+    assert_eq!(outcome(bastoni_4(&views(&never), &L7455, 0.05)), TestOutcome::DoesNot);
     let always = by_length(1_000, |_| true);
     let verdict = bastoni_4(&views(&always), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::DoesNot);
+    assert_eq!(verdict.outcome, TestOutcome::DoesNot);
     assert!(verdict.evidence.contains("memory_migration"), "{}", verdict.evidence);
 }
 
 #[test]
 fn the_fourth_needs_lengths_that_differ_other_work_and_samples() {
     let few = by_length(40, |_| true);
-    assert_eq!(outcome(bastoni_4(&views(&few), &L7455, 0.05)), Outcome::CannotTell);
+    assert_eq!(outcome(bastoni_4(&views(&few), &L7455, 0.05)), TestOutcome::CannotTell);
     let mut fixed = by_length(500, |_| true);
     for cell in &mut fixed {
         cell.length.fill(4e6);
     }
-    assert_eq!(outcome(bastoni_4(&views(&fixed), &L7455, 0.05)), Outcome::CannotTell);
+    assert_eq!(outcome(bastoni_4(&views(&fixed), &L7455, 0.05)), TestOutcome::CannotTell);
     let mut quiet = by_length(500, |_| true);
     for cell in &mut quiet {
         (cell.load, cell.preempted_by) = ("idle", Absence::Nothing);
     }
     let verdict = bastoni_4(&views(&quiet), &L7455, 0.05).unwrap();
-    assert_eq!(verdict.outcome, Outcome::CannotTell);
+    assert_eq!(verdict.outcome, TestOutcome::CannotTell);
     assert!(verdict.evidence.contains("other work"), "{}", verdict.evidence);
 }
 
 #[test]
 fn the_fifth_cannot_be_told_and_says_what_it_needs() {
     let verdict = bastoni_5(Vec::new());
-    assert_eq!(verdict.outcome, Outcome::CannotTell);
+    assert_eq!(verdict.outcome, TestOutcome::CannotTell);
     assert!(verdict.evidence.contains("schedule-sensitive"));
     assert_eq!(verdicts(&[], &L7455, 0.05).unwrap()[5], verdict);
 }
@@ -279,7 +279,7 @@ fn a_true_second_observation_is_seldom_called_false() {
                     Cell::new(&mut draw, event, "constructed", kib, (mean, 30.0), 150)
                 })
                 .collect();
-            outcome(bastoni_2(&views(&cells), &L7455, 0.05)) == Outcome::DoesNot
+            outcome(bastoni_2(&views(&cells), &L7455, 0.05)) == TestOutcome::DoesNot
         })
         .count();
     assert!(wrong <= 9, "{wrong} of 60");

@@ -2,7 +2,7 @@
 //! Was I away? How a thread learns that it was preempted or migrated, by the best way there is.
 //!
 //! Bastoni's control page ([`crate::bpf::control`]) says all of it at the cost of a load, and needs
-//! `CAP_BPF` with `CAP_PERFMON`. Below it are three rungs for everybody: records of context
+//! `CAP_BPF` with `CAP_PERFMON`. Below it are three methods for everybody: records of context
 //! switches (perf), restartable sequences, and what the kernel counts anyway. Each knows less than
 //! the one above; [`Notice::best`] says which it is and why none above.
 
@@ -26,7 +26,7 @@ pub use records::Records;
 
 /// A way to learn of absences, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rung {
+pub enum Method {
     /// The control page, written by BPF programs.
     Bpf,
     /// Records of context switches by `perf_event_open(2)`.
@@ -37,7 +37,7 @@ pub enum Rung {
     Counts,
 }
 
-impl Rung {
+impl Method {
     /// All of them, from the top.
     pub const ALL: [Self; 4] = [Self::Bpf, Self::Records, Self::Rseq, Self::Counts];
 
@@ -65,7 +65,7 @@ impl Rung {
     }
 }
 
-impl std::fmt::Display for Rung {
+impl std::fmt::Display for Method {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
     }
@@ -93,13 +93,13 @@ pub struct Away {
 /// One of the ways, set up for the calling thread.
 #[derive(Debug)]
 pub enum Notice {
-    /// [`Rung::Bpf`]
+    /// [`Method::Bpf`]
     Bpf(Slot),
-    /// [`Rung::Records`]
+    /// [`Method::Records`]
     Records(Records),
-    /// [`Rung::Rseq`]
+    /// [`Method::Rseq`]
     Rseq(Presence),
-    /// [`Rung::Counts`]
+    /// [`Method::Counts`]
     Counts(Counted),
 }
 
@@ -116,13 +116,13 @@ impl Notice {
     /// or why there are none.
     ///
     /// # Errors
-    /// Never where the kernel has `getrusage(2)`, which all have; the reasons of all rungs then.
+    /// Never where the kernel has `getrusage(2)`, which all have; the reasons of all methods then.
     pub fn best(pages: Result<&Arc<ControlPages>, &str>) -> Result<(Self, Vec<String>), String> {
         let mut why_not = Vec::new();
-        for rung in Rung::ALL {
-            match Self::at(rung, pages) {
+        for method in Method::ALL {
+            match Self::at(method, pages) {
                 Ok(notice) => return Ok((notice, why_not)),
-                Err(reason) => why_not.push(format!("{rung}: {reason}")),
+                Err(reason) => why_not.push(format!("{method}: {reason}")),
             }
         }
         Err(why_not.join("; "))
@@ -132,28 +132,28 @@ impl Notice {
     ///
     /// # Errors
     /// Why the host does not give it.
-    pub fn at(rung: Rung, pages: Result<&Arc<ControlPages>, &str>) -> Result<Self, String> {
-        match rung {
-            Rung::Bpf => {
+    pub fn at(method: Method, pages: Result<&Arc<ControlPages>, &str>) -> Result<Self, String> {
+        match method {
+            Method::Bpf => {
                 let page = pages?.register().map_err(|error| error.to_string())?;
                 let departures = page.departures();
                 Ok(Self::Bpf(Slot { page, departures, cpu: current_cpu() }))
             }
-            Rung::Records => Records::of_this_thread().map(Self::Records),
-            Rung::Rseq => Presence::of_this_thread()
+            Method::Records => Records::of_this_thread().map(Self::Records),
+            Method::Rseq => Presence::of_this_thread()
                 .map(Self::Rseq)
                 .map_err(|error| format!("rseq(2): {error}; it needs Linux 4.18")),
-            Rung::Counts => Ok(Self::Counts(Counted::of_this_thread())),
+            Method::Counts => Ok(Self::Counts(Counted::of_this_thread())),
         }
     }
 
     /// Which way it is.
-    pub const fn rung(&self) -> Rung {
+    pub const fn method(&self) -> Method {
         match self {
-            Self::Bpf(_) => Rung::Bpf,
-            Self::Records(_) => Rung::Records,
-            Self::Rseq(_) => Rung::Rseq,
-            Self::Counts(_) => Rung::Counts,
+            Self::Bpf(_) => Method::Bpf,
+            Self::Records(_) => Method::Records,
+            Self::Rseq(_) => Method::Rseq,
+            Self::Counts(_) => Method::Counts,
         }
     }
 

@@ -44,9 +44,9 @@ pub struct Share {
 
 /// The shares of the job and of everyone else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Arrangement {
+pub struct Partitioning {
     /// Which frames there are to choose from.
-    #[serde(default = "Arrangement::at_random")]
+    #[serde(default = "Partitioning::at_random")]
     pub placement: Placement,
     /// The number of colours: frames of one colour are so many frames apart. Of the last level of
     /// cache where it is not stated.
@@ -60,7 +60,7 @@ pub struct Arrangement {
     pub others: Share,
 }
 
-impl Default for Arrangement {
+impl Default for Partitioning {
     fn default() -> Self {
         Self {
             placement: Placement::Random,
@@ -74,16 +74,16 @@ impl Default for Arrangement {
 /// Why memory or caches cannot be arranged so.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what}: {remedy}")]
-pub struct ArrangementError {
+pub struct PartitioningError {
     what: String,
     remedy: String,
 }
 
-fn wrong(what: String, remedy: impl Into<String>) -> ArrangementError {
-    ArrangementError { what, remedy: remedy.into() }
+fn wrong(what: String, remedy: impl Into<String>) -> PartitioningError {
+    PartitioningError { what, remedy: remedy.into() }
 }
 
-impl Arrangement {
+impl Partitioning {
     fn at_random() -> Placement {
         Placement::Random
     }
@@ -103,7 +103,7 @@ impl Arrangement {
     ///
     /// # Errors
     /// Where that cache spreads a page over sets by a hash, so that it has no colour.
-    pub fn colour_count(&self, platform: &Platform) -> Result<u32, ArrangementError> {
+    pub fn colour_count(&self, platform: &Platform) -> Result<u32, PartitioningError> {
         if let Some(count) = self.colours {
             return Ok(count);
         }
@@ -121,8 +121,8 @@ impl Arrangement {
     /// Whether `platform` can be shared out so.
     ///
     /// # Errors
-    /// [`ArrangementError`] names the colour, level or way that there is not.
-    pub fn check(&self, platform: &Platform) -> Result<(), ArrangementError> {
+    /// [`PartitioningError`] names the colour, level or way that there is not.
+    pub fn check(&self, platform: &Platform) -> Result<(), PartitioningError> {
         if self.has_colours() {
             let count = self.colour_count(platform)?;
             let mut colours = self.job.colours.iter().chain(&self.others.colours);
@@ -140,7 +140,7 @@ impl Arrangement {
 }
 
 impl Ways {
-    fn check(self, platform: &Platform) -> Result<(), ArrangementError> {
+    fn check(self, platform: &Platform) -> Result<(), PartitioningError> {
         let of_level = platform.caches.iter().filter(|cache| cache.level == self.level);
         let most = of_level.filter_map(|cache| Some(cache.ways.as_ref()?.value)).min();
         let Some(most) = most.filter(|_| self.level as usize <= MAX_LEVELS) else {
@@ -164,21 +164,21 @@ impl Ways {
 mod tests {
     use super::*;
 
-    fn refused(arrangement: &Arrangement) -> String {
+    fn refused(partitioning: &Partitioning) -> String {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        arrangement.check(&platform).unwrap_err().to_string()
+        partitioning.check(&platform).unwrap_err().to_string()
     }
 
-    fn job(colours: &[u32], ways: &[Ways]) -> Arrangement {
+    fn job(colours: &[u32], ways: &[Ways]) -> Partitioning {
         let job = Share { colours: colours.to_vec(), ways: ways.to_vec() };
-        Arrangement { job, ..Arrangement::default() }
+        Partitioning { job, ..Partitioning::default() }
     }
 
     #[test]
     fn a_page_has_as_many_colours_as_pages_fit_into_a_way() {
         // 12,288 sets of 64 bytes are 192 pages.
         assert!(refused(&job(&[192], &[])).contains("colour 192 of 192"));
-        let stated = Arrangement { colours: Some(16), ..job(&[16], &[]) };
+        let stated = Partitioning { colours: Some(16), ..job(&[16], &[]) };
         assert!(refused(&stated).contains("colour 16 of 16"));
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         assert_eq!(job(&[0, 191], &[Ways { level: 3, mask: 0x8001 }]).check(&platform), Ok(()));
@@ -189,7 +189,7 @@ mod tests {
         assert!(refused(&job(&[], &[Ways { level: 4, mask: 1 }])).contains("no level-4 cache"));
         assert!(refused(&job(&[], &[Ways { level: 2, mask: 0x1ff }])).contains("way 8"));
         assert!(refused(&job(&[], &[Ways { level: 2, mask: 0 }])).contains("no way of level 2"));
-        let both = Arrangement { placement: Placement::Contiguous, ..job(&[1], &[]) };
+        let both = Partitioning { placement: Placement::Contiguous, ..job(&[1], &[]) };
         assert!(refused(&both).contains("neighbouring"));
         let mut hashed = Platform::named("xeon_x5650").unwrap().unwrap();
         hashed.caches[3].mechanism.index.as_mut().unwrap().value = Index::Fold(14);

@@ -25,12 +25,12 @@ const ALIKE: f64 = 1.05;
 impl Platform {
     /// Enters what was measured, and marks each stated fact that it speaks of as observed or
     /// contradicted. What the measurement cannot tell stays unchecked.
-    pub fn confront(&mut self, observed: &Observed) {
+    pub fn check_against(&mut self, observed: &Observed) {
         if let Some(counter) = observed.counter {
             self.clock.counter = Some(Fact::measured(counter, "against the kernel's raw clock"));
         }
         for curve in &observed.curves {
-            self.confront_curve(curve);
+            self.check_curve(curve);
         }
         if let Some(check) = cores(self, &observed.contentions) {
             self.cores.check = check;
@@ -46,7 +46,7 @@ impl Platform {
         }
     }
 
-    fn confront_curve(&mut self, curve: &Curve) {
+    fn check_curve(&mut self, curve: &Curve) {
         for found in levels(self, curve) {
             let cache = &mut self.caches[found.place];
             cache.latency = found.latency.map(|ns| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The lowest rung: how often the kernel says that the thread was switched, and how long it waited.
+//! The lowest method: how often the kernel says that the thread was switched, and how long it waited.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

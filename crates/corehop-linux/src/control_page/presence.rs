@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The third rung: a restartable sequence that the thread is never in. When the kernel gives the
+//! The third method: a restartable sequence that the thread is never in. When the kernel gives the
 //! CPU back it finds the thread outside of it and disarms it, which a load shows.
 
 use std::io;

@@ -7,19 +7,19 @@
 use crate::machine::Rest;
 use crate::platform::{Platform, Traffic};
 
-use super::arrangement::Ways;
+use super::actors::{Actors, Role, Turn};
 use super::background::Transfer;
-use super::cast::{Cast, Part, Turn};
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
 use super::outcome::Access;
+use super::package_clock::PackageClock;
+use super::partitioning::Ways;
 pub use super::pass::Pass;
 use super::pass::{AHEAD, Next, OnTheWay};
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::Picos;
 use super::timing::{Ongoing, Rate, Timing, Wanted};
-use super::wakes::Wakes;
 use super::walk::Pace;
 use super::walker::{Manner, Visit, Walker};
 
@@ -28,22 +28,22 @@ const LOOK_EVERY: u32 = 2_048;
 
 /// The caches, servers and threads of a machine. A clone is a snapshot.
 #[derive(Debug, Clone)]
-pub struct Stage {
+pub struct MachineState {
     caches: Hierarchy,
     timing: Timing,
     shares: Shares,
     /// The physical memory.
     pub frames: Frames,
-    cast: Cast,
+    actors: Actors,
     /// The CPU that the job had last.
     last: Option<usize>,
     now: Picos,
-    wakes: Wakes,
+    package_clock: PackageClock,
     /// What prefetchers asked for last; nothing between two visits.
     wanted: Wanted,
 }
 
-impl Stage {
+impl MachineState {
     /// An empty machine; `seed` decides frames and random replacement. Of its sets one in `every`, a power of
     /// two, is simulated (1: all), or as few as the platform's can be sampled to; the time of a line is then
     /// that of so many. Prefetchers, which need whole pages, are off in it.
@@ -61,10 +61,10 @@ impl Stage {
             timing: Timing::new(platform, Picos::from(every))?,
             shares: Shares::default(),
             frames: Frames::new(platform, every, seed)?,
-            cast: Cast::default(),
+            actors: Actors::default(),
             last: None,
             now: 0,
-            wakes: Wakes::new(platform, &spec.packages)?,
+            package_clock: PackageClock::new(platform, &spec.packages)?,
             wanted: Wanted::default(),
         })
     }
@@ -94,45 +94,45 @@ impl Stage {
 
     /// Lets a thread walk on `cpu` from now on, whenever the job does not have that CPU.
     pub fn add_actor(&mut self, cpu: usize, walker: Walker) {
-        self.add(cpu, Part::Walks(walker));
+        self.add(cpu, Role::Walks(walker));
     }
 
     /// Lets somebody act on `cpu` from now on.
-    pub fn add(&mut self, cpu: usize, part: Part) {
-        self.cast.add(cpu, self.caches.root_of(cpu), part, self.now);
+    pub fn add(&mut self, cpu: usize, role: Role) {
+        self.actors.add(cpu, self.caches.root_of(cpu), role, self.now);
     }
 
     /// Ends what walks on `cpu`, and hands it back with the lines that it has visited.
     pub fn remove_actor(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let (walker, visits) = self.cast.remove(cpu)?;
+        let (walker, visits) = self.actors.remove(cpu)?;
         Some((walker, visits * self.timing.weight))
     }
 
     /// The lines that all actors have visited.
     pub fn visits(&self) -> u64 {
-        self.cast.visits() * self.timing.weight
+        self.actors.visits() * self.timing.weight
     }
 
     /// Lets the job have `cpu`: whoever walks there waits. Of those who share no cache with it now or
     /// before it could notice nothing but the queues, and no more of them is simulated.
     pub fn take_cpu(&mut self, cpu: usize) {
         self.release();
-        let alone = |package| !self.cast.any(|cpu| self.wakes.package(cpu) == package);
-        self.wakes.resume(cpu, self.now, alone(self.wakes.package(cpu)));
+        let alone = |package| !self.actors.any(|cpu| self.package_clock.package(cpu) == package);
+        self.package_clock.resume(cpu, self.now, alone(self.package_clock.package(cpu)));
         let root = |cpu| self.caches.root_of(cpu);
         let near = [root(self.last.unwrap_or(cpu)), root(cpu)];
-        self.cast.set(Some(cpu), Some(near), self.now);
+        self.actors.set(Some(cpu), Some(near), self.now);
         if !self.timing.servers.is_empty() {
-            self.timing.elsewhere.send(self.cast.outside(near), self.now);
+            self.timing.remote_polluters.send(self.actors.outside(near), self.now);
         }
         self.last = Some(cpu);
         self.shares.to_job(&mut self.caches, cpu);
     }
 
-    /// As [`Stage::take_cpu`], for a job that begins: its CPU is awake.
+    /// As [`MachineState::take_cpu`], for a job that begins: its CPU is awake.
     pub fn begin_on(&mut self, cpu: usize) {
         self.take_cpu(cpu);
-        self.wakes.is_up();
+        self.package_clock.is_up();
     }
 
     /// Takes the lines out of all caches.
@@ -179,11 +179,11 @@ impl Stage {
         let mut job = OnTheWay {
             timing: &mut self.timing,
             frames: &self.frames,
-            wakes: &self.wakes,
+            package_clock: &self.package_clock,
             walker,
             cpu,
             now: self.now,
-            until: self.cast.next().map_or(Picos::MAX, |(_, at)| at),
+            until: self.actors.next().map_or(Picos::MAX, |(_, at)| at),
             left,
             rates,
             ongoing: Ongoing::default(),
@@ -209,14 +209,14 @@ impl Stage {
     /// there waits.
     pub fn occupy(&mut self, cpu: usize, at: Picos) {
         self.run_until(at);
-        self.cast.take(cpu, self.now);
+        self.actors.take(cpu, self.now);
         self.shares.to_job(&mut self.caches, cpu);
     }
 
     /// No task has `cpu` from the time `at` on, which no later call may precede.
     pub fn vacate(&mut self, cpu: usize, at: Picos) {
         self.run_until(at);
-        self.cast.give_back(cpu, self.now);
+        self.actors.give_back(cpu, self.now);
         self.shares.to_others(&mut self.caches, cpu);
     }
 
@@ -271,8 +271,8 @@ impl Stage {
     /// Lets the machine run by itself for `length`, to the end.
     pub fn warm_up(&mut self, length: Picos) {
         self.release();
-        self.cast.set(None, None, self.now);
-        self.timing.elsewhere.send([], self.now);
+        self.actors.set(None, None, self.now);
+        self.timing.remote_polluters.send([], self.now);
         self.now += length;
         self.run_others(self.now);
     }
@@ -280,24 +280,24 @@ impl Stage {
     /// Lets the machine run by itself for `length`, and sees what everybody asks of the servers.
     pub fn learn(&mut self, length: Picos) {
         if !self.timing.servers.is_empty() {
-            self.timing.elsewhere.begin(self.now);
+            self.timing.remote_polluters.begin(self.now);
             self.warm_up(length);
-            self.timing.elsewhere.end(self.now);
+            self.timing.remote_polluters.end(self.now);
         }
     }
 
     /// Whoever waited for the job to leave its CPU goes on.
     fn release(&mut self) {
-        if let Some(cpu) = self.cast.release(self.now) {
-            self.wakes.leave(cpu, self.now);
+        if let Some(cpu) = self.actors.release(self.now) {
+            self.package_clock.leave(cpu, self.now);
             self.shares.to_others(&mut self.caches, cpu);
         }
     }
 
     /// Moves all clocks on, as if so much time had passed.
     fn skip(&mut self, time: Picos) {
-        self.cast.skip(time);
-        self.timing.elsewhere.skip(time);
+        self.actors.skip(time);
+        self.timing.remote_polluters.skip(time);
         self.timing.servers.skip(time);
         self.timing.locked += time;
     }
@@ -312,9 +312,9 @@ impl Stage {
     /// before `until`.
     fn run_some(&mut self, until: Picos, most: u32) -> Option<Picos> {
         for _ in 0..most {
-            let (place, at) = self.cast.next().filter(|&(_, at)| at < until)?;
+            let (place, at) = self.actors.next().filter(|&(_, at)| at < until)?;
             self.timing.run_elsewhere(at);
-            let (cpu, turn) = self.cast.turn(place);
+            let (cpu, turn) = self.actors.turn(place);
             let took = match turn {
                 Turn::Visit(visit, manner) => self.visit(cpu, visit, manner, at),
                 Turn::Transfer(transfer) => self.transfer(cpu, transfer, at),
@@ -323,11 +323,11 @@ impl Stage {
                     until
                 }
             };
-            if let Some((cpu, line)) = self.cast.resumes(place, at + took.max(1)) {
+            if let Some((cpu, line)) = self.actors.resumes(place, at + took.max(1)) {
                 self.caches.expect(cpu, line);
             }
         }
-        self.cast.next().map(|(_, at)| at).filter(|&at| at < until)
+        self.actors.next().map(|(_, at)| at).filter(|&at| at < until)
     }
 
     /// A device moves a line: what it writes is in no cache any more, what it reads is in memory again.

@@ -7,7 +7,7 @@
 
 use crate::platform::{Distance, Supplier, Traffic};
 
-use super::outcome::Outcome;
+use super::outcome::AccessOutcome;
 use super::servers::Servers;
 use super::times::Picos;
 
@@ -33,7 +33,7 @@ struct Visitor {
 
 /// All of them.
 #[derive(Debug, Clone)]
-pub(super) struct Elsewhere {
+pub(super) struct RemotePolluters {
     /// By CPU.
     habits: Vec<Habit>,
     begun: Picos,
@@ -51,7 +51,7 @@ impl Habit {
     }
 }
 
-impl Elsewhere {
+impl RemotePolluters {
     /// A machine of so many CPUs, nobody watched yet.
     pub(super) fn new(cpus: usize) -> Self {
         Self {
@@ -76,7 +76,7 @@ impl Elsewhere {
 
     /// An access beyond the innermost cache, to a line of the node at place `home`.
     #[inline]
-    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: Outcome) {
+    pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: AccessOutcome) {
         if self.watched > 0 {
             return;
         }
@@ -180,42 +180,43 @@ mod tests {
         Servers::from_platform(&platform, 1).unwrap()
     }
 
-    const MISS: Outcome = Outcome { supplier: Supplier::Memory, level: 0, ..Outcome::HIT };
+    const MISS: AccessOutcome =
+        AccessOutcome { supplier: Supplier::Memory, level: 0, ..AccessOutcome::HIT };
 
     #[test]
     fn who_missed_every_100_ns_and_wrote_every_other_line_does_so_again() {
         let mut servers = servers();
-        let mut elsewhere = Elsewhere::new(12);
-        elsewhere.begin(0);
+        let mut remote = RemotePolluters::new(12);
+        remote.begin(0);
         for miss in 0..10 {
-            elsewhere.note(7, 0, Outcome { written_back: miss % 2, ..MISS });
+            remote.note(7, 0, AccessOutcome { written_back: miss % 2, ..MISS });
         }
-        elsewhere.end(1_000_000);
-        elsewhere.send([7], 1_000_000);
-        elsewhere.run(2_000_001, &mut servers);
+        remote.end(1_000_000);
+        remote.send([7], 1_000_000);
+        remote.run(2_000_001, &mut servers);
         // Ten reads and five lines written, 10 ns each, in 1 us.
         assert_eq!(servers.utilisation(1_000_000)[0], [150, 0]);
-        elsewhere.send([], 2_000_000);
-        elsewhere.run(9_000_000, &mut servers);
+        remote.send([], 2_000_000);
+        remote.run(9_000_000, &mut servers);
         assert_eq!(servers.utilisation(1_000_000)[0], [150, 0]);
     }
 
     #[test]
     fn what_it_waited_while_it_was_watched_does_not_count_and_what_it_waits_now_does() {
         let mut servers = servers();
-        let mut elsewhere = Elsewhere::new(12);
-        elsewhere.begin(0);
+        let mut remote = RemotePolluters::new(12);
+        remote.begin(0);
         for _ in 0..10 {
-            elsewhere.note(7, 0, MISS);
-            elsewhere.note_wait(7, 50_000);
+            remote.note(7, 0, MISS);
+            remote.note_wait(7, 50_000);
         }
-        elsewhere.end(1_000_000);
-        elsewhere.send([7], 1_000_000);
+        remote.end(1_000_000);
+        remote.send([7], 1_000_000);
         // Somebody else keeps the channel for 1 us.
         for _ in 0..100 {
             servers.pass(Traffic::MemoryRead, 0, 0, 1_000_000);
         }
-        elsewhere.run(2_000_000, &mut servers);
-        assert_eq!(elsewhere.next, 1_050_000 + 950_000 + 50_000);
+        remote.run(2_000_000, &mut servers);
+        assert_eq!(remote.next, 1_050_000 + 950_000 + 50_000);
     }
 }

@@ -6,7 +6,7 @@
 //! but for that error may be mistaken for one another; the fill levels stay the same up to it.
 
 use super::Clusters;
-use super::bins::{Bins, Place};
+use super::bins::{Bins, PackOutcome};
 use super::family::{Family, Member};
 use crate::decision::sched::exact::{compare_sum, relative_error};
 use crate::decision::sched::partition::{Admission, Fit, Packing};
@@ -100,7 +100,7 @@ impl Rule {
         let Clusters { cpus, fit, decreasing } = self.clusters;
         bins.restart(self.bins(), f64::from(cpus), fit, charged.guard);
         for (member, &shape) in family.members.iter().zip(&charged.shapes) {
-            let asked = Asked { rule: self, family, member, charged, shape };
+            let asked = MemberQuestion { rule: self, family, member, charged, shape };
             let verdict = asked.quickly().unwrap_or_else(|| {
                 let u = &charged.u[..member.prefix];
                 let place = if decreasing {
@@ -109,9 +109,9 @@ impl Rule {
                     bins.in_order(u, shape.extra)
                 };
                 match place {
-                    Place::In => true,
-                    Place::Nowhere => false,
-                    Place::Doubt => asked.exactly(),
+                    PackOutcome::In => true,
+                    PackOutcome::Nowhere => false,
+                    PackOutcome::Doubt => asked.exactly(),
                 }
             });
             verdicts.push(verdict);
@@ -165,7 +165,7 @@ impl Rule {
 }
 
 /// A member, and what is asked of it.
-struct Asked<'a> {
+struct MemberQuestion<'a> {
     rule: Rule,
     family: &'a Family,
     member: &'a Member,
@@ -173,7 +173,7 @@ struct Asked<'a> {
     shape: Shape,
 }
 
-impl Asked<'_> {
+impl MemberQuestion<'_> {
     /// What can be told from the sum and the largest utilisation; none where that is not enough.
     fn quickly(&self) -> Option<bool> {
         let Shape { sum, largest, heavy, extra } = self.shape;

@@ -11,7 +11,7 @@ const NEVER: Picos = Picos::MAX;
 
 /// What somebody does over and over.
 #[derive(Debug, Clone)]
-pub enum Part {
+pub enum Role {
     /// Walks.
     Walks(Walker),
     /// Moves data past the caches, whoever has the CPU that asked for it.
@@ -35,7 +35,7 @@ struct Actor {
     cpu: usize,
     /// The outermost cache of its CPU.
     root: usize,
-    part: Part,
+    role: Role,
     /// When it makes its next visit, once it no longer waits.
     at: Picos,
     visits: u64,
@@ -43,8 +43,8 @@ struct Actor {
 
 /// All of them.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Cast {
-    actors: Vec<Actor>,
+pub(super) struct Actors {
+    all: Vec<Actor>,
     /// When each makes its next visit.
     clocks: Vec<Picos>,
     /// The CPU whose actors wait because the job has it.
@@ -55,10 +55,10 @@ pub(super) struct Cast {
     taken: Vec<usize>,
 }
 
-impl Cast {
+impl Actors {
     /// Lets somebody act on `cpu` from `now` on, whenever the job does not have that CPU.
-    pub(super) fn add(&mut self, cpu: usize, root: usize, part: Part, now: Picos) {
-        self.actors.push(Actor { cpu, root, part, at: now, visits: 0 });
+    pub(super) fn add(&mut self, cpu: usize, root: usize, role: Role, now: Picos) {
+        self.all.push(Actor { cpu, root, role, at: now, visits: 0 });
         self.clocks.push(NEVER);
         self.set(self.held, self.awake, now);
     }
@@ -66,42 +66,42 @@ impl Cast {
     /// Ends what walks on `cpu`, the last one that was added; it is handed back with the lines that
     /// it has visited.
     pub(super) fn remove(&mut self, cpu: usize) -> Option<(Walker, u64)> {
-        let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.part, Part::Walks(_));
-        let place = self.actors.iter().rposition(walks)?;
+        let walks = |actor: &Actor| actor.cpu == cpu && matches!(actor.role, Role::Walks(_));
+        let place = self.all.iter().rposition(walks)?;
         self.clocks.remove(place);
-        let Actor { part, visits, .. } = self.actors.remove(place);
-        if let Part::Walks(walker) = part { Some((walker, visits)) } else { None }
+        let Actor { role, visits, .. } = self.all.remove(place);
+        if let Role::Walks(walker) = role { Some((walker, visits)) } else { None }
     }
 
     /// Whether somebody walks on such a CPU.
     pub(super) fn any(&self, on: impl Fn(usize) -> bool) -> bool {
-        self.actors.iter().any(|actor| on(actor.cpu))
+        self.all.iter().any(|actor| on(actor.cpu))
     }
 
     /// The CPUs of those below other roots.
     pub(super) fn outside(&self, roots: [usize; 2]) -> impl Iterator<Item = usize> {
         let outside = move |actor: &&Actor| !roots.contains(&actor.root);
-        self.actors.iter().filter(outside).map(|actor| actor.cpu)
+        self.all.iter().filter(outside).map(|actor| actor.cpu)
     }
 
     /// The lines that all have visited.
     pub(super) fn visits(&self) -> u64 {
-        self.actors.iter().map(|actor| actor.visits).sum()
+        self.all.iter().map(|actor| actor.visits).sum()
     }
 
     /// From `now` on the job has the CPU `held`, and of the others only those below the roots `awake`
     /// do not wait, if there are any.
     pub(super) fn set(&mut self, held: Option<usize>, awake: Option<[usize; 2]>, now: Picos) {
         (self.held, self.awake) = (held, awake);
-        for (actor, clock) in self.actors.iter_mut().zip(&mut self.clocks) {
+        for (actor, clock) in self.all.iter_mut().zip(&mut self.clocks) {
             let waited = *clock == NEVER;
             actor.at = if waited { actor.at.max(now) } else { *clock };
             let has_cpu = Some(actor.cpu) != held && !self.taken.contains(&actor.cpu);
-            let goes = match actor.part {
-                Part::Walks(_) => has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root)),
+            let goes = match actor.role {
+                Role::Walks(_) => has_cpu && awake.is_none_or(|roots| roots.contains(&actor.root)),
                 // What it does reaches everybody, wherever they are.
-                Part::Locks(_) => has_cpu,
-                Part::Moves(_) => true,
+                Role::Locks(_) => has_cpu,
+                Role::Moves(_) => true,
             };
             *clock = if goes { actor.at } else { NEVER };
         }
@@ -128,7 +128,7 @@ impl Cast {
 
     /// Moves all clocks on.
     pub(super) fn skip(&mut self, time: Picos) {
-        for (actor, clock) in self.actors.iter_mut().zip(&mut self.clocks) {
+        for (actor, clock) in self.all.iter_mut().zip(&mut self.clocks) {
             actor.at += time;
             *clock = clock.saturating_add(time);
         }
@@ -149,12 +149,12 @@ impl Cast {
     /// What one of them does next, and on which CPU.
     #[inline]
     pub(super) fn turn(&mut self, place: usize) -> (usize, Turn) {
-        let actor = &mut self.actors[place];
+        let actor = &mut self.all[place];
         actor.visits += 1;
-        let turn = match &mut actor.part {
-            Part::Walks(walker) => Turn::Visit(walker.visit(), walker.manner()),
-            Part::Moves(device) => Turn::Transfer(device.next()),
-            Part::Locks(locks) => {
+        let turn = match &mut actor.role {
+            Role::Walks(walker) => Turn::Visit(walker.visit(), walker.manner()),
+            Role::Moves(device) => Turn::Transfer(device.next()),
+            Role::Locks(locks) => {
                 let (stops, until) = locks.next();
                 Turn::Lock(stops, until)
             }
@@ -166,8 +166,8 @@ impl Cast {
     #[inline]
     pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<(usize, Line)> {
         self.clocks[place] = at;
-        let actor = &self.actors[place];
-        if let Part::Walks(walker) = &actor.part {
+        let actor = &self.all[place];
+        if let Role::Walks(walker) = &actor.role {
             Some((actor.cpu, walker.coming()))
         } else {
             None
@@ -182,56 +182,56 @@ mod tests {
     use crate::units::Bytes;
     use crate::workload::{Pattern, Polluter};
 
-    fn cast() -> Cast {
+    fn actors() -> Actors {
         let polluter =
             Polluter { wss: Bytes::from_kib(1), pattern: Pattern::Scan, write_ratio: 0.0 };
-        let mut cast = Cast::default();
+        let mut actors = Actors::default();
         for cpu in 0..3 {
             let walker =
                 Walker::of_polluter(&polluter, (0..16).collect(), 64, &mut Draw::new(1, 1));
-            cast.add(cpu, cpu / 2, Part::Walks(walker), 10 * cpu as Picos);
+            actors.add(cpu, cpu / 2, Role::Walks(walker), 10 * cpu as Picos);
         }
-        cast
+        actors
     }
 
     #[test]
     fn the_earliest_is_next_and_nobody_on_the_jobs_cpu() {
-        let mut cast = cast();
-        assert_eq!(cast.next(), Some((0, 0)));
-        cast.set(Some(0), None, 0);
-        assert_eq!(cast.next(), Some((1, 10)));
-        cast.resumes(1, 25);
-        assert_eq!(cast.next(), Some((2, 20)));
+        let mut actors = actors();
+        assert_eq!(actors.next(), Some((0, 0)));
+        actors.set(Some(0), None, 0);
+        assert_eq!(actors.next(), Some((1, 10)));
+        actors.resumes(1, 25);
+        assert_eq!(actors.next(), Some((2, 20)));
         // Whoever waited goes on when the job leaves, and not in the past.
-        assert_eq!(cast.release(15), Some(0));
-        assert_eq!(cast.next(), Some((0, 15)));
+        assert_eq!(actors.release(15), Some(0));
+        assert_eq!(actors.next(), Some((0, 15)));
     }
 
     #[test]
     fn who_walks_on_a_cpu_that_a_task_has_waits_until_the_task_gives_it_back() {
-        let mut cast = cast();
-        cast.take(0, 5);
-        cast.take(1, 5);
-        assert_eq!(cast.next(), Some((2, 20)));
-        cast.give_back(0, 15);
-        assert_eq!(cast.next(), Some((0, 15)));
-        cast.take(0, 15);
-        cast.give_back(1, 30);
-        assert_eq!(cast.next(), Some((2, 20)));
-        cast.resumes(2, 40);
-        assert_eq!(cast.next(), Some((1, 30)));
+        let mut actors = actors();
+        actors.take(0, 5);
+        actors.take(1, 5);
+        assert_eq!(actors.next(), Some((2, 20)));
+        actors.give_back(0, 15);
+        assert_eq!(actors.next(), Some((0, 15)));
+        actors.take(0, 15);
+        actors.give_back(1, 30);
+        assert_eq!(actors.next(), Some((2, 20)));
+        actors.resumes(2, 40);
+        assert_eq!(actors.next(), Some((1, 30)));
     }
 
     #[test]
     fn those_below_other_roots_wait_and_everyone_s_clock_moves_on() {
-        let mut cast = cast();
-        cast.set(None, Some([1, 1]), 0);
-        assert_eq!(cast.next(), Some((2, 20)));
-        cast.skip(100);
-        assert_eq!(cast.next(), Some((2, 120)));
-        cast.set(None, None, 105);
-        assert_eq!(cast.next(), Some((0, 105)));
-        assert_eq!(cast.remove(0).map(|(_, visits)| visits), Some(0));
-        assert_eq!(cast.next(), Some((0, 110)));
+        let mut actors = actors();
+        actors.set(None, Some([1, 1]), 0);
+        assert_eq!(actors.next(), Some((2, 20)));
+        actors.skip(100);
+        assert_eq!(actors.next(), Some((2, 120)));
+        actors.set(None, None, 105);
+        assert_eq!(actors.next(), Some((0, 105)));
+        assert_eq!(actors.remove(0).map(|(_, visits)| visits), Some(0));
+        assert_eq!(actors.next(), Some((0, 110)));
     }
 }

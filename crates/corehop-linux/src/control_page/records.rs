@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The second rung: `perf_event_open(2)` writes a record whenever the thread leaves its CPU and
+//! The second method: `perf_event_open(2)` writes a record whenever the thread leaves its CPU and
 //! whenever it is back. Any user may watch its own threads.
 
 use std::io;

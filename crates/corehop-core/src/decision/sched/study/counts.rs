@@ -9,7 +9,7 @@ use crate::decision::sched::task::Time;
 
 /// The counts of a study.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct StudyCounts {
     /// The study.
     pub study: Study,
     /// Which sets were drawn.
@@ -33,7 +33,7 @@ pub(super) struct Counts {
 
 /// Why outcomes do not add up.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum OutcomeError {
+pub enum StudyCountsError {
     /// They are of different studies, or of other seeds or numbers of sets.
     #[error("parts of different studies: {0}")]
     Different(String),
@@ -73,12 +73,12 @@ impl Reading {
     }
 }
 
-impl Outcome {
+impl StudyCounts {
     /// Takes another part of the same study in.
     ///
     /// # Errors
-    /// [`OutcomeError`] where it is of another study, or has sets that are in already.
-    pub fn merge(&mut self, other: &Self) -> Result<(), OutcomeError> {
+    /// [`StudyCountsError`] where it is of another study, or has sets that are in already.
+    pub fn merge(&mut self, other: &Self) -> Result<(), StudyCountsError> {
         let (a, b) = (&self.study, &other.study);
         if a != b {
             let what = if (a.seed, a.sets) == (b.seed, b.sets) {
@@ -86,10 +86,10 @@ impl Outcome {
             } else {
                 format!("{} sets of seed {} and {} sets of seed {}", a.sets, a.seed, b.sets, b.seed)
             };
-            return Err(OutcomeError::Different(what));
+            return Err(StudyCountsError::Different(what));
         }
         self.shards =
-            self.shards.with(&other.shards).map_err(|(a, b)| OutcomeError::Overlap(a, b))?;
+            self.shards.with(&other.shards).map_err(|(a, b)| StudyCountsError::Overlap(a, b))?;
         for (own, more) in self.readings.iter_mut().zip(&other.readings) {
             own.merge(more);
         }
@@ -99,10 +99,10 @@ impl Outcome {
     /// All parts together.
     ///
     /// # Errors
-    /// As [`Outcome::merge`], and where there is none.
-    pub fn merged(parts: impl IntoIterator<Item = Self>) -> Result<Self, OutcomeError> {
+    /// As [`StudyCounts::merge`], and where there is none.
+    pub fn merged(parts: impl IntoIterator<Item = Self>) -> Result<Self, StudyCountsError> {
         let mut parts = parts.into_iter();
-        let mut all = parts.next().ok_or(OutcomeError::Nothing)?;
+        let mut all = parts.next().ok_or(StudyCountsError::Nothing)?;
         for part in parts {
             all.merge(&part)?;
         }

@@ -13,7 +13,7 @@ use super::times::{Picos, picos};
 
 /// When packages slept, and until when the one with the job is not up to speed.
 #[derive(Debug, Clone)]
-pub(super) struct Wakes {
+pub(super) struct PackageClock {
     /// How long a package takes; nothing where the platform says nothing.
     takes: Picos,
     /// The package of each CPU.
@@ -23,7 +23,7 @@ pub(super) struct Wakes {
     up: Picos,
 }
 
-impl Wakes {
+impl PackageClock {
     /// The clocks of a machine that has been up for a while.
     ///
     /// # Errors
@@ -75,43 +75,43 @@ mod tests {
     use super::*;
     use crate::platform::{Fact, Hertz, Latency};
 
-    fn wakes() -> Wakes {
+    fn clock() -> PackageClock {
         let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
         platform.clock.after_idle = Some(Fact::assumed(Hertz::new(1_330_000_000), ""));
         platform.clock.waking = Some(Fact::assumed(Latency::Picos(40_000_000), ""));
-        Wakes::new(&platform, &[0, 0, 1, 1]).unwrap()
+        PackageClock::new(&platform, &[0, 0, 1, 1]).unwrap()
     }
 
     #[test]
     fn a_package_that_slept_is_slow_for_a_while() {
-        let mut wakes = wakes();
-        wakes.leave(0, 1_000);
-        wakes.resume(0, 5_000, true);
-        assert!(wakes.still(40_004_999) && !wakes.still(40_005_000));
-        wakes.is_up();
-        assert!(!wakes.still(5_000));
+        let mut clock = clock();
+        clock.leave(0, 1_000);
+        clock.resume(0, 5_000, true);
+        assert!(clock.still(40_004_999) && !clock.still(40_005_000));
+        clock.is_up();
+        assert!(!clock.still(5_000));
     }
 
     #[test]
     fn one_where_somebody_ran_is_not() {
-        let mut wakes = wakes();
-        wakes.leave(0, 1_000);
+        let mut clock = clock();
+        clock.leave(0, 1_000);
         // At once, to another core of the package.
-        wakes.resume(1, 1_000, true);
-        assert!(!wakes.still(1_000));
+        clock.resume(1, 1_000, true);
+        assert!(!clock.still(1_000));
         // Later, where others ran meanwhile.
-        wakes.resume(1, 2_000, false);
-        assert!(!wakes.still(2_000));
+        clock.resume(1, 2_000, false);
+        assert!(!clock.still(2_000));
         // To a package where nobody is.
-        wakes.resume(2, 2_000, true);
-        assert!(wakes.still(2_000));
+        clock.resume(2, 2_000, true);
+        assert!(clock.still(2_000));
     }
 
     #[test]
     fn without_facts_no_clock_is_ever_slow() {
         let platform = Platform::named("xeon_l7455").unwrap().unwrap();
-        let mut wakes = Wakes::new(&platform, &[0, 0]).unwrap();
-        wakes.resume(0, 5_000, true);
-        assert!(!wakes.still(5_000));
+        let mut clock = PackageClock::new(&platform, &[0, 0]).unwrap();
+        clock.resume(0, 5_000, true);
+        assert!(!clock.still(5_000));
     }
 }

@@ -12,7 +12,7 @@ use crate::counters::hardware::{HardwareCounters, HardwareEvent};
 
 /// The counters of a host, open for as long as it measures.
 #[derive(Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct Counters {
     attribution: Option<Attribution>,
     /// The SMT siblings of every CPU that has some.
     siblings: Vec<(Cpu, CpuList)>,
@@ -44,7 +44,7 @@ pub(crate) struct Seen {
     pub(crate) misses: Option<u64>,
 }
 
-impl Watch {
+impl Counters {
     /// Opens the best counters that the host described by `platform` gives.
     pub(crate) fn open(platform: &Platform) -> Self {
         let hardware = HardwareCounters::open();
@@ -66,7 +66,7 @@ impl Watch {
     /// What the counters say now of `cpu` and of the calling thread, which has opened `hardware`: a
     /// few loads, and no system call where the kernel shows the processor's counters.
     pub(crate) fn look(&self, cpu: Cpu, hardware: Option<&HardwareCounters>) -> Sight {
-        let counters = self.counters();
+        let counters = self.interrupt_counters();
         Sight {
             counts: counters.map(|counters| counters.read(cpu)),
             siblings: counters.and_then(|counters| self.look_at_siblings(cpu, counters)),
@@ -74,7 +74,7 @@ impl Watch {
         }
     }
 
-    fn counters(&self) -> Option<&InterruptCounters> {
+    fn interrupt_counters(&self) -> Option<&InterruptCounters> {
         self.attribution.as_ref().and_then(Attribution::counters)
     }
 
@@ -132,9 +132,9 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::time::{Duration, Instant};
 
-    fn two_siblings() -> Watch {
+    fn two_siblings() -> Counters {
         let cpus = CpuList::new([Cpu(0), Cpu(1)]);
-        Watch {
+        Counters {
             attribution: Some(Attribution::open(&cpus)),
             siblings: vec![(Cpu(0), CpuList::new([Cpu(1)])), (Cpu(1), CpuList::new([Cpu(0)]))],
             hardware: String::new(),
@@ -158,8 +158,8 @@ mod tests {
 
     #[test]
     fn what_happened_is_the_difference_of_what_the_counters_said() {
-        let watch = Watch::default();
-        let seen = watch.between(&sight(5, (false, 7), 100), &sight(8, (false, 7), 130));
+        let counters = Counters::default();
+        let seen = counters.between(&sight(5, (false, 7), 100), &sight(8, (false, 7), 130));
         let expected = Seen {
             interrupts: Some(3),
             switches: None,
@@ -168,14 +168,14 @@ mod tests {
             misses: Some(30),
         };
         assert_eq!(seen, expected);
-        assert_eq!(watch.between(&Sight::default(), &Sight::default()), Seen::default());
+        assert_eq!(counters.between(&Sight::default(), &Sight::default()), Seen::default());
     }
 
     #[test]
     fn a_sibling_was_busy_if_it_is_at_either_end_or_has_switched_in_between() {
-        let watch = Watch::default();
+        let counters = Counters::default();
         let busy = |before, after| {
-            watch.between(&sight(0, before, 0), &sight(0, after, 0)).sibling_busy == Some(true)
+            counters.between(&sight(0, before, 0), &sight(0, after, 0)).sibling_busy == Some(true)
         };
         assert!(busy((true, 1), (false, 1)) && busy((false, 1), (true, 1)));
         assert!(busy((false, 1), (false, 3)) && !busy((false, 3), (false, 3)));
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     #[expect(clippy::print_stderr, reason = "a skip says why")]
     fn a_busy_sibling_is_seen() {
-        let watch = two_siblings();
-        let Some(counters) = watch.counters() else {
-            return eprintln!("skipped: {}", watch.describe());
+        let counters = two_siblings();
+        let Some(interrupts) = counters.interrupt_counters() else {
+            return eprintln!("skipped: {}", counters.describe());
         };
-        if !counters.covers(Cpu(1)) || !crate::thread::affinity().unwrap().contains(Cpu(1)) {
+        if !interrupts.covers(Cpu(1)) || !crate::thread::affinity().unwrap().contains(Cpu(1)) {
             return eprintln!("skipped: there is no second CPU to be busy");
         }
         let stop = AtomicBool::new(false);
@@ -200,7 +200,7 @@ mod tests {
                 }
             });
             let until = Instant::now() + Duration::from_secs(5);
-            let busy = || watch.look(Cpu(0), None).siblings.is_some_and(|(busy, _)| busy);
+            let busy = || counters.look(Cpu(0), None).siblings.is_some_and(|(busy, _)| busy);
             while !busy() && Instant::now() < until {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -6,7 +6,7 @@ use crate::workload::{Changing, fraction};
 
 /// Such a program's way through its lines: each is new, or lies anywhere in what was new lately.
 #[derive(Debug, Clone)]
-pub struct Roam {
+pub struct MovingWindow {
     lines: u64,
     /// The line that was new last.
     newest: u64,
@@ -17,7 +17,7 @@ pub struct Roam {
     draw: Draw,
 }
 
-impl Roam {
+impl MovingWindow {
     /// Through so many lines, which stand for all of its memory.
     pub fn new(program: &Changing, lines: u64, draw: Draw) -> Self {
         let window = u128::from(program.window.get()) * u128::from(lines);
@@ -45,14 +45,14 @@ mod tests {
     #[test]
     fn it_stays_in_its_window_and_moves_on_by_its_share_of_new_lines() {
         let program = Changing { window: Bytes::from_kib(64), fresh: 0.25, ..Changing::COMPILER };
-        let mut roam = Roam::new(&program, program.memory().get() / 64, Draw::new(1, 1));
-        let (mut fresh, mut seen) = (0, roam.newest);
+        let mut window = MovingWindow::new(&program, program.memory().get() / 64, Draw::new(1, 1));
+        let (mut fresh, mut seen) = (0, window.newest);
         for _ in 0..10_000 {
-            let line = roam.next_line();
-            let back = (roam.newest + roam.lines - line) % roam.lines;
+            let line = window.next_line();
+            let back = (window.newest + window.lines - line) % window.lines;
             assert!(back < 1_024, "{back}");
-            fresh += u64::from(roam.newest != seen);
-            seen = roam.newest;
+            fresh += u64::from(window.newest != seen);
+            seen = window.newest;
         }
         assert!((2_300..2_700).contains(&fresh), "{fresh}");
     }
