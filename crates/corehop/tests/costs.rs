@@ -215,7 +215,7 @@ fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
     says(&["compare", text(&a), "/nowhere.parquet"], 2, &["/nowhere.parquet"]);
     says(&["compare", text(&a), text(&b), "--margin", "5"], 2, &["5%"]);
     let sure = ["compare", text(&a), text(&b), "--confidence", "150%"];
-    says(&sure, 2, &["150%", "between 0% and 100%", "`95%`"]);
+    says(&sure, 2, &["150%", "0% to 100%", "`95%`"]);
     // Another seed: a gate that fails on slower cells alone lets pass what cannot be told.
     let again = samples(&folder, "again.parquet", "2");
     let gate = |on: &str, code| {

@@ -107,7 +107,7 @@ pub struct ThreadCost {
 pub struct Preemptor {
     /// Its name.
     pub name: String,
-    /// How often it had the CPU first.
+    /// How often it preempted.
     pub count: u64,
     /// The lengths of these absences summed up, in microseconds.
     pub length_us: f64,

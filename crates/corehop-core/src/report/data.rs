@@ -100,8 +100,8 @@ pub struct MachineNote {
 /// A platform that none of the samples was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it describes another machine than the samples are from ({differences}): `corehop platform \
-     --measure -o FILE.toml` on that machine writes its own"
+    "it describes another machine than that of the samples ({differences}): `corehop platform \
+     --measure -o FILE.toml` on that machine writes the right one"
 )]
 pub struct StrangePlatform {
     /// In what it differs from each machine of the samples.

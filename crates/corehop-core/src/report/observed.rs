@@ -83,7 +83,7 @@ pub(super) fn threads(cost: &RunCost) -> Table {
 }
 
 pub(super) fn preemptors(cost: &RunCost) -> Table {
-    let mut table = Table::new("Who had the CPU first instead", &["name", "times", "µs away"]);
+    let mut table = Table::new("Preempted by", &["name", "times", "µs away"]);
     let row = |by: &crate::decision::run_cost::Preemptor| {
         vec![by.name.clone(), by.count.to_string(), micros(by.length_us)]
     };
@@ -124,10 +124,10 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
                 recording.touched_bytes.len()
             )
         } else if cost.wss.low == cost.wss.high {
-            format!("supposed: a working set of {}", size(cost.wss.high))
+            format!("assumed working set: {}", size(cost.wss.high))
         } else {
             format!(
-                "supposed: a working set between {} and {} (the resident set, or the last-level cache \
+                "assumed working set: between {} and {} (the resident set, or the last-level cache \
                  where that is smaller); --wss SIZE or --estimate-wss narrows it",
                 size(cost.wss.low),
                 size(cost.wss.high)

@@ -24,7 +24,7 @@ pub enum CounterError {
         errno: Option<i32>,
     },
     /// A file or an answer of the kernel that does not look as it should.
-    #[error("{what} cannot be understood: `{found}`")]
+    #[error("{what} cannot be parsed: `{found}`")]
     Malformed {
         /// The file or answer.
         what: &'static str,

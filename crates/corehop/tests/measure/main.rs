@@ -143,7 +143,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
     refused(small(&file, &["--wss", "100B"]), 2, &["100 B", "1 KiB"]);
     refused(small(&file, &["--write-ratio", "3/4"]), 2, &["0.75", "scan"]);
     refused(small(&file, &["--wss", "60000GiB"]), 3, &["60000 GiB", "memory"]);
-    refused(small(&file, &["--length", "5..1ms"]), 2, &["turn them round"]);
+    refused(small(&file, &["--length", "5..1ms"]), 2, &["swap them"]);
     refused(small(&file, &["--precision", "5"]), 2, &["5%"]);
     refused(corehop(&["measure"]), 2, &["EXPERIMENT"]);
     refused(corehop(&["measure", "nonsense"]), 2, &["synthetic"]);
@@ -159,7 +159,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
         &["heavy", "constructed"],
     );
     let beside = ["--load", "constructed", "--command", "true", "--dry-run"];
-    refused(corehop(&[&["measure", "synthetic"][..], &beside].concat()), 2, &["not for --load"]);
+    refused(corehop(&[&["measure", "synthetic"][..], &beside].concat()), 2, &["not to --load"]);
     for load in [["--load", "constructed"], ["--command", "true"]] {
         let asked = [&["measure", "access-time", "--dry-run"][..], &load].concat();
         refused(corehop(&asked), 2, &[load[0]]);

@@ -43,7 +43,7 @@ fn options_that_would_do_nothing_are_refused_by_name() {
         ("synthetic --load idle --polluter 4MiB", "--polluter"),
         ("synthetic --load idle --load-cpus 0", "--load-cpus"),
         ("synthetic --load constructed --split-locks", "--split-locks"),
-        ("synthetic --preemptor 4MiB,scan,0.5,more", "one too many"),
+        ("synthetic --preemptor 4MiB,scan,0.5,more", "unexpected `more`"),
         ("synthetic --samples 0", "--samples 0"),
         ("synthetic --budget 0s", "--budget 0"),
         ("synthetic --json --stream", "--stream"),

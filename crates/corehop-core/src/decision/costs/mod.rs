@@ -54,7 +54,7 @@ impl Basis {
 #[error("{0}")]
 pub struct NoCost(pub String);
 
-/// Whoever can say what an event costs.
+/// A source of event costs.
 pub trait Costs {
     /// The cost of an event for a working set of this size.
     ///

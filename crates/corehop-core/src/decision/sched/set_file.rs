@@ -21,8 +21,8 @@ use tree::Tree;
 /// Why a text is no task set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetFileError {
-    /// It is no JSON.
-    #[error("this is no JSON: {0}")]
+    /// It is not valid JSON.
+    #[error("not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
     /// A field is missing, unknown, twice there, or of the wrong kind.
     #[error("{place}{what}")]

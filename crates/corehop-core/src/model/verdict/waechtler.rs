@@ -54,7 +54,7 @@ pub fn waechtler_1(
     let verdict = FIRST.judge(comparisons, missing);
     if verdict.outcome == Outcome::Holds && (dearer as f64) < super::MOST * f64::from(against) {
         let evidence = format!(
-            "memory migrations are nowhere cheaper, but dearer in only {dearer} of {against} comparisons"
+            "memory migrations never cost less, but cost more in only {dearer} of {against} comparisons"
         );
         return Ok(FIRST.verdict(Outcome::CannotTell, evidence, verdict.comparisons));
     }
