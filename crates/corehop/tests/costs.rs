@@ -278,7 +278,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
         says(&asked, 4, words);
     };
     write(r#", "wss_kib": 257"#);
-    refused(&["task 0 (`x`)", "wss_kib is 257", "beyond what was measured"]);
+    refused(&["task 0 (`x`)", "wss_kib is 257", "beyond the measured sizes"]);
     write("");
     refused(&["task 0 (`x`)", "wss_kib is absent"]);
     write(r#", "wss_kib": 64"#);

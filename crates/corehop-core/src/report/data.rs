@@ -372,11 +372,11 @@ fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
 /// Why a file is not a whole run.
 fn incomplete(name: &str, truncated: bool, provenance: &Provenance) -> Option<String> {
     if truncated {
-        Some("the run was cut off while it wrote: what it had written before is here".to_owned())
+        Some("the run was cut off while writing: the rows written before are here".to_owned())
     } else if let Some(cause) = &provenance.stopped_by {
         Some(format!("the run was stopped early: {cause}"))
     } else if std::path::Path::new(name).extension().is_some_and(|it| it == "part") {
-        Some("the run goes on, or ended without turning this into Parquet".to_owned())
+        Some("the run is in progress, or ended before it wrote Parquet".to_owned())
     } else {
         None
     }

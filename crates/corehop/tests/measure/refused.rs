@@ -16,8 +16,8 @@ fn what_is_no_ordinary_file_is_never_replaced_by_a_result() {
     std::fs::write(place("precious"), b"precious").unwrap();
     std::os::unix::fs::symlink(place("precious"), &link).unwrap();
     std::fs::create_dir(&folder).unwrap();
-    refused(small(&pipe, &[]), 2, &["no ordinary file"]);
-    refused(small(&link, &[]), 2, &["no ordinary file"]);
+    refused(small(&pipe, &[]), 2, &["not an ordinary file"]);
+    refused(small(&link, &[]), 2, &["not an ordinary file"]);
     refused(small(&folder, &[]), 2, &["is a folder"]);
     refused(small(&place("nowhere/run.parquet"), &[]), 2, &["its folder does not exist"]);
     assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
@@ -107,7 +107,7 @@ fn a_run_is_not_resumed_on_another_machine() {
     let (event, more) = (["--event", "none"], ["--samples", "5", "--on", "xeon_x5650"]);
     assert!(small(&file, &event).status().unwrap().success());
     let before = std::fs::read(&file).unwrap();
-    refused(small(&file, &[&event[..], &more, &["--resume"]].concat()), 2, &["was begun on"]);
+    refused(small(&file, &[&event[..], &more, &["--resume"]].concat()), 2, &["began on"]);
     let part = directory.path().join("run.parquet.part");
     let kept = std::fs::read(if part.exists() { &part } else { &file }).unwrap();
     assert_eq!(kept, before);

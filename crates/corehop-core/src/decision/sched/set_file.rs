@@ -320,7 +320,7 @@ mod tests {
         refused(r#"{"cpus": 1}"#, &["tasks is missing"]);
         refused(r#"{"cpus": 1, "tasks": [7]}"#, &["task 0", "object"]);
         refused("[]", &["object"]);
-        refused("{", &["no JSON"]);
-        refused("", &["no JSON"]);
+        refused("{", &["not valid JSON"]);
+        refused("", &["not valid JSON"]);
     }
 }

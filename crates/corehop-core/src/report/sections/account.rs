@@ -131,7 +131,7 @@ pub(super) fn verdicts(data: &ReportData) -> Option<Section> {
     }
     (!tables.is_empty()).then(|| Section {
         tables,
-        ..Section::new("verdicts", "What the studies observed, and what is so here")
+        ..Section::new("verdicts", "Observations of the studies, tested here")
     })
 }
 
@@ -292,7 +292,7 @@ fn levels(machine: &crate::report::data::MachineNote) -> Table {
 
 fn balances(machine: &str, balances: &[Balance]) -> Table {
     let mut table = Table::new(
-        format!("Median delay and what explains it, {machine}"),
+        format!("Median delay and its causes, {machine}"),
         &[
             "event",
             "WSS",
