@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a line finds its set in a cache.
+//! The index function of a cache: from a line to its set.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the words mean: the field's own, the values of columns and options, the columns.
+//! The glossary: terms of the field, values of columns and options, columns.
 
 use crate::experiment::Preset;
 use crate::finding::Severity;

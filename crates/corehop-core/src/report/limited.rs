@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What limiting preemptions does for a set of tasks, as text.
+//! The effect of limited preemption on a task set, as text.
 
 use super::figure::Table;
 use super::table::{interval, micros, plain};

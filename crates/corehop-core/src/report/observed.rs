@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recorded run was like and what cache affinity cost it: as text, and as a trace.
+//! A recorded run and its cost of cache affinity: as text, and as a trace.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was recorded of a program that runs as it likes: when its threads were away, and why.
+//! The recording of an unmodified program: the absences of its threads, and their causes.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel and the processor count about a thread and its CPU, and which of it can be had
+//! The counters of the kernel and the processor for a thread and its CPU, and which are available
 //! here. Nothing in this module needs privileges, but some of it does not answer without them;
 //! [`attribution::Attribution`] picks the best there is and says so.
 

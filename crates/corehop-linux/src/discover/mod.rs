@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Linux says about the machine it runs on.
+//! Discovers the machine from the files of Linux.
 //!
 //! Everything is read from files below one directory, so that a copy of another machine's files
 //! describes that machine. Each value cites the file it came from; nothing is checked against the

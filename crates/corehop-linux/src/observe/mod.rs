@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording a program that nobody has prepared: when its threads were preempted or migrated, for how
+//! Recording an unmodified program: when its threads were preempted or migrated, for how
 //! long, and by whom.
 //!
 //! The control pages follow its threads from the first one on ([`Mode::Follow`]), or, where BPF is not to be

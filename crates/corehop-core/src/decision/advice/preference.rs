@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which of several costs is preferred.
+//! The preferred one of several costs.
 
 use serde::Serialize;
 

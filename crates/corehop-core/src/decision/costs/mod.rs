@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What preemptions and migrations cost at a working-set size, for decisions.
+//! Costs of preemptions and migrations at a working-set size, for decisions.
 //!
 //! [`Costs`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
 //! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where costs come from, and which of them are meant.
+//! The source of costs, and the choice among them.
 
 use std::collections::BTreeSet;
 

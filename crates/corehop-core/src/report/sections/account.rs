@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was lost and why, what the observations of the studies come to here, and whether the
+//! Lost samples and their causes, verdicts on the observations of the studies, and whether the
 //! latencies of the caches add up to the delays.
 
 use super::cost::statistics;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What makes the spread of a cell: shares of the variance between the steps of `conditions`.
+//! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
 
 use crate::model::conditions::{Share, Spreading};
 use crate::report::data::ReportData;

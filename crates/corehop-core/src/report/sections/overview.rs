@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the reader came for, and how far to trust it.
+//! The main result, and how far to trust it.
 
 use super::panel::{count, median, panels, percent};
 use crate::finding::Severity;

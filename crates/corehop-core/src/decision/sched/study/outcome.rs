@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a study, or a part of it, has counted.
+//! The counts of a study, or of a part of it.
 
 use super::breakdown::WHOLE;
 use super::shard::{Shard, Shards};
