@@ -117,7 +117,7 @@ def _what(
     if plan is None:
         return experiment or "synthetic", ""
     if experiment is not None:
-        raise _errors.Usage(f"`{experiment}` and a plan: a plan is run in place of an experiment")
+        raise _errors.Usage(f"`{experiment}` and a plan: a plan runs in place of an experiment")
     if isinstance(plan, Mapping):
         return "--plan=-", json.dumps(plan)
     if isinstance(plan, str):

@@ -22,7 +22,7 @@ def load(path: str | os.PathLike[str]) -> Result:
 
     Raises:
         FileNotFoundError: there is no such file; other kinds of OSError where it cannot be read.
-        Damaged: it is not a file of ours, is torn, or was written by a later version.
+        Damaged: it is not a corehop file, is truncated, or was written by a later version.
 
     Example:
         >>> result = corehop.load("quick.parquet")

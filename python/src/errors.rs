@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which error of the core becomes which exception: as the program's exit codes have it.
+//! Maps errors of the core to exceptions, like the program's exit codes.
 #![expect(clippy::needless_pass_by_value, reason = "that is how `map_err` hands errors over")]
 
 use std::fmt::Display;

@@ -26,7 +26,7 @@ pub(crate) struct File {
     table: Py<Table>,
 }
 
-/// Reads a file of ours: Parquet, or the `.part` of a run that goes on or was killed.
+/// Reads a corehop file: Parquet, or the `.part` of a running or killed run.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
     let (kind, truncated, table) = py.detach(|| read(&path))?;

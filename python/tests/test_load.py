@@ -137,7 +137,7 @@ def test_a_file_that_is_not_ours_is_an_error_that_says_so(tmp_path: Path) -> Non
     pyarrow.parquet.write_table(pyarrow.table({"x": [1]}), strange)
     with pytest.raises(corehop.Damaged, match="lacks our metadata"):
         corehop.load(strange)
-    with pytest.raises(ValueError, match="not a file of corehop"):
+    with pytest.raises(ValueError, match="not a corehop file"):
         corehop.load(text)
 
 

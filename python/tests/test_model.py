@@ -57,7 +57,7 @@ def test_samples_are_learned_as_the_program_learns_them(tmp_path: Path) -> None:
     file = fitted.save(tmp_path / "model.json")
     assert corehop.predict(file, sizes, statistic="max", method="fitted") == answers
     assert CostModel.load_model(file).model_ == fitted.model_
-    with pytest.raises(corehop.Usage, match="beyond what was measured"):
+    with pytest.raises(corehop.Usage, match="beyond the measured sizes"):
         corehop.predict(fitted, "1GiB", statistic="max")
     with pytest.raises(corehop.Usage, match="no delay"):
         corehop.fit(DATA.parent / "access.parquet")

@@ -55,7 +55,7 @@ def test_parts_add_up(whole: corehop.StudyResult, tmp_path: Path) -> None:
     assert corehop.merge_studies(files) == whole
     with pytest.raises(corehop.Usage, match="in common"):
         corehop.merge_studies([*files, files[0]])
-    with pytest.raises(corehop.Usage, match="no parts"):
+    with pytest.raises(corehop.Usage, match="no shards"):
         corehop.merge_studies([])
 
 

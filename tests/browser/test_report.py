@@ -59,7 +59,7 @@ def test_every_figure_has_a_table_of_its_values_under_it(visit):
 
 def test_the_words_and_tables_are_there_without_scripts(visit):
     page = visit(java_script_enabled=False)
-    assert "What preempting and moving a job costs" in page.title()
+    assert "Cost of preempting and migrating a job" in page.title()
     assert page.locator("#overview table tbody tr").count() >= 6
     assert page.locator("#machine svg").count() == 1
 

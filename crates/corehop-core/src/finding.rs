@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the doctor finds on a host: what is so, why it matters to a measurement, what to type.
+//! The findings of the doctor: the fact, why it matters to a measurement, what to type.
 //!
 //! Findings are looked for elsewhere. Here is only what they are, so that a result can carry them
 //! and a page can show them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it costs to preempt a thread or to move it to another core: plan, run, model, decide.
+//! The cost of preempting a thread or moving it to another core: plan, run, model, decide.
 //!
 //! Data flows one way, in the order of the modules below. A module may use those above it and none
 //! below it, and `model` may not use `sim`; `tests/layers.rs` checks both. Nothing here touches an

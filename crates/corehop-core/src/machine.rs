@@ -129,7 +129,7 @@ pub enum MachineError {
         remedy: String,
     },
     /// The host failed midway.
-    #[error("{what} failed: {why}; what was recorded until then is kept")]
+    #[error("{what} failed: {why}; the data recorded so far is kept")]
     Failed {
         /// What was being done.
         what: String,
@@ -137,7 +137,7 @@ pub enum MachineError {
         why: String,
     },
     /// The sink could not take records.
-    #[error("the samples could not be written: {0}; what was recorded until then is kept")]
+    #[error("the samples could not be written: {0}; the data recorded so far is kept")]
     Sink(#[source] SinkError),
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text has a number but no unit.
-    #[error("`{text}` has no unit: write for instance `{example}`")]
+    #[error("`{text}` has no unit: write for example `{example}`")]
     NoUnit {
         /// What was given.
         text: String,
@@ -21,7 +21,7 @@ pub enum UnitError {
         example: &'static str,
     },
     /// The text is not a number with one of the units known here.
-    #[error("`{text}` is not {what}: write for instance `{example}`")]
+    #[error("`{text}` is not {what}: write for example `{example}`")]
     Malformed {
         /// What was given.
         text: String,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs: the measured job's working set, the polluters and preemptors, the background load.
+//! Workloads: the measured job's working set, the polluters and preemptors, the background load.
 
 use serde::{Deserialize, Serialize};
 

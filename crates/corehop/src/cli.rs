@@ -8,11 +8,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::cmd;
 use crate::exit::{Exit, Failure};
 
-/// What it costs to preempt a thread, to move it to another core, and what that does to a schedule.
+/// Measure what preemptions and migrations cost, and compute what they do to a schedule.
 ///
-/// Data goes to files, progress to stderr, one machine-readable answer to stdout with --json. Exit
-/// codes: 0 done, 1 the answer is no or unknown, 2 usage, 3 not possible on this host, 4 damaged
-/// input, 6 the host failed midway, 130 interrupted; `corehop explain exit-codes` says more.
+/// Data goes to files and progress to stderr. With --json one machine-readable answer goes to stdout.
+/// Exit codes: 0 done, 1 the answer is no or unknown, 2 usage, 3 not possible on this host, 4 damaged
+/// input, 6 the host failed midway, 130 interrupted. `corehop explain exit-codes` explains them.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub(crate) struct Cli {
@@ -22,41 +22,41 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Say what a scheduler should do on a machine: stay or move, where to, at which cost.
+    /// Advise a scheduler: stay or move, to which CPU, at what cost.
     Advise(cmd::advise::Args),
-    /// Set two results side by side, and say whether they differ.
+    /// Compare two results cell by cell.
     Compare(cmd::compare::Args),
-    /// Say whether a set of tasks meets its deadlines, by which test, and on what assumptions.
+    /// Test whether a task set meets its deadlines, and list the assumptions.
     Check(cmd::check::Args),
-    /// Say what this host allows, what would spoil a measurement on it, and what to type.
+    /// Check what this host allows, what would spoil a measurement, and how to fix it.
     Doctor(cmd::doctor::Args),
-    /// Measure what preemptions and migrations cost, and what explains it.
+    /// Measure what preemptions and migrations cost, and why.
     Measure(Box<cmd::measure::Args>),
-    /// Rerun published experiments on the simulated machine, and say how far off it is.
+    /// Rerun published experiments on the simulated machine, and report its error.
     Validate(cmd::validate::Args),
-    /// Draw random task sets, and count how many of them each scheduler carries as delays grow.
+    /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
     Study(cmd::study::Args),
-    /// Describe a machine: CPUs, caches, who shares them, and what cannot be measured on it.
+    /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
     Platform(cmd::platform::Args),
-    /// Fit a model of what preemptions and migrations cost to samples, and say how far off it is.
+    /// Fit a cost model to samples, and report its error.
     Fit(cmd::fit::Args),
-    /// Say what one preemption or migration costs at a size and a length, and how sure that is.
+    /// Predict the cost of a preemption or migration at a size and a length, with interval.
     Predict(cmd::predict::Args),
-    /// Say what files of samples say: as a table, and as one page.
+    /// Summarise samples as a table and a page.
     Report(cmd::report::Args),
-    /// Rewrite task sets and tables of costs for other programs, and theirs for this one.
+    /// Convert task sets and cost tables to and from the formats of other programs.
     Convert(cmd::convert::Args),
-    /// Say what a file of ours holds.
+    /// Show what a corehop file contains.
     Show(cmd::show::Args),
     /// Print the completions of a shell: bash, elvish, fish, powershell, zsh.
     Completions(cmd::completions::Completions),
     /// Write man pages, one for each command, into a folder.
     Manual(cmd::completions::Manual),
-    /// Say what a word means: a column, a cause, a finding, an exit code.
+    /// Explain a term: a column, a cause, a finding, an exit code.
     Explain(cmd::explain::Args),
 }
 
-/// What was typed, in today's words: recording a program was part of `measure schedule-sensitive` once.
+/// Translates old command lines: recording a program was once part of `measure schedule-sensitive`.
 pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut words: Vec<OsString> = typed.collect();
     let recorded = |word: &OsString| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The exit codes, and which error means which.
+//! The exit codes and their errors.
 
 use std::fmt::Display;
 use std::process::ExitCode;
@@ -16,15 +16,15 @@ pub(crate) enum Exit {
     Done = 0,
     /// It ran, but the answer is no, or unknown.
     No = 1,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage = 2,
     /// Not possible on this host.
     NotPossible = 3,
     /// An input file is damaged or not of the expected kind.
     Damaged = 4,
-    /// The host failed midway; what was recorded is kept.
+    /// The host failed midway; the recorded data is kept.
     Failed = 6,
-    /// Interrupted; what was recorded is kept.
+    /// Interrupted; the recorded data is kept.
     Interrupted = 130,
 }
 

@@ -15,7 +15,7 @@ pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
     let file = File::open(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::says(
             Exit::Usage,
-            format!("{}: there is no such file; `corehop measure … -o FILE` writes one", named()),
+            format!("{}: no such file; `corehop measure … -o FILE` writes one", named()),
         ),
         _ => Failure::new(Exit::Failed, error).context(named()),
     })?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a verb answers on standard output.
+//! The output of a verb on standard output.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;

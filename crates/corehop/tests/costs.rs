@@ -215,7 +215,7 @@ fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
     says(&["compare", text(&a), "/nowhere.parquet"], 2, &["/nowhere.parquet"]);
     says(&["compare", text(&a), text(&b), "--margin", "5"], 2, &["5%"]);
     let sure = ["compare", text(&a), text(&b), "--confidence", "150%"];
-    says(&sure, 2, &["150%", "between 0% and 100%", "`95%`"]);
+    says(&sure, 2, &["150%", "0% to 100%", "`95%`"]);
     // Another seed: a gate that fails on slower cells alone lets pass what cannot be told.
     let again = samples(&folder, "again.parquet", "2");
     let gate = |on: &str, code| {
@@ -278,7 +278,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
         says(&asked, 4, words);
     };
     write(r#", "wss_kib": 257"#);
-    refused(&["task 0 (`x`)", "wss_kib is 257", "beyond what was measured"]);
+    refused(&["task 0 (`x`)", "wss_kib is 257", "beyond the measured sizes"]);
     write("");
     refused(&["task 0 (`x`)", "wss_kib is absent"]);
     write(r#", "wss_kib": 64"#);

@@ -133,7 +133,7 @@ fn without_bpf_a_run_is_recorded_by_switch_records_and_priced_alike() {
 fn what_makes_no_sense_is_refused_with_its_reason() {
     for (words, code, part) in [
         (&["--trace", "x.json"][..], 2, "--pid PID"),
-        (&[], 2, "what is to be recorded"),
+        (&[], 2, "missing program"),
         (&["--pid", "1", "--", "true"], 2, "one of them"),
         (&["--samples", "5", "--", "true"], 2, "--samples"),
         (&["--wss", "64KiB,1MiB", "--", "true"], 2, "--wss"),

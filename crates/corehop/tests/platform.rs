@@ -65,7 +65,7 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
         (&["abacus"][..], 2, "xeon_l7455, xeon_x5650"),
         (&["/nowhere/x.toml"], 2, "/nowhere/x.toml"),
         (&[bad], 4, "line 4, `cpus`"),
-        (&["--sysfs-root", empty], 2, "give the directory that holds sys/ and proc/"),
+        (&["--sysfs-root", empty], 2, "give the directory that contains sys/ and proc/"),
         (&["--sysfs-root", empty, "xeon_l7455"], 2, "cannot be used with"),
         (&["xeon_l7455", "-o", "/nowhere/x.toml"], 6, "writing /nowhere/x.toml"),
     ] {

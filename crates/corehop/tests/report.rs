@@ -101,7 +101,8 @@ fn a_file_that_is_not_there_is_usage_and_one_that_is_not_ours_is_damaged_input()
         let strange = corehop(&[verb, strange]);
         assert_eq!(code(&strange), Some(4), "{}", said(&strange));
         assert!(
-            said(&strange).contains("strange.parquet") && said(&strange).contains("not a file")
+            said(&strange).contains("strange.parquet")
+                && said(&strange).contains("not a corehop file")
         );
     }
     assert_eq!(code(&corehop(&["show", folder.path().to_str().unwrap()])), Some(2));

@@ -5,11 +5,11 @@
 //! Like is compared with like: absences of one length in one [`Company`]. A preemption during which a
 //! preemptor walked 4 MiB and a migration during which nothing ran are not compared.
 //!
-//! A choice is preferred where its interval ends below that of every other; two differ by nothing that
-//! matters where no value of their intervals is further apart than the margin, whatever a third one costs
-//! that is dearer than both. All else is "not enough evidence": measure more, or at that size. Where the
-//! curve pools what was measured with its neighbours, both have to say the same. A move is never advised
-//! where a preemption of that load, size and length was measured to cost no more, in whatever company.
+//! A choice is preferred if its interval ends below every other interval. Two choices are equivalent if no
+//! values of their intervals differ by more than the margin; a third, more expensive one does not matter.
+//! Everything else is "not enough evidence": measure more, or at that size. If the curve pools a measured
+//! value with its neighbours, both have to agree. A move is never advised if a preemption of that load, size
+//! and length was measured to cost no more, in any company.
 
 mod asking;
 mod company;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether a simulation comes as near to what was printed as is aimed at.
+//! Tests whether a simulation reaches its aim against the printed values.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the studies say of their machines in words, tested on the simulated ones: the observations, the course
+//! The verbal claims of the studies, tested on simulated machines: the observations, the course
 //! of their figures, and the lengths from which on a delay grows no more.
 //!
 //! A claim that was found true there is expected to hold here, one that was found false not to.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which cells lack samples of a class that the machine has shown.
+//! The cells that lack samples of an observed class.
 //!
 //! A host that moves its virtual CPUs decides which class a migration is of. Where it has shown several
 //! for a good part of the time, each is to have its part of a cell's samples; further replicates are

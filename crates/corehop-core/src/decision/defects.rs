@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be wrong with the replicates of a run, and how it shows in its file.
+//! Defects of the replicates of a run, and their traces in its file.
 //!
 //! An interval is as good as its replicates. Four defects make it too narrow without a trace in any
 //! table: frames that the next replicate gets again, samples taken for replicates, one replicate

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a campaign will still take, as a whole and cell by cell, from how it went so far.
+//! The remaining time of a campaign, in total and by cell, from its progress.
 //!
 //! The whole is forecast by work: samples weighted with what each was projected to take, at the pace
 //! of the run so far. A cell is forecast by its own pace since it got its first sample, because cells

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the next run lands in the interval of this one.
+//! Tests whether the next run lands in the interval of this one.
 //!
 //! An interval that claims 95 % is put to the test by doing the whole thing again. Of two medians
 //! that are equally sure, the second lies in the first one's 95 % interval in 83 % of all pairs, and

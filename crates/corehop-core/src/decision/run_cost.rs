@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What cache affinity cost a run that was recorded: its preemptions and migrations times a model.
+//! The cost of cache affinity for a recorded run: its preemptions and migrations times a model.
 //!
 //! The working set of a program that nobody knows is a range, and so is the answer. Blocking and
 //! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
@@ -107,7 +107,7 @@ pub struct ThreadCost {
 pub struct Preemptor {
     /// Its name.
     pub name: String,
-    /// How often it had the CPU first.
+    /// How often it preempted.
     pub count: u64,
     /// The lengths of these absences summed up, in microseconds.
     pub length_us: f64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine that is only described would cost: the synthetic method on its simulation, and what dividing
+//! Costs on a simulated machine: the synthetic method on its simulation, and what dividing
 //! the last level of its cache would save.
 
 use std::collections::BTreeMap;

@@ -461,7 +461,7 @@ mod tests {
             Order::of(&rows)
         };
         assert_eq!(simulated([1.0; 4]), Order { pairs: 2, agree: 2 });
-        // At 64 KiB a preemption would be dearer than a migration.
+        // At 64 KiB a preemption would cost more than a migration.
         assert_eq!(simulated([1.0, 20.0, 1.0, 1.0]), Order { pairs: 2, agree: 1 });
     }
 

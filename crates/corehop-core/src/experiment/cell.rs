@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a sample is a sample of; what cells are called, and what a sample of one costs.
+//! The cell of a sample; the names of cells, and the time of a sample.
 
 use serde::{Deserialize, Serialize};
 

@@ -65,7 +65,7 @@ pub enum GangsError {
         usable: String,
     },
     /// A gang that does nothing.
-    #[error("gang {gang} has no rounds to measure: give it one or more")]
+    #[error("gang {gang} has no rounds to measure: give it at least one")]
     Nothing {
         /// The gang, counted from 0.
         gang: usize,

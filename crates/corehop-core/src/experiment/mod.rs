@@ -73,7 +73,7 @@ pub enum ExperimentError {
     },
     /// An experiment on one cell is given several, or none.
     #[error(
-        "conditions takes one cell apart, and this is {count}: name one working set, one write ratio \
+        "conditions examines one cell, and these are {count}: name one working set, one write ratio \
          and one event"
     )]
     NotOneCell {
@@ -87,7 +87,7 @@ pub enum ExperimentError {
     #[error(transparent)]
     Gangs(#[from] GangsError),
     /// More samples than a plan may hold.
-    #[error("{jobs} jobs in one plan; ask for at most {} at once", Jobs::MOST_JOBS)]
+    #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
     TooLarge {
         /// The number of jobs asked for.
         jobs: u64,

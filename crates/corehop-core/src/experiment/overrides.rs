@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a user may change of a preset: given values replace the preset's, for every experiment.
+//! Overrides of a preset: given values replace the preset's, for every experiment.
 
 use super::jobs::Length;
 use super::synthetic::{Group, Synthetic};

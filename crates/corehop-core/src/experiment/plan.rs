@@ -43,7 +43,7 @@ pub enum Body {
 pub enum PlanError {
     /// Not JSON of this form.
     #[error(
-        "this is not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from"
+        "not a plan: {0}; `corehop measure EXPERIMENT --dry-run --json` prints one to start from"
     )]
     Form(String),
     /// A later form than this program knows.

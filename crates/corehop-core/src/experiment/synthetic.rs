@@ -320,7 +320,7 @@ impl Routes {
 /// Cold, settle, warm, event, resumed.
 ///
 /// One pass does not bring a working set to rest in caches that do not replace by strict age; the
-/// untimed ones between cold and warm do, or warm would be dearer than an undisturbed resumed touch.
+/// untimed ones between cold and warm do, or warm would cost more than an undisturbed resumed touch.
 fn script(cell: &Cell, to: Cpu, draw: &mut Draw) -> Vec<Step> {
     let settle = Step::Prepare(LineState::Valid);
     let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle, Step::Touch];

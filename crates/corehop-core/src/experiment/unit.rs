@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an experiment counts: cells of jobs, runs of task sets, gangs.
+//! The units of an experiment: cells of jobs, runs of task sets, gangs.
 
 use super::cell::{Cell, names};
 use super::gangs::{Gang, Gangs};

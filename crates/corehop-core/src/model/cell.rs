@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which samples belong together.
+//! Cells: the groups of samples.
 
 use std::cmp::Ordering;
 

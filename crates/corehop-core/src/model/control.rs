@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the two controls say of the other cells: which delays are no more than the method's own error,
+//! Conclusions from the two controls: which delays are no more than the method's own error,
 //! and which are no more than being off the CPU costs.
 
 use super::cell::CellKey;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is called the delay of a sample: named estimators over its raw intervals.
+//! Estimators of the delay of a sample, by name, over its raw intervals.
 //!
 //! The paper and the tool of its authors computed two different numbers under one name. A sample
 //! keeps the intervals, and whoever states a delay says by which of these it was computed.

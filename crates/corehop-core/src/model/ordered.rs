@@ -10,10 +10,10 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum BadInput {
     /// There are no values at all.
-    #[error("no values: nothing can be said of an empty cell; take samples first")]
+    #[error("no values: the cell is empty; take samples first")]
     Empty,
     /// There are values, but fewer than this statistic is defined for.
-    #[error("{got} values where {what} needs at least {needed}: take more samples")]
+    #[error("{got} values, but {what} needs at least {needed}: take more samples")]
     TooFew {
         /// The statistic asked for.
         what: &'static str,
@@ -23,7 +23,7 @@ pub enum BadInput {
         got: usize,
     },
     /// A value is NaN or infinite.
-    #[error("value {index} is {value}, not a finite number: look for it where it was computed")]
+    #[error("value {index} is {value}, not a finite number: check its computation")]
     NotFinite {
         /// Position in the slice as given, from 0.
         index: usize,

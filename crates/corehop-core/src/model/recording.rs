@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What recording does to the schedule that is recorded: runs with and without it, job by job.
+//! The effect of recording on the recorded schedule: runs with and without it, job by job.
 
 use std::collections::HashMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How restless CPUs are: what watching some pairs for a while says of their distances.
+//! The movement of CPUs: distances of some pairs over a while.
 //!
 //! Lines are exchanged again and again between CPUs on which nothing is measured. The exchanges of
 //! all pairs that are declared alike fall into levels ([`Levels::of`]); each pair has its own stays

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From which preemption length on a delay grows no more, against the time in which what runs
+//! The preemption length at which a delay stops growing, against the time in which what runs
 //! meanwhile refills the caches (Wächtler 2012, sections 5.1.1 and 5.3.2, Figs. 5.4 to 5.7).
 //!
 //! A delay grows with the preemption length until every useful line is evicted; cold less warm is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it gains threads with common data to share a cache: runtime ratio, SMR and MPmI, as Kamali
+//! The gain of a shared cache for threads with common data: runtime ratio, SMR and MPmI, as Kamali
 //! (2010), section 4.3.5, has them.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How near two CPUs are: the classes of migrations (Bastoni, Brandenburg and Anderson, OSPERT
+//! The affinity of two CPUs: the classes of migrations (Bastoni, Brandenburg and Anderson, OSPERT
 //! 2010, section 2).
 
 use serde::{Deserialize, Serialize};

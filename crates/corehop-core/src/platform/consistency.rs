@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the facts about a machine agree with each other.
+//! Checks that the facts about a machine agree with each other.
 //!
 //! A fact already marked as contradicted is not held against the others: a host's own mistakes can
 //! be recorded, a file's slips cannot.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a line finds its set in a cache.
+//! The index function of a cache: from a line to its set.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,7 +25,7 @@ pub enum Index {
 /// Why a text is no way to find a set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no index: write `modulo`, `fold 14` (1 to 31 bits) or `parity 0x1b5f,0x2eb5` (at most 8 masks of a line number)"
+    "`{0}` is not an index: write `modulo`, `fold 14` (1 to 31 bits) or `parity 0x1b5f,0x2eb5` (at most 8 masks of a line number)"
 )]
 pub struct IndexError(String);
 

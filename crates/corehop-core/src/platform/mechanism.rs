@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a platform file adds so that the machine can be simulated: how caches replace, include and
+//! The facts of a platform file for simulation: how caches replace, include and
 //! index, how they stay coherent, what each way of an access costs, what is queued for.
 //!
 //! All of it is optional; a measured host tells none of it. What is missing, the simulator asks for

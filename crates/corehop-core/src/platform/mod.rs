@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is known of a machine: CPUs, caches, who shares them, memory; each value with its source.
+//! The description of a machine: CPUs, caches, sharing, memory; each value with its source.
 //!
 //! ```text
 //! node ── package ── level-3 cache ── level-2 cache ── core ── CPU

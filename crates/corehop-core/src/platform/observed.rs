@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured of a machine itself, to be held against what is stated of it.
+//! Measurements of a machine itself, to compare with its stated facts.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the facts that a simulation needs agree with each other and with the caches.
+//! Checks that the facts of a simulation agree with each other and with the caches.
 
 use super::consistency::{Disagreement, Verdict, known, require};
 use super::mechanism::{LatencyRow, Supplier, Writes};

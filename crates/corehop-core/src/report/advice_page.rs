@@ -16,7 +16,7 @@ use crate::workload::Event;
 const FIELDS: [(&str, &str, &str); 4] = [
     ("#56b4e9", "stay", "staying costs less"),
     ("#e69f00", "move", "the cheapest migration costs less"),
-    ("#d9dee3", "either", "they differ by nothing that matters"),
+    ("#d9dee3", "either", "the difference does not matter"),
     ("#ffffff", "?", "not enough evidence"),
 ];
 const CELL: (f64, f64) = (92.0, 34.0);
@@ -34,14 +34,14 @@ fn sections(advice: &Advice) -> Vec<Section> {
     let mut all: Vec<Section> =
         together(&advice.rules).map(|rules| of_rules(advice, rules)).collect();
     if !advice.isolation.is_empty() {
-        let section = Section::new("isolation", "What isolation would save").says(
+        let section = Section::new("isolation", "Savings by isolation").says(
             "What keeping others out of the job's cache lines could save: a preemption less an absence of the \
              same length in which nothing else ran.",
         );
         all.push(Section { tables: vec![isolation(&advice.isolation).shown()], ..section });
     }
     if !advice.constants.is_empty() {
-        let section = Section::new("constants", "What schedulers ask for").says(
+        let section = Section::new("constants", "Constants for schedulers").says(
             "What a migration costs beyond resuming in place after an absence of the same length in the same \
              company, which Linux calls sched_migration_cost_ns; and the warm budget of a sched_ext scheduler, the \
              time off the CPU after which half of the cost is there. A dash stands where the interval holds zero, or \
@@ -53,14 +53,14 @@ fn sections(advice: &Advice) -> Vec<Section> {
         all.push(Section { tables, ..section });
     }
     if !advice.partitioning.is_empty() {
-        let section = Section::new("partitioning", "What dividing the cache would save").says(
+        let section = Section::new("partitioning", "Savings by cache partitioning").says(
             "The same simulation with the last level of cache divided in halves, one for the job and one for \
              everyone else: by its ways, and by page colours.",
         );
         all.push(Section { tables: vec![partitioning(&advice.partitioning).shown()], ..section });
     }
     if !advice.silent.is_empty() {
-        let section = Section::new("silent", "What is not advised on");
+        let section = Section::new("silent", "No advice");
         all.push(advice.silent.iter().fold(section, |it, why| it.says(format!("{why}."))));
     }
     all

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What came of a study of costs, as text.
+//! The result of a study of costs, as text.
 
 use super::figure::Table;
 use super::table::plain;

@@ -19,7 +19,7 @@ pub fn fitted(model: &Model) -> String {
     let columns =
         ["series", "sizes", "lengths", "n", "fitted", "survivors", "worst case", "answers"];
     let mut table = Table::new(
-        "Error on points not seen: median and 90 % of them (how many points), as shares of the mean cost",
+        "Error on unseen points: median and 90th percentile (number of points), as shares of the mean cost",
         &columns,
     );
     let keys: Vec<&SeriesKey> = model.curves.iter().map(|curve| &curve.series.key).collect();
@@ -117,7 +117,7 @@ pub fn predicted(answers: &[Prediction]) -> String {
     let mut table = Table::new(caption, &["WSS", "cost", "interval", "by", "because"]);
     table.rows = answers.iter().map(answer).collect();
     let trust = match &first.errors {
-        None => "There were no points to try it on that it had not seen.\n".to_owned(),
+        None => "There were no unseen points to test it on.\n".to_owned(),
         Some(errors) => format!(
             "On {} points that it had not seen, `{}` was off by {:.0} % in the median and by up to {:.0} % in \
              nine of ten; {} of them lay in its interval.\n",
@@ -163,7 +163,7 @@ fn because(it: &Prediction) -> String {
     });
     let class = it.series.pair_class.as_ref().filter(|_| it.classes > 1);
     let class = class.map(|class| {
-        format!(", beside a {class} neighbour, the dearest of {} classes", it.classes)
+        format!(", beside a {class} neighbour, the most expensive of {} classes", it.classes)
     });
     let nearest = it.nearest_length_us.map(|us| format!(", nearest length measured {}", time(us)));
     let parts: String = [class, nearest, exceeded(it)].into_iter().flatten().collect();

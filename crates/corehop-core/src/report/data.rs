@@ -100,8 +100,8 @@ pub struct MachineNote {
 /// A platform that none of the samples was taken on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "it describes another machine than the samples are from ({differences}): `corehop platform \
-     --measure -o FILE.toml` on that machine writes its own"
+    "it describes another machine than that of the samples ({differences}): `corehop platform \
+     --measure -o FILE.toml` on that machine writes the right one"
 )]
 pub struct StrangePlatform {
     /// In what it differs from each machine of the samples.
@@ -372,11 +372,11 @@ fn counted_misses(provenance: &Provenance) -> Vec<CountedMisses> {
 /// Why a file is not a whole run.
 fn incomplete(name: &str, truncated: bool, provenance: &Provenance) -> Option<String> {
     if truncated {
-        Some("the run was cut off while it wrote: what it had written before is here".to_owned())
+        Some("the run was cut off while writing: the rows written before are here".to_owned())
     } else if let Some(cause) = &provenance.stopped_by {
         Some(format!("the run was stopped early: {cause}"))
     } else if std::path::Path::new(name).extension().is_some_and(|it| it == "part") {
-        Some("the run goes on, or ended without turning this into Parquet".to_owned())
+        Some("the run is in progress, or ended before it wrote Parquet".to_owned())
     } else {
         None
     }

@@ -92,7 +92,7 @@ pub(super) fn isolation(all: &[Isolation]) -> Table {
 /// What dividing the last level of cache would save.
 pub(super) fn partitioning(savings: &[Saving]) -> Table {
     let mut table = Table::new(
-        "Half of the last level of cache for the job, half for everyone else: a preemption's median cost in us",
+        "Half of the last-level cache for the job, half for all others: median cost of a preemption in us",
         &["load", "WSS", "divided by", "as it is", "divided", "saves", "a warm touch grows by"],
     );
     let row = |it: &Saving| {
@@ -157,7 +157,7 @@ fn flip(flip: &Flip) -> String {
 /// The constants that schedulers ask for, of each load and company.
 pub(super) fn constants_of(all: &[Constants]) -> Table {
     let mut table = Table::new(
-        "Constants that schedulers ask for, at the largest size measured that a core's own caches hold",
+        "Constants for schedulers, at the largest measured size that fits into a core's private caches",
         &[
             "load",
             "company",
@@ -212,7 +212,7 @@ fn nanos(cost: &Cost) -> String {
 pub fn comparison(comparison: &Comparison) -> String {
     let mut table = Table::new(
         format!(
-            "Median delays in us; intervals hold for all cells together at {:.0} %",
+            "Median delays in us; joint intervals for all cells at {:.0} %",
             100.0 * comparison.confidence
         ),
         &[

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a cache line takes from CPU to CPU, as a heat map: one self-contained SVG.
+//! Cache-line transfer times between CPUs, as a heat map: one self-contained SVG.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the words mean: the field's own, the values of columns and options, the columns.
+//! The glossary: terms of the field, values of columns and options, columns.
 
 use crate::experiment::Preset;
 use crate::finding::Severity;
@@ -36,20 +36,23 @@ const WORDS: &[(&str, &str)] = &[
     ("cold touch", "The first touch, t0 to t1: lines are in the state that was prepared."),
     (
         "warm touch",
-        "The second touch, t1 to t2, in the order of the first: the caches have what fits.",
+        "The second touch, t1 to t2, in the order of the first: the caches hold as much of the working set as fits.",
     ),
-    ("resumed touch", "The touch after the event, t4 to t5, in the same order once more."),
+    ("resumed touch", "The touch after the event, t4 to t5, again in the same order."),
     ("preemption", "Off the CPU, resumed on the same one."),
     ("migration", "Resumed on another CPU; its class is the innermost cache that both share."),
-    ("preemption length", "How long a job was off the CPU, t4 - t3."),
+    ("preemption length", "The time a job was off the CPU, t4 - t3."),
     (
         "CPMD",
         "Cache-related preemption and migration delay: the time of the resumed touch less that \
               of the warm one, (t5 - t4) - (t2 - t1), by the estimator `difference`.",
     ),
     ("D_c", "The bound on the CPMD that a schedulability analysis charges."),
-    ("delay", "What a resumed touch takes longer than a warm one; see CPMD and `estimator`."),
-    ("polluter", "A task that does nothing but walk its own working set, to evict that of others."),
+    ("delay", "The extra time of a resumed touch over a warm one; see CPMD and `estimator`."),
+    (
+        "polluter",
+        "A task that only walks its own working set, to evict the working sets of others.",
+    ),
     ("write ratio", "The share of word accesses that write."),
     (
         "chain",
@@ -62,7 +65,7 @@ const WORDS: &[(&str, &str)] = &[
     ("p", "Period of a task."),
     ("d", "Relative deadline of a task."),
     ("TSS", "Task-set size: the number of tasks."),
-    ("tardiness", "By how much a job misses its deadline."),
+    ("tardiness", "The time by which a job misses its deadline."),
     (
         "k_min",
         "The number of valid samples of the shortest trace: maxima are compared over the first k_min \
@@ -75,17 +78,17 @@ const WORDS: &[(&str, &str)] = &[
     ),
     ("CPU", "A logical processor, as Linux numbers them."),
     ("core", "A physical core; its CPUs are SMT siblings."),
-    ("package", "What sits in a socket."),
-    ("node", "A NUMA node: memory, and the CPUs it is near to."),
+    ("package", "The processor in one socket."),
+    ("node", "A NUMA node: memory, and the CPUs close to it."),
     ("LLC", "Last-level cache."),
-    ("core switch", "Moving the calling thread to another core, in the middle of its work."),
-    ("off-load", "Doing one call on another core."),
-    ("SMR", "Snoops over misses: how much of what misses the last-level cache another has."),
+    ("core switch", "Moving the calling thread to another core while it runs."),
+    ("off-load", "Running one call on another core."),
+    ("SMR", "Snoops over misses: the share of last-level cache misses that another cache answers."),
     ("MPmI", "Last-level cache misses per million instructions."),
-    ("platform", "What is known of a machine, each fact with its source."),
-    ("plan", "What a machine is to do, as data: working sets, cells, and jobs in order."),
-    ("sample", "One row: the raw intervals of one job, and what may have disturbed it."),
-    ("cell", "What samples have in common: machine, load, event, absence, working set."),
+    ("platform", "The description of a machine, each fact with its source."),
+    ("plan", "The work of a machine, as data: working sets, cells, and jobs in order."),
+    ("sample", "One row: the raw intervals of one job, and the causes of its disturbance."),
+    ("cell", "Samples with the same machine, load, event, absence and working set."),
     (
         "replicate",
         "A part of a run for which everything that a process draws when it starts is drawn anew: page \

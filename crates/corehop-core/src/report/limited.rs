@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What limiting preemptions does for a set of tasks, as text.
+//! The effect of limited preemption on a task set, as text.
 
 use super::figure::Table;
 use super::table::{interval, micros, plain};
@@ -31,7 +31,7 @@ fn name(set: &TaskSet, at: usize) -> String {
 
 fn treated(set: &TaskSet, remedy: &Remedy) -> String {
     let mut table = Table::new(
-        format!("{}: what a job pays for preemptions, in us", title(remedy.limit)),
+        format!("{}: cost of preemptions per job, in us", title(remedy.limit)),
         &["task", "WCET", "do", "a preemption costs", "preemptions", "remain", "saves at most"],
     );
     let row = |(at, (it, task)): (usize, (&Treated, &Task))| {
@@ -53,7 +53,7 @@ fn treated(set: &TaskSet, remedy: &Remedy) -> String {
     };
     let unbounded = remedy.tasks.iter().any(|it| it.delay.high_us.is_none());
     let doubt = unbounded.then_some(
-        ", if delays are no larger than estimated: they have no interval, which more replicates give",
+        ", if delays are no larger than estimated: they have no interval; more replicates give one",
     );
     let percent = |share: f64| format!("{:.2}", 100.0 * share);
     let share = &remedy.saves_share;

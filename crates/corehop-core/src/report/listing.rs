@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a file of rows holds, for people and as JSON.
+//! The contents of a file of rows, as text and as JSON.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a recorded run was like and what cache affinity cost it: as text, and as a trace.
+//! A recorded run and its cost of cache affinity: as text, and as a trace.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ pub(super) fn classes(cost: &RunCost) -> Table {
 
 pub(super) fn threads(cost: &RunCost) -> Table {
     let mut table =
-        Table::new("Which threads paid", &["thread", "preemptions", "CPU changes", "cost µs"]);
+        Table::new("Cost by thread", &["thread", "preemptions", "CPU changes", "cost µs"]);
     let row = |thread: &ThreadCost| {
         vec![
             format!("{} ({})", thread.name, thread.tid),
@@ -83,7 +83,7 @@ pub(super) fn threads(cost: &RunCost) -> Table {
 }
 
 pub(super) fn preemptors(cost: &RunCost) -> Table {
-    let mut table = Table::new("Who had the CPU first instead", &["name", "times", "µs away"]);
+    let mut table = Table::new("Preempted by", &["name", "times", "µs away"]);
     let row = |by: &crate::decision::run_cost::Preemptor| {
         vec![by.name.clone(), by.count.to_string(), micros(by.length_us)]
     };
@@ -106,14 +106,12 @@ fn range(cost: Option<Between>) -> String {
     }
 }
 
-/// What is supposed, what is not known, what recording took.
+/// Assumptions, unknowns, and the overhead of recording.
 pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((low, high)) = cost.share {
         let (low, high) = (low * 100.0, high * 100.0);
-        notes.push(format!(
-            "cache affinity cost {low:.4} % to {high:.4} % of the time the run took"
-        ));
+        notes.push(format!("cache affinity cost {low:.4} % to {high:.4} % of the time of the run"));
         let sampled = WssRange::sampled(&recording.touched_bytes) == Some(cost.wss);
         notes.push(if sampled {
             format!(
@@ -124,10 +122,10 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
                 recording.touched_bytes.len()
             )
         } else if cost.wss.low == cost.wss.high {
-            format!("supposed: a working set of {}", size(cost.wss.high))
+            format!("assumed working set: {}", size(cost.wss.high))
         } else {
             format!(
-                "supposed: a working set between {} and {} (the resident set, or the last-level cache \
+                "assumed working set: between {} and {} (the resident set, or the last-level cache \
                  where that is smaller); --wss SIZE or --estimate-wss narrows it",
                 size(cost.wss.low),
                 size(cost.wss.high)
@@ -147,7 +145,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     notes.extend(losses(recording));
     let took = &recording.took;
     let programs = took.programs_ns.map_or_else(
-        || "what the kernel took for it, which is not known".to_owned(),
+        || "an unknown time in the kernel".to_owned(),
         |ns| format!("{:.3} ms in its programs ({} runs)", ns as f64 / 1e6, took.runs.unwrap_or(0)),
     );
     let share = took.share(recording.span_ns) * 100.0;
@@ -162,13 +160,13 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
 fn losses(recording: &Recording) -> Vec<String> {
     let unseen: u64 = recording.threads.iter().map(|thread| thread.unseen).sum();
     let said = [
-        (recording.lost, "absences were lost: there was no room for them"),
-        (recording.unfollowed, "threads were not followed: there was no room for them"),
+        (recording.lost, "absences were lost: no room in the buffer"),
+        (recording.unfollowed, "threads were not followed: no room in the table"),
         (
             recording.not_kept,
-            "absences were counted in their threads and not kept: there were too many",
+            "absences were counted in their threads but not kept: there were too many",
         ),
-        (unseen, "times a thread was not seen to come back: those absences are bounds from above"),
+        (unseen, "times a thread was not seen to come back: those absences are upper bounds"),
     ];
     let lines = said.into_iter().filter(|(count, _)| *count > 0);
     let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();

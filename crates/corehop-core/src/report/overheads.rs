@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a kernel takes for scheduling: as text, and as the table that `check --overheads` reads.
+//! Scheduling overheads of a kernel: as text, and as the table for `check --overheads`.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured of a machine itself, as text: latencies, exchanges, and what became of the
+//! Measurements of a machine itself, as text: latencies, exchanges, and what became of the
 //! stated facts.
 
 use std::fmt::Write as _;

@@ -54,7 +54,7 @@ fn curves(outcome: &StudyCounts) -> Section {
     };
     let section = Section::new("by-delay", "Schedulability by delay")
         .says(
-            "W(D_c) is the share of task sets that a scheduler carries when each job is charged the delay D_c, \
+            "W(D_c) is the share of task sets that a scheduler can schedule when each job is charged the delay D_c, \
              over all utilisation caps, each weighted by itself. Every scheduler suffers a delay of its \
              own: read each curve at the delay that its preemptions and migrations cost.",
         )
@@ -198,6 +198,6 @@ fn schedulability(outcome: &StudyCounts) -> Option<Section> {
 
 fn held(outcome: &StudyCounts) -> Option<Section> {
     let held = outcome.study.held.as_ref()?;
-    let text = format!("Held for the source's is {}. {}", held.reading, held.why);
+    let text = format!("Reading closest to the paper: {}. {}", held.reading, held.why);
     Some(Section::new("reading", "Which reading is the source's").says(text))
 }

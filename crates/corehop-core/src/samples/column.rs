@@ -28,7 +28,7 @@ pub enum SchemaError {
         /// The type it should have.
         expected: String,
     },
-    /// A column that must have a value has none, or one that is no word of its kind.
+    /// A required column has no value, or a word that is not of its kind.
     #[error("the column `{name}`, row {row}: {what}")]
     Value {
         /// The column.
@@ -236,7 +236,7 @@ impl FromArray for Vec<Text> {
     }
 }
 
-/// A row of a file of ours.
+/// A row of a corehop file.
 pub trait Row: Sized {
     /// The name of the row type, stored in the file.
     const KIND: &'static str;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many samples of each unit of an experiment have been taken.
+//! The number of samples taken of each unit of an experiment.
 
 use super::project::Observation;
 use super::row::{SharedData, TaskJob};

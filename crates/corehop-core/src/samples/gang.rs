@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine reports of a gang that has run, and the rows it becomes: one for each thread.
+//! A machine's record of a gang, and its rows: one for each thread.
 
 use super::row::SharedData;
 use crate::experiment::Gangs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine reports, the rows it becomes, and the files that hold them.
+//! The records of a machine, their rows, and the files that contain them.
 //!
 //! A row holds raw intervals and what may have disturbed them. What a delay is, is not decided here:
 //! that is a named estimator of [`crate::model`].

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was recorded of a program that runs as it likes: when its threads were away, and why.
+//! The recording of an unmodified program: the absences of its threads, and their causes.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ pub struct Absence {
     pub pinned: bool,
     /// How long it had run before it left; 0 where that is not known.
     pub ran_ns: u64,
-    /// Who had the CPU first, of a preemption: number and name; nothing where that is not known.
+    /// The preempting thread: number and name; empty if unknown.
     pub by: Option<(u32, String)>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what a machine reports to rows.
+//! Projects the records of a machine to rows.
 
 use super::column::Text;
 use super::gang::GangRecord;

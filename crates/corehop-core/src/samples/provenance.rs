@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a result comes from: enough to take it again, and to doubt it.
+//! The provenance of a result: enough to reproduce and to question it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

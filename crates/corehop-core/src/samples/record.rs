@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine reports of one job: raw intervals, and the evidence for and against them.
+//! A machine's record of one job: raw intervals, and the evidence for and against them.
 
 use crate::units::Cpu;
 use crate::words::words;

@@ -29,11 +29,11 @@ use super::table::{RowKind, Rows};
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// Neither Parquet nor an Arrow stream, or without our metadata.
-    #[error("this is not a file of corehop ({0}): give one that `corehop measure` wrote")]
+    #[error("not a corehop file ({0}): give a file of `corehop measure`")]
     NotOurs(String),
     /// Counts of a schedulability study.
     #[error(
-        "this file holds the counts of a study: `corehop study FILE` prints them, and draws them with --page"
+        "this file contains the counts of a study: `corehop study FILE` prints them, and --page draws them"
     )]
     Study,
     /// Written by a later version.
@@ -45,15 +45,15 @@ pub enum FileError {
         found: u32,
     },
     /// Of another row type than asked for.
-    #[error("this file holds {found}, not {expected}")]
+    #[error("this file contains {found}, not {expected}")]
     Kind {
         /// The row type found.
         found: String,
         /// The row type asked for.
         expected: &'static str,
     },
-    /// Begins like a file of ours, but is damaged.
-    #[error("this file is damaged: {0}; the `.part` beside it, if there is one, may still be read")]
+    /// Begins like a corehop file, but is damaged.
+    #[error("this file is damaged: {0}; a `.part` beside it may still be readable")]
     Damaged(String),
     /// The rows are not as their schema version says.
     #[error(transparent)]
@@ -95,7 +95,7 @@ pub(crate) fn parquet_cause(error: ParquetError) -> Result<std::io::Error, Strin
     }
 }
 
-/// In the metadata of every file of ours: what its rows are.
+/// In the metadata of every corehop file: the kind of its rows.
 pub(crate) const KIND: &str = "corehop.rows";
 /// The version of the form of its rows.
 pub(crate) const VERSION: &str = "corehop.schema";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a machine reports of a job of a task set, and the rows it becomes.
+//! A machine's record of a job of a task set, and its rows.
 
 use super::project::{Origin, RunContext};
 use super::record::{Cause, JobRecord};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whose turn it is: the threads that walk for ever beside the job, each with a clock of its own.
+//! The order of turns: the threads that walk forever beside the job, each with its own clock.
 
 use super::background::{Device, SplitLocks, Transfer};
 use super::tags::Line;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What caches ask each other.
+//! Coherence requests between caches.
 
 use crate::platform::{Distance, Found, Lookup, Protocol, Supplier};
 

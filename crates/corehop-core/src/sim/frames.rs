@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the pages of a working set lie in physical memory.
+//! The page frames of a working set in physical memory.
 //!
 //! A cache finds its sets by physical address, so that the frames a working set happens to get
 //! decide which of its lines are in each other's way. Base pages get random frames, as on a machine

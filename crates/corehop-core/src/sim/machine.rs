@@ -30,7 +30,7 @@ const CHUNK: usize = 16;
 /// The chunks of each thread that are handed over together: few enough that who interrupts a run does not wait long,
 /// enough that threads seldom wait for each other.
 const AT_A_TIME: usize = 2;
-/// Of what is sampled so much is left at least.
+/// Smallest sampled set.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
 /// Of the lines of a task's working set at least so many, unless polluters run.
 const LEAST_LINES: u64 = 64;

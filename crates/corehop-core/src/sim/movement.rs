@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How lines move: inwards when they are brought, outwards when they make room.
+//! Movement of lines: inwards on a fill, outwards on an eviction.
 
 use crate::platform::Inclusion;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whoever wants to see what happens inside of the caches; nobody, mostly, at no cost.
+//! An observer of events inside the caches; the default observes nothing, at no cost.
 
 use super::tags::Line;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one access did, as far as its latency and the counters depend on it.
+//! The outcome of one access, as far as its latency and the counters depend on it.
 
 use crate::platform::{Distance, Found, Supplier};
 

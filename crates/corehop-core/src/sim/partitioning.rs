@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a simulated machine places memory and shares its caches out: what an administrator decides on
+//! Page placement and cache partitioning of a simulated machine: what an administrator decides on
 //! a real one, by page colouring or by cache allocation.
 
 use serde::{Deserialize, Serialize};

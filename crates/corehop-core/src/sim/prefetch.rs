@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What looks ahead: which lines to fetch after an access that a prefetcher saw. It proposes lines;
+//! Prefetchers: the lines to fetch after an observed access. It proposes lines;
 //! [`super::Hierarchy::prefetch`] brings them. A core that is simulated without it pays nothing.
 //!
 //! - *Stream*: a tracker per page, the last used ones; after `confirm` accesses in one direction

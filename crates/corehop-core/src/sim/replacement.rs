@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which way makes room: each policy's memory of a set is one 64-bit word (and a byte per way for
+//! The choice of a victim way: each policy's memory of a set is one 64-bit word (and a byte per way for
 //! exact orders of more than 16 ways).
 //!
 //! | policy | the word |

@@ -18,7 +18,7 @@ pub const MAX_WAYS: u32 = 32;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
     /// A fact is needed and not stated.
-    #[error("`{fact}` is not stated, and a simulation needs it: add it to the platform file")]
+    #[error("a simulation needs `{fact}`: add it to the platform file")]
     Missing {
         /// The key, as `cache[2].ways`.
         fact: String,

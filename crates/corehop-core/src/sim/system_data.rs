@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operating system's data: what it touches, in nobody's time, when a CPU changes hands.
+//! The operating system's data: the lines it touches at a switch, charged to no task.
 
 use std::collections::BTreeMap;
 

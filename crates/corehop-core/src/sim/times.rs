@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what an access did to how long it took, on a machine with nothing else to do. Cores of
+//! The time of an access from its outcome, on an otherwise idle machine. Cores of
 //! another kind may have caches and a clock of their own.
 
 use crate::platform::{

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a visit takes: translation, the latency of its accesses, queues, and what prefetchers
+//! The time of a visit: translation, the latency of its accesses, queues, and what prefetchers
 //! ask for because of it. The caches themselves are elsewhere: their outcomes come in.
 
 use crate::platform::{Distance, Home, Platform, Supplier, Traffic};

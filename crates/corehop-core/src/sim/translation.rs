@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What finding the address of a line costs: the TLBs of all CPUs, by page size and use.
+//! The cost of address translation: the TLBs of all CPUs, by page size and use.
 //!
 //! A page that a level misses costs that level's penalty; missing all of them, their sum, the last
 //! of which is the walk of the page tables. A platform without TLBs pays nothing. The tables

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's types say of the kernel: whether a field is there, how large a type is.
+//! Facts from the kernel's type information: whether a field exists, how large a type is.
 //!
 //! A question is a C function in `bpf/facts.bpf.c` that returns the answer. The loader puts the running
 //! kernel's answer into the function's first instruction, and it is read from there: the function

@@ -50,7 +50,7 @@ pub enum BpfError {
         source: io::Error,
     },
     /// The kernel's type information is damaged or of a newer format.
-    #[error("{VMLINUX_BTF} is not understood: {source}")]
+    #[error("{VMLINUX_BTF} cannot be parsed: {source}")]
     BadBtf {
         /// What is wrong with it.
         source: BtfError,
@@ -88,9 +88,7 @@ pub enum BpfError {
         source: io::Error,
     },
     /// The verifier does not take a program.
-    #[error(
-        "the kernel does not take the program `{program}` ({source}); its verifier says:\n{log}"
-    )]
+    #[error("the kernel rejects the program `{program}` ({source}); its verifier says:\n{log}")]
     Rejected {
         /// Name of the program.
         program: String,
@@ -114,7 +112,7 @@ pub enum BpfError {
         source: io::Error,
     },
     /// None of the tracepoints is there.
-    #[error("none of the counters can be had: {}", reasons.join("; "))]
+    #[error("no counter is available: {}", reasons.join("; "))]
     NothingToCount {
         /// Why, for each.
         reasons: Vec<String>,

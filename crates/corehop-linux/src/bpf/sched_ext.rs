@@ -55,7 +55,7 @@ pub enum SchedExtError {
         name: String,
     },
     /// The kernel's table is not as it is known here.
-    #[error("this kernel's sched_ext is not as known here ({0}): a newer corehop may know it")]
+    #[error("unknown version of sched_ext in this kernel ({0}): a newer corehop may support it")]
     Unknown(String),
     /// bpf(2) refuses.
     #[error(transparent)]

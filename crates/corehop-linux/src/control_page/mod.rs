@@ -86,7 +86,7 @@ pub struct Away {
     pub exact: bool,
     /// Whether it was taken off its CPU, rather than having blocked; none where that is not known.
     pub preempted: Option<bool>,
-    /// The thread that had the CPU first, where that is known.
+    /// The preempting thread, if known.
     pub by: Option<u32>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What noticing costs: two threads hand a byte to each other through pipes on one CPU, without
+//! The cost of detection: two threads hand a byte to each other through pipes on one CPU, without
 //! the control pages, with them, and registered with them.
 
 use std::io::{self, Read, Write};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who took the CPU away: the best witness that this host allows, and why it is not a better one.
+//! The cause of a lost CPU: the best witness that this host allows, and why not a better one.
 //!
 //! A gap in a walk is seen by the time stamps inside of it; what caused it, the kernel has to say.
 //! The upper source has it from the kernel's tracepoints, per CPU, at the cost of a few loads, and

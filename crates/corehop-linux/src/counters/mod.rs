@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel and the processor count about a thread and its CPU, and which of it can be had
+//! The counters of the kernel and the processor for a thread and its CPU, and which are available
 //! here. Nothing in this module needs privileges, but some of it does not answer without them;
 //! [`attribution::Attribution`] picks the best there is and says so.
 
@@ -24,7 +24,7 @@ pub enum CounterError {
         errno: Option<i32>,
     },
     /// A file or an answer of the kernel that does not look as it should.
-    #[error("{what} cannot be understood: `{found}`")]
+    #[error("{what} cannot be parsed: `{found}`")]
     Malformed {
         /// The file or answer.
         what: &'static str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Linux counts in software: faults and switches of a thread, its CPU time, the CPUs' idle
+//! Software counters of Linux: faults and switches of a thread, its CPU time, the CPUs' idle
 //! and stolen time, interrupts by row, and SMIs where the processor counts them.
 //!
 //! The readers are a system call or a small file each; the parsers take text, so that machines

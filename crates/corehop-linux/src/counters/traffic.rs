@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all threads of some CPUs ask of the last-level cache, as Wächtler's Tables 5.1 and 5.2
+//! The last-level cache traffic of all threads of some CPUs, as Wächtler's Tables 5.1 and 5.2
 //! classify background loads: loads, stores and misses per second, hit rate, refill time.
 //!
 //! These are counters of CPUs, not of threads: they need CAP_PERFMON or

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the processor is called, what it is a guest of, its clocks, its kinds of core.
+//! The identity of the processor: its name, hypervisor, clocks and kinds of core.
 
 use std::collections::BTreeMap;
 

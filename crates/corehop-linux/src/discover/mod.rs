@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What Linux says about the machine it runs on.
+//! Discovers the machine from the files of Linux.
 //!
 //! Everything is read from files below one directory, so that a copy of another machine's files
 //! describes that machine. Each value cites the file it came from; nothing is checked against the
@@ -24,7 +24,7 @@ pub enum DiscoverError {
     /// There is no list of CPUs.
     #[error(
         "no CPU found under {}: it has no sys/devices/system/cpu with `present`, `possible` or \
-         cpu0; give the directory that holds sys/ and proc/",
+         cpu0; give the directory that contains sys/ and proc/",
         .root.display()
     )]
     NoCpus {
@@ -32,7 +32,7 @@ pub enum DiscoverError {
         root: PathBuf,
     },
     /// A file holds something else than the kernel writes there.
-    #[error("{} holds `{text}`, which makes no sense there", .path.display())]
+    #[error("{} contains `{text}`, which is not valid there", .path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the measured thread finds out before its first job: the cost of a time stamp, and from when
+//! Calibration of the measured thread before its first job: the cost of a time stamp, and from when
 //! on a chunk of a walk has a hole.
 
 use corehop_core::experiment::Draw;

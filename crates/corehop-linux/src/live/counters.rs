@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is asked about a touch, beside its own time stamps: the kernel's counters of the CPU and of
+//! The counters for a touch, beside its own time stamps: the kernel's counters of the CPU and of
 //! its SMT siblings, and the processor's counters of the thread.
 
 use corehop_core::platform::Platform;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far apart the CPUs of a batch of jobs are: lines exchanged before and after it, while no job
+//! The distance between the CPUs of a batch of jobs: lines exchanged before and after it, while no job
 //! runs, by threads that are parked on them (`probe::partners`).
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a result says of the host it was taken on.
+//! The description of the host in a result.
 
 use std::fs::read_to_string;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of the last-level cache a thread can have at the moment.
+//! The share of the last-level cache that a thread can use now.
 //!
 //! A guest is told the size of a cache that it shares with neighbours it cannot see. A probe fills a
 //! buffer of that size, then reads some of its lines one at a time: those that come back in the time

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far the CPUs' time-stamp counters are apart, with a bound.
+//! The offsets of the CPUs' time-stamp counters, with a bound.
 
 use std::collections::BTreeMap;
 use std::io;

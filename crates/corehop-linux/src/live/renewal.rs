@@ -244,7 +244,7 @@ mod tests {
         assert!(matches!(error, MachineError::Failed { .. }), "{error:?}");
         let said = error.to_string();
         assert!(said.contains("taking fresh page frames failed: mapping memory"), "{said}");
-        assert!(said.contains("what was recorded until then is kept"), "{said}");
+        assert!(said.contains("the data recorded so far is kept"), "{said}");
     }
 
     #[test]

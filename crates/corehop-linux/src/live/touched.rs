@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a walk and what was seen meanwhile to a touch.
+//! Computes a touch from a walk and its counters.
 
 use corehop_core::samples::{Certificate, Touch};
 use corehop_core::units::Cpu;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What stops all software and shows in no tracepoint: system management interrupts, and NMIs.
+//! Interrupts without tracepoints that stop all software: system management interrupts, and NMIs.
 //! They are counted over a whole run, where the processor and the kernel count them.
 
 use corehop_core::units::{Cpu, CpuList};

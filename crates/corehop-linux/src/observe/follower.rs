@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What follows a program's threads: the control pages, or records of switches below them.
+//! Followers of a program's threads: the control pages, or records of switches.
 
 use std::collections::BTreeSet;
 use std::io;

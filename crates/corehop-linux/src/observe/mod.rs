@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording a program that nobody has prepared: when its threads were preempted or migrated, for how
+//! Recording an unmodified program: when its threads were preempted or migrated, for how
 //! long, and by whom.
 //!
 //! The control pages follow its threads from the first one on ([`Mode::Follow`]), or, where BPF is not to be
@@ -37,13 +37,13 @@ pub enum ObserveError {
     Bpf(#[from] BpfError),
     /// The kernel gives no records of switches.
     #[error(
-        "recording a program by perf_event_open(2): {0}; it takes `sysctl kernel.perf_event_paranoid=2` or lower, \
+        "recording a program by perf_event_open(2): {0}; it needs `sysctl kernel.perf_event_paranoid=2` or lower, \
          and a descriptor for each of its threads and each CPU (`ulimit -n`)"
     )]
     Records(#[source] io::Error),
     /// Neither is to be had.
     #[error(
-        "recording a program takes BPF: {bpf}; or perf_event_open(2): {records}, which \
+        "recording a program needs BPF: {bpf}; or perf_event_open(2): {records}, which \
          `sysctl kernel.perf_event_paranoid=2` allows"
     )]
     Neither {

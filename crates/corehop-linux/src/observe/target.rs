@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is recorded: a command, a process, or a cgroup.
+//! The target of a recording: a command, a process, or a cgroup.
 
 use std::ffi::OsString;
 use std::fmt;

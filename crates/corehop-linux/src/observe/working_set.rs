@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The working set of a program that nobody knows: the pages that it touches in a while.
+//! The working set of an unknown program: the pages that it touches in a while.
 //!
 //! `clear_refs` makes the kernel forget which pages of a process were touched, and `smaps_rollup` says a
 //! while later which were (proc(5)). Both walk the page tables, and the process fills its TLB anew: it

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel takes for scheduling, seen from its own tracepoints.
+//! Scheduling overheads of the kernel, from its own tracepoints.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel takes for scheduling: the inputs of overhead-aware analysis.
+//! Scheduling overheads of the kernel: the inputs of overhead-aware analysis.
 //!
 //! Measured in the kernel, between its own tracepoints (`kernel`), and from threads, which needs no
 //! rights but says less (`threads`).

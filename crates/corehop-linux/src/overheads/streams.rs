@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From what each CPU was seen to do to how long it took.
+//! Computes durations from the observed events of each CPU.
 //!
 //! What lies within something else, an interrupt within a switch for instance, is taken from it, and so is
 //! the time of the programs that note events down. An end whose begin was not seen says nothing, and a

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Streams that were made by hand: process 7 is ours, the tick's handler is 99; noting an event down takes 1 ns.
+//! Hand-made streams: process 7 is corehop's, the tick's handler is 99; recording an event takes 1 ns.
 
 use super::*;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel takes for scheduling, seen from threads, and what threads do for it.
+//! Scheduling overheads of the kernel, measured from threads.
 //!
 //! Every quantity is the time that a thread misses, so each holds what it cannot be told apart from. No
 //! thread is real-time, and none computes for longer than half a second.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether the CPUs stay as far apart as they are. No file tells: lines are exchanged for a while.
+//! Checks whether the distance between CPUs is constant, by exchanging lines for a while.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How fast the CPUs run, and how deep they sleep.
+//! CPU frequencies and sleep states.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the checks read: files, the platform, the answers of system calls, the processes.
+//! The inputs of the checks: files, the platform, the results of system calls, the processes.
 
 use std::cell::OnceCell;
 use std::fmt::Display;

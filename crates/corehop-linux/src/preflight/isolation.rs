@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keeps other work away from a CPU: isolation, no tick, callbacks and interrupts elsewhere.
+//! CPU isolation: isolated CPUs, no tick, callbacks and interrupts elsewhere.
 
 use corehop_core::units::CpuList;
 

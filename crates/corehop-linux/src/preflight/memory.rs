@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel does to pages on its own: huge pages, merging, swapping, moving to other nodes.
+//! Page management of the kernel: huge pages, merging, swapping, moving to other nodes.
 
 use super::host::{Host, chosen};
 use super::{Concern, Verdict};

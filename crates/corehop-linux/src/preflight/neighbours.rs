@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who else is there: load, busy processes, what the hypervisor took, what the group may use.
+//! Other activity: load, busy processes, stolen time, limits of the cgroup.
 
 use corehop_core::units::Bytes;
 

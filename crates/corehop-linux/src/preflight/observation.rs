@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can be seen of a run while it goes on.
+//! Observability of a run.
 
 use super::host::{Host, chosen};
 use super::rights::{Capability, has, may_trace};

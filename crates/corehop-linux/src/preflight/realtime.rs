@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel makes of a real-time thread: throttling, the fair server, budgets of groups,
+//! Limits of the kernel on real-time threads: throttling, the fair server, budgets of groups,
 //! where it can be preempted.
 
 use corehop_core::units::Nanos;

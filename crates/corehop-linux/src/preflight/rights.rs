@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What this process may do: real-time scheduling, locked memory, tracing.
+//! The rights of this process: real-time scheduling, locked memory, tracing.
 
 use corehop_core::units::Bytes;
 

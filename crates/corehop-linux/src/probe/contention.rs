@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who shares a core: multiplications slow each other down only where they share the multiplier.
+//! Detects CPUs that share a core: multiplications slow each other down only on a shared multiplier.
 //!
 //! One thread times short spells of independent multiplications, first alone, then while another
 //! CPU does the same without end. Only spells during which the other one demonstrably ran count,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long a cache line takes from one CPU to another.
+//! The transfer time of a cache line from one CPU to another.
 //!
 //! Two pinned threads write a line in turn, each waiting for the other's value. The measuring
 //! thread touches the page first, so that the line's home is its own node, and uses many lines, so

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far apart two CPUs are at the moment: lines exchanged by threads that are parked on them.
+//! The current distance between two CPUs: lines exchanged by threads parked on them.
 //!
 //! A host moves the virtual CPUs of its guests, and no topology says so. Some hundred exchanges take
 //! tens of microseconds and tell one cache from two.

@@ -58,7 +58,7 @@ pub enum SupervisorError {
     },
     /// The journal cannot be written.
     #[error(
-        "the journal of changes in {path} cannot be written: {source}; so the change ({change}) \
+        "the journal of changes in {path} cannot be written: {source}; the change ({change}) \
          was not made. Free some space there",
         path = path.display()
     )]
@@ -72,7 +72,7 @@ pub enum SupervisorError {
     },
     /// The supervisor cannot be started.
     #[error(
-        "the supervisor, which takes changes back if this process dies, cannot be started: \
+        "the supervisor, which undoes changes if this process dies, cannot be started: \
          {source}; nothing was changed. It needs one more process (ulimit -u) and /proc"
     )]
     Start {
@@ -100,7 +100,7 @@ pub enum SupervisorError {
     },
     /// Some changes could not be taken back.
     #[error(
-        "not taken back: {left}; still listed in {journal}: after removing the cause, run \
+        "not undone: {left}; still listed in {journal}: remove the cause, then run \
          `corehop doctor --restore`", journal = journal.display()
     )]
     Left {
@@ -133,7 +133,7 @@ pub enum SupervisorError {
     /// A load that does not run on.
     #[error(
         "the load `{command}` ended at once {times} times in a row (last: {status}), so it loads \
-         nothing; run it by hand to see why{log}, or name a command that goes on"
+         nothing; run it by hand to see why{log}, or name a command that keeps running"
     )]
     LoadGivenUp {
         /// The shell command.
@@ -146,7 +146,7 @@ pub enum SupervisorError {
         log: String,
     },
     /// A load that something else has ended.
-    #[error("the load `{command}` is gone: process {pid} that keeps it was killed from outside")]
+    #[error("the load `{command}` is gone: its keeper, process {pid}, was killed from outside")]
     LoadKilled {
         /// The shell command.
         command: String,

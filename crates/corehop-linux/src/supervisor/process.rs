@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Processes as `/proc` shows them, and the calls that prepare a helper process of ours.
+//! Processes in `/proc`, and the calls that prepare a helper process.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What takes a change back. Each kind may be done twice, and on something that is gone already.
+//! Undo steps. Each step may run twice, and on something that no longer exists.
 
 use std::fmt;
 use std::fs;

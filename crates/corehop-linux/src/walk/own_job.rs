@@ -30,8 +30,8 @@ pub(crate) enum OwnJobError {
     /// The library has no such function.
     #[cfg_attr(target_feature = "crt-static", expect(dead_code, reason = "nothing is loaded"))]
     #[error(
-        "the library {library} has no function {function}: {why}; `nm -D {library}` lists what it \
-         has, and in C++ it needs extern \"C\""
+        "the library {library} has no function {function}: {why}; `nm -D {library}` lists its \
+functions, and C++ functions need extern \"C\""
     )]
     Function {
         /// The library.
@@ -43,7 +43,7 @@ pub(crate) enum OwnJobError {
     },
     /// This program is linked statically.
     #[cfg_attr(not(target_feature = "crt-static"), expect(dead_code, reason = "it can load"))]
-    #[error("this program is linked statically and loads no libraries; use the one that is not")]
+    #[error("this program is statically linked and cannot load libraries; use the dynamic one")]
     Static,
 }
 

@@ -18,41 +18,41 @@ use crate::output::{self, print};
 
 mod set;
 
-/// Where the options for a set of tasks are listed.
+/// The heading of the options for a task set.
 const SET: &str = "A set of tasks (SET.json --costs FILE)";
 
-/// What a scheduler should do on a machine: let a job be preempted or move it, where to, from which
-/// preemption length on; which migrations to avoid; the constants that schedulers ask for.
+/// Advise a scheduler: whether to let a job be preempted or to migrate it, to which CPU, from which preemption
+/// length on; which migrations to avoid; which values to give the kernel's constants.
 ///
-/// From samples of the machine, from a model of them, or from a simulation of a platform (--on), which also
-/// says what dividing its cache would save. With --costs, for a set of tasks on one CPU: which task to make
-/// non-preemptive for how long, and what that saves. Exit code 1: nothing was measured that carries an advice, or
-/// the set misses deadlines however preemptions are limited.
+/// The input is samples of the machine, a model of them, or a simulated platform (--on). A simulation also shows
+/// what cache partitioning would save. With --costs the input is a task set on one CPU, and the advice is which
+/// task to make non-preemptive for how long, and what that saves. Exit code 1: the measurements do not support
+/// any advice, or the set misses deadlines under every limit on preemptions.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Samples of the machine, live or simulated, or a model that `corehop fit` wrote (`*.json`); with --costs a set
-    /// of tasks, as `corehop check` reads it.
+    /// Samples of the machine, live or simulated, or a model of `corehop fit` (`*.json`); with --costs a task set
+    /// in the format of `corehop check`.
     #[arg(value_name = "FILE.parquet|MODEL.json|SET.json", required_unless_present = "on")]
     file: Option<PathBuf>,
-    /// Simulate the synthetic method on this platform (a minute or more), and advise on it.
+    /// Simulate the synthetic method on this platform (a minute or more), and use its samples.
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with_all = ["file", "costs"])]
     on: Option<String>,
-    /// The working-set sizes, separated by commas; those measured where it is not given.
+    /// Working-set sizes, separated by commas; default: those measured.
     #[arg(long, value_name = "SIZE", value_delimiter = ',')]
     wss: Vec<Bytes>,
-    /// The preemption length; the longest measured where it is not given.
+    /// The preemption length; default: the longest measured.
     #[arg(long, value_name = "TIME")]
     length: Option<Nanos>,
-    /// What makes no difference, as a share of the smallest cost; never less than 1 us.
+    /// Differences below this share of the smallest cost do not count; at least 1 us.
     #[arg(long, value_name = "PERCENT%", default_value = "10%", value_parser = super::quantities::percent)]
     margin: f64,
-    /// Which of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
+    /// Choose one of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
-    /// Without polluters on the other CPUs, which take most of the time.
+    /// Leave out polluters on the other CPUs, which take most of the time.
     #[arg(long, requires = "on", help_heading = "Simulated machine (--on NAME or FILE)")]
     idle: bool,
-    /// The samples of each cell.
+    /// Samples per cell.
     #[arg(
         long,
         value_name = "N",
@@ -62,7 +62,7 @@ pub(crate) struct Args {
         help_heading = "Simulated machine (--on NAME or FILE)"
     )]
     samples: u32,
-    /// The seed of every draw.
+    /// The seed of all random draws.
     #[arg(
         long,
         value_name = "N",
@@ -71,7 +71,7 @@ pub(crate) struct Args {
         help_heading = "Simulated machine (--on NAME or FILE)"
     )]
     seed: u64,
-    /// What preemptions cost the tasks of a set: a table (`corehop report --table csv`), a model, or samples.
+    /// Costs of preemptions for a task set: a table (`corehop report --table csv`), a model, or samples.
     #[arg(
         long,
         value_name = "FILE",
@@ -80,16 +80,16 @@ pub(crate) struct Args {
         help_heading = SET
     )]
     costs: Option<PathBuf>,
-    /// Under which load.
+    /// The background load of the costs.
     #[arg(long, value_name = "LOAD", requires = "costs", help_heading = SET)]
     load: Option<String>,
-    /// By which statistic, in place of the largest cost.
+    /// The statistic of the costs; default: the largest cost.
     #[arg(long, value_name = "NAME", requires = "costs", help_heading = SET)]
     statistic: Option<String>,
-    /// Write a page: one HTML file with a map of what to do by size and preemption length.
+    /// Write a page: one HTML file with a map of the advice by size and preemption length.
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -129,14 +129,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if advice.rules.is_empty() { Exit::No } else { Exit::Done })
 }
 
-/// Advice from a simulation, with what dividing the cache would save.
+/// Advice from a simulation, with what cache partitioning would save.
 fn simulated(
     args: &Args,
     on: &str,
     advise: impl Fn(&Model) -> Result<Advice, Failure>,
 ) -> Result<Advice, Failure> {
     if on == "live" {
-        let what = "this host is measured, not simulated: give the file of `corehop measure synthetic -o FILE`";
+        let what = "--on simulates, but this host is measured: give the file of `corehop measure synthetic -o FILE`";
         return Err(Failure::says(Exit::Usage, what));
     }
     let platform = described(on)?;

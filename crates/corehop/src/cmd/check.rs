@@ -20,46 +20,49 @@ use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{Page, Paint, print, write};
 
-/// Whether a set of tasks meets its deadlines: by one test, or by all.
+/// Test whether a task set meets its deadlines: by one test, or by all.
 ///
-/// A test that is only sufficient and fails answers `unknown`; `false` is for exact and necessary
-/// ones. Exit code 0: some test that was run says yes; 1: none does.
+/// A sufficient test that fails answers `unknown`. Only exact and necessary tests answer `false`.
+/// Exit code 0: at least one test accepts the set; 1: none does.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A task set: {"cpus": m, "tasks": [{"wcet_us", "period_us", "deadline_us"?, "priority"?,
-    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}]}, whole microseconds; for the tests that charge cache
-    /// reloads "block_reload_ns" beside "cpus", and "ucb" and "ecb" of each task; - reads standard input.
+    /// "wss_kib"?, "jitter_us"?, "blocking_us"?, "name"?, "cpus"?, "pieces"?, "shares"?}]}, in whole
+    /// microseconds. Tests that charge cache reloads also read "block_reload_ns" beside "cpus", and "ucb" and
+    /// "ecb" of each task. - reads standard input.
     #[arg(value_name = "FILE|-")]
     file: PathBuf,
-    /// The test, or all; `corehop explain NAME` says what it asks.
+    /// The test, or all; `corehop explain NAME` describes it.
     #[arg(long, value_name = "NAME|all", default_value = "all")]
     test: String,
     /// Charge each job the delay of one preemption or migration: e' = e + D_c. With --costs, a job pays for the job
-    /// that it preempts, by what the dearest event that its scheduler lets happen costs that one's working set.
+    /// that it preempts: the cost of the most expensive event under this scheduler, for the working set of the
+    /// preempted job.
     #[arg(long, value_name = "D_c", conflicts_with = "costs")]
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Charge what the operating system takes, by the number of tasks: SchedCAT's table of overheads (TASK-COUNT,
-    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes, and for
-    /// the interrupts of its own CPU or cluster; for fixed priorities (p-fp-rta, p-fp-ffd) interrupts become tasks. The delays of preemptions are charged with them.
+    /// Charge the overheads of the operating system by the number of tasks: SchedCAT's table (TASK-COUNT,
+    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
+    /// and for the interrupts of its own CPU or cluster. For fixed priorities (p-fp-rta, p-fp-ffd) interrupts
+    /// become tasks. Preemption delays are charged as well.
     #[arg(long, value_name = "FILE.csv")]
     overheads: Option<PathBuf>,
     /// The time between two ticks, for --overheads.
     #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
     quantum: Nanos,
-    /// One CPU beyond those of the set handles all releases, for --overheads.
+    /// A dedicated CPU beyond those of the set handles all releases, for --overheads.
     #[arg(long, requires = "overheads")]
     dedicated: bool,
-    /// The machine: its caches make the clusters (`c-edf-l2`, `soft-c-edf-l3`, …), and say which migrations stay
-    /// within one. A platform's name, or a file.
+    /// The machine: its caches define the clusters (`c-edf-l2`, `soft-c-edf-l3`, …) and the migrations within a
+    /// cluster. A platform's name, or a file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// Where the test accepts, write the set with where each task runs: its CPUs, its pieces or its shares. For one test
-    /// that assigns CPUs; `corehop convert --to rt-app` runs what is written.
+    /// If the test accepts, write the set with the assignment of each task: its CPUs, its pieces or its shares.
+    /// Needs one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -82,7 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut answers = Vec::new();
     if args.output.is_some() && tests.len() != 1 {
         let what =
-            "-o: expected one test that assigns CPUs: name it with --test, for instance p-edf-ffd";
+            "-o: expected one test that assigns CPUs: name it with --test, for example p-edf-ffd";
         return Err(Failure::says(Exit::Usage, what));
     }
     for test in tests {
@@ -102,14 +105,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if yes { Exit::Done } else { Exit::No })
 }
 
-/// Writes the set with where each task runs, where the test accepts.
+/// Writes the set with its assignment, if the test accepts.
 fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
     if answer.verdict != Verdict::Schedulable {
         return Ok(());
     }
     let Some(places) = &answer.placement else {
         let what = format!(
-            "-o: {} assigns no CPUs to tasks: ask one that does, for instance p-edf-ffd or sp-edf-c=d",
+            "-o: {} assigns no CPUs to tasks: use one that does, for example p-edf-ffd or sp-edf-c=d",
             test.name
         );
         return Err(Failure::says(Exit::Usage, what));
@@ -119,13 +122,13 @@ fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<()
     write(path, format!("{:#}\n", set_file::write(&placed)))
 }
 
-/// An answer as it is printed alone.
+/// A single answer.
 enum Written {
     Json(Value),
     Text(String),
 }
 
-/// What is printed of all answers.
+/// The output for all answers.
 fn whole(args: &Args, answers: &[(&Test, Answer, Written)]) -> String {
     if let ([(_, _, written)], false) = (answers, args.test == "all") {
         return match written {
@@ -143,7 +146,7 @@ fn whole(args: &Args, answers: &[(&Test, Answer, Written)]) -> String {
     every(answers)
 }
 
-/// The tests that are asked for. Where a machine is named, its caches make the clusters.
+/// The requested tests. The caches of a named machine define the clusters.
 fn asked(name: &str, platform: Option<&Platform>) -> Result<Vec<&'static Test>, Failure> {
     let usage = |what: String| Failure::says(Exit::Usage, what);
     if name == "all" {
@@ -159,7 +162,7 @@ fn asked(name: &str, platform: Option<&Platform>) -> Result<Vec<&'static Test>, 
         return Ok(vec![test(name).map_err(|error| Failure::new(Exit::Usage, error))?]);
     };
     let platform = platform.ok_or_else(|| {
-        usage(format!("{name}: clusters by cache are those of a machine: name it with --platform"))
+        usage(format!("{name}: clusters by cache need a machine: name it with --platform"))
     })?;
     let (size, _) = clusters::by_cache(platform, cache).map_err(usage)?;
     let name = format!("{soft}c-edf-{size}");
@@ -188,7 +191,7 @@ pub(super) fn read(path: &Path) -> Result<TaskSet, Failure> {
         .map_err(|error: SetFileError| Failure::new(Exit::Damaged, error).context(named()))
 }
 
-/// What the operating system takes, if that is to be charged.
+/// The overheads of the operating system, if charged.
 fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     let Some(path) = &args.overheads else { return Ok(None) };
     let named = || path.display().to_string();
@@ -202,7 +205,7 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     known.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
 }
 
-/// Nothing is charged; but a set that states working sets needs to be told what they cost.
+/// Nothing is charged; but a set with working sets needs their costs.
 fn uncharged(set: &TaskSet) -> Result<Delay<'static>, Failure> {
     let Some(at) = set.wss_kib().iter().position(Option::is_some) else {
         return Ok(Delay::Nothing);
@@ -221,7 +224,7 @@ fn called(set: &TaskSet, at: usize) -> String {
     format!("task {at}{name}")
 }
 
-/// How a task runs that is not whole on a CPU or cluster.
+/// The pieces or shares of a split task.
 fn in_parts(place: &TaskPlacement) -> Option<String> {
     let all = |parts: Vec<String>| Some(parts.join(", then "));
     match place {

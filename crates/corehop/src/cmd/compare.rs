@@ -13,26 +13,26 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
 
-/// Two results side by side, cell by cell: two kernels, two hosts, before and after.
+/// Compare two results cell by cell: two kernels, two hosts, before and after.
 ///
-/// Exit code 0: the gate of --fail-on lets it pass; 1: it does not, or they have no cell in common. A cell that
-/// cannot be told takes more replicates, and the last line says about how many.
+/// Exit code 0: the comparison passes the gate of --fail-on; 1: it does not, or the results have no cell in
+/// common. An undecided cell needs more replicates, and the last line estimates how many.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The result to compare with.
+    /// The baseline.
     #[arg(value_name = "A.parquet")]
     a: PathBuf,
-    /// The result that is compared.
+    /// The result to compare with the baseline.
     #[arg(value_name = "B.parquet")]
     b: PathBuf,
-    /// What makes no difference, as a share of A's median.
+    /// Differences below this share of A's median do not count.
     #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::percent)]
     margin: f64,
-    /// What makes no difference, however small A's median is.
+    /// Differences below this time do not count, however small A's median is.
     #[arg(long, value_name = "TIME", default_value = "1us")]
     least: Nanos,
-    /// What ends with exit code 1, separated by commas: a cell that is slower; one that is different (slower or
-    /// faster); one that cannot be told.
+    /// Outcomes of a cell that end with exit code 1, separated by commas: slower; different (slower or faster);
+    /// unknown (undecided).
     #[arg(
         long,
         value_name = "slower|different|unknown",
@@ -40,13 +40,13 @@ pub(crate) struct Args {
         default_value = "slower,unknown"
     )]
     fail_on: Vec<FailOn>,
-    /// The confidence with which all intervals hold together.
+    /// The joint confidence of all intervals.
     #[arg(long, value_name = "PERCENT%", default_value = "95%", value_parser = super::quantities::confidence)]
     confidence: f64,
-    /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
+    /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -70,7 +70,7 @@ fn delays(path: &Path, estimator: Estimator) -> Result<Delays, Failure> {
     let mut reader = input::open(path)?;
     let rows = reader.kind().rows.clone();
     if rows != Sample::KIND {
-        let what = format!("{} holds {rows}, not samples of delays", named());
+        let what = format!("{} contains {rows}, not samples of delays", named());
         return Err(Failure::says(Exit::Usage, what));
     }
     let mut delays = Delays::new(estimator);

@@ -10,42 +10,43 @@ use corehop_core::decision::sched::{rt_app, set_file};
 use crate::exit::{Exit, Failure};
 use crate::output::{print, write};
 
-/// Rewrite task sets and tables of costs for other programs, and theirs for this one.
+/// Convert task sets and cost tables to and from the formats of other programs.
 ///
-/// What a file is, is told from what it holds: a task set of ours, a workload of rt-app, a table of costs
+/// The contents determine the kind of a file: a corehop task set, an rt-app workload, a cost table
 /// (`corehop report --table csv`), SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM), or its table of
-/// overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …), which `corehop check --overheads` takes as it is.
+/// overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …). `corehop check --overheads` reads the last one
+/// directly.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file to rewrite.
+    /// The file to convert.
     file: PathBuf,
-    /// Into what: tasks, rt-app, costs or schedcat.
+    /// The target format: tasks, rt-app, costs or schedcat.
     #[arg(long, value_name = "FORM")]
     to: Form,
-    /// Write it here; to standard output if left out.
+    /// The output file; default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// For `tasks`: how many CPUs serve them.
+    /// For `tasks`: the number of CPUs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
-    /// For `rt-app`: how long it is to run.
+    /// For `rt-app`: the duration of the run.
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     duration: u32,
-    /// For `schedcat` and `costs`: the load whose costs they are.
+    /// For `schedcat` and `costs`: the background load of the costs.
     #[arg(long, value_name = "LOAD", default_value = "idle")]
     load: String,
-    /// For `schedcat` and `costs`: the statistic that they are.
+    /// For `schedcat` and `costs`: the statistic of the costs.
     #[arg(long, value_name = "NAME", default_value = "max")]
     statistic: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Form {
-    /// A task set, as `corehop check` takes it.
+    /// A task set for `corehop check`.
     Tasks,
-    /// A workload of rt-app.
+    /// An rt-app workload.
     RtApp,
-    /// A table of costs, as `corehop study` and `corehop check` take it.
+    /// A cost table for `corehop study` and `corehop check`.
     Costs,
     /// SchedCAT's table of cache-related delays.
     Schedcat,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that say what preemptions and migrations cost.
+//! The options that name the costs of preemptions and migrations.
 
 use std::path::{Path, PathBuf};
 
@@ -10,17 +10,17 @@ use super::fit::model;
 use super::predict::pair;
 use crate::exit::{Exit, Failure};
 
-/// Where these options are listed.
+/// The heading of these options in the help.
 const HEADING: &str = "What preemptions and migrations cost";
 
-/// Where costs come from, and which of them are meant.
+/// The source of costs, and which of them to use.
 #[derive(Debug, clap::Args)]
 pub(super) struct CostArgs {
-    /// What preemptions and migrations cost a working set: a table (`corehop report --table csv` writes such), a
-    /// model that `corehop fit` wrote (`*.json`), or samples to fit one to
+    /// Costs by working-set size: a table of `corehop report --table csv`, a model of `corehop fit` (`*.json`), or
+    /// samples to fit one to
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(super) costs: Option<PathBuf>,
-    /// Under which load
+    /// The background load of the costs
     #[arg(
         long,
         value_name = "LOAD",
@@ -28,7 +28,7 @@ pub(super) struct CostArgs {
         help_heading = HEADING
     )]
     load: Option<String>,
-    /// By which statistic, in place of the largest cost (for a study: of all that there are)
+    /// The statistic of the costs; default: the largest cost (for a study: all statistics)
     #[arg(
         long,
         value_name = "NAME",
@@ -36,7 +36,7 @@ pub(super) struct CostArgs {
         help_heading = HEADING
     )]
     statistic: Option<String>,
-    /// After which preemption length, by a model or samples; the longest measured where it is not given
+    /// The preemption length, for a model or samples; default: the longest measured
     #[arg(
         long,
         value_name = "TIME",
@@ -44,7 +44,7 @@ pub(super) struct CostArgs {
         help_heading = HEADING
     )]
     length: Option<Nanos>,
-    /// Which of several series of a model or samples: `page=thp`, `write_ratio=0.5`
+    /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
     #[arg(
         long,
         value_name = "NAME=VALUE",
@@ -56,12 +56,12 @@ pub(super) struct CostArgs {
 }
 
 impl CostArgs {
-    /// Where they come from, if that was said.
+    /// Their source, if given.
     pub(super) fn source(&self) -> Result<Option<Source>, Failure> {
         self.costs.as_deref().map(source).transpose()
     }
 
-    /// Which of them are meant.
+    /// Which of them to use.
     pub(super) fn selection(&self) -> Selection {
         Selection {
             load: self.load.clone(),
@@ -72,7 +72,7 @@ impl CostArgs {
     }
 }
 
-/// The costs in a file: a table where its name ends in `.csv`.
+/// The costs in a file: a table if its name ends in `.csv`.
 pub(super) fn source(path: &Path) -> Result<Source, Failure> {
     if path.extension().is_none_or(|extension| extension != "csv") {
         return model(path).map(Source::Model);

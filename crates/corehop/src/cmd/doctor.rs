@@ -18,16 +18,16 @@ use super::platform::found;
 use crate::exit::{Exit, Failure};
 use crate::output::{Page, Paint, print};
 
-/// What to look at, and how to say it.
+/// Check what this host allows, what would spoil a measurement, and how to fix it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Print the findings as JSON.
     #[arg(long)]
     json: bool,
-    /// Take back what a run has left behind whose supervisor was killed as well.
+    /// Undo the changes of a run that was killed together with its supervisor.
     #[arg(long, conflicts_with = "sysfs_root")]
     restore: bool,
-    /// Look at the host whose sys/ and proc/ were copied here.
+    /// Check the host whose sys/ and proc/ were copied to this folder.
     #[arg(long, value_name = "DIR")]
     sysfs_root: Option<PathBuf>,
 }
@@ -57,10 +57,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if impossible { Exit::NotPossible } else { Exit::Done })
 }
 
-/// How long the doctor watches the distance of CPUs, and how often it looks.
+/// How long the doctor watches the distance of CPUs, and how often it samples.
 const WATCH: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(20)];
 
-/// What a short watch says of the distance of CPUs.
+/// The distance of CPUs, from a short watch.
 fn distance(platform: &Platform) -> Result<Finding, Failure> {
     let [long, every] = WATCH;
     let watched = watch(platform, long, every, &mut |_| {});
@@ -68,11 +68,15 @@ fn distance(platform: &Platform) -> Result<Finding, Failure> {
     Ok(preflight::distance(platform, &restless::distances(platform, &watched), long))
 }
 
-/// The groups of the listing, with what each is about.
+/// The groups of the listing, with their subjects.
 const GROUPS: [(Severity, Paint, &str); 4] = [
     (Severity::Obstacle, Paint::Red, "OBSTACLES make measuring impossible"),
-    (Severity::Warning, Paint::Yellow, "WARNINGS spoil samples, or weaken what may be claimed"),
-    (Severity::Note, Paint::Blue, "NOTES change what a number means, or what can be measured"),
+    (Severity::Warning, Paint::Yellow, "WARNINGS spoil samples, or weaken conclusions"),
+    (
+        Severity::Note,
+        Paint::Blue,
+        "NOTES change the meaning of a number, or limit what can be measured",
+    ),
     (Severity::Ok, Paint::Green, "AS IT SHOULD BE"),
 ];
 
@@ -92,7 +96,7 @@ fn text(platform: &Platform, findings: &[Finding], page: Page) -> String {
     text + &format!("\n{}\n", counts(findings))
 }
 
-/// How many there are of each severity: "4 warnings, 11 notes, 21 as it should be".
+/// The number of findings of each severity: "4 warnings, 11 notes, 21 as it should be".
 fn counts(findings: &[Finding]) -> String {
     let of = |severity| findings.iter().filter(|one| one.severity == severity).count();
     let several = |count: usize, noun: &str| match count {
@@ -137,7 +141,7 @@ fn open(finding: &Finding, page: Page) -> String {
     text
 }
 
-/// Takes back what the journals of dead runs list.
+/// Undoes the changes in the journals of dead runs.
 fn restore(as_json: bool) -> Result<Exit, Failure> {
     let mut restored = Vec::new();
     let mut unusable = None;

@@ -8,10 +8,10 @@ use corehop_linux::preflight;
 use crate::exit::{Exit, Failure};
 use crate::output::{Page, Paint, print};
 
-/// What a word means: the field's, a column, a value, a finding, an exit code.
+/// Explain a term: a term of the field, a column, a value, a finding, an exit code.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The word, as it stands in a file, a table, a report or a message; several make one.
+    /// The term, as printed in a file, a table, a report or a message; several words form one term.
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
 }
@@ -20,17 +20,17 @@ pub(crate) struct Args {
 const CODES: [(Exit, &str); 7] = [
     (Exit::Done, "Done."),
     (Exit::No, "It ran, but the answer is no or unknown: unschedulable, not measured, not stored."),
-    (Exit::Usage, "The command line makes no sense, or names a file that does not exist."),
+    (Exit::Usage, "The command line is invalid, or names a file that does not exist."),
     (
         Exit::NotPossible,
-        "Not possible on this host; the message says which privilege or feature it lacks, and what gives it.",
+        "Not possible on this host; the message names the missing privilege or feature, and how to get it.",
     ),
     (Exit::Damaged, "An input file is damaged, of a later version, or not of the kind expected."),
     (
         Exit::Failed,
-        "The host failed midway (a full disk, a CPU taken away); what was recorded is kept.",
+        "The host failed midway (a full disk, a CPU taken offline); the recorded data is kept.",
     ),
-    (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM); what was recorded is kept."),
+    (Exit::Interrupted, "Interrupted (SIGINT, SIGTERM); the recorded data is kept."),
 ];
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
@@ -40,12 +40,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if found.is_empty() {
         let near = nearest(&known, &word).join(", ");
         let hint = match near.as_str() {
-            "" => {
-                "the words are in docs/reference, and `corehop --help` lists the verbs".to_owned()
-            }
+            "" => "docs/reference lists the terms, and `corehop --help` the verbs".to_owned(),
             near => format!("the nearest are {near}"),
         };
-        let sentence = format!("`{word}` is no word that is known here; {hint}");
+        let sentence = format!("unknown term `{word}`: {hint}");
         return Err(Failure::says(Exit::Usage, sentence));
     }
     let page = Page::of_stdout();
@@ -69,7 +67,7 @@ fn all() -> Vec<Entry> {
     all
 }
 
-/// What a test asks, what it can say, and where it comes from.
+/// The question of a test, its kind, and its source.
 fn meaning(test: &Test) -> String {
     let kind = test.kind.meaning();
     format!("For {}: {}. It is {kind}. {}.", test.scheduler, test.title, test.citation)

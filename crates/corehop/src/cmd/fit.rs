@@ -11,21 +11,20 @@ use super::report::gather;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, print};
 
-/// Fit a model of what preemptions and migrations cost to samples.
+/// Fit a cost model of preemptions and migrations to samples.
 ///
-/// A curve through what was measured, monotone in the size within each cache, and monotone in the
-/// length; beside it two models that are computed from the caches alone. Each is tried on points that
-/// it has not seen, and the one that is least far off answers.
+/// The model is a curve through the measured points. It is monotone in the preemption length, and
+/// monotone in the working-set size within each cache. Two other models are computed from the caches
+/// alone. Each model is tested on points it has not seen, and the one with the smallest error is used.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files that `corehop measure` wrote; platform files (`*.toml`) of the machines they are from, for
-    /// the times of their caches.
+    /// Files of `corehop measure`, and platform files (`*.toml`) of their machines for the cache latencies.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Write the model, for `corehop predict`.
+    /// Write the model to this file, for `corehop predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
-    /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
+    /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
     /// Print the model as JSON.
@@ -46,14 +45,13 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
     let model = gather(files, estimator)?.fit.finish();
     if model.curves.is_empty() {
-        let what =
-            "no valid sample of a delay in these files: `corehop show FILE` says what they hold";
+        let what = "no valid sample of a delay in these files: `corehop show FILE` shows what they contain";
         return Err(Failure::says(Exit::No, what));
     }
     Ok(model)
 }
 
-/// The model in a file: one that `fit` wrote, or one fitted to its samples now.
+/// The model in a file: written by `fit`, or fitted to the samples now.
 pub(super) fn model(path: &Path) -> Result<Model, Failure> {
     if path.extension().is_none_or(|extension| extension != "json") {
         return fitted(&[path.to_owned()], Estimator::Difference);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One file per verb: its options, and the calls that it stands for.
+//! One file per verb: its options and its calls.
 
 pub(crate) mod advise;
 pub(crate) mod check;

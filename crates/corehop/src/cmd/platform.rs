@@ -15,35 +15,35 @@ use serde_json::json;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
-/// Which machine to describe, and how.
+/// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A platform that comes with the program, or a file; this host if left out.
+    /// A built-in platform, or a platform file; default: this host.
     #[arg(value_name = "NAME|FILE.toml")]
     platform: Option<String>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
-    /// Write it to a platform file.
+    /// Write a platform file.
     #[arg(short, long, value_name = "FILE.toml")]
     output: Option<PathBuf>,
-    /// Draw it.
+    /// Draw the machine as SVG.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
-    /// Describe the machine whose sys/ and proc/ were copied here.
+    /// Describe the machine whose sys/ and proc/ were copied to this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "platform")]
     sysfs_root: Option<PathBuf>,
-    /// Measure how long cache lines take between CPUs and accesses at each level, and check what
-    /// the machine states of itself (half a minute); then watch how far apart CPUs are.
+    /// Measure cache-line transfers between CPUs and the latency of each level, and check the machine's
+    /// own description (half a minute). Then watch the distance between CPUs.
     #[arg(long, conflicts_with_all = ["platform", "sysfs_root"])]
     measure: bool,
-    /// How many seconds to watch for, 0 to 3600; a host may move virtual CPUs every few seconds.
+    /// Seconds to watch, 0 to 3600. A hypervisor may move virtual CPUs every few seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure")]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
 }
 
-/// How often a pair is looked at while it is watched.
+/// How often a watched pair is sampled.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
@@ -69,8 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Measures this host, watches it for so long, and enters what was found; tells a terminal what it
-/// is at.
+/// Measures this host, watches it, and enters the results. Shows its progress on a terminal.
 fn measure(platform: &mut Platform, long: Duration) -> Result<(), Failure> {
     let bar = ProgressBar::new_spinner();
     let mut progress = |doing: &str| {
@@ -106,7 +105,7 @@ fn json(platform: &Platform) -> serde_json::Value {
     })
 }
 
-/// The platform of this name, or in this file: what ends in `.toml`, or has a slash, is a file.
+/// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
 pub(crate) fn described(name: &str) -> Result<Platform, Failure> {
     let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
     if !is_file && !name.contains('/') {
@@ -114,7 +113,7 @@ pub(crate) fn described(name: &str) -> Result<Platform, Failure> {
             let known: Vec<_> = Platform::names().collect();
             let known = known.join(", ");
             let sentence = format!(
-                "no platform is called `{name}`: known are {known}; a file's name ends in .toml"
+                "unknown platform `{name}`: known are {known}; a file's name ends in .toml"
             );
             return Err(Failure::says(Exit::Usage, sentence));
         };

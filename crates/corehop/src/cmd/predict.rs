@@ -13,22 +13,21 @@ use super::fit::model;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
-/// What a preemption or migration costs, with interval: at sizes and lengths that were measured, and in
-/// between.
+/// Predict the cost of a preemption or migration, with interval, at measured sizes and lengths and between them.
 ///
-/// Sizes beyond all that were measured have no answer (exit code 1).
+/// Sizes beyond the largest measured one have no answer (exit code 1).
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A model that `corehop fit` wrote (`*.json`), or samples to fit one to.
+    /// A model of `corehop fit` (`*.json`), or samples to fit one to.
     #[arg(value_name = "MODEL.json|FILE.parquet")]
     file: PathBuf,
-    /// The working-set sizes, separated by commas.
+    /// Working-set sizes, separated by commas.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', required = true)]
     wss: Vec<Bytes>,
     /// The event.
     #[arg(long, default_value = "preemption")]
     event: Event,
-    /// The preemption length; the longest measured where it is not given.
+    /// The preemption length; default: the longest measured.
     #[arg(long, value_name = "TIME")]
     length: Option<Nanos>,
     /// The background load.
@@ -37,13 +36,13 @@ pub(crate) struct Args {
     /// The statistic: mean, median, p90, p99 or max.
     #[arg(long, default_value = "mean")]
     statistic: Statistic,
-    /// The method: fitted, survivors or `worst_case`; that which was least far off where it is not given.
+    /// The method: fitted, survivors or `worst_case`; default: the one with the smallest error.
     #[arg(long)]
     method: Option<Method>,
-    /// Which of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
+    /// Choose one of several series: `page=thp`, `write_ratio=0.5`. May be given several times.
     #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Quantities as they are typed: shares, lengths, what loads run.
+//! Parsers of quantities on the command line: shares, lengths, programs of loads.
 
 use corehop_core::experiment::Length;
 use corehop_core::units::{Bytes, Nanos};
@@ -20,12 +20,12 @@ fn share(text: &str, instance: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
     match number {
         Some(percent) if percent > 0.0 && percent < 100.0 => Ok(percent / 100.0),
-        Some(_) => Err(format!("it lies between 0% and 100%, for instance `{instance}`")),
-        None => Err(format!("a percentage is missing: write for instance `{instance}`")),
+        Some(_) => Err(format!("expected 0% to 100%, for example `{instance}`")),
+        None => Err(format!("missing percent sign: write for example `{instance}`")),
     }
 }
 
-/// A number of at least one; `zero` says what 0 would mean.
+/// A number of at least one; `zero` is the error message for 0.
 pub(super) fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| match text.parse::<u32>() {
         Ok(0) => Err(zero.to_owned()),
@@ -37,7 +37,7 @@ pub(super) fn count(zero: &'static str) -> impl Fn(&str) -> Result<u32, String> 
 /// `0.25` or `1/4`.
 pub(super) fn ratio(text: &str) -> Result<f64, String> {
     let number = |text: &str| {
-        text.trim().parse::<f64>().map_err(|_| "write for instance `0.25` or `1/4`".to_owned())
+        text.trim().parse::<f64>().map_err(|_| "write for example `0.25` or `1/4`".to_owned())
     };
     let value = match text.split_once('/') {
         Some((above, below)) => number(above)? / number(below)?,
@@ -66,7 +66,7 @@ pub(super) fn length(text: &str) -> Result<Length, String> {
             if low <= high {
                 Ok(Length::Uniform(low, high))
             } else {
-                Err("the first length is the longer one: turn them round".to_owned())
+                Err("the first length is longer than the second: swap them".to_owned())
             }
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn polluter(text: &str) -> Result<Polluter, String> {
         .map_err(|error| error.to_string())?;
     let write_ratio = parts.next().map_or(Ok(0.5), ratio)?;
     if let Some(more) = parts.next() {
-        return Err(format!("`{more}` is one too many: write SIZE,PATTERN,WRITE_RATIO"));
+        return Err(format!("unexpected `{more}`: write SIZE,PATTERN,WRITE_RATIO"));
     }
     Ok(Polluter { wss, pattern, write_ratio })
 }
@@ -101,7 +101,7 @@ pub(super) fn changing(text: &str) -> Result<Changing, String> {
         program.pause = pause.parse::<Nanos>().map_err(|error| error.to_string())?;
     }
     if let Some(more) = parts.next() {
-        return Err(format!("`{more}` is one too many: write WINDOW,FRESH,PAUSE"));
+        return Err(format!("unexpected `{more}`: write WINDOW,FRESH,PAUSE"));
     }
     program.check().map_err(|error| error.to_string())?;
     Ok(program)

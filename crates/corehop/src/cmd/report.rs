@@ -14,30 +14,29 @@ use super::study;
 use crate::exit::{Exit, Failure};
 use crate::{input, output};
 
-/// What files of ours say: as a table, and as one page that needs no network.
+/// Summarise samples as a table, and as one page that needs no network.
 ///
-/// Several files are joined into one report, whatever their experiments; a `.part` of a run that
-/// goes on, or was killed, is read as far as it goes, and the report says so. A platform file that
-/// `corehop platform --measure -o FILE.toml` wrote on the same machine adds what was measured of it:
-/// how long a cache line takes from CPU to CPU, and which stated facts are true.
+/// One report joins files of any experiments. It reads the complete rows of a `.part` file and marks the run
+/// as incomplete. A platform file of the same machine (`corehop platform --measure -o FILE.toml`) adds the
+/// cache-line transfer time between CPUs, and which stated facts are true.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Files that `corehop measure` wrote; platform files (`*.toml`) of the machines they are from. Or one file that
-    /// `corehop study -o` wrote.
+    /// Files of `corehop measure`, and platform files (`*.toml`) of their machines. Or one file of
+    /// `corehop study -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: for a terminal (as is done when no page is asked for), for other programs, or
-    /// with everything that is known.
+    /// Print a table: text for a terminal (the default without -o), csv for other programs, or json with all
+    /// statistics.
     #[arg(long, value_name = "FORM")]
     table: Option<Form>,
-    /// Only the cells with this value of a column in the table: `page=thp`, `load=idle`, `chains=4`.
-    /// May be given several times; a page always has all.
+    /// Restrict the table to cells with this value of a column: `page=thp`, `load=idle`, `chains=4`.
+    /// May be given several times. A page always has all cells.
     #[arg(long, value_name = "COLUMN=VALUE")]
     only: Vec<String>,
-    /// Write a page: one HTML file with everything in it.
+    /// Write a page: one self-contained HTML file.
     #[arg(short, long, value_name = "REPORT.html")]
     output: Option<PathBuf>,
-    /// How a delay is computed from the intervals of a sample (see `corehop explain estimator`).
+    /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
 }
@@ -46,9 +45,9 @@ pub(crate) struct Args {
 enum Form {
     /// Aligned, for a terminal.
     Text,
-    /// One statistic a line, in the columns of the printed tables.
+    /// One statistic per line, in the columns of the printed tables.
     Csv,
-    /// Every cell with all its statistics; with task sets or `conditions` an object that has them
+    /// Every cell with all its statistics; for task sets and `conditions` an object with more fields
     /// beside `cells`.
     Json,
 }
@@ -56,7 +55,7 @@ enum Form {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let form = args.table.or(args.output.is_none().then_some(Form::Text));
     if form.is_none() && !args.only.is_empty() {
-        let what = "--only picks the cells of a table: give --table as well, or leave -o out";
+        let what = "--only selects cells of a table: add --table, or leave out -o";
         return Err(Failure::says(Exit::Usage, what));
     }
     if let [one] = args.files.as_slice()
@@ -81,7 +80,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// The cells, and beside them what task sets came to and what makes the spread, where there is any.
+/// The cells; beside them the outcomes of task sets and the causes of the spread, if present.
 fn everything(data: &ReportData) -> serde_json::Value {
     let cells = serde_json::json!(data.summaries);
     let mut all = serde_json::Map::new();
@@ -99,7 +98,7 @@ fn everything(data: &ReportData) -> serde_json::Value {
 /// The counts of a study: its page, or its tables.
 fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit, Failure> {
     if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
-        let what = "the counts of a study have no cells: leave --only out, and ask for --table text or json \
+        let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
                     (`corehop show FILE --rows N` prints the counts)";
         return Err(Failure::says(Exit::Usage, what));
     }
@@ -114,7 +113,7 @@ fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// What `files` say together.
+/// The joined data of `files`.
 pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
     let mut gather = Gather::new(estimator);
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
@@ -156,7 +155,7 @@ pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> 
     output::write(path, html::page(data))
 }
 
-/// The table of the cells; with what else is in the files, unless cells were picked.
+/// The table of the cells; with the other contents of the files, unless cells were selected.
 fn text(data: &ReportData, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
     let notes = if whole { sections::notes(data) } else { Vec::new() };

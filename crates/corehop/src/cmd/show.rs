@@ -13,19 +13,18 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
 
-/// What a file of ours holds: the kind of its rows, where they come from, how many are valid.
+/// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file that `corehop measure` wrote, or is writing, or was writing when it was killed; or one that
-    /// `corehop study -o` wrote.
+    /// A file of `corehop measure`, complete or partial (`.part`), or a file of `corehop study -o`.
     file: PathBuf,
-    /// Print it as JSON, with the meaning of every column and the whole provenance.
+    /// Print JSON, with the meaning of every column and the whole provenance.
     #[arg(long, conflicts_with_all = ["plan", "rows"])]
     json: bool,
-    /// Print the plan that was run.
+    /// Print the plan of the run.
     #[arg(long, conflicts_with = "rows")]
     plan: bool,
-    /// Print the first rows, one JSON object a line.
+    /// Print the first N rows, one JSON object per line.
     #[arg(long, value_name = "N")]
     rows: Option<usize>,
 }
@@ -54,7 +53,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
     let provenance = &reader.kind().provenance;
     let Some(plan) = &provenance.plan else {
         let sentence = format!(
-            "{}: the plan was too large to be stored; `{} --dry-run` with seed {} makes it again \
+            "{}: the plan was too large to store; `{} --dry-run` with seed {} makes it again \
              (digest {})",
             path.display(),
             provenance.command.join(" "),
@@ -71,7 +70,7 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
 fn counts(args: &Args, outcome: &StudyCounts) -> Result<Exit, Failure> {
     let damaged = |error| Failure::new(Exit::Damaged, error);
     if args.plan {
-        // What was carried out is its description.
+        // The plan of a study is its description.
         print(&outcome.study.text)?;
     } else if let Some(count) = args.rows {
         let batch = outcome.batch().map_err(damaged)?;

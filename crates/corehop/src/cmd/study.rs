@@ -21,44 +21,44 @@ use crate::output::{self, Page, Paint, print};
 
 mod preemption;
 
-/// Draw random task sets, and count how many of them each scheduler carries as delays grow.
+/// Draw random task sets, and count how many each scheduler can schedule as delays grow.
 ///
-/// Prints weighted schedulability W(D_c) with 95 % intervals, and up to which delay one scheduler is
-/// preferable to another; with --costs also up to which working-set size. Every set follows from the seed and its index alone: parts made
-/// anywhere add up to the whole, to the last byte. A study that states working sets asks what preemptions cost: what finer
-/// charges accept, and what limited preemption saves.
+/// Prints weighted schedulability W(D_c) with 95 % intervals, and the delay up to which one scheduler is
+/// preferable to another; with --costs also the working-set size. The seed and its index alone determine each
+/// set, so shards run anywhere add up to the same bytes. A study with working sets compares finer charges for
+/// preemptions, and shows what limited preemption saves.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A study (*.toml, or the folder of one), or counts that were written before (*.parquet).
+    /// A study (*.toml, or its folder), or counts of an earlier run (*.parquet).
     #[arg(value_name = "FILE|FOLDER", required_unless_present = "merge")]
     what: Option<PathBuf>,
-    /// Only a part: the sets whose index leaves the remainder K when divided by N.
+    /// Run one shard: the sets whose index leaves the remainder K when divided by N.
     #[arg(long, value_name = "K/N")]
     shard: Option<Shard>,
-    /// Add up parts that were written with -o.
+    /// Add up shards written with -o.
     #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with_all = ["what", "shard", "sets", "seed", "threads"])]
     merge: Vec<PathBuf>,
-    /// How many sets to draw for each cap, in place of the study's number.
+    /// Sets per cap; default: the study's number.
     #[arg(long, value_name = "N")]
     sets: Option<u64>,
-    /// The seed of every draw, in place of the study's.
+    /// The seed of all random draws; default: the study's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How many threads; as many as there are CPUs if left out.
+    /// The number of threads; default: one per CPU.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     threads: Option<u32>,
-    /// Write the counts.
+    /// Write the counts to this file.
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Write a page: one HTML file with everything in it.
+    /// Write a page: one self-contained HTML file.
     #[arg(long, value_name = "FILE.html")]
     page: Option<PathBuf>,
-    /// Draw the curves of the reading that is held for the source's, or of the first.
+    /// Draw the curves of the reading closest to the paper, or of the first one.
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
-    /// Print it as JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -92,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// What is asked for: merged, read, or counted now.
+/// The counts: merged, read, or computed now.
 fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
     let Some(what) = &args.what else {
         let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
@@ -102,7 +102,7 @@ fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
     if what.extension().is_some_and(|extension| extension == "parquet") {
         if args.sets.is_some() || args.seed.is_some() || args.shard.is_some() {
             let why = format!(
-                "{}: counts are there already; --sets, --seed and --shard go with a study",
+                "{}: this file has the counts already; --sets, --seed and --shard apply to a study",
                 what.display()
             );
             return Err(Failure::says(Exit::Usage, why));
@@ -132,7 +132,7 @@ fn described(path: &Path) -> Result<Study, Failure> {
     Study::parse(&text).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
 }
 
-/// The same where it is a study of costs.
+/// The same for a study of costs.
 fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
     if path.extension().is_some_and(|extension| extension == "parquet") {
         return Ok(None);
@@ -145,7 +145,7 @@ fn of_costs(path: &Path) -> Result<Option<CostStudy>, Failure> {
     study.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named))
 }
 
-/// What a file says, or the `study.toml` of a folder, and the name of that.
+/// The text of a file, or of the `study.toml` of a folder, and its name.
 fn description(path: &Path) -> Result<(String, String), Failure> {
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
@@ -167,7 +167,7 @@ fn read(path: &Path) -> Result<StudyCounts, Failure> {
     })
 }
 
-/// The counts in a file, if it holds such.
+/// The counts in a file, if it has any.
 pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     let named = || path.display().to_string();
     // A file that is not there, or is none of ours, is told by whoever opens it next.
@@ -179,7 +179,7 @@ pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     }
 }
 
-/// Writes the counts; a file of this name is replaced once all is written.
+/// Writes the counts; replaces a file of this name when the new one is complete.
 fn write(outcome: &StudyCounts, path: &Path) -> Result<(), Failure> {
     let failed =
         |error: StoreError| Failure::new(Exit::Failed, error).context(path.display().to_string());
@@ -191,7 +191,7 @@ fn write(outcome: &StudyCounts, path: &Path) -> Result<(), Failure> {
     std::fs::rename(&part, path).map_err(|error| failed(error.into()))
 }
 
-/// How far a study is, on stderr, where that is a terminal.
+/// The progress of a study, on stderr if that is a terminal.
 struct Bar(ProgressBar);
 
 impl Bar {
@@ -215,7 +215,7 @@ impl Progress for Bar {
     }
 }
 
-/// A table of each reading, and who is preferable up to where.
+/// A table of each reading, and up to which delay a scheduler is preferable.
 pub(super) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
     let terminal = Page::of_stdout();
     let study = &outcome.study;
@@ -242,8 +242,8 @@ pub(super) fn text(outcome: &StudyCounts, costs: &[Selected<'_>]) -> String {
         text.push('\n');
     }
     if let Some(held) = held {
-        let why =
-            terminal.wrap(&format!("Held for the source's: {}. {}", held.reading, held.why), 0);
+        let why = terminal
+            .wrap(&format!("Reading closest to the paper: {}. {}", held.reading, held.why), 0);
         let _ = writeln!(text, "{why}");
     }
     text

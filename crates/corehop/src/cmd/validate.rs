@@ -27,41 +27,40 @@ use super::platform::described;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, print};
 
-/// Rerun published experiments on the simulated machine, and say how far off it is.
+/// Rerun published experiments on the simulated machine, and report its error.
 ///
-/// Every printed row is joined with what the simulation gives for it. Rows that parameters of the
-/// platform were fitted on are marked, and judged apart. Working sets of a mebibyte and more are
-/// simulated in some of the sets of all caches (one in 2 to 64). An aim is reached where the median error, the
-/// 90th percentile and the order of the events all are as aimed at; with fewer samples than the study takes
-/// it is not judged.
+/// The output joins every printed row with the simulated one. It marks rows that platform parameters were
+/// fitted on, and judges them separately. The simulation samples some sets of all caches (one in 2 to 64) for
+/// working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile and
+/// the order of the events all meet it. With fewer samples than the study's number the aim is not judged.
 ///
-/// Exit code 1: an aim is not reached, or was not judged, or a claim does not come out as printed.
+/// Exit code 1: an aim is not reached or not judged, or a claim does not come out as printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A platform or a table, such as `xeon_x5650` or `waechtler-a4`; all of them if left out.
+    /// A platform or a study, such as `xeon_x5650` or `waechtler-a4`; default: all.
     what: Option<String>,
-    /// The samples of each cell, in place of the study's number.
+    /// Samples per cell; default: the study's number.
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
     /// Only these working-set sizes.
     #[arg(long, value_name = "SIZES", value_delimiter = ',')]
     wss: Vec<Bytes>,
-    /// A platform file of your own in place of the one that comes with the program.
+    /// Use this platform file instead of the built-in one.
     #[arg(long, value_name = "FILE.toml")]
     on: Option<String>,
-    /// Simulate every set of every cache, however large the working set (many times slower)
+    /// Simulate every set of every cache for working sets of any size (many times slower)
     #[arg(long)]
     exact: bool,
-    /// The seed of every draw.
+    /// The seed of all random draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Write a page with a drawing of each table, printed against simulated.
+    /// Write a page with a figure of each table: printed against simulated values.
     #[arg(short, long, value_name = "PAGE.html")]
     output: Option<PathBuf>,
-    /// Write the drawings as files of this folder, one for each table.
+    /// Write the figures to this folder, one file per table.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
-    /// Every row as JSON, with the errors of each table.
+    /// Print JSON: every row, and the errors of each table.
     #[arg(long)]
     json: bool,
 }
@@ -125,7 +124,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if missed { Exit::No } else { Exit::Done })
 }
 
-/// Writes the drawings where they are asked for.
+/// Writes the requested figures.
 fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
     if let Some(path) = &args.output {
         output::write(path, validation::page(args.seed, all))?;
@@ -140,7 +139,7 @@ fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The studies that are asked for.
+/// The requested studies.
 struct Chosen {
     tables: Vec<Study>,
     values: Vec<PointStudy>,
@@ -151,7 +150,7 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// All there are.
+    /// All studies.
     fn all() -> Result<Self, Failure> {
         let damaged = |error| Failure::new(Exit::Damaged, error);
         let tables: Result<Vec<Study>, _> = Study::names().filter_map(Study::named).collect();
@@ -178,7 +177,7 @@ impl Chosen {
         tables.chain(values).chain(gangs).chain(claims).collect()
     }
 
-    /// Those that `wants` by their id and their platform.
+    /// Studies that `wants` accepts by their id and their platform.
     fn retain(&mut self, wants: impl Fn(&str, &str) -> bool) {
         self.tables.retain(|it| wants(&it.id, &it.platform));
         self.values.retain(|it| wants(&it.id, &it.platform));
@@ -186,7 +185,7 @@ impl Chosen {
         self.claims.retain(|it| wants(&it.id, &it.platform));
     }
 
-    /// Only what is told of these sizes: single cells; a claim is about many.
+    /// Restricts to cells of these sizes; a claim is about many cells.
     fn narrow(&mut self, sizes: &[u64]) {
         self.tables =
             std::mem::take(&mut self.tables).into_iter().map(|it| it.only(sizes)).collect();
@@ -207,15 +206,16 @@ impl Chosen {
     }
 }
 
-/// The studies that are asked for, with the samples and sizes that are.
+/// The requested studies, with the requested samples and sizes.
 fn chosen(args: &Args) -> Result<Chosen, Failure> {
     let mut all = Chosen::all()?;
     let known = all.ids().join(", ");
     if let Some(what) = &args.what {
         all.retain(|id, platform| id == what || platform == what);
         if all.ids().is_empty() {
-            let what =
-                format!("`{what}` is neither a study nor the platform of one; studies are {known}");
+            let what = format!(
+                "`{what}` is neither a study nor a platform of a study; studies are {known}"
+            );
             return Err(Failure::says(Exit::Usage, what));
         }
     }
@@ -282,7 +282,7 @@ fn points_text(study: &PointStudy, points: &[Compared], aim: &Aim) -> String {
     text
 }
 
-/// What the errors come to.
+/// A summary of the errors.
 fn summary(text: &mut String, judged: Option<Errors>, fitted: Option<Errors>, aim: &Aim) {
     for (what, errors) in [("judged", judged), ("fitted on", fitted)] {
         if let Some(errors) = errors {

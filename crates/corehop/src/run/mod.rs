@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A run: blocks of plans on a machine until there are enough samples, written as they are made.
+//! A run: executes blocks of plans on a machine until there are enough samples, and writes them immediately.
 
 mod outputs;
 mod progress;

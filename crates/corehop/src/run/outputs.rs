@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The file of a run: `FILE.part` while it goes on, `FILE` when it has ended.
+//! The file of a run: `FILE.part` during the run, `FILE` after its end.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -168,7 +168,7 @@ impl Destination {
     }
 }
 
-/// The file of a kind beside that of the first: `x.jobs.parquet` beside `x.parquet`.
+/// The file of a further kind of rows: `x.jobs.parquet` beside `x.parquet`.
 fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
     let Some(suffix) = kind.suffix() else { return path.to_owned() };
     let mut extension = OsString::from(suffix);
@@ -186,7 +186,7 @@ fn check_target(path: &Path) -> Result<(), Failure> {
     match fs::symlink_metadata(path) {
         Ok(about) if about.is_dir() => refuse("is a folder: name a file in it"),
         Ok(about) if !about.is_file() => refuse(
-            "is no ordinary file, and would be replaced by one: name another, or write with --stream",
+            "is not an ordinary file, and would be replaced by one: name another, or use --stream",
         ),
         Ok(_) => Ok(()),
         Err(_) if path.file_name().is_none() => refuse("is not the name of a file"),
@@ -212,7 +212,7 @@ fn create(part_path: &Path, resume: bool) -> Result<File, Failure> {
         return Err(Failure::says(
             Exit::Usage,
             format!(
-                "{} is what an interrupted run left: go on with --resume, read it with `corehop show`, or remove it",
+                "{} belongs to an interrupted run: continue it with --resume, read it with `corehop show`, or remove it",
                 part_path.display()
             ),
         ));
@@ -267,7 +267,7 @@ fn earlier_rows(aside: &Path, kind: RowKind, now: &Provenance) -> Result<Rows, F
     let then = &reader.kind().provenance;
     if machine_of(then) != machine_of(now) {
         let sentence = format!(
-            "it was begun on {}, and this is {}: give the same --on, on the same machine",
+            "the run began on {}, and this is {}: use the same --on on the same machine",
             machine_of(then),
             machine_of(now)
         );
@@ -278,7 +278,7 @@ fn earlier_rows(aside: &Path, kind: RowKind, now: &Provenance) -> Result<Rows, F
     {
         return Err(Failure::says(
             Exit::Usage,
-            "it was begun with other parameters; repeat the command that began it, with --resume",
+            "the run began with other parameters; repeat its command with --resume",
         ));
     }
     let found = reader.kind().rows.clone();

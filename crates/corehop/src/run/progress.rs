@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far a run is, on stderr, where that is a terminal: a bar for every cell that still lacks
-//! samples, as many as the terminal has lines for, and one for the whole.
+//! The progress of a run, on stderr if that is a terminal: a bar for every cell that still lacks
+//! samples, as many as the terminal has lines, and one bar for the whole run.
 
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
@@ -104,12 +104,12 @@ impl Progress {
         let lacking: Vec<CellProgress> =
             campaign.progress().into_iter().filter(|cell| cell.valid < cell.asked).collect();
         if let Some(why) = stopped_by {
-            eprintln!("stopped by {why}: {} cells lack samples that were asked for", lacking.len());
+            eprintln!("stopped by {why}: {} cells lack requested samples", lacking.len());
         }
         let given_up = lacking.iter().filter(|cell| cell.given_up).count();
         if given_up > 0 {
             eprintln!(
-                "{given_up} cells were given up: too many of their samples were disturbed; `corehop show` says by what"
+                "{given_up} cells were abandoned: too many disturbed samples; `corehop show` lists the causes"
             );
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a result says of how it was made.
+//! The provenance of a result.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

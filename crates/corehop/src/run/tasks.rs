@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run of task sets comes to: jobs, deadlines, how jobs went, what watching them changed.
+//! The summary of a run of task sets: jobs, deadlines, courses, and the effect of observation.
 
 use std::collections::BTreeMap;
 use std::path::Path;

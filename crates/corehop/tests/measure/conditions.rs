@@ -35,7 +35,7 @@ fn the_report_says_what_makes_the_spread_and_no_cell_has_an_interval() {
     assert!(rows(&file).0.iter().all(|row| row.renewed.is_some()));
     let table = corehop(&["report", path]).output().unwrap();
     let text = String::from_utf8(table.stdout).unwrap();
-    for words in ["what makes the spread", "the job's page frames", "the measured threads"] {
+    for words in ["causes of the spread", "the job's page frames", "the measured threads"] {
         assert!(text.contains(words), "{text}");
     }
     assert!(text.contains("[…, …]"), "{text}");

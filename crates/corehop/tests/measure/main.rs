@@ -144,7 +144,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
     refused(small(&file, &["--wss", "100B"]), 2, &["100 B", "1 KiB"]);
     refused(small(&file, &["--write-ratio", "3/4"]), 2, &["0.75", "scan"]);
     refused(small(&file, &["--wss", "60000GiB"]), 3, &["60000 GiB", "memory"]);
-    refused(small(&file, &["--length", "5..1ms"]), 2, &["turn them round"]);
+    refused(small(&file, &["--length", "5..1ms"]), 2, &["swap them"]);
     refused(small(&file, &["--precision", "5"]), 2, &["5%"]);
     refused(corehop(&["measure"]), 2, &["EXPERIMENT"]);
     refused(corehop(&["measure", "nonsense"]), 2, &["nonsense", "--help"]);
@@ -160,7 +160,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
         &["heavy", "constructed"],
     );
     let beside = ["--load", "constructed", "--command", "true", "--dry-run"];
-    refused(corehop(&[&["measure", "synthetic"][..], &beside].concat()), 2, &["not for --load"]);
+    refused(corehop(&[&["measure", "synthetic"][..], &beside].concat()), 2, &["not to --load"]);
     for load in [["--load", "constructed"], ["--command", "true"]] {
         let asked = [&["measure", "access-time", "--dry-run"][..], &load].concat();
         refused(corehop(&asked), 2, &[load[0]]);
@@ -366,7 +366,7 @@ fn a_torn_stream_gives_its_whole_batches_and_a_torn_parquet_file_an_error() {
     refused(
         corehop(&["report", "--table", "csv", torn.to_str().unwrap()]),
         4,
-        &["not a file of corehop"],
+        &["not a corehop file"],
     );
 }
 
@@ -483,7 +483,10 @@ fn without_privileges_it_measures_under_the_ordinary_policy_and_says_why() {
     let report = ["report", file.to_str().unwrap(), "-o", page.to_str().unwrap()];
     assert!(corehop(&report).output().unwrap().status.success());
     let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.contains("frames of their own is not known"), "the page does not say it");
+    assert!(
+        page.contains("it is unknown whether replicates had their own frames"),
+        "the page does not say it"
+    );
 }
 
 #[test]

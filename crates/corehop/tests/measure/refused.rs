@@ -16,8 +16,8 @@ fn what_is_no_ordinary_file_is_never_replaced_by_a_result() {
     std::fs::write(place("precious"), b"precious").unwrap();
     std::os::unix::fs::symlink(place("precious"), &link).unwrap();
     std::fs::create_dir(&folder).unwrap();
-    refused(small(&pipe, &[]), 2, &["no ordinary file"]);
-    refused(small(&link, &[]), 2, &["no ordinary file"]);
+    refused(small(&pipe, &[]), 2, &["not an ordinary file"]);
+    refused(small(&link, &[]), 2, &["not an ordinary file"]);
     refused(small(&folder, &[]), 2, &["is a folder"]);
     refused(small(&place("nowhere/run.parquet"), &[]), 2, &["its folder does not exist"]);
     assert!(std::fs::symlink_metadata(&pipe).unwrap().file_type().is_fifo());
@@ -43,7 +43,7 @@ fn options_that_would_do_nothing_are_refused_by_name() {
         ("synthetic --load idle --polluter 4MiB", "--polluter"),
         ("synthetic --load idle --load-cpus 0", "--load-cpus"),
         ("synthetic --load constructed --split-locks", "--split-locks"),
-        ("synthetic --preemptor 4MiB,scan,0.5,more", "one too many"),
+        ("synthetic --preemptor 4MiB,scan,0.5,more", "unexpected `more`"),
         ("synthetic --samples 0", "--samples 0"),
         ("synthetic --budget 0s", "--budget 0"),
         ("synthetic --json --stream", "--stream"),
@@ -107,7 +107,7 @@ fn a_run_is_not_resumed_on_another_machine() {
     let (event, more) = (["--event", "none"], ["--samples", "5", "--on", "xeon_x5650"]);
     assert!(small(&file, &event).status().unwrap().success());
     let before = std::fs::read(&file).unwrap();
-    refused(small(&file, &[&event[..], &more, &["--resume"]].concat()), 2, &["was begun on"]);
+    refused(small(&file, &[&event[..], &more, &["--resume"]].concat()), 2, &["began on"]);
     let part = directory.path().join("run.parquet.part");
     let kept = std::fs::read(if part.exists() { &part } else { &file }).unwrap();
     assert_eq!(kept, before);

@@ -23,7 +23,7 @@ fn shares_that_there_are_not_are_refused_by_name() {
         (&["--job-ways", "3"][..], "3:0-7"),
         (&["--job-ways", "3:16"], "way 16 of a level-3 cache of 16 ways"),
         (&["--other-ways", "5:0"], "no level-5 cache"),
-        (&["--job-colours", "7-3"], "no list of numbers"),
+        (&["--job-colours", "7-3"], "not a list of numbers"),
         (&["--job-colours", "192"], "colour 192 of 192"),
         (&["--colours", "8", "--other-colours", "8"], "colour 8 of 8"),
         (&["--placement", "contiguous", "--job-colours", "0"], "neighbouring frames"),
@@ -40,7 +40,7 @@ fn a_program_with_a_changing_working_set_is_refused_where_there_can_be_none() {
         (&["--load", "changing", "--changing", "0KiB"][..], "a window of 0 B"),
         (&["--load", "changing", "--changing", "2MiB,1.5"], "between 0 and 1"),
         (&["--load", "changing", "--changing", "2MiB,0.1,55"], "55"),
-        (&["--load", "changing", "--changing", "2MiB,0.1,55ns,4"], "one too many"),
+        (&["--load", "changing", "--changing", "2MiB,0.1,55ns,4"], "unexpected `4`"),
         (&["--load", "idle", "--changing", "2MiB"], "another background load"),
         (&["--load", "busy"], "changing"),
     ] {
@@ -94,7 +94,7 @@ fn preemptors_of_several_sizes_are_each_sampled_and_a_larger_one_costs_more() {
 fn sizes_of_preemptors_are_refused_where_they_mean_nothing() {
     for (asked, words) in [
         (&["polluter-sweep", "--preemptor-wss", "64KiB"][..], "--preemptor-wss"),
-        (&["synthetic", "--preemptor-wss", "1KiB"], "4 KiB at least"),
+        (&["synthetic", "--preemptor-wss", "1KiB"], "at least 4 KiB"),
     ] {
         let on = ["--dry-run", "--on", "xeon_x5650"];
         refused(corehop(&[&["measure"][..], asked, &on].concat()), 2, &[words]);

@@ -213,7 +213,7 @@ impl<'a> Asking<'a> {
         self.company.preempted_by == Absence::Nothing && alike.any(otherwise)
     }
 
-    /// Where staying becomes dearer than a migration, by the lengths measured.
+    /// The length at which staying begins to cost more than a migration.
     fn flip(&self, to: Event, wss: Bytes) -> Option<Flip> {
         let (mut not_yet_us, mut by_us) = (None, None);
         for length in self.lengths(wss) {

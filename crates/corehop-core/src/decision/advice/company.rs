@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What runs while a job is away.
+//! The activity during the absence of a job.
 
 use std::fmt;
 

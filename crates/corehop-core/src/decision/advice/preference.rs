@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which of several costs is preferred.
+//! The preferred one of several costs.
 
 use serde::Serialize;
 
@@ -37,7 +37,7 @@ pub(super) fn margin_us(choices: &[Choice], share: f64) -> f64 {
     (share * least).max(LEAST_MARGIN_US)
 }
 
-/// What is surely dearer than the cheapest by more than the margin has no say in whether the others differ.
+/// Options that surely cost more than the cheapest, by more than the margin, are ignored here.
 fn preference(mut costs: Vec<(Event, Cost)>, margin_us: f64) -> Preference {
     costs.sort_by(|a, b| a.1.estimate_us.total_cmp(&b.1.estimate_us));
     let span = |(_, cost): &(Event, Cost)| cost.low_us.zip(cost.high_us);

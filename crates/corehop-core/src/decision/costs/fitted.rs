@@ -149,7 +149,7 @@ mod tests {
         assert!((us(64.0) - 10.0).abs() < 0.01 && (us(256.0) - 40.0).abs() < 0.01);
         assert!((10.0..40.0).contains(&us(128.0)));
         let why = costs.cost(Event::Preemption, 257.0).unwrap_err().to_string();
-        assert!(why.contains("preemption") && why.contains("beyond what was measured"), "{why}");
+        assert!(why.contains("preemption") && why.contains("beyond the measured sizes"), "{why}");
         assert_eq!(costs.sizes(&[Event::Preemption, Event::L3Migration]), [64.0, 256.0]);
     }
 

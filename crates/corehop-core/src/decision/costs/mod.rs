@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What preemptions and migrations cost at a working-set size, for decisions.
+//! Costs of preemptions and migrations at a working-set size, for decisions.
 //!
 //! [`Costs`] is all that a decision asks of a model. [`CostTable`] answers from a summary table, printed or
 //! made by `corehop report --table csv`, by straight lines between its sizes; [`ModelCosts`] from a fitted
@@ -54,7 +54,7 @@ impl Basis {
 #[error("{0}")]
 pub struct NoCost(pub String);
 
-/// Whoever can say what an event costs.
+/// A source of event costs.
 pub trait Costs {
     /// The cost of an event for a working set of this size.
     ///

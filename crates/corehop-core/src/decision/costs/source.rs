@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where costs come from, and which of them are meant.
+//! The source of costs, and the choice among them.
 
 use std::collections::BTreeSet;
 
@@ -49,10 +49,10 @@ impl std::fmt::Debug for Selected<'_> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// Several loads, and none named.
-    #[error("--load: there are costs under several: {0}")]
+    #[error("--load: the costs have several loads: {0}")]
     Loads(String),
     /// Nothing like that.
-    #[error("there are no costs of {sought}: there are {known}")]
+    #[error("no costs of {sought}: there are {known}")]
     Unknown {
         /// Load and statistic.
         sought: String,
@@ -60,7 +60,7 @@ pub enum SelectError {
         known: String,
     },
     /// An option that a table cannot tell.
-    #[error("{0} is for a model or samples: a table of costs does not tell")]
+    #[error("{0} applies to a model or samples, not to a table of costs")]
     NotOfATable(&'static str),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables of costs: ours, and SchedCAT's.
+//! Tables of costs: corehop's, and SchedCAT's.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

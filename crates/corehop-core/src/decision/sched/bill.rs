@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who pays when a job is preempted or moved, scheduler by scheduler.
+//! The jobs that are charged for a preemption or migration, by scheduler.
 //!
 //! A job that resumes reloads what it lost: up to the delay `d` of its task each time, however little it got done since
 //! the last time. Tests know nothing of that, so delays are charged to execution times. The victim executes for longer,

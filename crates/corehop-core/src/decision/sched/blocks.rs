@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tasks do to a cache: sets of cache blocks, and what it takes to reload them.
+//! The cache usage of tasks: sets of cache blocks, and the time to reload them.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whole-number division by the same number over and over, by way of its reciprocal.
+//! Repeated integer division by the same number, by its reciprocal.
 //!
 //! Analyses divide windows by periods in their innermost loops, where the processor's division is most of
 //! the time. The floating-point quotient is off by far less than a half, so that rounding it to the nearest

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where tasks run: on some CPUs, in pieces one after the other, or by shares from job to job.
+//! The placement of tasks: on some CPUs, in consecutive pieces, or by shares from job to job.
 
 use super::task::{Task, Time};
 

@@ -17,8 +17,8 @@ const HIGHEST: u64 = 98;
 /// Why a text is no workload that can be read as a task set.
 #[derive(Debug, thiserror::Error)]
 pub enum RtAppError {
-    /// It is no JSON, comments and trailing commas allowed.
-    #[error("this is no JSON: {0}")]
+    /// It is not valid JSON, apart from comments and trailing commas.
+    #[error("not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
     /// A thread does something that is no sporadic task, or lacks something.
     #[error("thread `{thread}`: {what}")]
@@ -29,7 +29,7 @@ pub enum RtAppError {
         what: String,
     },
     /// There are no threads.
-    #[error("there is no table `tasks` of threads")]
+    #[error("the table `tasks` of threads is missing")]
     NoTasks,
     /// What comes out makes no sense.
     #[error(transparent)]
@@ -41,15 +41,15 @@ pub enum RtAppError {
 pub enum NotRunnable {
     /// The kernel takes no deadline beyond the period.
     #[error(
-        "task {0}: its deadline is beyond its period, which SCHED_DEADLINE does not take; give priorities"
+        "task {0}: its deadline exceeds its period, which SCHED_DEADLINE rejects; give priorities"
     )]
     Deadline(usize),
     /// There are too few priorities.
-    #[error("the tasks have more than {HIGHEST} priorities, which is what SCHED_FIFO has to give")]
+    #[error("the tasks have more than the {HIGHEST} priorities of SCHED_FIFO")]
     Priorities,
     /// A thread has no pieces.
     #[error(
-        "task {0} runs in pieces or by shares, which no thread of rt-app does: give it CPUs (check -o with a \
+        "task {0} runs in pieces or by shares, which rt-app cannot do: give it CPUs (check -o with a \
          test that splits no task)"
     )]
     InParts(usize),

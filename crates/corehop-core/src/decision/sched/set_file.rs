@@ -21,8 +21,8 @@ use tree::Tree;
 /// Why a text is no task set.
 #[derive(Debug, thiserror::Error)]
 pub enum SetFileError {
-    /// It is no JSON.
-    #[error("this is no JSON: {0}")]
+    /// It is not valid JSON.
+    #[error("not valid JSON: {0}")]
     Syntax(#[from] serde_json::Error),
     /// A field is missing, unknown, twice there, or of the wrong kind.
     #[error("{place}{what}")]
@@ -320,7 +320,7 @@ mod tests {
         refused(r#"{"cpus": 1}"#, &["tasks is missing"]);
         refused(r#"{"cpus": 1, "tasks": [7]}"#, &["task 0", "object"]);
         refused("[]", &["object"]);
-        refused("{", &["no JSON"]);
-        refused("", &["no JSON"]);
+        refused("{", &["not valid JSON"]);
+        refused("", &["not valid JSON"]);
     }
 }

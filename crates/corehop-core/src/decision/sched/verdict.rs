@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test answers.
+//! The verdict of a test.
 
 use super::bill::Charges;
 use super::placement::TaskPlacement;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which sets are drawn, where their tasks go, and when their jobs are released.
+//! The drawn sets, the placement of their tasks, and the releases of their jobs.
 
 use super::*;
 use crate::workload::scheduler::Scheduler;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What makes the spread between replicates: shares of the variance, from a run of `conditions`.
+//! Causes of the spread between replicates: shares of the variance, from a run of `conditions`.
 //!
 //! Each step of such a run renews one thing. The median of a step is the sum of what the current
 //! draw of each thing adds, what the time adds, and the error of a median of few samples. The

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a delay should be by the caches alone: lines lost, times what each takes.
+//! The delay predicted from the caches alone: lost lines times the latency of each.
 //!
 //! Two models. `worst_case`: every line that the caches held comes from memory (Wächtler 2012, section
 //! 5.3.2: 10 MiB at 183 less 46 cycles are 8.44 ms). `survivors`: a preemptor that walks so many lines

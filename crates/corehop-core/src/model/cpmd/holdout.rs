@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far off a model is on points that it has not seen.
+//! The error of a model on unseen points.
 
 use serde::{Deserialize, Serialize};
 

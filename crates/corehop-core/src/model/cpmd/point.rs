@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured at one working-set size and preemption length.
+//! The measurements at one working-set size and preemption length.
 
 use std::collections::BTreeMap;
 

@@ -87,7 +87,9 @@ pub enum NoAnswer {
         known: String,
     },
     /// Several series fit.
-    #[error("{count} series fit, which differ in {differences}: say which with --only NAME=VALUE")]
+    #[error(
+        "{count} series match; they differ in {differences}: choose one with --only NAME=VALUE"
+    )]
     Several {
         /// How many.
         count: usize,
@@ -96,7 +98,7 @@ pub enum NoAnswer {
     },
     /// The size was not measured, nor one above it.
     #[error(
-        "{wss} is beyond what was measured: {sizes}; measure it with `corehop measure … --wss {wss}`"
+        "{wss} is beyond the measured sizes: {sizes}; measure it with `corehop measure … --wss {wss}`"
     )]
     Beyond {
         /// The size.
@@ -106,12 +108,12 @@ pub enum NoAnswer {
     },
     /// Preemptors of one size were measured, or none.
     #[error(
-        "preemptors of one size were measured; `corehop measure synthetic --preemptor-wss \
+        "only one size of preemptors was measured; `corehop measure synthetic --preemptor-wss \
          16KiB,256KiB,4MiB` measures several"
     )]
     OnePreemptor,
     /// Too few samples for the statistic.
-    #[error("no size has samples enough for {statistic}: there are at most {most}")]
+    #[error("no size has enough samples for {statistic}: there are at most {most}")]
     TooFew {
         /// The statistic.
         statistic: Statistic,
@@ -119,7 +121,7 @@ pub enum NoAnswer {
         most: usize,
     },
     /// The model has no such method for this series.
-    #[error("it cannot be computed by `{method}` here: {why}")]
+    #[error("`{method}` cannot compute it here: {why}")]
     NotComputed {
         /// The method.
         method: Method,

@@ -14,7 +14,7 @@ pub enum NotAModel {
     Form(#[from] serde_json::Error),
     /// It is of a version that is not known here.
     #[error(
-        "a model of the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit it again, or use the corehop that wrote it"
+        "the model has the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit it again, or use the corehop that wrote it"
     )]
     Schema {
         /// What the file says.

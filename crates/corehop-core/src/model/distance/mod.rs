@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far apart two CPUs are while one measures, told from exchanges of a line between them.
+//! The distance between two CPUs during a measurement, from exchanges of a line between them.
 //!
 //! On a guest the host moves the virtual CPUs: what is declared as one last-level cache may be two
 //! for some seconds. An exchange (the time in ns that a line takes one way between two CPUs) tells

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many levels exchanges have, and where.
+//! The number and positions of the levels of exchanges.
 //!
 //! **Dense values.** Values are counted in cells of 1 % (in log). Only those that have enough company
 //! ([`SHARE`] of all values within 10 %) say how many levels there are. Disturbed exchanges are

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often a machine changes between levels and how long it stays.
+//! The frequency of changes between levels, and the length of stays.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much two cells differ, where the replicate is the unit.
+//! The difference of two cells, with the replicate as the unit.
 //!
 //! **Interval.** Each median has its own interval; the distances from estimate to end are added as
 //! squares (method of variance estimates recovery: Zou and Donner, Statistics in Medicine 27, 2008),

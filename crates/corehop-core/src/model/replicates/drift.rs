@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether replicates change in the course of a run.
+//! Tests whether replicates change during a run.
 
 use serde::Serialize;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which of two kinds of samples tends to be greater, where both come from the same replicates.
+//! Tests which of two kinds of samples tends to be greater, if both come from the same replicates.
 //!
 //! `θ = P(X < Y) + P(X = Y)/2` over all pairs of samples. Samples of one replicate are alike, so the
 //! error comes from what each replicate adds: the sum of its placements less what as many average ones

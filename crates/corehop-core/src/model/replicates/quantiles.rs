@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much two cells differ in a quantile other than the median.
+//! The difference of two cells in a quantile other than the median.
 //!
 //! Each quantile has its own interval (see [`Nested::quantile`]); the distances from estimate to end
 //! are added as squares (Zou and Donner, Statistics in Medicine 27, 2008).

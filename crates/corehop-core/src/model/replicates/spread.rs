@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How far replicates lie apart, and the greatest of all samples.
+//! The spread of replicates, and the maximum of all samples.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether excesses look like the law fitted to them, and like independent draws from it.
+//! Tests whether excesses follow the fitted distribution, and are independent draws from it.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;

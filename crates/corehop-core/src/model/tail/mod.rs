@@ -78,7 +78,7 @@ pub enum Refusal {
         most_common: usize,
     },
     /// The fitted law has infinite variance.
-    #[error("the fitted shape is {shape:.2}: a tail this heavy has no bound to speak of")]
+    #[error("the fitted shape is {shape:.2}: a tail this heavy has no useful bound")]
     HeavyTail {
         /// Fitted shape.
         shape: f64,

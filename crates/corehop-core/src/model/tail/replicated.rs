@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much less exceedances of a tail say because those of one replicate are alike.
+//! The design effect of replicates on a tail: exceedances of one replicate are alike.
 //!
 //! The design effect (Kish, Survey Sampling, 1965): by how much the replicates vary more than they would
 //! were all samples independent. Two things make a tail, how many samples exceed the threshold and by

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What task sets under a scheduler came to: how their jobs went, which deadlines they missed, and
+//! The outcome of task sets under a scheduler: the course of their jobs, missed deadlines, and
 //! whether delays depend on the number of tasks (Bastoni et al. 2010, section 3.1 and observation 5).
 //!
 //! Jobs and samples of a run come in two files. They belong together by what made them, which is the same

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the studies observed on their machines, tested on the machine at hand.
+//! The observations of the studies, tested on this machine.
 //!
 //! Each observation becomes a list of comparisons between cells, and each comparison fits the
 //! observation, contradicts it, or is left open by its interval. The rule for all of them:

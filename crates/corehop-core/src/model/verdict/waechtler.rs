@@ -54,7 +54,7 @@ pub fn waechtler_1(
     let verdict = FIRST.judge(comparisons, missing);
     if verdict.outcome == TestOutcome::Holds && (dearer as f64) < super::MOST * f64::from(against) {
         let evidence = format!(
-            "memory migrations are nowhere cheaper, but dearer in only {dearer} of {against} comparisons"
+            "memory migrations never cost less, but cost more in only {dearer} of {against} comparisons"
         );
         return Ok(FIRST.verdict(TestOutcome::CannotTell, evidence, verdict.comparisons));
     }
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(outcome(waechtler_1(&views(&near), &X5650, 0.05)), TestOutcome::CannotTell);
         let verdict = waechtler_1(&views(&numa(60, 2.0)), &X5650, 0.05).unwrap();
         assert_eq!(verdict.outcome, TestOutcome::CannotTell, "{}", verdict.evidence);
-        assert!(verdict.evidence.contains("nowhere cheaper"), "{}", verdict.evidence);
+        assert!(verdict.evidence.contains("never cost less"), "{}", verdict.evidence);
     }
 
     /// Quiet migrations and idle leaves at two sizes beyond all caches and one within.

@@ -68,9 +68,9 @@ fn title(data: &ReportData) -> String {
         .map(|machine| machine.platform.as_ref().map_or(machine.id.as_str(), |it| it.name.as_str()))
         .collect();
     if names.is_empty() {
-        return "What preempting and moving a job costs".to_owned();
+        return "Cost of preempting and migrating a job".to_owned();
     }
-    format!("What preempting and moving a job costs on {}", names.join(" and "))
+    format!("Cost of preempting and migrating a job on {}", names.join(" and "))
 }
 
 /// When, by what, how much; and whether something is missing.

@@ -97,7 +97,7 @@ fn series(curve: &Curve) -> [Series; 2] {
 /// The declared caches beside the curve.
 fn edges(data: &ReportData) -> Table {
     let mut table = Table::new(
-        "Declared caches and what the curve says of them",
+        "Declared caches against the curve",
         &["machine", "cache", "declared", "outcome", "because", "access on its plateau, ns"],
     )
     .shown();

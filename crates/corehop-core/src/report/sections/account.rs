@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was lost and why, what the observations of the studies come to here, and whether the
+//! Lost samples and their causes, verdicts on the observations of the studies, and whether the
 //! latencies of the caches add up to the delays.
 
 use super::cost::statistics;
@@ -131,7 +131,7 @@ pub(super) fn verdicts(data: &ReportData) -> Option<Section> {
     }
     (!tables.is_empty()).then(|| Section {
         tables,
-        ..Section::new("verdicts", "What the studies observed, and what is so here")
+        ..Section::new("verdicts", "Observations of the studies, tested here")
     })
 }
 
@@ -292,7 +292,7 @@ fn levels(machine: &crate::report::data::MachineNote) -> Table {
 
 fn balances(machine: &str, balances: &[Balance]) -> Table {
     let mut table = Table::new(
-        format!("Median delay and what explains it, {machine}"),
+        format!("Median delay and its causes, {machine}"),
         &[
             "event",
             "WSS",

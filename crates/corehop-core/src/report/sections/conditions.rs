@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What makes the spread of a cell: shares of the variance between the steps of `conditions`.
+//! Causes of the spread of a cell: shares of the variance between the steps of `conditions`.
 
 use crate::model::conditions::{Share, Spreading};
 use crate::report::data::ReportData;
@@ -9,7 +9,7 @@ use crate::units::{Bytes, three_digits};
 /// A table for each run of `conditions`.
 pub(super) fn conditions(data: &ReportData) -> Option<Section> {
     data.spreads.first()?;
-    let section = Section::new("conditions", "What makes the spread").says(
+    let section = Section::new("conditions", "Causes of the spread").says(
         "Each step of the run renewed one thing and kept the rest. A share is that of the variance \
          between the steps' medians; the shares add up to 100 %, and one whose interval includes 0 \
          has not shown. An estimate below 0 is noise. “Alone” is the standard deviation that this \
@@ -59,7 +59,7 @@ fn counts(it: &Spreading) -> String {
 }
 
 fn table(it: &Spreading) -> Table {
-    let caption = format!("what makes the spread of {}: {}", name(it), size(it));
+    let caption = format!("causes of the spread of {}: {}", name(it), size(it));
     let mut table = Table::new(caption, &["part", "share", "95 %", "alone"]);
     let parts = it.parts.iter().map(|(part, share)| row(it, part.name(), share));
     let all = it.everything.iter().map(|share| row(it, "(all draws at once)", share));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was measured of the machine itself: lines from CPU to CPU, accesses at each level, and what
+//! Measurements of the machine itself: lines from CPU to CPU, accesses at each level, and what
 //! became of the stated facts.
 
 use crate::platform::observed::Exchange;

@@ -39,7 +39,7 @@ pub(super) fn scatter(data: &ReportData) -> Option<Section> {
     let figure = Figure {
         id: "delay-by-length".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("preemption length got, in ms", "length", false, Unit::Number),
+        x: Axis::new("actual preemption length, in ms", "length", false, Unit::Number),
         views: vec![Axis::new("delay in µs", "µs", false, Unit::Number)],
         statistics: statistics(&[("valid", true), ("disturbed", false)]),
         variants: variants.into_iter().map(|(_, variant)| variant).collect(),
@@ -105,7 +105,7 @@ pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
     }
     let mut variants: Vec<Variant> = Vec::new();
     let mut table = Table::new(
-        "How much longer than asked for, in µs",
+        "Excess over the requested length, in µs",
         &[
             "asked for, µs",
             "load",
@@ -131,10 +131,10 @@ pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
     let figure = Figure {
         id: "length-got".to_owned(),
         kind: FigureKind::Curves,
-        x: Axis::new("preemption length asked for, in µs", "asked", true, Unit::Number),
+        x: Axis::new("requested preemption length, in µs", "asked", true, Unit::Number),
         views: vec![
-            Axis::new("longer than asked for, in µs", "excess", false, Unit::Number),
-            Axis::new("preemption length got, in µs", "got", true, Unit::Number),
+            Axis::new("excess over the requested length, in µs", "excess", false, Unit::Number),
+            Axis::new("actual preemption length, in µs", "got", true, Unit::Number),
         ],
         statistics: statistics(&[("median", true), ("p99", false), ("max", true)]),
         variants,
@@ -143,7 +143,7 @@ pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
     Some(Section {
         figures: vec![figure],
         tables: vec![table],
-        ..Section::new("asked", "Preemption lengths, asked for and got").says(
+        ..Section::new("asked", "Requested and actual preemption lengths").says(
             "A statement about delay and length holds only as far as the length is what was asked \
              for. The excess is the timer and the wake-up together.",
         )

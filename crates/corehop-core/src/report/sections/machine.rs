@@ -14,7 +14,7 @@ pub(super) fn machines(data: &ReportData) -> Option<Section> {
     section.drawing = Some(known.iter().map(|it| platform_svg::draw(it)).collect());
     if let Some(hypervisor) = &first.hypervisor {
         section.text.push(format!(
-            "A guest of {}: what it says of its caches and CPUs is what the hypervisor tells it.",
+            "A guest of {}: the hypervisor declares its caches and CPUs.",
             hypervisor.value
         ));
     }
@@ -49,7 +49,7 @@ pub(super) fn findings(data: &ReportData) -> Option<Section> {
     }
     (!table.rows.is_empty()).then(|| Section {
         tables: vec![table],
-        ..Section::new("findings", "What the doctor found")
-            .says("What this host allows, and what spoils a measurement; `corehop explain WORD` says more of each.")
+        ..Section::new("findings", "Findings of the doctor")
+            .says("Limits of this host, and threats to a measurement. `corehop explain WORD` explains each finding.")
     })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the numbers come from: enough to take them again, and to doubt them.
+//! The provenance of the numbers: enough to reproduce and to question them.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the reader came for, and how far to trust it.
+//! The main result, and how far to trust it.
 
 use super::panel::{count, median, panels, percent};
 use crate::finding::Severity;
@@ -202,14 +202,14 @@ fn unseen_frames(file: &FileNote) -> Option<String> {
     }
     let why = why("why_not_seen")?;
     let name = &file.name;
-    Some(format!("{name}: whether replicates had frames of their own is not known ({why})."))
+    Some(format!("{name}: it is unknown whether replicates had their own frames ({why})."))
 }
 
 /// Why no lines were exchanged.
 fn no_distance(file: &FileNote) -> Option<String> {
     let why = file.provenance.machine.get("no_exchange")?.as_str()?;
     Some(format!(
-        "{}: {why}, so no lines were exchanged: whether the host moved that CPU is not known.",
+        "{}: {why}, so no lines were exchanged: it is unknown whether the host moved that CPU.",
         file.name
     ))
 }

@@ -88,7 +88,7 @@ fn table<T>(
 
 fn jobs(counts: &[JobCounts]) -> Table {
     let words: Vec<&str> = JobOutcome::ALL.iter().map(|course| course.word()).collect();
-    table("jobs by how they went", &[&["jobs"], words.as_slice()].concat(), counts, |it| {
+    table("jobs by course", &[&["jobs"], words.as_slice()].concat(), counts, |it| {
         let count = |course| it.courses.get(course).copied().unwrap_or(0).to_string();
         let counts = JobOutcome::ALL.iter().map(count);
         (&it.under, [it.jobs.to_string()].into_iter().chain(counts).collect())
@@ -196,7 +196,7 @@ fn delays(all: &[SchedulerPair]) -> Table {
 
 fn lengths(all: &[LengthQuantiles]) -> Table {
     let head = ["event", "absences", "p10 µs", "median µs", "p90 µs", "p99 µs", "max µs"];
-    table("preemption lengths as they happened", &head, all, |it| {
+    table("observed preemption lengths", &head, all, |it| {
         let quantiles = it.quantiles_us.iter().map(|&value| three_digits(value));
         let mut row = vec![it.event.to_string(), it.n.to_string()];
         row.extend(quantiles);
@@ -239,7 +239,7 @@ fn sizes(all: &[SizePoint]) -> Table {
 
 fn effects(all: &[SizeEffect]) -> Table {
     let head = ["event", "WSS", "delay", "tasks", "ratio", "interval", "detectable", "says"];
-    table("the most tasks against the fewest", &head, all, |it| {
+    table("most tasks against fewest tasks", &head, all, |it| {
         let comparison = &it.comparison;
         let interval = comparison.interval;
         let row = vec![

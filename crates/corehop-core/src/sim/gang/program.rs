@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread of a gang does in one round, as a script of loads, stores and locks.
+//! One round of a thread of a gang, as a script of loads, stores and locks.
 //!
 //! Instructions take a cycle each, and the accesses of one thread wait as many at a time as the
 //! program has independent ones. The numbers of instructions were derived from the tables of Kamali

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which job has which CPU of a cluster: the most urgent have one each, and stay where they are.
+//! The jobs on the CPUs of a cluster: the most urgent jobs have one CPU each, and stay there.
 //!
 //! A job that gets a CPU prefers the one that its task had last, if that is free or to be taken from
 //! a less urgent job; otherwise the nearest free one (by the innermost common cache, then by number),

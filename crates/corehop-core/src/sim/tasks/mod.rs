@@ -160,7 +160,7 @@ fn not_simulated(scheduler: Scheduler) -> MachineError {
     let simulated: Vec<String> = simulated.map(ToString::to_string).collect();
     MachineError::NotPossible {
         what: format!("the scheduler {scheduler} on a simulated machine"),
-        why: "whom it prefers is the kernel's business and not described anywhere".to_owned(),
+        why: "its choice is unspecified".to_owned(),
         remedy: format!("take {}, or measure live", simulated.join(", ")),
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who gets which CPU: by hand, and against sorting all jobs that are ready.
+//! The assignment of CPUs: by hand, and against sorting all ready jobs.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds in every state, whatever led to it.
+//! Invariants of every state.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -102,7 +102,7 @@ pub struct Counts {
     pub last_ns: u64,
     /// The time it was away because it had blocked, waiting for a CPU afterwards included.
     pub blocked_ns: u64,
-    /// The thread that had the CPU first after the last preemption.
+    /// The preempting thread of the last preemption.
     pub by: u32,
     /// Its name when it ended, padded with zeros; nothing but zeros before that, and where threads are
     /// not followed.
@@ -165,7 +165,7 @@ pub struct Absence {
     pub pinned: bool,
     /// How long it had run before it left; 0 where that was not seen.
     pub ran_ns: u64,
-    /// Who had the CPU first, of a preemption.
+    /// The preempting thread.
     pub by: u32,
     /// That thread's name, padded with zeros.
     pub by_name: [u8; 16],

@@ -30,7 +30,7 @@ pub(super) enum Word {
     PreemptedNs,
     LastNs,
     BlockedNs,
-    /// Number and name of who had the CPU first after the last preemption.
+    /// Number and name of the thread of the last preemption.
     By,
     Name,
     NameEnd,

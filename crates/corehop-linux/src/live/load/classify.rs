@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a background load takes from a job beside it (Wächtler 5.1): the bandwidth and the latency
+//! The impact of a background load on a job beside it (Wächtler 5.1): the bandwidth and the latency
 //! that a probe still gets, and the load's own traffic in the last-level cache where it can be
 //! counted.
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much of its CPUs a set of real-time tasks may use, and any set of the memory: the rest of the system needs
+//! Limits on the CPU share of real-time task sets, and on the memory of all sets: the rest of the system needs
 //! some.
 
 use corehop_core::experiment::{PlanError, PlannedTask, TaskRun, Tasks, TasksError};

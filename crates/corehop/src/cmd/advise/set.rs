@@ -13,7 +13,7 @@ use crate::cmd::costs::source;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
-/// What limiting preemptions does for the set in a file.
+/// Computes what limited preemption saves for the set in a file.
 pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failure> {
     let set = read(file)?;
     let source = source(costs)?;

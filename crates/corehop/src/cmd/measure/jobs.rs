@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The experiments of scripted jobs: a preset, and what is asked for in place of its values.
+//! The experiments of scripted jobs: a preset, and options that override its values.
 
 use corehop_core::decision::sampling::Goal;
 use corehop_core::experiment::{self, Experiment, Length, Overrides, Preset};
@@ -16,14 +16,14 @@ use super::plan::refused;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
 
-/// The samples of each step of `conditions`: two batches of a cell of some milliseconds, and as many one
-/// way as the other in both halves.
+/// The samples of each step of `conditions`: two batches of a cell of some milliseconds, with equally many in
+/// each direction in both halves.
 const SAMPLES_OF_A_STEP: u32 = 8;
 
-/// What every experiment of jobs shares.
+/// The options of every experiment of jobs.
 #[derive(Debug, clap::Args)]
 struct Shared {
-    /// quick (minutes), bastoni or waechtler (hours; --dry-run says how many)
+    /// quick (minutes), bastoni or waechtler (hours; --dry-run projects the time)
     #[arg(long, default_value = "quick")]
     preset: Preset,
     #[command(flatten)]
@@ -32,72 +32,72 @@ struct Shared {
     draws: Draws,
     #[command(flatten)]
     sampled: Sampled,
-    /// Never SCHED_FIFO
+    /// Never use SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
-    /// Valid samples of each cell
+    /// Valid samples per cell
     #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no sample: leave it out for the preset's number"), help_heading = "Enough samples")]
     samples: Option<u32>,
-    /// Replicates: how often everything that a process draws when it starts is drawn anew (10 to 20,
-    /// where each cell has enough samples)
-    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: ask for 6 or more, or leave it out for the usual number"), help_heading = "Enough samples")]
+    /// Replicates: each draws page frames, access order and threads anew (default: 10 to 20, if each cell
+    /// has enough samples)
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or leave it out for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
-    /// Until every cell's median is known to ±PERCENT of its warm touch, with 95 % confidence
+    /// Measure until every cell's median is known to ±PERCENT of its warm touch, with 95 % confidence
     #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
     precision: Option<f64>,
-    /// The only CPUs to use
-    #[arg(long, value_name = "LIST", value_parser = some_cpus, help_heading = "In place of the preset's values")]
+    /// Use only these CPUs
+    #[arg(long, value_name = "LIST", value_parser = some_cpus, help_heading = "Instead of the preset's values")]
     cpus: Option<CpuList>,
 }
 
-/// What jobs touch.
+/// The working set of jobs.
 #[derive(Debug, clap::Args)]
 pub(super) struct SetArgs {
-    /// Working-set sizes, for instance `64KiB,1MiB`
-    #[arg(long, value_delimiter = ',', help_heading = "In place of the preset's values")]
+    /// Working-set sizes, for example `64KiB,1MiB`
+    #[arg(long, value_delimiter = ',', help_heading = "Instead of the preset's values")]
     pub(super) wss: Vec<Bytes>,
-    /// Shares of word accesses that write, for instance `0,1/4,0.5`
-    #[arg(long, value_delimiter = ',', value_parser = ratio, help_heading = "In place of the preset's values")]
+    /// Write ratios: shares of word accesses that write, for example `0,1/4,0.5`
+    #[arg(long, value_delimiter = ',', value_parser = ratio, help_heading = "Instead of the preset's values")]
     pub(super) write_ratio: Vec<f64>,
-    /// shuffled, scan or code
-    #[arg(long, help_heading = "In place of the preset's values")]
+    /// The access pattern: shuffled, scan or code
+    #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) pattern: Option<Pattern>,
-    /// 4k, thp or hugetlb
-    #[arg(long, help_heading = "In place of the preset's values")]
+    /// The page size: 4k, thp or hugetlb
+    #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) page: Option<Page>,
     /// Independent chains of accesses: 1, 4 or 8
-    #[arg(long, help_heading = "In place of the preset's values")]
+    #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) chains: Option<u8>,
     /// The NUMA node of the working sets
-    #[arg(long, help_heading = "In place of the preset's values")]
+    #[arg(long, help_heading = "Instead of the preset's values")]
     pub(super) node: Option<u32>,
 }
 
-/// Whose memory and code jobs touch.
+/// The memory and code of jobs.
 #[derive(Debug, clap::Args)]
 struct OwnArgs {
-    /// Fresh page frames for every job
-    #[arg(long, help_heading = "In place of the preset's values")]
+    /// Use fresh page frames for every job
+    #[arg(long, help_heading = "Instead of the preset's values")]
     fresh_frames: bool,
-    /// The user's own job: a function in a shared library
-    #[arg(long, value_name = "LIB.so:FUNCTION", help_heading = "In place of the preset's values")]
+    /// Your own job: a function in a shared library
+    #[arg(long, value_name = "LIB.so:FUNCTION", help_heading = "Instead of the preset's values")]
     workload: Option<String>,
 }
 
-/// How jobs are away.
+/// The absences of jobs.
 #[derive(Debug, clap::Args)]
 struct AwayArgs {
-    /// Events, for instance `none,preemption,l3_migration`
-    #[arg(long = "event", value_delimiter = ',', help_heading = "In place of the preset's values")]
+    /// Events, for example `none,preemption,l3_migration`
+    #[arg(long = "event", value_delimiter = ',', help_heading = "Instead of the preset's values")]
     events: Vec<Event>,
-    /// Preemption lengths: `4ms`, or `0..50ms` for uniformly drawn ones
-    #[arg(long, value_parser = length, help_heading = "In place of the preset's values")]
+    /// Preemption lengths: `4ms`, or `0..50ms` for a uniform distribution
+    #[arg(long, value_parser = length, help_heading = "Instead of the preset's values")]
     length: Option<Length>,
-    /// What preemptors walk: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
-    #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
+    /// The working set of preemptors: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    #[arg(long, value_parser = polluter, help_heading = "Instead of the preset's values")]
     preemptor: Option<Polluter>,
-    /// How a job gets to another CPU: affinity or handover
-    #[arg(long, help_heading = "In place of the preset's values")]
+    /// The way of migration: affinity or handover
+    #[arg(long, help_heading = "Instead of the preset's values")]
     mover: Option<Mover>,
 }
 
@@ -112,13 +112,13 @@ pub(super) struct Synthetic {
     own: OwnArgs,
     #[command(flatten)]
     away: AwayArgs,
-    /// Sizes of what preemptors walk, each of which is sampled, for instance `64KiB,1MiB`
+    /// Working-set sizes of preemptors, each of them sampled, for example `64KiB,1MiB`
     #[arg(
         long,
         value_delimiter = ',',
         value_name = "LIST",
         value_parser = whole_pages,
-        help_heading = "In place of the preset's values"
+        help_heading = "Instead of the preset's values"
     )]
     preemptor_wss: Vec<Bytes>,
     #[command(flatten)]
@@ -141,8 +141,8 @@ pub(super) struct AccessTime {
 pub(super) struct PreemptionLength {
     #[command(flatten)]
     shared: Shared,
-    /// The preemption length to ask for, for instance `4ms`
-    #[arg(long, value_name = "TIME", help_heading = "In place of the preset's values")]
+    /// The requested preemption length, for example `4ms`
+    #[arg(long, value_name = "TIME", help_heading = "Instead of the preset's values")]
     length: Option<Nanos>,
     #[command(flatten)]
     load: LoadArgs,
@@ -157,17 +157,17 @@ pub(super) struct PolluterSweep {
     sets: SetArgs,
     #[command(flatten)]
     own: OwnArgs,
-    /// The preemption length, in place of the preset's row of them, for instance `4ms`
-    #[arg(long, value_name = "TIME", help_heading = "In place of the preset's values")]
+    /// One preemption length instead of the preset's list, for example `4ms`
+    #[arg(long, value_name = "TIME", help_heading = "Instead of the preset's values")]
     length: Option<Nanos>,
-    /// What the preemptor walks: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
-    #[arg(long, value_parser = polluter, help_heading = "In place of the preset's values")]
+    /// The working set of the preemptor: SIZE, or SIZE,PATTERN, or SIZE,PATTERN,WRITE_RATIO
+    #[arg(long, value_parser = polluter, help_heading = "Instead of the preset's values")]
     preemptor: Option<Polluter>,
     #[command(flatten)]
     load: LoadArgs,
 }
 
-/// What makes the spread of a cell.
+/// The causes of the spread of a cell.
 #[derive(Debug, clap::Args)]
 pub(super) struct Conditions {
     #[command(flatten)]
@@ -293,8 +293,8 @@ impl Conditions {
         self.shared.carry_out(platform, &experiment)
     }
 
-    /// As many replicates as asked for, in whole rounds, and the usual samples in each where their number
-    /// is not asked for.
+    /// The requested replicates, in whole rounds, with the default samples in each if the number of samples is
+    /// not given.
     fn steps(&self, experiment: &mut experiment::Conditions) {
         let arms = experiment.arms().len() as u32;
         if let Some(replicates) = self.shared.replicates {
@@ -315,25 +315,23 @@ impl LoadArgs {
     }
 }
 
-/// CPUs to use: one at least.
+/// CPUs to use: at least one.
 pub(super) fn some_cpus(text: &str) -> Result<CpuList, String> {
     match text.parse::<CpuList>() {
         Ok(cpus) if cpus.is_empty() => {
-            Err("--cpus names no CPU: leave it out, or write for instance --cpus 0,1".to_owned())
+            Err("--cpus names no CPU: leave it out, or write for example --cpus 0,1".to_owned())
         }
         Ok(cpus) => Ok(cpus),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// The size of what a preemptor walks.
+/// The working-set size of a preemptor.
 fn whole_pages(text: &str) -> Result<Bytes, String> {
     let size: Bytes =
         text.parse().map_err(|error: corehop_core::units::UnitError| error.to_string())?;
     if size.get() < 4096 {
-        return Err(format!(
-            "--preemptor-wss {size}: a preemptor walks whole pages, 4 KiB at least"
-        ));
+        return Err(format!("--preemptor-wss {size}: expected whole pages, at least 4 KiB"));
     }
     Ok(size)
 }

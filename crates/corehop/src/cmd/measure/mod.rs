@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure`: an experiment, on a machine, into a file. Each experiment owns its options; those
-//! that several have are one struct.
+//! `corehop measure`: run an experiment on a machine, and write a file. Each experiment owns its options;
+//! shared options are one struct.
 
 mod jobs;
 mod loads;
@@ -29,24 +29,24 @@ pub(crate) struct Args {
 /// The experiments.
 #[derive(Debug, clap::Subcommand)]
 enum Experiment {
-    /// The synthetic method: cold, warm, an event, resumed
+    /// Run the synthetic method: cold touch, warm touch, an event, resumed touch
     Synthetic(Box<jobs::Synthetic>),
-    /// Access times by working-set size
+    /// Measure access times by working-set size
     AccessTime(Box<jobs::AccessTime>),
-    /// Preemption lengths asked against got
+    /// Compare requested with actual preemption lengths
     PreemptionLength(Box<jobs::PreemptionLength>),
-    /// Delay against preemption length
+    /// Measure delay against preemption length
     PolluterSweep(Box<jobs::PolluterSweep>),
-    /// What makes the spread between replicates of one cell: page frames, order, threads, others, time
+    /// Find the causes of the spread between replicates: page frames, order, threads, others, time
     Conditions(Box<jobs::Conditions>),
-    /// Threads with common data, below a common cache and without one (simulated)
+    /// Run threads with common data, with and without a common cache (simulated)
     SharedData(Box<shared_data::Args>),
-    /// Task sets under a scheduler: preemptions and migrations as they happen, and what they cost.
+    /// Run task sets under a scheduler, and sample the cost of their preemptions and migrations.
     /// With a program after `--`, the same as `measure program`
     ScheduleSensitive(Box<schedule_sensitive::Args>),
-    /// A program as it runs: its preemptions and migrations, by whom, and what they cost
+    /// Record a program's preemptions and migrations, the preempting threads, and the cost
     Program(Box<program::Args>),
-    /// What the kernel takes for scheduling, as a table that `check --overheads` reads
+    /// Measure the kernel's scheduling overheads, as a table for `check --overheads`
     Overheads(Box<overheads::Args>),
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What `--on` names: this host, or a platform that is simulated.
+//! The target of `--on`: this host, or a simulated platform.
 
 use corehop_core::machine::Machine;
 use corehop_core::platform::Platform;
@@ -14,12 +14,12 @@ use crate::exit::{Exit, Failure};
 /// The word for this host.
 pub(super) const LIVE: &str = "live";
 
-/// The description of the machine that `on` names.
+/// The description of the machine named by `on`.
 pub(super) fn platform(on: &str) -> Result<Platform, Failure> {
     if on == LIVE { found(&SysRoot::live()) } else { described(on) }
 }
 
-/// How that machine is to be shared out, if it can be.
+/// The partitioning of that machine, if it can be partitioned.
 pub(super) fn partitioning(
     on: &str,
     platform: &Platform,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What would be run, for people.
+//! The outline of a run, in text.
 
 use corehop_core::experiment::{Body, Experiment, Plan, Turn, Unit};
 use corehop_core::platform::Platform;
@@ -9,7 +9,7 @@ use super::to::duration;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
-/// Prints what an experiment would do, or its plan.
+/// Prints the outline of an experiment, or its plan.
 pub(super) fn of_experiment(
     experiment: &dyn Experiment,
     platform: &Platform,
@@ -29,7 +29,7 @@ pub(super) fn of_experiment(
     Ok(Exit::Done)
 }
 
-/// Prints what a plan from a file would do, or the plan.
+/// Prints the outline of a plan from a file, or the plan.
 pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Exit, Failure> {
     if json {
         print(&format!("{}\n", plan.to_json()))?;
@@ -40,7 +40,7 @@ pub(super) fn of_plan(plan: &Plan, platform: &Platform, json: bool) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// What a plan counts, with the number of samples of each; how long it takes, what cannot be measured.
+/// The units of a plan with their sample counts, the projected time, and what cannot be measured.
 fn outline(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platform) -> String {
     let head = head(plan, units, replicates, platform);
     let lines = units.iter().map(|unit| format!("{:>8}  {}", unit.asked, unit.name));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure overheads`: what the kernel takes for scheduling, and what watching it takes.
+//! `corehop measure overheads`: the kernel's scheduling overheads, and the overhead of observing them.
 
 use std::path::{Path, PathBuf};
 
@@ -22,27 +22,27 @@ use super::schedule_sensitive::TaskArgs;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, print};
 
-/// The number of tasks up to which the table is to be used: as many as 001 runs.
+/// The largest number of tasks for the table: as many as 001 runs.
 const TASKS: u32 = 250;
-/// Goes of the hand-over of a byte: a second, in all.
+/// Rounds of handing over a byte: one second in total.
 const GOES: u32 = 20;
 
-/// What the kernel takes.
+/// Measure the kernel's scheduling overheads.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The table to write, as `check --overheads` reads it
+    /// The table to write, for `check --overheads`
     #[arg(short, long, value_name = "FILE.csv")]
     output: Option<PathBuf>,
-    /// One machine-readable answer on stdout
+    /// Print one machine-readable answer on stdout
     #[arg(long)]
     json: bool,
-    /// The seed of every draw
+    /// The seed of all random draws
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The only CPUs to use
+    /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// From threads alone, as where the kernel runs no BPF programs
+    /// Measure from threads alone, without BPF programs in the kernel
     #[arg(long, conflicts_with = "TaskArgs")]
     no_bpf: bool,
     #[command(flatten)]
@@ -64,7 +64,7 @@ impl Args {
     }
 }
 
-/// What was asked for.
+/// The request.
 struct OverheadsRequest<'a> {
     platform: &'a Platform,
     cpus: CpuList,
@@ -75,11 +75,14 @@ struct OverheadsRequest<'a> {
     as_json: bool,
 }
 
-/// Measures, and writes the table where it is asked for.
+/// Measures, and writes the table if requested.
 fn carry_out(asked: &OverheadsRequest<'_>) -> Result<Exit, Failure> {
     let (cpus, usable) = (&asked.cpus, asked.platform.usable());
     if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
-        return Err(Failure::says(Exit::Usage, format!("--cpus: CPU {cpu} may not be used here")));
+        return Err(Failure::says(
+            Exit::Usage,
+            format!("--cpus: this process may not use CPU {cpu}"),
+        ));
     }
     let plan = asked.plan()?;
     let measured = measure(asked, plan.as_ref())?;
@@ -122,7 +125,7 @@ fn carry_out(asked: &OverheadsRequest<'_>) -> Result<Exit, Failure> {
                 it.none_ns
             )
         }
-        Err(why) => format!("the control page is not to be had: {why}"),
+        Err(why) => format!("the control page is not available: {why}"),
     });
     print(&text(&rows, &notes))?;
     Ok(Exit::Done)
@@ -133,7 +136,7 @@ impl OverheadsRequest<'_> {
         Options { allow_system: self.tasks.allow_system, ..Options::default() }
     }
 
-    /// The task sets to measure under; none where threads say it alone.
+    /// The task sets to measure under; none if only threads measure.
     fn plan(&self) -> Result<Option<Tasks>, Failure> {
         if self.no_bpf {
             return Ok(None);
@@ -157,7 +160,7 @@ fn go_on() -> bool {
     !interrupt::requested()
 }
 
-/// What ran meanwhile.
+/// The workload during the measurement.
 fn under(plan: &Tasks, seed: u64) -> String {
     let seconds = plan.runs.iter().map(|run| run.duration.get()).max().unwrap_or(0) as f64 / 1e9;
     format!(
@@ -168,7 +171,7 @@ fn under(plan: &Tasks, seed: u64) -> String {
     )
 }
 
-/// What was not measured, and what measuring took.
+/// What was not measured, and the overhead of measuring.
 fn notes(measured: &Overheads) -> Vec<String> {
     let mut notes: Vec<String> =
         measured.missing.iter().map(|why| format!("not measured: {why}")).collect();
@@ -181,10 +184,10 @@ fn notes(measured: &Overheads) -> Vec<String> {
 fn said_of(it: &Recording) -> String {
     let residual = it.residual_ns.map_or_else(
         || {
-            "getting to it and away from it is in each time of the kernel's, and was not measured"
+            "each kernel time includes entry and exit of the program; they were not measured"
                 .to_owned()
         },
-        |ns| format!("getting to it and away from it, {ns:.0} ns, is in each time of the kernel's"),
+        |ns| format!("each kernel time includes entry and exit of the program, {ns:.0} ns"),
     );
     format!(
         "in the kernel: {} events, {} lost, {} without their other end; noting one down takes {:.0} ns, which is \

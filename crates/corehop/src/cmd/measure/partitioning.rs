@@ -1,34 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The options that share out the memory and the caches of a simulated machine.
+//! The options that partition the memory and the caches of a simulated machine.
 
 use corehop_core::sim::{Partitioning, Placement, Share, Ways};
 
 use crate::exit::{Exit, Failure};
 
-/// Where these options are listed.
+/// The heading of these options in the help.
 const HEADING: &str = "Simulated machine (--on NAME or FILE)";
-/// The numbers of ways at most.
+/// The largest number of ways.
 const MOST: u32 = 32;
 
-/// How a simulated machine places memory and shares its caches out.
+/// The page placement and cache partitioning of a simulated machine.
 #[derive(Debug, clap::Args)]
 pub(super) struct PartitioningOptions {
-    /// Page frames of a working set: random or contiguous
+    /// The page frames of a working set: random or contiguous
     #[arg(long, help_heading = HEADING)]
     placement: Option<Placement>,
-    /// Page colours there are, in place of those of the last level of cache
+    /// The number of page colours; default: that of the last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = HEADING)]
     colours: Option<u32>,
-    /// Page colours of the job's memory, for instance `0-31`
+    /// Page colours of the job's memory, for example `0-31`
     #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
     job_colours: Option<List>,
-    /// Page colours of everyone else's: polluters, preemptors, the operating system
+    /// Page colours of all other memory: polluters, preemptors, the operating system
     #[arg(long, value_name = "LIST", value_parser = colours, help_heading = HEADING)]
     other_colours: Option<List>,
-    /// Ways that the job may fill, for instance `3:0-3`; again for another level
+    /// Cache ways that the job may fill, for example `3:0-3`; repeat for another level
     #[arg(long = "job-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     job_ways: Vec<Ways>,
-    /// Ways that everyone else may fill
+    /// Cache ways that all others may fill
     #[arg(long = "other-ways", value_name = "LEVEL:LIST", value_parser = ways, help_heading = HEADING)]
     other_ways: Vec<Ways>,
 }
@@ -36,18 +36,18 @@ pub(super) struct PartitioningOptions {
 /// Whether all of the caches is simulated.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Sampled {
-    /// Simulate large working sets, and polluters, in some of the sets of all caches (one in 2 to 64): many
-    /// times faster, averages alike, maxima and spreads of small costs less so
+    /// Simulate large working sets and polluters in some of the sets of all caches (one in 2 to 64): many
+    /// times faster; averages stay, maxima and spreads of small costs change
     #[arg(long, help_heading = HEADING)]
     pub(super) sampled: bool,
 }
 
-/// Numbers, as typed in a list.
+/// A typed list of numbers.
 #[derive(Debug, Clone)]
 struct List(Vec<u32>);
 
 impl PartitioningOptions {
-    /// The option that was given, if one was.
+    /// The given option, if any.
     fn given(&self, sampled: bool) -> Option<&'static str> {
         let options = [
             ("--sampled", sampled),
@@ -61,7 +61,7 @@ impl PartitioningOptions {
         options.into_iter().find(|&(_, given)| given).map(|(name, _)| name)
     }
 
-    /// Refuses them on this host, which nobody here shares out.
+    /// Refuses them on this host: corehop does not partition it.
     pub(super) fn refuse(&self, sampled: bool) -> Result<(), Failure> {
         let Some(name) = self.given(sampled) else { return Ok(()) };
         let what = format!(
@@ -71,7 +71,7 @@ impl PartitioningOptions {
         Err(Failure::says(Exit::Usage, what))
     }
 
-    /// What was asked for.
+    /// The requested partitioning.
     pub(super) fn partitioning(&self) -> Partitioning {
         let share = |colours: &Option<List>, ways: &[Ways]| Share {
             colours: colours.as_ref().map_or_else(Vec::new, |list| list.0.clone()),
@@ -89,7 +89,7 @@ impl PartitioningOptions {
 /// `0-3,7` as numbers, all below `most`.
 fn numbers(text: &str, most: u32) -> Result<Vec<u32>, String> {
     let wrong =
-        || format!("`{text}` is no list of numbers below {most}: write for instance `0-3,7`");
+        || format!("`{text}` is not a list of numbers below {most}: write for instance `0-3,7`");
     let number = |text: &str| {
         text.trim().parse::<u32>().ok().filter(|&number| number < most).ok_or_else(wrong)
     };
@@ -113,7 +113,7 @@ fn colours(text: &str) -> Result<List, String> {
 
 /// `3:0-7` as a level and a mask.
 fn ways(text: &str) -> Result<Ways, String> {
-    let wrong = || format!("`{text}` is no level with ways: write for instance `3:0-7`");
+    let wrong = || format!("`{text}` is not a level with ways: write for instance `3:0-7`");
     let (level, list) = text.split_once(':').ok_or_else(wrong)?;
     let level = level.trim().parse().map_err(|_| wrong())?;
     let mask = numbers(list, MOST)?.into_iter().fold(0, |mask, way| mask | 1 << way);

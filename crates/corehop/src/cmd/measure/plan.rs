@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure --plan FILE`: a plan of any kind, as it stands.
+//! `corehop measure --plan FILE`: runs a plan of any kind unchanged.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ use crate::exit::{Exit, Failure};
 /// A plan from a file.
 #[derive(Debug, clap::Args)]
 pub(super) struct FromFile {
-    /// Run a plan from a file (`-`: stdin) in place of an experiment
+    /// Run a plan from a file (`-`: stdin) instead of an experiment
     #[arg(long, value_name = "FILE")]
     plan: Option<PathBuf>,
-    /// Never SCHED_FIFO
+    /// Never use SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
-    /// Allow what concerns the whole machine, for seconds: with cgroup v1, clusters and partitions need its
-    /// load balancing switched off
+    /// Allow changes that affect the whole machine for seconds: with cgroup v1, clusters and partitions switch
+    /// off its load balancing
     #[arg(long)]
     allow_system: bool,
     #[command(flatten)]
@@ -34,7 +34,7 @@ pub(super) struct FromFile {
 impl FromFile {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let Some(path) = &self.plan else {
-            let what = "what is to be measured? write `corehop measure EXPERIMENT`, or --plan FILE; \
+            let what = "missing experiment: write `corehop measure EXPERIMENT`, or --plan FILE; \
                         `corehop measure --help` lists the experiments";
             return Err(Failure::says(Exit::Usage, what));
         };

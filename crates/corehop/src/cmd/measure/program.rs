@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure program`: a program that nobody has prepared, recorded as it runs.
+//! `corehop measure program`: records an unmodified program as it runs.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -20,41 +20,41 @@ use super::to::duration;
 use crate::exit::{Exit, Failure};
 use crate::output::{self, print};
 
-/// What is recorded, and by which costs.
+/// The program to record, and the costs to charge.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Write the recording to this file
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
-    /// One machine-readable answer on stdout; the program's own output goes to stderr
+    /// Print one machine-readable answer on stdout; the program's own output goes to stderr
     #[arg(long)]
     json: bool,
     /// End the recording after this time
     #[arg(long, value_name = "TIME")]
     budget: Option<Nanos>,
-    /// Record this process, and what it starts, until it ends or --budget is over
+    /// Record this process and its children, until it ends or --budget is over
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Record the processes of this cgroup
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "pid")]
     cgroup: Option<PathBuf>,
-    /// What preemptions and migrations cost a working set: a table (`*.csv`), a model that `corehop fit` wrote
-    /// (`*.json`), or samples to fit one to; --load and --length say which of them
+    /// Costs by working-set size: a table (`*.csv`), a model of `corehop fit` (`*.json`), or samples to fit one
+    /// to; --load and --length choose among them
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
-    /// The load that the costs are of
+    /// The background load of the costs
     #[arg(long, value_name = "NAME", requires = "costs")]
     load: Option<String>,
-    /// The preemption length that the costs are of
+    /// The preemption length of the costs
     #[arg(long, value_name = "TIME", requires = "costs")]
     length: Option<Nanos>,
-    /// The working set of the program, where it is known
+    /// The working set of the program, if known
     #[arg(long, value_name = "SIZE")]
     wss: Option<Bytes>,
-    /// By which statistic, in place of the mean
+    /// The statistic of the costs; default: the mean
     #[arg(long, value_name = "NAME", requires = "costs")]
     statistic: Option<String>,
-    /// Which of several series of a model or samples: `page=thp`, `write_ratio=0.5`
+    /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
     #[arg(
         long,
         value_name = "NAME=VALUE",
@@ -62,17 +62,17 @@ pub(super) struct Args {
         requires = "costs",
     )]
     only: Vec<(String, String)>,
-    /// Estimate the working set from the pages that the program touches within 10 ms, four times a second: each
-    /// time it fills its TLB anew
+    /// Estimate the working set from the pages that the program touches within 10 ms, four times a second. Each
+    /// estimate makes the program refill its TLB
     #[arg(long, conflicts_with = "wss")]
     estimate_wss: bool,
-    /// Write a page: tables, and a timeline of the threads that were away the most
+    /// Write a page: tables, and a timeline of the threads that were off the CPU the longest
     #[arg(long, value_name = "FILE.html")]
     timeline: Option<PathBuf>,
-    /// Write what happened in the trace-event format, which Perfetto shows
+    /// Write the events in the trace-event format, for Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
-    /// The program to start and record, with its arguments: after `--`
+    /// The program to start and record, with its arguments, after `--`
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
@@ -83,12 +83,12 @@ impl Args {
         match (self.pid, &self.cgroup) {
             (None, None) if words.is_empty() => Err(Failure::says(
                 Exit::Usage,
-                "what is to be recorded? write `-- PROGRAM ARGUMENTS`, --pid PID or --cgroup DIRECTORY",
+                "missing program: write `-- PROGRAM ARGUMENTS`, --pid PID or --cgroup DIRECTORY",
             )),
             (None, None) => Ok(Target::Command { words: words.clone(), to_stderr }),
             _ if !words.is_empty() => Err(Failure::says(
                 Exit::Usage,
-                "a program to start, and --pid or --cgroup: one of them",
+                "a program to start excludes --pid and --cgroup: give one of them",
             )),
             (Some(pid), _) => Ok(Target::Process(pid)),
             (_, Some(path)) => Ok(Target::Cgroup(path.clone())),
@@ -97,7 +97,7 @@ impl Args {
 }
 
 impl Args {
-    /// Records, multiplies by the costs, and answers.
+    /// Records the program, computes its costs, and prints the answer.
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = &on::platform(on::LIVE)?;
         let target = self.target(self.json)?;
@@ -124,7 +124,7 @@ impl Args {
         Ok(if interrupt::requested() { Exit::Interrupted } else { Exit::Done })
     }
 
-    /// Which costs are meant; that there are such is asked at once.
+    /// The chosen costs; fails early if there are none.
     fn prices<'a>(&self, source: &'a Source) -> Result<Prices<'a>, Failure> {
         let usual = match source {
             Source::Model(_) => Some("mean"),
@@ -145,7 +145,7 @@ impl Args {
         Ok(Prices { source, selection })
     }
 
-    /// Writes the recording and the trace, where they were asked for.
+    /// Writes the recording and the trace, if requested.
     fn keep(&self, platform: &Platform, recording: &Recording) -> Result<(), Failure> {
         if let Some(path) = &self.output {
             output::write(path, serde_json::json!(recording).to_string())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure schedule-sensitive` with task sets: which, under which scheduler, for how long.
+//! `corehop measure schedule-sensitive`: task sets, their scheduler, and the duration of runs.
 
 use std::path::{Path, PathBuf};
 
@@ -23,20 +23,20 @@ use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
 
-/// Where these options are listed.
+/// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
 
 /// The share of each CPU that real-time tasks may use on this host.
 const LIVE_SHARE: f64 = 0.5;
 
-/// Numbers of tasks that overheads are measured of, and for how long each.
+/// The numbers of tasks for overheads, and the duration of each.
 const OVERHEADS_COUNTS: [u32; 4] = [2, 10, 25, 50];
 const OVERHEADS_DURATION: Nanos = Nanos::from_secs(3);
 
 /// Task sets, or an earlier name of `measure program`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// quick, or bastoni (section 4.1): which sets are drawn, and for how long each runs
+    /// quick, or bastoni (section 4.1): the task sets and the duration of each run
     #[arg(long, default_value = "quick")]
     preset: Preset,
     #[command(flatten)]
@@ -45,12 +45,12 @@ pub(super) struct Args {
     draws: Draws,
     #[command(flatten)]
     sampled: Sampled,
-    /// The only CPUs to use
+    /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
     #[command(flatten)]
     tasks: TaskArgs,
-    /// Run each set also without being watched, in turn, and say what watching changes
+    /// Run each set also without observation, in turn, and report the effect of observation
     #[arg(long, help_heading = HEADING)]
     paired: bool,
     #[command(flatten)]
@@ -95,50 +95,50 @@ impl Args {
     }
 }
 
-/// Which task sets run, and who schedules them.
+/// The task sets and their scheduler.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct TaskArgs {
-    /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for one that is loaded)
+    /// g-edf, c-edf, p-edf, g-fp, p-fp, eevdf, or sched_ext (`sched_ext:NAME` for a loaded one)
     #[arg(long, value_name = "NAME", value_parser = scheduler, help_heading = HEADING)]
     scheduler: Option<Named>,
-    /// Numbers of tasks, drawn at random, for instance `25,50,75`
+    /// Draw sets of these numbers of tasks, for example `25,50,75`
     #[arg(long = "tasks", value_name = "N", value_delimiter = ',', help_heading = HEADING)]
     counts: Vec<u32>,
-    /// The tasks of this file, as `corehop check` reads it, in place of drawn ones
+    /// Use the tasks of this file, in the format of `corehop check`, instead of drawn ones
     #[arg(long, value_name = "FILE.json", conflicts_with_all = ["counts", "sets", "utilisation", "period", "sporadic"], help_heading = HEADING)]
     task_set: Option<PathBuf>,
-    /// Task sets drawn for each number of tasks, working set and write ratio
+    /// Task sets per number of tasks, working set and write ratio
     #[arg(long, value_name = "N", help_heading = HEADING)]
     sets: Option<u32>,
-    /// For how long each set runs
+    /// The duration of each run
     #[arg(long, value_name = "TIME", help_heading = HEADING)]
     duration: Option<Nanos>,
-    /// Utilisations are drawn uniformly from the first to the second, for instance `0.001..0.1`
+    /// Draw utilisations uniformly from this range, for example `0.001..0.1`
     #[arg(long, value_name = "LOW..HIGH", value_parser = range, help_heading = HEADING)]
     utilisation: Option<(f64, f64)>,
-    /// Periods are drawn uniformly from the first to the second, for instance `10..100ms`
+    /// Draw periods uniformly from this range, for example `10..100ms`
     #[arg(long, value_name = "LOW..HIGH", value_parser = times, help_heading = HEADING)]
     period: Option<(Nanos, Nanos)>,
-    /// Sporadic tasks: each release is late by up to this share of the period
+    /// Sporadic tasks: delay each release by up to this share of the period
     #[arg(long, value_name = "SHARE", value_parser = ratio, help_heading = HEADING)]
     sporadic: Option<f64>,
-    /// The most that a set may use of each CPU; its execution times are scaled down to that. 50% is the most
-    /// for real-time tasks of this host
+    /// The largest share of each CPU that a set may use; execution times are scaled down to it. 50% is the
+    /// maximum for real-time tasks of this host
     #[arg(long, value_name = "PERCENT%", value_parser = percent, help_heading = HEADING)]
     share: Option<f64>,
-    /// The cache level that makes the clusters of c-edf, in place of the outermost that makes more than one
+    /// The cache level of the clusters of c-edf; default: the outermost level with more than one cluster
     #[arg(long, value_name = "LEVEL", help_heading = HEADING)]
     cluster_level: Option<u32>,
-    /// Allow what concerns the whole machine, for seconds: with cgroup v1, clusters and partitions need its
-    /// load balancing switched off
+    /// Allow changes that affect the whole machine for seconds: with cgroup v1, clusters and partitions switch
+    /// off its load balancing
     #[arg(long, help_heading = HEADING)]
     pub(super) allow_system: bool,
 }
 
-/// A scheduler, and the name of the one meant where several could be loaded.
+/// A scheduler, and its name if several could be loaded.
 type Named = (Scheduler, Option<String>);
 
-/// What else was asked for.
+/// The other options.
 #[derive(Debug)]
 struct TaskSetRequest<'a> {
     platform: &'a Platform,
@@ -146,14 +146,14 @@ struct TaskSetRequest<'a> {
     preset: Preset,
     loads: Vec<Load>,
     cpus: CpuList,
-    /// Working sets like this one, of these sizes and write ratios.
+    /// Copies of this working set with these sizes and write ratios.
     like: WorkingSet,
     sizes: &'a [Bytes],
     ratios: &'a [f64],
 }
 
 impl TaskArgs {
-    /// The experiment that is asked for.
+    /// The requested experiment.
     fn experiment(&self, asked: &TaskSetRequest<'_>) -> Result<TaskSets, Failure> {
         let (scheduler, sched_ext) = self.scheduler.clone().unwrap_or((Scheduler::GEdf, None));
         let usual = match scheduler.order() {
@@ -178,8 +178,8 @@ impl TaskArgs {
         })
     }
 
-    /// The plan that overheads are measured under: small sets, one for each number of tasks, that nobody
-    /// watches.
+    /// The plan for measuring overheads: small sets, one for each number of tasks, without observation of
+    /// jobs.
     pub(super) fn of_overheads(
         &self,
         platform: &Platform,
@@ -224,7 +224,7 @@ impl TaskArgs {
         }
     }
 
-    /// The tasks of a file, on as many CPUs as it says.
+    /// The tasks of a file, on the number of CPUs it states.
     fn of_file(
         &self,
         path: &Path,
@@ -240,7 +240,7 @@ impl TaskArgs {
         };
         if cpus.len() != count {
             let what = format!(
-                "{} is for {count} CPUs, and there are {}: name as many with --cpus, or change the file",
+                "{} is for {count} CPUs, and there are {}: name {count} with --cpus, or change the file",
                 path.display(),
                 cpus.len()
             );
@@ -284,7 +284,7 @@ fn cpu_of(place: &TaskPlacement) -> Result<Option<usize>, Failure> {
     }
 }
 
-/// The working sets that are asked for: sizes and write ratios of the preset where none are given.
+/// The requested working sets; default: sizes and write ratios of the preset.
 fn like(asked: &TaskSetRequest<'_>, usual: &[WorkingSet]) -> Vec<WorkingSet> {
     let mut all = Vec::new();
     for set in usual {
@@ -316,7 +316,7 @@ fn scheduler(text: &str) -> Result<Named, String> {
 
 /// `0.001..0.1`
 fn range(text: &str) -> Result<(f64, f64), String> {
-    let wrong = || "write for instance `0.001..0.1`".to_owned();
+    let wrong = || "write for example `0.001..0.1`".to_owned();
     let (low, high) = text.split_once("..").ok_or_else(wrong)?;
     match (low.trim().parse(), high.trim().parse()) {
         (Ok(low), Ok(high)) => Ok((low, high)),
@@ -329,7 +329,7 @@ fn times(text: &str) -> Result<(Nanos, Nanos), String> {
     match length(text)? {
         Length::Fixed(time) => Ok((time, time)),
         Length::Uniform(low, high) => Ok((low, high)),
-        Length::Mean25 => Err("write for instance `10..100ms`".to_owned()),
+        Length::Mean25 => Err("write for example `10..100ms`".to_owned()),
     }
 }
 

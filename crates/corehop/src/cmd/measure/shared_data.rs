@@ -11,29 +11,29 @@ use super::jobs::some_cpus;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
 
-/// Where these options are listed.
+/// The heading of these options in the help.
 const HEADING: &str = "Threads with common data";
 
-/// What `shared-data` runs.
+/// The programs of `shared-data`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
     draws: Draws,
-    /// The only CPUs to use
+    /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Runs of each
+    /// Runs of each configuration
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = count("--samples 0 runs nothing: leave it out for 4 runs of each"))]
     samples: u32,
-    /// swap, bucket-sort, linear-regression, exchange; all of them if left out
+    /// swap, bucket-sort, linear-regression, exchange; default: all
     #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
-    /// Items, points, or lines that are handed over, for instance `100,4k,1M` (thousands, millions)
+    /// Items, points, or handed-over lines, for example `100,4k,1M` (thousands, millions)
     #[arg(long, value_delimiter = ',', value_parser = items, help_heading = HEADING)]
     items: Vec<u64>,
-    /// Buckets of bucket-sort
+    /// The number of buckets of bucket-sort
     #[arg(
         long,
         value_delimiter = ',',
@@ -41,24 +41,24 @@ pub(super) struct Args {
         help_heading = HEADING
     )]
     buckets: Vec<u32>,
-    /// Swap with random numbers of which the first thread's low bits never change
+    /// Use random numbers in swap whose low bits never change in the first thread
     #[arg(long, help_heading = HEADING)]
     fixed_low_bits: bool,
-    /// write, read, none: how threads share their data
+    /// The kind of sharing between threads: write, read, none
     #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
-    /// shared, separate: below a common cache, or without one
+    /// The placement of threads: shared (with a common cache) or separate (without one)
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
-    /// How often each thread does what it does
+    /// The number of iterations of each thread
     #[arg(long, default_value_t = 100_000, help_heading = HEADING)]
     rounds: u64,
 }
 
-/// The sizes of each program that are run when none are asked for.
+/// The default sizes of each program.
 const ITEMS: [u64; 3] = [100, 10_000, 1_000_000];
-/// The lines and instructions of a hand-over through a local socket, when nothing else is said: see
-/// the study `kamali-4-6`.
+/// The default lines and instructions of a hand-over through a local socket: see the study
+/// `kamali-4-6`.
 const HANDED_OVER: u64 = 66;
 const HAND_OVER_INSTRUCTIONS: u32 = 10_000;
 
@@ -94,7 +94,7 @@ impl Args {
         sizes.iter().flat_map(of_size).collect()
     }
 
-    /// The experiment that is asked for.
+    /// The requested experiment.
     fn experiment(&self) -> SharedData {
         let or_all = |given: &[Sharing]| {
             if given.is_empty() { Sharing::ALL.to_vec() } else { given.to_vec() }
@@ -116,7 +116,7 @@ impl Args {
 /// `100`, `4k`, `1.5M`.
 fn items(text: &str) -> Result<u64, String> {
     let wrong =
-        || format!("`{text}` is not a number of items: write for instance `100`, `4k` or `1M`");
+        || format!("`{text}` is not a number of items: write for example `100`, `4k` or `1M`");
     let (number, times) = match text.trim().strip_suffix(['k', 'K']) {
         Some(number) => (number, 1e3),
         None => match text.trim().strip_suffix('M') {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! On which machine a plan runs, and where its rows go: what every experiment that makes a plan shares.
+//! The machine of a plan and the destination of its rows: options of every experiment with a plan.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,16 +15,16 @@ use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::run::{Destination, Run};
 
-/// The machine, the file, and what is said meanwhile.
+/// The machine, the output, and the progress messages.
 #[derive(Debug, clap::Args)]
 pub(super) struct To {
     /// The machine: `live`, the id of a platform, or a platform file
     #[arg(long, default_value = "live")]
     pub(super) on: String,
-    /// The file to write; `FILE.part` while it is being written
+    /// The file to write; `FILE.part` until it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     output: Option<PathBuf>,
-    /// Write an Arrow stream to stdout instead of a file: rows of the kind that -o names, or of KIND
+    /// Write an Arrow stream to stdout instead of a file: the rows of the -o file, or of KIND
     /// (`task_jobs`)
     #[arg(
         long,
@@ -35,45 +35,45 @@ pub(super) struct To {
         conflicts_with_all = ["output", "json"]
     )]
     stream: Option<String>,
-    /// Print the plan's outline and the projected time; with --json the plan itself
+    /// Print the outline of the plan and the projected time; with --json the plan itself
     #[arg(long)]
     pub(super) dry_run: bool,
-    /// One machine-readable answer on stdout
+    /// Print one machine-readable answer on stdout
     #[arg(long)]
     pub(super) json: bool,
-    /// No progress on stderr
+    /// Print no progress on stderr
     #[arg(short, long)]
     quiet: bool,
-    /// Stop after this time; the worst cells get what is left of it
+    /// Stop after this time; the least certain cells get the rest of it
     #[arg(long, value_name = "TIME", value_parser = budget)]
     pub(super) budget: Option<Nanos>,
     #[command(flatten)]
     pub(super) partitioning: PartitioningOptions,
 }
 
-/// The draws of an experiment, and whether it goes on with what it has.
+/// The seed of an experiment, and whether to resume it.
 #[derive(Debug, clap::Args)]
 pub(super) struct Draws {
-    /// Go on with the FILE.part of an interrupted run
+    /// Resume an interrupted run from its FILE.part
     #[arg(long, requires = "output")]
     pub(super) resume: bool,
-    /// The seed of every draw
+    /// The seed of all random draws
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 }
 
-/// How much of an experiment is run.
+/// The amount of an experiment to run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
     pub(super) goal: Goal,
-    /// How many replicates were asked for.
+    /// The requested number of replicates.
     pub(super) replicates: Option<u32>,
     /// Whether a simulated machine simulates some of the sets of its caches only.
     pub(super) sampled: bool,
 }
 
 impl Extent {
-    /// As much as the experiment asks for.
+    /// The default amount of the experiment.
     pub(super) const WHOLE: Self = Self { goal: Goal::Count, replicates: None, sampled: false };
 }
 
@@ -83,7 +83,7 @@ impl To {
         on::platform(&self.on)
     }
 
-    /// Runs an experiment, or prints what would be run.
+    /// Runs an experiment, or prints its outline.
     pub(super) fn carry_out(
         &self,
         platform: Platform,
@@ -105,7 +105,7 @@ impl To {
         run.experiment(machine.as_mut(), experiment, draws.seed)
     }
 
-    /// A run of all there is, in one replicate.
+    /// A run of everything in one replicate.
     pub(super) fn to_run(&self, resume: bool) -> Result<Run, Failure> {
         Ok(Run {
             destination: self.destination(resume)?,
@@ -123,14 +123,14 @@ impl To {
             (None, Some(kind)) => Ok(Destination::Stdout((!kind.is_empty()).then(|| kind.clone()))),
             (None, None) => Err(Failure::says(
                 Exit::Usage,
-                "where to? give `-o FILE.parquet`, --stream or --dry-run",
+                "missing output: give `-o FILE.parquet`, --stream or --dry-run",
             )),
         }
     }
 }
 
 impl Extent {
-    /// How many replicates a run of `experiment` consists of.
+    /// The number of replicates of a run of `experiment`.
     fn replicates_of(
         self,
         experiment: &dyn Experiment,
@@ -154,7 +154,7 @@ impl Extent {
     }
 }
 
-/// A time to stop after.
+/// The time budget of a run.
 fn budget(text: &str) -> Result<Nanos, String> {
     match text.parse::<Nanos>() {
         Ok(time) if time.get() == 0 => {

@@ -9,7 +9,7 @@ use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
-/// Carries it out and prints it.
+/// Runs the study and prints the result.
 pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
     refuse(args)?;
     let study = study.with(args.seed, args.sets);
@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, study: CostStudy) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-/// Options that such a study has no use for.
+/// Options that do not apply to such a study.
 fn refuse(args: &Args) -> Result<(), Failure> {
     let given = [
         ("--shard", args.shard.is_some()),
@@ -46,6 +46,6 @@ fn refuse(args: &Args) -> Result<(), Failure> {
         ("--picture", args.picture.is_some()),
     ];
     let Some((name, _)) = given.into_iter().find(|it| it.1) else { return Ok(()) };
-    let what = format!("{name}: a study of what preemptions cost is counted whole, and printed");
+    let what = format!("{name}: a study of preemption costs runs as a whole and prints its result");
     Err(Failure::says(Exit::Usage, what))
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop validate`: what the studies say in words.
+//! `corehop validate`: the claims of the studies.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 use super::{Args, described, machine, simulate};
 use crate::exit::{Exit, Failure};
 
-/// The samples of tables that were simulated, by study.
+/// The samples of simulated tables, by study.
 #[derive(Debug, Default)]
 pub(super) struct Simulated(BTreeMap<String, Vec<Sample>>);
 
 impl Simulated {
-    /// The samples of a table, simulated if they were not before.
+    /// The samples of a table, simulated on first use.
     pub(super) fn of(&mut self, study: &Study, args: &Args) -> Result<&[Sample], Failure> {
         if !self.0.contains_key(&study.id) {
             self.0.insert(study.id.clone(), simulate(study, args)?);

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Args, described, said};
 use crate::exit::Failure;
 
-/// Reruns a table, and joins it with what is printed.
+/// Reruns a table, and joins it with the printed one.
 pub(super) fn simulate(study: &GangStudy, args: &Args) -> Result<Vec<GangJoined>, Failure> {
     let platform = described(args.on.as_deref().unwrap_or(&study.platform))?;
     let plan = study.plan(&platform, args.seed)?;
@@ -24,7 +24,7 @@ pub(super) fn simulate(study: &GangStudy, args: &Args) -> Result<Vec<GangJoined>
     Ok(study.join(&sharings.finish()))
 }
 
-/// A quantity of a table, with the errors of the rows that are judged, and the aim if there is one.
+/// A quantity of a table, with the errors of the judged rows, and the aim if there is one.
 pub(super) struct Judged {
     quantity: GangQuantity,
     judged: Option<Errors>,

@@ -293,7 +293,7 @@ impl Test {
 
 /// Names no test.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no test `{name}`; nearest: {nearest}; `all` runs every one")]
+#[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
 pub struct UnknownTest {
     /// What was asked for.
     pub name: String,

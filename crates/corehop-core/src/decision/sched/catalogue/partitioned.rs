@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How the partitioned, split and soft tests of the list are run.
+//! Runs the partitioned, split and soft tests of the catalogue.
 
 use super::with_bounds;
 use crate::decision::sched::bill::Charges;

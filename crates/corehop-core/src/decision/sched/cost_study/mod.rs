@@ -77,7 +77,7 @@ pub struct Compared {
 pub enum CostStudyError {
     /// Neither the study nor the user says what a preemption costs.
     #[error(
-        "nothing says what a preemption costs: give a table, a model or samples with --costs, or costs.us_per_kib in the study"
+        "the cost of a preemption is missing: give a table, a model or samples with --costs, or costs.us_per_kib in the study"
     )]
     NoCosts,
     /// What a working set costs is not known.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What limited preemption saves of a set on several CPUs.
+//! The savings of limited preemption for a set on several CPUs.
 
 use serde::Serialize;
 

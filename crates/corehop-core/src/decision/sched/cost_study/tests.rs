@@ -104,7 +104,7 @@ fn what_makes_no_sense_is_refused_with_what_is_expected() {
         ("[4, 512]", "[512, 4]", "expected the lower first"),
         ("us_per_kib = 2.0", "us_per_kib = -2.0", "expected a number above zero"),
         ("\"p-fp-rta\"", "\"rta\"", "it lets jobs migrate"),
-        ("\"p-fp-rta\"", "\"p-fp\"", "there is no test"),
+        ("\"p-fp-rta\"", "\"p-fp\"", "unknown test"),
         ("edf_regions", "regions", "edf_regions"),
         ("sets = 40", "sets = 0", "expected at least 1"),
         ("to = 0.9", "to = 9.9", "at most the 1 CPUs"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What other tasks can execute in a window, and the least window that they cannot fill on all CPUs.
+//! The workload of other tasks in a window, and the least window that they cannot fill on all CPUs.
 
 use super::window::Grower;
 use crate::decision::sched::divisor::Divisor;

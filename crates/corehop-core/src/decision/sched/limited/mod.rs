@@ -23,7 +23,7 @@ use super::task::{Task, Time};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NoRegions {
     /// Fully preemptive the set is not schedulable, or under no assignment of thresholds.
-    #[error("the set misses deadlines under {policy} already without regions")]
+    #[error("the set misses deadlines under {policy} even without regions")]
     Misses {
         /// The scheduler.
         policy: &'static str,
@@ -41,7 +41,7 @@ pub enum NoRegions {
         expected: &'static str,
     },
     /// It takes more steps than are allowed.
-    #[error("there are too many instants to look at (periods differ too much)")]
+    #[error("there are too many instants to check (periods differ too much)")]
     OutOfSteps,
 }
 

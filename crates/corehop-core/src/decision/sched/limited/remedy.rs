@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which task to make non-preemptive for how long, and what that saves.
+//! Remedies: which task to make non-preemptive for how long, and the savings.
 //!
 //! A job pays for each preemption that it suffers what its own working set costs to reload. How many it suffers
 //! depends on its region, the regions depend on the slack, and the slack on what is paid: the least solution is

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an operating system takes, charged to tasks (Brandenburg, PhD thesis, UNC 2011, chapter 3).
+//! Overheads of the operating system, charged to tasks (Brandenburg, PhD thesis, UNC 2011, chapter 3).
 //!
 //! Preemption-centric for job-level fixed priorities (EDF): each job pays for the preemption that it
 //! causes. With jitter for fixed priorities: ticks and releases become tasks above all others. Whose delays a job pays

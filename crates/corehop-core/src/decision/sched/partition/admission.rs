@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a CPU or a cluster admits, with what is charged to the tasks that are there.
+//! Admission to a CPU or a cluster, with the charges to the tasks there.
 
 use crate::decision::sched::bill::Payer;
 use crate::decision::sched::cache_aware::{Approach, fixed as blocks, pairs};

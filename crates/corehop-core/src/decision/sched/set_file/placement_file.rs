@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where tasks run, as a file says it: `cpus`, `pieces` or `shares` of each task, or of none.
+//! The placement of tasks in a file: `cpus`, `pieces` or `shares` of each task, or of none.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a study, or a part of it, has counted.
+//! The counts of a study, or of a part of it.
 
 use super::breakdown::WHOLE;
 use super::shard::{Shard, Shards};
@@ -35,13 +35,13 @@ pub(super) struct Counts {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StudyCountsError {
     /// They are of different studies, or of other seeds or numbers of sets.
-    #[error("parts of different studies: {0}")]
+    #[error("shards of different studies: {0}")]
     Different(String),
     /// They have sets in common.
-    #[error("the parts {0} and {1} have sets in common: give each part once")]
+    #[error("the shards {0} and {1} have sets in common: give each shard once")]
     Overlap(Shard, Shard),
     /// There is none.
-    #[error("no parts to merge")]
+    #[error("no shards to merge")]
     Nothing,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whether tasks fit into bins by their utilisations, for all sets of a family at once.
+//! Tests whether tasks fit into bins by their utilisations, for all sets of a family at once.
 //!
 //! Sums are floating-point numbers with a bound on their error. What they leave in doubt is asked again in
 //! whole numbers ([`Packing::pack`]), so that a verdict is always the exact one. Bins that are equally full

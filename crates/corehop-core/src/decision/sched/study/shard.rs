@@ -16,7 +16,7 @@ pub struct Shard {
 
 /// Why this is no shard.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no shard: expected K/N, K of 0 to N, N of 1 to 1000000, such as 3/64")]
+#[error("`{0}` is not a shard: expected K/N, K of 0 to N, N of 1 to 1000000, such as 3/64")]
 pub struct ShardError(String);
 
 impl Shard {

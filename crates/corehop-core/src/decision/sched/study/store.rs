@@ -30,10 +30,10 @@ use crate::samples::store::{KIND, STUDY, VERSION, parquet_cause};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It is something else.
-    #[error("this file holds no counts of a study: give one that `corehop study … -o` wrote")]
+    #[error("this file has no counts of a study: give a file of `corehop study … -o`")]
     NotOurs,
     /// Of a later version.
-    #[error("this file has version {0} of the counts of studies: use a newer corehop")]
+    #[error("this file has version {0} of study counts: use a newer corehop")]
     Later(u32),
     /// It contradicts itself.
     #[error("this file is damaged: {0}")]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What was counted, in whole numbers, and the shares with intervals that follow from it.
+//! The counts of a study, as integers, and the shares with their intervals.
 
 use crate::model::binomial;
 

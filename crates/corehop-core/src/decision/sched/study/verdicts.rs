@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a scheduler says of the sets of a family: the quick way where there is one, the test itself
+//! Verdicts of a scheduler on the sets of a family: by the fast path if there is one, by the test itself
 //! otherwise.
 
 use super::bins::Bins;

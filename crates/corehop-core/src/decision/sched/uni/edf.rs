@@ -47,7 +47,7 @@ fn horizon(tasks: &[Task]) -> Option<Time> {
     let by_slack = slack_bound(tasks);
     let longest = tasks.iter().map(|task| task.deadline).max().unwrap_or(0);
     match by_slack {
-        // A busy period is dearer to find; it pays only against a far horizon.
+        // A busy period costs more to find; it pays only against a far horizon.
         Some(bound) if bound / 64 < longest => Some(bound),
         _ => match (busy_period(tasks, 0), by_slack) {
             (Some(busy), Some(slack)) => Some(busy.min(slack)),
