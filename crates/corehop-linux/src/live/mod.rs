@@ -139,7 +139,7 @@ impl LiveMachine {
             return Err(why.clone());
         }
         match self.platform.usable().len() {
-            0 | 1 => Err("SCHED_FIFO is refused where only one CPU is usable".to_owned()),
+            0 | 1 => Err("SCHED_FIFO is refused if only one CPU is usable".to_owned()),
             _ => Ok(()),
         }
     }

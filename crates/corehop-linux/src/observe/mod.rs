@@ -3,7 +3,7 @@
 //! long, and by whom.
 //!
 //! The control pages follow its threads from the first one on ([`Mode::Follow`]), or, where BPF is not to be
-//! had, records of switches do, which do not say by whom; this thread empties their rings and waits.
+//! had, records of switches do, which do not name the preempter; this thread empties their rings and waits.
 //!
 //! [`Mode::Follow`]: crate::bpf::control::Mode::Follow
 
@@ -41,7 +41,7 @@ pub enum ObserveError {
          and a descriptor for each of its threads and each CPU (`ulimit -n`)"
     )]
     Records(#[source] io::Error),
-    /// Neither is to be had.
+    /// Neither is available.
     #[error(
         "recording a program needs BPF: {bpf}; or perf_event_open(2): {records}, which \
          `sysctl kernel.perf_event_paranoid=2` allows"

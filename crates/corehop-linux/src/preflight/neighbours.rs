@@ -29,7 +29,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "cpu-quota",
         why: "A group that has used its quota is stopped until the period ends, which looks like a \
-              long preemption that nobody asked for.",
+              long unwanted preemption.",
         check: cpu_quota,
     },
     Concern {
@@ -168,7 +168,7 @@ fn memory(host: &Host) -> Option<Verdict> {
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     let free = Bytes::from_kib(kib);
     let free = group_memory(host).map_or(free, |group| group.min(free));
-    let found = format!("{} MiB of memory can be had", free.get() >> 20);
+    let found = format!("{} MiB of memory are available", free.get() >> 20);
     let advice = "Nothing can be typed: free some memory, lift the group's limit, or choose small \
                   working sets (--wss).";
     Some(match free.get() {

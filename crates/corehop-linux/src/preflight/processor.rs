@@ -71,7 +71,7 @@ fn usable_cpus(host: &Host) -> Option<Verdict> {
         } else {
             Verdict::note(found)
                 .command(run(online))
-                .remark("Where a cpuset takes the others away, only whoever made it can give them.")
+                .remark("If a cpuset excludes the others, only its owner can add them.")
         });
     }
     let found = format!("only {found}: no migration, and no SCHED_FIFO");
