@@ -2,7 +2,7 @@
 //! The live machine: plans run on threads of this host.
 //!
 //! A coordinator (the caller) hands a batch of jobs to the measured thread, waits, and passes the
-//! records on. While a batch runs nothing of ours runs but what the plan says; while records are
+//! records on. While a batch runs, corehop runs only the activities of the plan; while records are
 //! written no job runs. With the mover `handover` there is a measured thread parked on every CPU, and
 //! the job's state goes from one to the next; otherwise a single one changes its own affinity.
 
