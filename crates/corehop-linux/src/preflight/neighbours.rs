@@ -10,19 +10,19 @@ use super::{Concern, Verdict};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "load",
-        why: "Whatever else runs evicts cache lines and preempts: `idle` in a result then means \
-              that the measurement added no load, not that there was none.",
+        why: "Other processes evict cache lines and preempt: `idle` in a result then means \
+              only that the measurement added no load.",
         check: load,
     },
     Concern {
         id: "busy-processes",
         why: "A busy process shares the last-level cache and the memory with the measured job \
-              wherever it runs, and the CPU where it may.",
+              on any CPU, and may share the job's CPU.",
         check: busy_processes,
     },
     Concern {
         id: "steal",
-        why: "Time that the hypervisor gave to others passes within a sample without any event \
+        why: "Time that the hypervisor gives to others passes within a sample without any event \
               inside the guest.",
         check: steal,
     },
@@ -34,7 +34,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "memory",
-        why: "Working sets and polluters have to fit beside everything else, or the kernel reclaims \
+        why: "Working sets and polluters have to fit into free memory, or the kernel reclaims \
               pages in the middle of a run.",
         check: memory,
     },
@@ -49,7 +49,7 @@ fn load(host: &Host) -> Option<Verdict> {
     let who = "top -b -n 1 -o %CPU | head -20";
     let per_cpu = load / cpus as f64;
     Some(if per_cpu >= 0.25 {
-        Verdict::warning(found).command(who).remark("That shows who; stop what can be stopped.")
+        Verdict::warning(found).command(who).remark("That lists the processes; stop those you can.")
     } else if per_cpu >= 0.05 {
         Verdict::note(found).command(who)
     } else {
@@ -92,8 +92,7 @@ fn busy_processes(host: &Host) -> Option<Verdict> {
     let (aside, pid) = (host.housekeeping(), busiest.process.pid);
     if host.platform.online().len() < 2 {
         return Some(
-            Verdict::warning(found)
-                .remark("Nothing but stopping them helps: there is no other CPU to send them to."),
+            Verdict::warning(found).remark("Stop them: there is no other CPU to move them to."),
         );
     }
     let command = format!("{}taskset -apc {} {pid}", host.sudo(), aside.0);
