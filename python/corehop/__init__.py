@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What it costs to preempt a thread, to move it to another core, and what that does to a schedule.
+"""Measure what preemptions and migrations cost, and compute what they do to a schedule.
 
 Measuring and planning are the work of the `corehop` program, which comes in the same package and runs
 in a process of its own; files, summaries and platforms are read and made here, in process, and so are

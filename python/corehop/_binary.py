@@ -61,7 +61,7 @@ def _places() -> Iterator[Path]:
 
 
 class Said(NamedTuple):
-    """What the program has said."""
+    """The output of the program."""
 
     answer: str
     """On standard output."""

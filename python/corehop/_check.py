@@ -79,7 +79,7 @@ class Task:
     jitter_us: int | None = None
     """Longest time from arrival to release."""
     blocking_us: int | None = None
-    """How long a task of lower priority may hold it up."""
+    """The longest blocking by a task of lower priority."""
     name: str | None = None
     """For messages and tables."""
 
@@ -101,7 +101,7 @@ def check(
     platform: Platform | None = None,
     block_reload_ns: int | None = None,
 ) -> Any:
-    """Whether a set of tasks meets its deadlines: by one test, or by all.
+    """Test whether a task set meets its deadlines: by one test, or by all.
 
     Args:
         tasks: A task set as `corehop check` takes it, `{"cpus": m, "tasks": [...]}`: a mapping, JSON, or the
@@ -134,7 +134,7 @@ def check(
         True
     """
     if costs is not None and delay_us is not None:
-        raise _errors.Usage("delay_us and costs both say what is charged: leave one out")
+        raise _errors.Usage("delay_us and costs exclude each other: leave one out")
     charged = None if costs is None else _model.costs(costs, load, statistic, length, only)
     machine = None if platform is None else platform._platform
     given = _set(tasks, cpus, block_reload_ns)
@@ -189,19 +189,19 @@ def _set(tasks: Tasks, cpus: int | None, block_reload_ns: int | None = None) -> 
         tasks = Path(tasks).read_text(encoding="utf-8")
     if isinstance(tasks, str):
         if cpus is not None:
-            raise _errors.Usage("cpus is said in the task set: leave it out here")
+            raise _errors.Usage("the task set has cpus already: leave it out here")
         return tasks
     if isinstance(tasks, Mapping):
         given = {**tasks, **beside}
         if cpus is not None and "cpus" in given:
-            raise _errors.Usage("cpus is said in the task set: leave it out here")
+            raise _errors.Usage("the task set has cpus already: leave it out here")
         if cpus is not None:
             given["cpus"] = cpus
         if not isinstance(given.get("tasks"), str | bytes) and isinstance(given.get("tasks"), Iterable):
             given["tasks"] = _rows(given["tasks"])
         return json.dumps(given)
     if cpus is None:
-        raise _errors.Usage("cpus is missing: say how many CPUs serve the tasks")
+        raise _errors.Usage("cpus is missing: give the number of CPUs")
     return json.dumps({"cpus": cpus, **beside, "tasks": _rows(tasks)})
 
 

@@ -21,7 +21,7 @@ PARTS_PER_THREAD = 4
 
 
 def piece(text: str, seed: int | None, sets: int | None, shard: str) -> bytes:
-    """What a worker does: a part of a study, on one thread."""
+    """The work of a worker: a shard of a study, on one thread."""
     return _corehop.Study(text, seed, sets).run(shard, 1).to_bytes()
 
 

@@ -18,7 +18,7 @@ class Error(Exception):
     """The program's exit code that this stands for."""
 
     result: Result | None = None
-    """What a run had recorded by then, if it had recorded anything."""
+    """The data that a run recorded until then, if any."""
 
 
 class Unknown(Error, ValueError):
@@ -28,7 +28,7 @@ class Unknown(Error, ValueError):
 
 
 class Usage(Error, ValueError):
-    """What was asked for makes no sense (exit code 2)."""
+    """The request is invalid (exit code 2)."""
 
     exit_code = 2
 

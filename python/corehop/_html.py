@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What a notebook shows of results and summaries. Nothing is computed here."""
+"""Results and summaries in a notebook. Nothing is computed here."""
 
 from __future__ import annotations
 

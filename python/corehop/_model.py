@@ -120,7 +120,7 @@ class CostModel:
         return [(answer["low_us"], answer["high_us"]) for answer in self.answers(X)]
 
     def answers(self, X: Any) -> list[dict[str, Any]]:
-        """What `corehop predict --json` answers for each size."""
+        """The answer of `corehop predict --json` for each size."""
         return [json.loads(self._answer(row)) for row in _features(X)]
 
     def _answer(self, row: Mapping[str, Any]) -> str:
@@ -212,7 +212,7 @@ def predict(
     method: str | None = None,
     only: Mapping[str, object] | None = None,
 ) -> list[dict[str, Any]]:
-    """What an event costs at some sizes, with interval: what `corehop predict --json` answers.
+    """The cost of an event at some sizes, with interval: the answer of `corehop predict --json`.
 
     Args:
         model: A model, the path of one (`*.json`), or samples to fit one to.
@@ -241,7 +241,7 @@ def advise(
     seed: int = 1,
     loaded: bool = True,
 ) -> dict[str, Any]:
-    """What a scheduler should do on a machine: what `corehop advise --json` answers.
+    """Advice for a scheduler on a machine: the answer of `corehop advise --json`.
 
     Args:
         what: Samples of the machine, or a model of them.

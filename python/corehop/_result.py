@@ -89,7 +89,7 @@ class Result:
 
     @property
     def stopped_by(self) -> str | None:
-        """What ended the run before it was complete: `interrupt`, `budget`, `failure`; or None."""
+        """The cause of an early end of the run: `interrupt`, `budget`, `failure`; or None."""
         return self.provenance.get("stopped_by")
 
     @property
@@ -139,7 +139,7 @@ class Result:
         return self._file.delays(estimator)
 
     def summary(self, estimator: str = "difference") -> Summary:
-        """What each cell says, with intervals; the numbers of `corehop report`.
+        """The statistics of each cell, with intervals; the numbers of `corehop report`.
 
         Args:
             estimator: As for `delays`; without meaning for other kinds of rows.
@@ -150,7 +150,7 @@ class Result:
         return Summary(self._file.summary(estimator))
 
     def conditions(self, estimator: str = "difference") -> list[dict[str, Any]]:
-        """What makes the spread of each cell of a run of `conditions`; empty for other experiments.
+        """Causes of the spread of each cell of a run of `conditions`; empty for other experiments.
 
         Each has `median_us`, `deviation`, and `parts`: pairs of a name and its `share` of the variance
         with its `interval`; the shares add up to 1. `why_none` says why there are none.
@@ -206,7 +206,7 @@ class Result:
 
 
 class Summary:
-    """What each cell of a result says. It is an Arrow table, one row a cell.
+    """The statistics of each cell of a result. It is an Arrow table, one row per cell.
 
     The columns are what the cell's samples have in common, then `n` (valid samples) and `n_all`, then
     the statistics under their names in the CSV table with their unit: `max_us`, `avg_us` (`_low`,

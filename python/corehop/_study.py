@@ -29,7 +29,7 @@ class StudyResult:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What `corehop study --json` answers."""
+        """The answer of `corehop study --json`."""
         if self._answer is None:
             self._answer = json.loads(self._outcome.json())
         return self._answer
@@ -62,12 +62,12 @@ class StudyResult:
 
     @property
     def complete(self) -> bool:
-        """Whether every set of the study is in."""
+        """Whether every set of the study is counted."""
         return self._outcome.complete
 
     @property
     def sets(self) -> int:
-        """How many sets of each cap are in."""
+        """The number of counted sets of each cap."""
         return self._outcome.sets
 
     @property
@@ -184,7 +184,7 @@ def merge_studies(paths: Iterable[str | os.PathLike[str]]) -> StudyResult:
     """
     parts = [load_study(path) for path in paths]
     if not parts:
-        raise _errors.Usage("no parts to merge")
+        raise _errors.Usage("no shards to merge")
     return parts[0].merged(*parts[1:])
 
 
@@ -208,7 +208,7 @@ def _text(what: str | os.PathLike[str]) -> str:
 
 
 class _Bar:
-    """How many sets are done, on standard error."""
+    """Prints the number of finished sets on standard error."""
 
     def __init__(self, total: int, shown: bool) -> None:
         self._total, self._shown, self._done = max(total, 1), shown, 0

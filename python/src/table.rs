@@ -123,7 +123,7 @@ fn append(list: &Bound<'_, PyList>, array: &ArrayRef) -> PyResult<()> {
             }
             None => list.append(list.py().None()),
         }),
-        other => Err(PyTypeError::new_err(format!("a column of {other} is none of ours"))),
+        other => Err(PyTypeError::new_err(format!("unexpected column type {other}"))),
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct Page {
     pub(crate) colours: bool,
 }
 
-/// What a piece of text is painted as (the parameter of ANSI's SGR sequence).
+/// The colour of a piece of text (the parameter of ANSI's SGR sequence).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Paint {
     Bold,

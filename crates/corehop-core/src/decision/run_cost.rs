@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of cache affinity for a recorded run: its preemptions and migrations times a model.
 //!
-//! The working set of a program that nobody knows is a range, and so is the answer. Blocking and
+//! The working set of an unknown program is a range, and so is the answer. Blocking and
 //! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
 //! the scheduler's doing.
 
@@ -124,7 +124,7 @@ pub struct RunCost {
     pub classes: Vec<ClassCost>,
     /// By thread, the dearest first.
     pub threads: Vec<ThreadCost>,
-    /// By whom, the most frequent first.
+    /// The preempters, the most frequent first.
     pub preemptors: Vec<Preemptor>,
     /// All of it; none without costs.
     pub total: Option<Between>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What makes the spread between replicates: one cell, in which each replicate renews one thing.
+//! Causes of the spread between replicates: one cell, in which each replicate renews one thing.
 //!
 //! A replicate draws anew everything that a process draws when it starts. Here each step of the run
 //! renews one of these draws and keeps the others: the job's page frames, the order of its accesses,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What it gains two threads with common data to run below a common cache (Kamali 2010, chapter 4).
+//! The gain of a common cache for two threads with common data (Kamali 2010, chapter 4).
 //!
-//! Every program runs with its threads on two cores that share a cache and on two that share none; its
-//! twins do the same to data that nobody writes, or that every thread has for itself. Times, misses
-//! and answers to snoops then say what sharing costs, and how it could be noticed. It cannot see what
-//! more than two threads do to each other, nor what a scheduler would have made of them.
+//! Every program runs with its threads on two cores that share a cache and on two that share none. Its
+//! twins do the same with read-only data, or with private data of each thread. Times, misses and
+//! snoop responses show the cost of sharing, and how to detect it. The experiment does not cover more
+//! than two threads, or the decisions of a scheduler.
 
 use serde::{Deserialize, Serialize};
 

@@ -20,7 +20,7 @@ pub const MOST_TASKS: usize = 1_000;
 pub struct Tasks {
     /// Who schedules them.
     pub scheduler: Scheduler,
-    /// The scheduler loaded with sched_ext that is meant, by name; any, or one of ours, if left out.
+    /// The name of the loaded sched_ext scheduler; default: any, or corehop's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sched_ext: Option<String>,
     /// The task sets, in the order in which they run.

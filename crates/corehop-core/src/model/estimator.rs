@@ -2,7 +2,7 @@
 //! Estimators of the delay of a sample, by name, over its raw intervals.
 //!
 //! The paper and the tool of its authors computed two different numbers under one name. A sample
-//! keeps the intervals, and whoever states a delay says by which of these it was computed.
+//! keeps the intervals, and every stated delay names its estimator.
 
 use crate::samples::Sample;
 use crate::words::words;

@@ -80,7 +80,7 @@ pub enum Source {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Check {
-    /// Nobody looked.
+    /// Not checked.
     #[default]
     Unchecked,
     /// The machine behaves as stated.
@@ -96,7 +96,7 @@ pub enum Check {
 }
 
 impl Check {
-    /// Whether nobody looked.
+    /// Whether it is unchecked.
     pub fn is_unchecked(&self) -> bool {
         *self == Self::Unchecked
     }

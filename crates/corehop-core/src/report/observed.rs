@@ -172,7 +172,7 @@ fn losses(recording: &Recording) -> Vec<String> {
     let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
     if let Some(why) = &recording.why_not_bpf {
         lines.push(format!(
-            "by whom threads were preempted and which migrations their affinity made necessary was not recorded, as \
+            "the preempters, and the migrations that affinity made necessary, were not recorded, as \
              there is no BPF: {why}"
         ));
     }

@@ -45,7 +45,7 @@ fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<S
     let timeline = Section::new("timeline", "When threads were away").says(
         "A row for each of the threads that were away the longest; a bar from when it left its CPU to when it was \
          back, in the colour of what coming back was. Blocking and coming back to the same CPU is not shown. Point \
-         at a bar to see by whom, and for how long; a trace for Perfetto (--trace) has all of it.",
+         at a bar to see the preempter and the length; a trace for Perfetto (--trace) has all events.",
     );
     let left_out = recording.absences.len().saturating_sub(BARS);
     let timeline = if left_out == 0 {
@@ -56,7 +56,7 @@ fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<S
         ))
     };
     let drawing = Some(drawing(recording, platform));
-    let who = Section::new("who", "Which threads, and by whom");
+    let who = Section::new("who", "Threads and their preempters");
     let tables = vec![threads(cost).shown(), preemptors(cost).shown()];
     vec![what, Section { drawing, ..timeline }, Section { tables, ..who }]
 }

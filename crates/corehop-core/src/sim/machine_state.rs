@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The simulated machine in motion: one measured job, the polluters beside it, and time.
 //!
-//! Whoever is earliest acts next, so that requests reach the caches and the servers in the order of
+//! The earliest thread acts next, so requests reach the caches and the servers in the order of
 //! simulated time, exactly. Time is in whole picoseconds.
 
 use crate::machine::Rest;

@@ -45,7 +45,7 @@
 //! # What it costs
 //!
 //! An innermost hit is one vector compare of a set, a few bit operations, and no counter of its own.
-//! A job that nobody interrupts goes through one loop, in which the host is told of the sets that it
+//! An uninterrupted job runs in one loop, which prefetches on the host the sets that it
 //! will need some visits ahead; see `sim/run-*` of the benchmark `sim`. Caches that were never used
 //! occupy nothing, in a clone as well.
 //!

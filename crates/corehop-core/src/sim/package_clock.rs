@@ -2,9 +2,9 @@
 //! The clock of a package that was idle as a whole: for some time after it wakes it is slow.
 //!
 //! Processors lower the clock of a package whose cores have all halted, and are up again only some
-//! time after the first of them goes on. A job that leaves its CPU to nobody meets that when it
-//! resumes, and so does one that moves to a package where nobody runs; one that moves within a
-//! package does not. What it loses is bounded: the part of that time that the clock is behind.
+//! time after the first of them resumes. This affects a job that leaves an idle CPU behind, when it
+//! resumes, and a job that moves to an idle package. A move within a package is not affected. The loss
+//! is bounded by the part of that time in which the clock is behind.
 
 use crate::platform::Platform;
 

@@ -55,12 +55,12 @@ impl Method {
     pub const fn lacks(self) -> &'static str {
         match self {
             Self::Bpf => "nothing",
-            Self::Records => "by whom a thread was preempted",
+            Self::Records => "the preempter of a thread",
             Self::Rseq => {
-                "by whom a thread was preempted, whether it had blocked instead, and lengths but \
+                "the preempter of a thread, whether it had blocked instead, and lengths but \
                  between two looks at the clock"
             }
-            Self::Counts => "by whom a thread was preempted, and when",
+            Self::Counts => "the preempter of a thread, and the time",
         }
     }
 }

@@ -2,7 +2,7 @@
 //! The live machine: plans run on threads of this host.
 //!
 //! A coordinator (the caller) hands a batch of jobs to the measured thread, waits, and passes the
-//! records on. While a batch runs nothing of ours runs but what the plan says; while records are
+//! records on. While a batch runs, corehop runs only the activities of the plan; while records are
 //! written no job runs. With the mover `handover` there is a measured thread parked on every CPU, and
 //! the job's state goes from one to the next; otherwise a single one changes its own affinity.
 
@@ -139,7 +139,7 @@ impl LiveMachine {
             return Err(why.clone());
         }
         match self.platform.usable().len() {
-            0 | 1 => Err("SCHED_FIFO is refused where only one CPU is usable".to_owned()),
+            0 | 1 => Err("SCHED_FIFO is refused if only one CPU is usable".to_owned()),
             _ => Ok(()),
         }
     }

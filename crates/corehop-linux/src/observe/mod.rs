@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording an unmodified program: when its threads were preempted or migrated, for how
-//! long, and by whom.
+//! Recording an unmodified program: the preemptions and migrations of its threads, with lengths and
+//! preempters.
 //!
-//! The control pages follow its threads from the first one on ([`Mode::Follow`]), or, where BPF is not to be
-//! had, records of switches do, which do not say by whom; this thread empties their rings and waits.
+//! The control pages follow its threads from the first one on ([`Mode::Follow`]). Without BPF, records of
+//! switches follow them and do not name the preempter. This thread empties their rings and waits.
 //!
 //! [`Mode::Follow`]: crate::bpf::control::Mode::Follow
 
@@ -41,7 +41,7 @@ pub enum ObserveError {
          and a descriptor for each of its threads and each CPU (`ulimit -n`)"
     )]
     Records(#[source] io::Error),
-    /// Neither is to be had.
+    /// Neither is available.
     #[error(
         "recording a program needs BPF: {bpf}; or perf_event_open(2): {records}, which \
          `sysctl kernel.perf_event_paranoid=2` allows"

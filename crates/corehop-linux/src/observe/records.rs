@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Following a program's threads by records of their switches, where BPF is not to be had.
+//! Following a program's threads by records of their switches, where BPF is not available.
 //!
 //! A ring for each CPU takes the records of all threads on it, so those of one thread lie in several: they are
 //! put in the order of their times first, and told then.

@@ -28,13 +28,13 @@ pub enum What {
     /// The tick, its interrupt and the softirqs that it raised. From threads: holes in a computing
     /// thread's time that one timer interrupt and nothing else came in.
     Tick,
-    /// Handling the timer that releases a job, with its interrupt. Not to be had from threads.
+    /// Handling the timer that releases a job, with its interrupt. Not available from threads.
     Release,
-    /// From when that timer was due to the begin of its interrupt. Not to be had from threads.
+    /// From when that timer was due to the begin of its interrupt. Not available from threads.
     EventLatency,
     /// From threads, in place of the two: from the end of a sleep to the thread running.
     WakeUp,
-    /// From sending an interrupt to its begin on the other CPU. Not to be had from threads.
+    /// From sending an interrupt to its begin on the other CPU. Not available from threads.
     OneWay(Cpu, Cpu),
     /// From threads, in place of that: from asking another CPU to run something (membarrier(2)) to its
     /// being done.
@@ -124,7 +124,7 @@ pub enum OverheadsError {
     /// A task set does not run.
     #[error(transparent)]
     Sets(#[from] MachineError),
-    /// The kernel runs no programs of ours.
+    /// The kernel does not run corehop's programs.
     #[error(transparent)]
     NoBpf(#[from] BpfError),
 }

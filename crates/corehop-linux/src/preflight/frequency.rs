@@ -12,7 +12,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "governor",
         why: "A clock that follows the load is slow after each sleep, so that the resumed touch \
-              runs at another speed than the warm one and the difference is taken for a cache cost.",
+              runs at another speed than the warm one, and the difference looks like a cache cost.",
         check: governor,
     },
     Concern {
@@ -23,14 +23,14 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "frequency-range",
-        why: "Only where the lowest and the highest frequency are the same is the clock certain to \
-              stay.",
+        why: "The clock is constant only if the lowest and the highest frequency are \
+              equal.",
         check: range,
     },
     Concern {
         id: "idle-states",
         why: "A CPU wakes late from a deep state and may have lost its caches there: the cost of \
-              sleeping is then taken for the cost of being preempted.",
+              sleeping then looks like the cost of a preemption.",
         check: idle_states,
     },
 ];

@@ -81,8 +81,8 @@ fn tick(host: &Host) -> Option<Verdict> {
     let Some(tickless) = host.cpus("sys/devices/system/cpu/nohz_full") else {
         host.cpus("sys/devices/system/cpu/online")?;
         return Some(
-            Verdict::note("every CPU has its tick: the kernel cannot do without")
-                .remark("Nothing short of a kernel with CONFIG_NO_HZ_FULL=y helps."),
+            Verdict::note("every CPU has its tick: the kernel cannot stop it")
+                .remark("Only a kernel with CONFIG_NO_HZ_FULL=y helps."),
         );
     };
     let measured = host.measured();

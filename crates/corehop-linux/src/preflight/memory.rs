@@ -7,32 +7,32 @@ use super::{Concern, Verdict};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "transparent-huge-pages",
-        why: "Page size decides how much of a touch is address translation: a working set that the \
-              kernel puts on huge pages, or takes off them, within a run costs something else.",
+        why: "Page size determines the share of address translation in a touch: a working set that the \
+              kernel moves to or from huge pages within a run has another cost.",
         check: transparent_huge_pages,
     },
     Concern {
         id: "huge-page-pool",
-        why: "Only reserved huge pages (hugetlb) take translation and page colours out of a \
-              measurement for certain.",
+        why: "Only reserved huge pages (hugetlb) reliably remove translation and page colours from a \
+              measurement.",
         check: huge_page_pool,
     },
     Concern {
         id: "page-merging",
         why: "The merging daemon (KSM) walks through memory, evicts cache lines and takes CPU time \
-              at moments of its own.",
+              at unpredictable times.",
         check: page_merging,
     },
     Concern {
         id: "swap",
-        why: "A page that is swapped out between two touches costs milliseconds, which is no cost \
+        why: "A page that is swapped out between two touches costs milliseconds, which is not a cost \
               of a preemption.",
         check: swap,
     },
     Concern {
         id: "numa-balancing",
-        why: "The kernel unmaps pages now and then to see who touches them, and moves them to \
-              another node: the touch that comes next pays for it.",
+        why: "The kernel unmaps pages now and then to find their users, and moves them to \
+              another node: the next touch pays for it.",
         check: numa_balancing,
     },
 ];

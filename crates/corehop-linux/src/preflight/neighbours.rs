@@ -10,31 +10,31 @@ use super::{Concern, Verdict};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "load",
-        why: "Whatever else runs evicts cache lines and preempts: `idle` in a result then means \
-              that the measurement added no load, not that there was none.",
+        why: "Other processes evict cache lines and preempt: `idle` in a result then means \
+              only that the measurement added no load.",
         check: load,
     },
     Concern {
         id: "busy-processes",
         why: "A busy process shares the last-level cache and the memory with the measured job \
-              wherever it runs, and the CPU where it may.",
+              on any CPU, and may share the job's CPU.",
         check: busy_processes,
     },
     Concern {
         id: "steal",
-        why: "Time that the hypervisor gave to others passes within a sample without any event \
+        why: "Time that the hypervisor gives to others passes within a sample without any event \
               inside the guest.",
         check: steal,
     },
     Concern {
         id: "cpu-quota",
         why: "A group that has used its quota is stopped until the period ends, which looks like a \
-              long preemption that nobody asked for.",
+              long unwanted preemption.",
         check: cpu_quota,
     },
     Concern {
         id: "memory",
-        why: "Working sets and polluters have to fit beside everything else, or the kernel reclaims \
+        why: "Working sets and polluters have to fit into free memory, or the kernel reclaims \
               pages in the middle of a run.",
         check: memory,
     },
@@ -49,7 +49,7 @@ fn load(host: &Host) -> Option<Verdict> {
     let who = "top -b -n 1 -o %CPU | head -20";
     let per_cpu = load / cpus as f64;
     Some(if per_cpu >= 0.25 {
-        Verdict::warning(found).command(who).remark("That shows who; stop what can be stopped.")
+        Verdict::warning(found).command(who).remark("That lists the processes; stop those you can.")
     } else if per_cpu >= 0.05 {
         Verdict::note(found).command(who)
     } else {
@@ -92,8 +92,7 @@ fn busy_processes(host: &Host) -> Option<Verdict> {
     let (aside, pid) = (host.housekeeping(), busiest.process.pid);
     if host.platform.online().len() < 2 {
         return Some(
-            Verdict::warning(found)
-                .remark("Nothing but stopping them helps: there is no other CPU to send them to."),
+            Verdict::warning(found).remark("Stop them: there is no other CPU to move them to."),
         );
     }
     let command = format!("{}taskset -apc {} {pid}", host.sudo(), aside.0);
@@ -168,7 +167,7 @@ fn memory(host: &Host) -> Option<Verdict> {
     let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
     let free = Bytes::from_kib(kib);
     let free = group_memory(host).map_or(free, |group| group.min(free));
-    let found = format!("{} MiB of memory can be had", free.get() >> 20);
+    let found = format!("{} MiB of memory are available", free.get() >> 20);
     let advice = "Nothing can be typed: free some memory, lift the group's limit, or choose small \
                   working sets (--wss).";
     Some(match free.get() {

@@ -8,8 +8,8 @@ use super::{Concern, Verdict};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "rseq",
-        why: "Restartable sequences tell at no cost that the scheduler came by during a touch; \
-              without them only a gap in time can tell.",
+        why: "Restartable sequences detect at no cost that the scheduler ran during a touch; \
+              without them only a gap in time shows it.",
         check: rseq,
     },
     Concern {
@@ -20,7 +20,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "perf-events",
-        why: "At a high level the kernel lets an ordinary user count nothing at all, not even in \
+        why: "At a high level the kernel refuses all counters to an ordinary user, even in \
               the user's own process.",
         check: perf_events,
     },
@@ -34,7 +34,7 @@ pub(super) const CONCERNS: &[Concern] = &[
 
 fn rseq(host: &Host) -> Option<Verdict> {
     match host.probes.rseq? {
-        Ok(()) => Some(Verdict::ok("restartable sequences are there (rseq)")),
+        Ok(()) => Some(Verdict::ok("restartable sequences are available (rseq)")),
         Err(error) => {
             let error = std::io::Error::from_raw_os_error(error);
             Some(Verdict::warning(format!("no restartable sequences ({error})")).remark(
@@ -53,10 +53,10 @@ fn hardware_counters(host: &Host) -> Option<Verdict> {
         present.then(|| if devices.iter().any(is_core) { Ok(()) } else { Err(libc::ENOENT) })
     })?;
     Some(match answer {
-        Ok(()) => Verdict::ok("the processor counts events for us"),
+        Ok(()) => Verdict::ok("hardware counters are available"),
         Err(libc::EACCES | libc::EPERM) => Verdict::note("hardware counters are refused")
             .command(host.sysctl("kernel.perf_event_paranoid", 2))
-            .remark("In a container a seccomp profile may be what refuses."),
+            .remark("In a container a seccomp profile may refuse them."),
         Err(_) => Verdict::note("there are no hardware counters").remark(if host.is_guest() {
             "Nothing can be done from inside: the host has to pass them on."
         } else {
@@ -82,7 +82,7 @@ fn perf_events(host: &Host) -> Option<Verdict> {
 fn lockdown(host: &Host) -> Option<Verdict> {
     let Some(text) = host.text("sys/kernel/security/lockdown") else {
         // Without securityfs nothing locks it down, as far as can be seen.
-        return host.text("proc/version").map(|_| Verdict::ok("no kernel lockdown is in sight"));
+        return host.text("proc/version").map(|_| Verdict::ok("no kernel lockdown found"));
     };
     let level = chosen(&text);
     if level == "none" {

@@ -16,15 +16,15 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "hypervisor",
-        why: "A guest is stopped at moments that none of its counters shows, shares its caches with \
-              strangers and may be told falsehoods about them: medians can be of use, worst cases \
+        why: "The host stops a guest at times that no counter of the guest shows. A guest shares its caches with \
+              others, and its cache description may be wrong: medians can be useful, worst cases \
               are not.",
         check: hypervisor,
     },
     Concern {
         id: "llc-size",
-        why: "Sizes of working sets and polluters are chosen by the caches that the machine states, \
-              and a polluter of a stated size that is not there evicts something else.",
+        why: "The stated caches determine the sizes of working sets and polluters, \
+              and a wrong size makes a polluter evict too much or too little.",
         check: llc_size,
     },
     Concern {
@@ -36,13 +36,13 @@ pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "counter",
         why: "Every interval is counted in ticks of the time-stamp counter: one that changes its \
-              rate, or stops while a CPU sleeps, makes times of nothing.",
+              rate, or stops while a CPU sleeps, makes times meaningless.",
         check: counter,
     },
     Concern {
         id: "clock-source",
-        why: "The kernel compares clocks all the time; where it does not use the counter that time \
-              stamps are read from, it may have found that counter wanting.",
+        why: "The kernel compares clocks all the time; if it does not use the counter that time \
+              stamps come from, it may have found that counter unreliable.",
         check: clock_source,
     },
     Concern {
@@ -71,7 +71,7 @@ fn usable_cpus(host: &Host) -> Option<Verdict> {
         } else {
             Verdict::note(found)
                 .command(run(online))
-                .remark("Where a cpuset takes the others away, only whoever made it can give them.")
+                .remark("If a cpuset excludes the others, only its owner can add them.")
         });
     }
     let found = format!("only {found}: no migration, and no SCHED_FIFO");
@@ -84,7 +84,7 @@ fn usable_cpus(host: &Host) -> Option<Verdict> {
 
 fn hypervisor(host: &Host) -> Option<Verdict> {
     let Some(name) = &host.platform.hypervisor else {
-        return Some(Verdict::ok("no hypervisor is in sight"));
+        return Some(Verdict::ok("no hypervisor found"));
     };
     let of = if name.value == "unknown" { String::new() } else { format!(" under {}", name.value) };
     Some(Verdict::warning(format!("this machine is a guest{of}")).remark(
@@ -130,7 +130,7 @@ fn contradicted(cache: &Cache) -> Option<&str> {
 fn doubted(found: String) -> Verdict {
     Verdict::warning(found)
         .command("corehop platform --measure")
-        .remark("That measures where the levels end; name sizes yourself with --wss until then.")
+        .remark("That measures the sizes of the levels; until then give sizes with --wss.")
 }
 
 fn smt(host: &Host) -> Option<Verdict> {

@@ -9,7 +9,7 @@ use super::{Concern, Verdict};
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "procfs",
-        why: "The supervisor, which takes every change back if a run dies, tells processes apart \
+        why: "The supervisor, which undoes every change if a run dies, identifies processes \
               by /proc, and no setting is changed without it.",
         check: procfs,
     },
@@ -27,8 +27,8 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "tracing",
-        why: "Tracing programs in the kernel say which interrupt, switch or theft disturbed a \
-              sample; without them a disturbance is still noticed, but not explained.",
+        why: "Tracing programs in the kernel identify the interrupt, switch or theft that disturbed a \
+              sample; without them a disturbance is detected but not explained.",
         check: tracing,
     },
 ];
@@ -150,7 +150,7 @@ fn tracing(host: &Host) -> Option<Verdict> {
     if !host.names(types).iter().any(|name| name == "vmlinux") {
         return Some(
             Verdict::note("no tracing programs: the kernel has no type information")
-                .remark("Nothing short of a kernel with CONFIG_DEBUG_INFO_BTF=y helps."),
+                .remark("Only a kernel with CONFIG_DEBUG_INFO_BTF=y helps."),
         );
     }
     Some(Verdict::ok("tracing programs are allowed, and the kernel describes its types (BTF)"))

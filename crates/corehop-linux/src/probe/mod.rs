@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measuring the machine itself: how long lines take between CPUs, and accesses within a CPU; who
-//! slows whom down.
+//! Measuring the machine itself: transfer times of lines between CPUs, latencies within a CPU, and
+//! interference between CPUs.
 //!
 //! All of it runs under SCHED_OTHER on threads of its own (but for the one that answers while CPUs
 //! are watched), bounded in time and memory, and changes nothing that outlives it. It is a look at the machine, not a measurement of jobs: nothing here

@@ -138,7 +138,7 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
 /// A file that is given twice would count every sample twice.
 fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
     let mut seen = std::collections::BTreeSet::new();
-    // A file that is not there is told by whoever opens it.
+    // Opening a missing file reports it later.
     let real = |path: &&&PathBuf| std::fs::canonicalize(path).is_ok_and(|real| !seen.insert(real));
     match files.iter().find(real) {
         Some(path) => {

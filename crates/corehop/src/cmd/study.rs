@@ -170,7 +170,7 @@ fn read(path: &Path) -> Result<StudyCounts, Failure> {
 /// The counts in a file, if it has any.
 pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     let named = || path.display().to_string();
-    // A file that is not there, or is none of ours, is told by whoever opens it next.
+    // The next open reports a missing or foreign file.
     let Ok(file) = File::open(path) else { return Ok(None) };
     match StudyCounts::read(file) {
         Ok(outcome) => Ok(Some(outcome)),

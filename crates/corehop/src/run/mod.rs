@@ -41,12 +41,12 @@ pub(crate) enum Destination {
 /// Of the replicates asked for, one in so many may be added for the sake of classes.
 const FURTHER: u32 = 5;
 
-/// What a run is to do, apart from the experiment.
+/// The options of a run, apart from the experiment.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) destination: Destination,
     pub(crate) goal: Goal,
-    /// How many replicates a run of jobs consists of.
+    /// The number of replicates of a run of jobs.
     pub(crate) replicates: u32,
     pub(crate) budget: Option<Duration>,
     pub(crate) quiet: bool,
@@ -107,7 +107,7 @@ impl Underway {
         self.tally.as_ref().map_or(self.taken, Tally::jobs)
     }
 
-    /// What ends the run early, if anything does.
+    /// The cause of an early end of the run, if any.
     fn stopped_by(&self) -> Option<&'static str> {
         if interrupt::requested() {
             return Some("interrupt");

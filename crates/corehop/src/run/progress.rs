@@ -14,7 +14,7 @@ use terminal_size::terminal_size_of;
 
 /// How often the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
-/// What stands above the bars, the line on which the terminal's prompt will be, and the mark of a Ctrl-C.
+/// The lines above the bars, the line of the terminal's prompt, and the mark of a Ctrl-C.
 const LINES_NOT_OURS: usize = 3;
 /// Columns of what follows a cell's name and its bar: `1024/5000`, `2 min left`.
 const COUNTS: usize = 9;
@@ -160,7 +160,7 @@ impl Board {
     }
 }
 
-/// What there is to say of the whole.
+/// The summary of the whole run.
 fn summary(outlook: &Outlook, shown: usize) -> String {
     let unfinished = outlook.unfinished.len();
     let complete = outlook.cells - unfinished;

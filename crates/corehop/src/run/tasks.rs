@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Failure};
 
-/// What a run has come to so far.
+/// The results of a run so far.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     jobs: u64,
@@ -55,7 +55,7 @@ impl Tally {
         )
     }
 
-    /// What watching changed, where sets also ran unwatched.
+    /// The effect of observation, if sets also ran without it.
     pub(super) fn effect(&self) -> Result<Option<RecordingEffect>, Failure> {
         let effect = self.pairs.as_ref().map(RecordingPairs::effect).transpose();
         Ok(effect.map_err(|error| Failure::new(Exit::Failed, error))?.flatten())
@@ -80,7 +80,7 @@ impl Tally {
     }
 }
 
-/// What watching changed, for people.
+/// The effect of observation, as text.
 pub(super) fn sentences(effect: &RecordingEffect) -> String {
     let RecordingEffect { missed_with, missed_without, misses, response_ns } = effect;
     let told = |it: &Paired, scale: f64, unit: &str| match (it.interval, it.detectable) {

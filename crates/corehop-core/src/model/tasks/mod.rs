@@ -5,8 +5,8 @@
 //! Jobs and samples of a run come in two files. They belong together by what made them, which is the same
 //! in both, and a sample says which job it is of by that job's place in its file.
 //!
-//! Runs that nobody watched are counted among the courses and nowhere else: they are there to be compared
-//! with the same ones watched ([`crate::model::recording`]).
+//! Unobserved runs count only among the courses: they serve for comparison with the same runs under
+//! observation ([`crate::model::recording`]).
 
 mod schedule;
 mod size;

@@ -43,8 +43,8 @@ pub(super) fn access(data: &ReportData) -> Option<Section> {
         figures: vec![figure],
         tables,
         ..Section::new("access", "Access time by working-set size").says(
-            "Each access waits for the one before it, one a line in random order. While a working \
-             set fits into a cache, an access takes what that cache takes: a plateau. Lines that \
+            "Each access waits for the previous one, one per line in random order. While a working \
+             set fits into a cache, an access has the latency of that cache: a plateau. Lines that \
              were invalid come from memory; modified ones must displace others that have to be \
              written back first.",
         )

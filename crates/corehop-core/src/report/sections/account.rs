@@ -40,12 +40,14 @@ pub(super) fn budget(data: &ReportData) -> Option<Section> {
     let total = &budget.total;
     Some(Section {
         figures: vec![figure],
-        tables: vec![fates("by event and load", &budget.by_event, &causes),
-            fates("by working-set size", &budget.by_wss, &causes)],
+        tables: vec![
+            fates("by event and load", &budget.by_event, &causes),
+            fates("by working-set size", &budget.by_wss, &causes),
+        ],
         ..Section::new("budget", "Disturbance budget").says(format!(
             "Of {} samples {} are valid untouched, {} after disturbed segments were cut out of a \
-             touch, and the rest are flagged with what disturbed them. A sample with several causes \
-             counts once, for the most telling.",
+             touch, and the rest are flagged with their causes. A sample with several causes \
+             counts once, under the most significant one.",
             total.n_all,
             percent(total.clean_share),
             percent(total.repaired_share)
@@ -223,12 +225,12 @@ pub(super) fn balance(data: &ReportData) -> Option<Section> {
         tables,
         ..Section::new("balance", "Closing balance").says(
             "If every line of the working set comes from the next place that still has it, the \
-             delay is lines × (latency there − warm time of a line). What that leaves over is the \
+             delay is lines × (latency there − warm time of a line). The difference is the \
              residual: lines that were not evicted make it negative, and so does a latency that \
              holds for larger sets than this one (memory seems nearer to a small set, whose \
              translations and rows stay at hand); transfers between caches, write-backs and \
-             translation make it positive. An event is left out where the latencies that it needs \
-             are not known: those of a cache in which the access-time curve has no plateau.",
+             translation make it positive. An event is left out if its latencies \
+             are unknown: those of a cache without a plateau in the access-time curve.",
         )
     })
 }
@@ -299,8 +301,8 @@ fn balances(machine: &str, balances: &[Balance]) -> Table {
             "load",
             "pages",
             "lines from",
-            "ns a line",
-            "warm, ns a line",
+            "ns per line",
+            "warm, ns per line",
             "measured, µs",
             "explained, µs",
             "residual, µs",

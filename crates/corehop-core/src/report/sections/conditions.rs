@@ -10,10 +10,10 @@ use crate::units::{Bytes, three_digits};
 pub(super) fn conditions(data: &ReportData) -> Option<Section> {
     data.spreads.first()?;
     let section = Section::new("conditions", "Causes of the spread").says(
-        "Each step of the run renewed one thing and kept the rest. A share is that of the variance \
-         between the steps' medians; the shares add up to 100 %, and one whose interval includes 0 \
-         has not shown. An estimate below 0 is noise. “Alone” is the standard deviation that this \
-         part by itself gives a median. Covariates are no parts of their own: they are what goes \
+        "Each step of the run renewed one thing and kept the rest. A share is a share of the variance \
+         between the steps' medians. The shares add up to 100 %. A share whose interval includes 0 \
+         is not significant. An estimate below 0 is noise. “Alone” is the standard deviation that this \
+         part alone gives a median. Covariates are not separate parts: they correlate \
          with a part.",
     );
     let section = notes(data).fold(section, Section::says);

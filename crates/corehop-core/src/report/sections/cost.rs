@@ -36,8 +36,8 @@ pub(super) fn cost(data: &ReportData) -> Option<Section> {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
         ..Section::new("cost", "Cost by working-set size").says(
-            "Median with its 95 % interval from the replicates (bars), mean, and the greatest \
-                 value. A maximum grows with the number of samples: each says over how many it is. \
+            "Solid: median with its 95 % interval from the replicates (bars). Dotted: mean. Dashed: largest \
+                 value. A maximum grows with the number of samples, which is stated beside it. \
                  Vertical lines are cache sizes, as declared, or as found where that is \
                  contradicted. Values at or below zero cannot be drawn \
                  on a logarithmic axis; the tables have them.",

@@ -21,10 +21,10 @@ pub(super) fn exchange(data: &ReportData) -> Option<Section> {
     let drawings: String = measured.clone().filter_map(|it| exchange_svg::draw(it)).collect();
     if !drawings.is_empty() {
         section = section.says(
-            "How long one cache line takes from a CPU to another: half of a round trip of a line \
+            "Transfer time of one cache line from one CPU to another: half of a round trip of a line \
              that both write in turn; the CPU of the row touched it first, and measures. On the \
-             diagonal is the control, in which one thread plays both sides: what the protocol \
-             itself takes. A migrated job fetches the lines that it left modified by such \
+             diagonal is the control, in which one thread plays both sides: the cost of the protocol \
+             itself. A migrated job fetches the lines that it left modified by such \
              transfers, several at a time where its accesses allow it.",
         );
         section.drawing = Some(drawings);
@@ -33,7 +33,7 @@ pub(super) fn exchange(data: &ReportData) -> Option<Section> {
         known.iter().filter(|it| it.exchange.is_none()).map(|it| it.name.as_str()).collect();
     if !missing.is_empty() {
         section = section.says(format!(
-            "Not measured on {}: how long a line takes from CPU to CPU, an access at each level, \
+            "Not measured on {}: cache-line transfers between CPUs, latencies of each level, \
              and whether the stated facts are true. `corehop platform --measure -o FILE.toml` does \
              it in some seconds; give `corehop report` that file beside those of the samples.",
             missing.join(" and ")

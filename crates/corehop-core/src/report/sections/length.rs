@@ -49,9 +49,9 @@ pub(super) fn scatter(data: &ReportData) -> Option<Section> {
         figures: vec![figure],
         tables: vec![table],
         ..Section::new("length", "Delay by preemption length").says(
-            "One point a sample. Disturbed samples can be shown beside the valid ones: what they \
-             measure is the disturbance as well. Large clouds are thinned evenly; the table says \
-             how many points there are, and the highest one is always shown.",
+            "One point per sample. Disturbed samples can be shown beside the valid ones; they \
+             include the disturbance. Large clouds are thinned evenly; the table states \
+             the number of points, and the highest one is always shown.",
         )
     })
 }
@@ -144,8 +144,8 @@ pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
         figures: vec![figure],
         tables: vec![table],
         ..Section::new("asked", "Requested and actual preemption lengths").says(
-            "A statement about delay and length holds only as far as the length is what was asked \
-             for. The excess is the timer and the wake-up together.",
+            "A relation of delay and length is only as good as the actual length matches the requested \
+             one. The excess includes the timer and the wake-up.",
         )
     })
 }

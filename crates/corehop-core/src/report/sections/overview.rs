@@ -52,12 +52,12 @@ pub(super) fn overview(data: &ReportData) -> Option<Section> {
     let total = &data.budget.total;
     let section = Section::new("overview", "In short")
         .says(
-            "What a thread pays, beyond the time it is away, because its working set is no longer \
-             where it left it: the time of its first touch after the event less that of a warm \
+            "The extra time of a thread after an absence, because its working set is no longer \
+             in its caches: the time of the first touch after the event minus that of a warm \
              touch. Columns are working-set sizes.",
         )
         .says(format!(
-            "{} of {} samples are valid ({}); none was dropped, and every statistic here is over \
+            "{} of {} samples are valid ({}); no sample was dropped, and every statistic here is over \
              valid ones. Delays are computed by the estimator {}.",
             total.n_valid,
             total.n_all,
@@ -138,7 +138,7 @@ fn few_replicates(summaries: &[CellSummary]) -> Option<String> {
     (cells > 0).then(|| {
         format!(
             "{cells} of {} cells have fewer than {FEWEST_REPLICATES} replicates, and so no interval: one \
-             replicate says nothing of the next. Their medians are those of a moment.",
+             replicate does not predict the next. Their medians describe one moment.",
             summaries.len()
         )
     })
@@ -154,7 +154,7 @@ fn drifting(summaries: &[CellSummary]) -> Option<String> {
     let many = found.len() as f64 > 2.0 * ALPHA * tested.len() as f64 + 1.0;
     let worst = found.iter().min_by(|a, b| a.1.p_value.total_cmp(&b.1.p_value)).filter(|_| many)?;
     Some(format!(
-        "In {} of {} cells the replicates rise or fall in the course of the run (chance alone makes one \
+        "In {} of {} cells the replicates rise or fall during the run (chance alone makes one \
          in twenty); most clearly {} at {}, load {}: its second half lies {} µs from its first. The \
          machine changed meanwhile, and the next run may not land in these intervals: measure longer, \
          or when less else runs.",
@@ -223,7 +223,7 @@ fn stopped_by_the_data(data: &ReportData) -> Option<String> {
     let words: Vec<&str> = words.into_iter().collect();
     (!words.is_empty()).then(|| {
         format!(
-            "How many samples there are was decided while they were taken ({}): the intervals are those of \
+            "The number of samples was decided during the run ({}): the intervals are those of \
              a fixed number, and somewhat too narrow.",
             words.join(", ")
         )

@@ -11,10 +11,10 @@ pub(super) fn sharing(data: &ReportData) -> Option<Section> {
     (!data.sharings.is_empty()).then(|| Section {
         tables: vec![table.shown()],
         ..Section::new("sharing", "Threads with common data").says(
-            "Each program ran with its threads below a common cache and without one. Times are those \
-             of the slowest thread for each thing it does. SMR is the share of last-level misses to \
+            "Each program ran with and without a common cache of its threads. Times are those \
+             of the slowest thread per iteration. SMR is the share of last-level misses to \
              which another package answered that it has the line; MPmI are such misses per million \
-             instructions. A ratio below 1 says that being together gains.",
+             instructions. A ratio below 1 means that a common cache pays.",
         )
     })
 }

@@ -34,8 +34,8 @@ pub(super) fn sweep(data: &ReportData) -> Option<Section> {
     };
     let section = Section::new("sweep", "Cost by preemption length")
         .says(
-            "A polluter, or the load, runs in the job's place for longer and longer. The delay grows \
-             until every useful line is evicted; cold less warm is where it must end.",
+            "A polluter, or the load, runs in the job's place for increasing times. The delay grows \
+             until every useful line is evicted. Its limit is cold minus warm.",
         )
         .says(
             "It is said to have stopped growing at the first length after which none costs more by \
@@ -139,7 +139,7 @@ pub(super) fn saturation(data: &ReportData) -> Option<Table> {
         }
     }
     let mut table = Table::new(
-        "Where the delay stops growing, against the time that refilling a cache takes",
+        "End of the growth of the delay, against the time to refill a cache",
         &[
             "WSS",
             "load",

@@ -30,8 +30,8 @@ pub(super) fn tasks(data: &ReportData) -> Option<Section> {
     ];
     let tables = all.into_iter().filter(|table| !table.rows.is_empty()).map(Table::shown);
     let mut section = Section::new("task-sets", "Task sets under their schedulers").says(
-        "Only jobs that went as the method wants it gave samples; the others are counted by how they \
-         went. Maxima are over equally many samples of each number of tasks (k_min). Shares have \
+        "Only jobs that followed the method gave samples; the others are counted by their \
+         course. Maxima are over equally many samples of each number of tasks (k_min). Shares have \
          intervals at 95 %, as if jobs missed their deadlines independently.",
     );
     section.tables = tables.collect();
@@ -44,7 +44,7 @@ pub(super) fn notes(data: &ReportData) -> Vec<String> {
     let mut notes = Vec::new();
     if report.samples_without_jobs > 0 {
         notes.push(format!(
-            "{} samples are of jobs that are not among the files, so that nobody knows which run they \
+            "{} samples are of jobs that are not among the files, so it is unknown which run they \
              are from: give the file `….jobs.parquet` beside each as well.",
             report.samples_without_jobs
         ));

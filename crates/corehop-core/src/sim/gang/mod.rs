@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs on the simulated machine: threads that run together on common data.
 //!
-//! Whoever is earliest takes its next step, so that loads, stores and locks of all threads reach the
+//! The earliest thread takes its next step, so loads, stores and locks of all threads reach the
 //! caches in the order of simulated time. A run depends on the plan, the seed and its own number
 //! alone: runs go side by side, and any number of threads gives the same records.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The slow twin of [`super::hierarchy`]: caches as lists of entries, every question answered by
 //! looking everywhere. It also carries data: each write makes a new version of a line, each copy
-//! holds one, and whoever reads must get the newest.
+//! has one, and every read must get the newest.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -149,7 +149,7 @@ fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> Vec<R> {
 /// What watching changes is a question to a live machine.
 fn watching_costs_nothing() -> MachineError {
     MachineError::NotPossible {
-        what: "a run that nobody watches, on a simulated machine".to_owned(),
+        what: "a run without observation, on a simulated machine".to_owned(),
         why: "there watching costs nothing".to_owned(),
         remedy: "leave --paired out, or measure live".to_owned(),
     }

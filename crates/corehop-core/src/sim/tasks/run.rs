@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A task set under way on a machine of its own: what happens next, and to whom.
+//! A running task set on its own machine: the next event and its task.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

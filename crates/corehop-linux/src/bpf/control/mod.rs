@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The control page: the kernel tells a thread that it was preempted or migrated, for how long,
-//! where to, and by whom (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.3), without a
-//! patch.
+//! The control page: an unpatched kernel reports a thread's preemptions and migrations to it, with
+//! their length, target and preempter (Bastoni, Brandenburg and Anderson, OSPERT 2010, section 3.3).
 //!
 //! A program on `sched_switch` and one on `sched_migrate_task` write into the *slot* of a
 //! registered thread, 256 bytes that the thread reads with loads. The counts are the kernel's own:

@@ -165,7 +165,7 @@ pub(crate) fn refusal(
         _ if !faults || mitigate.is_some_and(|value| value.trim() == "0") => return None,
         _ => {
             return Some((
-                "the kernel makes whoever splits a lock wait for 10 ms".to_owned(),
+                "the kernel delays each thread that splits a lock for 10 ms".to_owned(),
                 "`sysctl kernel.split_lock_mitigate=0` for the run, or leave --split-locks out",
             ));
         }

@@ -5,7 +5,7 @@
 //!
 //! A [`Study`] is a description; [`run`] draws its sets and counts; [`StudyCounts`] holds whole numbers, so
 //! that the outcomes of shards add up to that of the whole. Shares, weighted schedulability,
-//! crossovers and their intervals are computed from the counts, by whoever asks.
+//! the caller computes crossovers and their intervals from the counts.
 
 pub(in crate::decision::sched) mod text;
 pub(in crate::decision::sched) mod law;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Draws the sets of a study, asks every scheduler, and counts.
 //!
-//! Readings that differ in a scheduler alone share their sets, and whoever is asked by several is asked once.
+//! Readings that differ only in a scheduler share their sets, and a shared scheduler is tested once.
 //! Counts are whole numbers: neither the order of the sets nor the number of threads can change them.
 
 use super::bins::Bins;
