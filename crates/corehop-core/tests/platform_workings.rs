@@ -92,7 +92,11 @@ fn every_fact_for_a_simulation_survives_writing_and_reading() {
 fn a_contradiction_is_refused_with_its_line_and_its_key() {
     for (from, to, expected) in [
         ("\"fold 9\"", "\"fold 7\"", "line 27, `cache[1].mechanism.index.value` contradicts"),
-        ("\"fold 9\"", "\"hash\"", "line 27, `cache[1].mechanism.index.value`: `hash` is no index"),
+        (
+            "\"fold 9\"",
+            "\"hash\"",
+            "line 27, `cache[1].mechanism.index.value`: `hash` is not an index",
+        ),
         (
             "\"inclusive\"",
             "\"exclusive\"",

@@ -297,19 +297,19 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
 
 /// What is printed of two tasks, 10 of 40 and 30 of 120, whose preemptions cost 0 and 35 us.
 const REMEDIES: &str = "\
-EDF with non-preemptive regions: what a job pays for preemptions, in us
+EDF with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain      saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0           0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            2       0  70.0 [70.0, 70.0]
 Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 58.33 % [58.33, 58.33] of the CPU.
 
-Fixed priorities with non-preemptive regions: what a job pays for preemptions, in us
+Fixed priorities with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain   saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]
 Fully preemptive the set is not schedulable; so limited it is schedulable, and saves at most 87.50 % [87.50, 87.50] of the CPU.
 
-Fixed priorities with preemption thresholds: what a job pays for preemptions, in us
+Fixed priorities with preemption thresholds: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain   saves at most
 quick    10  non-preemptive            0 [0, 0]            0       0        0 [0, 0]
 slow     30  non-preemptive   35.0 [35.0, 35.0]            3       0  105 [105, 105]

@@ -70,7 +70,7 @@ fn without_a_size_the_answer_is_a_range_that_begins_with_nothing() {
     let table = table.to_string_lossy().into_owned();
     let Some(output) = answered(&["--costs", &table, "--", "sh", "-c", TURNS]) else { return };
     let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["said\n", "recorded by ", "a working set between 0", "recording took"] {
+    for part in ["said\n", "recorded by ", "working set: between 0", "recording took"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
 }

@@ -185,7 +185,7 @@ impl Campaign {
     }
 
     /// What to run next; None once the goal is reached, or out of reach.
-    pub fn next(&mut self) -> Option<Round> {
+    pub fn next_round(&mut self) -> Option<Round> {
         loop {
             let replicate = if self.under_way { self.begun.saturating_sub(1) } else { self.begun };
             let wanted = self.wanted(replicate);
@@ -314,7 +314,7 @@ mod tests {
         mut value: impl FnMut(usize, u32) -> Option<f64>,
     ) -> Vec<Round> {
         let mut rounds = Vec::new();
-        while let Some(round) = campaign.next().filter(|_| rounds.len() < most) {
+        while let Some(round) = campaign.next_round().filter(|_| rounds.len() < most) {
             for (cell, &quota) in round.quota.iter().enumerate() {
                 for _ in 0..quota {
                     let value = value(cell, round.replicate);
@@ -336,7 +336,7 @@ mod tests {
         assert!(rounds.iter().all(|round| round.quota[0] == 4));
         assert!(rounds.iter().all(|round| (2..=3).contains(&round.quota[1])));
         assert_eq!(rounds.iter().map(|round| round.quota[1]).sum::<u32>(), 25);
-        assert_eq!(campaign.next(), None);
+        assert_eq!(campaign.next_round(), None);
     }
 
     #[test]
@@ -384,16 +384,16 @@ mod tests {
     #[test]
     fn a_block_is_shared_evenly_and_goes_on_in_the_same_replicate() {
         let mut campaign = Campaign::new(&[50_000, 50_000, 10], 1, Goal::Count);
-        let first = campaign.next().unwrap();
+        let first = campaign.next_round().unwrap();
         assert_eq!(first, Round { replicate: 0, quota: vec![6_666, 6_666, 10] });
-        assert_eq!(campaign.next().unwrap().replicate, 0);
+        assert_eq!(campaign.next_round().unwrap().replicate, 0);
     }
 
     #[test]
     fn a_resumed_run_begins_with_a_replicate_of_its_own() {
         let mut campaign = Campaign::new(&[40], 10, Goal::Count);
         (0..6).for_each(|_| campaign.note(of(0, true, 1.0, 1)));
-        let round = campaign.next().unwrap();
+        let round = campaign.next_round().unwrap();
         assert_eq!((round.replicate, round.quota[0]), (2, 6));
     }
 
@@ -432,6 +432,6 @@ mod tests {
         assert!(rounds.iter().all(|round| round.quota == [2, 2]), "{rounds:?}");
         assert!(campaign.begun() >= 10);
         // Time is left: what is missing comes in further replicates.
-        assert!(campaign.next().unwrap().replicate >= 10);
+        assert!(campaign.next_round().unwrap().replicate >= 10);
     }
 }

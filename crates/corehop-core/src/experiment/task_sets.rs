@@ -361,7 +361,9 @@ fn scaled(
     share: f64,
 ) -> (Vec<PlannedTask>, f64) {
     let mut used = vec![0.0; clusters.len()];
-    tasks.iter().for_each(|task| used[task.cluster] += task.utilisation());
+    for task in &tasks {
+        used[task.cluster] += task.utilisation();
+    }
     let fullest = (0..clusters.len()).map(|it| used[it] / clusters[it].len().max(1) as f64);
     let largest = tasks.iter().map(PlannedTask::utilisation);
     let most = fullest.chain(largest).fold(0.0, f64::max);

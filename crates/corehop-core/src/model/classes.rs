@@ -184,9 +184,13 @@ mod tests {
     fn assigned(mut samples: Vec<Sample>) -> (Vec<Sample>, Classes) {
         let platform = guest();
         let mut exchanges = Exchanges::default();
-        samples.iter().for_each(|sample| exchanges.take(&platform, sample));
+        for sample in &samples {
+            exchanges.take(&platform, sample);
+        }
         let classes = exchanges.finish();
-        samples.iter_mut().for_each(|sample| classes.assign(&platform, sample));
+        for sample in &mut samples {
+            classes.assign(&platform, sample);
+        }
         (samples, classes)
     }
 
@@ -222,7 +226,9 @@ mod tests {
         let (mut samples, classes) = assigned(declared.clone());
         samples.iter_mut().for_each(as_declared);
         assert_eq!(samples, declared);
-        samples.iter_mut().for_each(|sample| classes.assign(&guest(), sample));
+        for sample in &mut samples {
+            classes.assign(&guest(), sample);
+        }
         assert_eq!(samples, assigned(declared).0);
     }
 

@@ -30,10 +30,13 @@ pub struct LengthSummary {
     pub excess_max_us: Maximum,
 }
 
+/// The lengths that came of one that was asked for, and the replicate of each.
+type Got = (Vec<f64>, Vec<u64>);
+
 /// Sorts absences by what was asked for as they stream by.
 #[derive(Debug, Clone, Default)]
 pub struct Lengths {
-    got: BTreeMap<(Text, Text, u64), (Vec<f64>, Vec<u64>)>,
+    got: BTreeMap<(Text, Text, u64), Got>,
 }
 
 impl Lengths {
@@ -55,7 +58,7 @@ impl Lengths {
 
 fn summary(
     (machine, load, requested): &(Text, Text, u64),
-    (got, replicates): &(Vec<f64>, Vec<u64>),
+    (got, replicates): &Got,
 ) -> Option<LengthSummary> {
     let requested_us = *requested as f64 / 1e3;
     let excess: Vec<f64> = got.iter().map(|got| got - requested_us).collect();

@@ -80,7 +80,9 @@ impl<'a> Projector<'a> {
         let mut rows = Rows::default();
         match (batch, &self.plan.body, &self.of_tasks) {
             (Batch::Jobs(records), Body::Jobs(jobs), _) => {
-                records.iter().for_each(|record| self.job(jobs, record, &mut rows));
+                for record in records {
+                    self.job(jobs, record, &mut rows);
+                }
             }
             (Batch::Tasks(records), _, Some(of_tasks)) => {
                 for record in records {

@@ -232,12 +232,11 @@ impl<'a> ChunkRun<'a> {
         let preemptor = self.plan.preemptor_of(job).filter(|_| preempts);
         let which = preemptor.and_then(|_| self.plan.which_preemptor(job)).unwrap_or_default();
         if let Some(polluter) = preemptor {
-            let walker = match self.preemptors.remove(&(here, which)) {
-                Some(walker) => walker,
-                None => {
-                    self.draw_for(Owner::Preemptor(here, which));
-                    self.machine.polluter_on(&mut self.state, here, polluter, &mut self.draw)?
-                }
+            let walker = if let Some(walker) = self.preemptors.remove(&(here, which)) {
+                walker
+            } else {
+                self.draw_for(Owner::Preemptor(here, which));
+                self.machine.polluter_on(&mut self.state, here, polluter, &mut self.draw)?
             };
             self.state.add_actor(here, walker);
         }

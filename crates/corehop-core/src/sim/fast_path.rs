@@ -423,7 +423,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         outcome: AccessOutcome,
     ) -> Result<(u32, AccessOutcome), Stop> {
         let written = fill.write && !bug!(FastPathForgetsWrite);
-        let flags = fill.flags() | u16::from(written) * DIRTY;
+        let flags = fill.flags() | (u16::from(written) * DIRTY);
         let displaced = self.l1.insert(first, fill.line, flags);
         if displaced.word & DIRTY != 0 && !bug!(FastPathForgetsInnermost) {
             if !self.l2.absorb(displaced.victim, true) {

@@ -75,7 +75,7 @@ fn worst(tasks: &[Jittery], preemptive: bool) -> Vec<Time> {
     for task in tasks {
         let choices = of(task);
         let with = |jobs: &Vec<Vec<Job>>| -> Vec<Vec<Vec<Job>>> {
-            let one = |choice: &Vec<Job>| [&jobs[..], &[choice.clone()]].concat();
+            let one = |choice: &Vec<Job>| [&jobs[..], std::slice::from_ref(choice)].concat();
             choices.iter().map(one).collect()
         };
         all = all.iter().flat_map(with).collect();

@@ -317,7 +317,6 @@ fn a_preemptor_beyond_those_measured_bounds_nothing() {
 
 #[test]
 fn delays_without_an_interval_and_costs_without_a_second_size_make_no_yes() {
-    let case = of(&[(10, 50, 2), (40, 200, 20)]);
     struct OneSize;
     impl Costs for OneSize {
         fn cost(&self, _: Event, wss_kib: f64) -> Result<Cost, NoCost> {
@@ -330,6 +329,7 @@ fn delays_without_an_interval_and_costs_without_a_second_size_make_no_yes() {
             Vec::new()
         }
     }
+    let case = of(&[(10, 50, 2), (40, 200, 20)]);
     for (name, ..) in TESTS {
         let unsure = case.ask(name, BySizes { known: false, ..ALL });
         assert_eq!(unsure.verdict, Verdict::Unknown, "{name}");

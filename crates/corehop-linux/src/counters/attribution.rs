@@ -212,7 +212,7 @@ mod tests {
         assert!(attribution.provenance().contains("CONFIG_DEBUG_INFO_BTF"));
         let damaged = crate::bpf::parse_types(b"\x7fELF\0\0\0\0").unwrap_err();
         let attribution = Attribution::on(Err(damaged), &CpuList::new([Cpu(0)]));
-        assert!(attribution.provenance().contains("/sys/kernel/btf/vmlinux is not understood"));
+        assert!(attribution.provenance().contains("/sys/kernel/btf/vmlinux cannot be parsed"));
     }
 
     #[test]

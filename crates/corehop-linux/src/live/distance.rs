@@ -65,10 +65,10 @@ pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<Pair> {
     for job in jobs {
         let held = pairs.iter().any(|pair| pair.0 == job.start || pair.1 == job.start);
         let after = cpus.iter().find(|&cpu| cpu > job.start).or(cpus.first());
-        if let Some(other) = after.filter(|&other| !held && other != job.start) {
-            if pairs.len() < MOST_PAIRS {
-                pairs.push((job.start.min(other), job.start.max(other)));
-            }
+        if let Some(other) = after.filter(|&other| !held && other != job.start)
+            && pairs.len() < MOST_PAIRS
+        {
+            pairs.push((job.start.min(other), job.start.max(other)));
         }
     }
     pairs

@@ -16,9 +16,8 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "hypervisor",
-        why: "The host stops a guest at times that no counter of the guest shows. A guest shares its caches with \
-              others, and its cache description may be wrong: medians can be useful, worst cases \
-              are not.",
+        why: "The host stops a guest at times that no counter of the guest shows, shares its caches \
+              with others, and may describe them wrongly: medians can be useful, worst cases are not.",
         check: hypervisor,
     },
     Concern {

@@ -165,7 +165,7 @@ impl Run {
         let mut run = || -> Result<(), Failure> {
             let mut further = 0..self.replicates.div_ceil(FURTHER);
             for block in 0.. {
-                let next = underway.campaign.next();
+                let next = underway.campaign.next_round();
                 let next = next.or_else(|| further.next().and(self.for_classes(&underway, &asked)));
                 let Some(round) = next else { break };
                 if underway.stopped_by().is_some() {

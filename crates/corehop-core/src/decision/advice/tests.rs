@@ -289,7 +289,9 @@ proptest! {
     fn a_page_never_says_move_where_the_report_has_a_cheaper_preemption(cells in cells()) {
         let advice = advice(&cells);
         let mut summaries = Summaries::new(Estimator::Difference);
-        cells.iter().for_each(|cell| summaries.take(&samples(cell)));
+        for cell in &cells {
+            summaries.take(&samples(cell));
+        }
         let view = MachineFacts::of(&crate::model::example::guest());
         let verdicts = summaries.verdicts("box", &view.view()).unwrap();
         let quiet = verdicts.iter().find(|it| it.id == "bastoni-3a").unwrap();

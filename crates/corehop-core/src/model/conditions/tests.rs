@@ -204,7 +204,9 @@ fn too_few_rounds_have_no_shares_and_say_so() {
 #[test]
 fn steps_without_any_spread_are_told_as_such() {
     let mut samples = MIXED.run(10, 7);
-    samples.iter_mut().for_each(|sample| sample.resumed_ns = 2_000.0);
+    for sample in &mut samples {
+        sample.resumed_ns = 2_000.0;
+    }
     let mut spreads = Spreads::new(Estimator::Difference);
     spreads.take(&samples);
     assert_eq!(spreads.finish()[0].why_none, Some(NoShares::NoSpread));

@@ -181,10 +181,11 @@ impl Fit {
         let Self { estimator, mut machines, seen, .. } = self;
         for (key, _) in &seen {
             // What was measured can happen, whatever the description of the machine says.
-            if let Some(events) = machines.get_mut(&key.machine).and_then(|it| it.events.as_mut()) {
-                if key.event.is_migration() && !events.contains(&key.event) {
-                    events.push(key.event);
-                }
+            if let Some(events) = machines.get_mut(&key.machine).and_then(|it| it.events.as_mut())
+                && key.event.is_migration()
+                && !events.contains(&key.event)
+            {
+                events.push(key.event);
             }
         }
         let dependences = dependences(&seen);

@@ -132,8 +132,8 @@ fn missed(regions: fn(&[Task]) -> Result<Vec<Time>, NoRegions>, edf: bool, more:
 
 #[test]
 fn no_set_misses_with_regions_of_the_computed_length_and_some_do_with_longer_ones() {
-    let both: [(fn(&[Task]) -> Result<Vec<Time>, NoRegions>, bool); 2] =
-        [(edf::regions, true), (fixed::regions, false)];
+    type Regions = fn(&[Task]) -> Result<Vec<Time>, NoRegions>;
+    let both: [(Regions, bool); 2] = [(edf::regions, true), (fixed::regions, false)];
     for (regions, edf) in both {
         let [accepted, miss] = missed(regions, edf, 0);
         assert!(accepted > 60 && miss == 0, "edf {edf}: {miss} of {accepted}");
