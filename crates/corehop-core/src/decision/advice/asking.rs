@@ -182,8 +182,22 @@ impl<'a> Asking<'a> {
             let stay = self.cheapest_stay(moved.event, wss, us);
             stay.is_some_and(|stay| stay <= moved.seen().estimate_us)
                 || self.quiet_otherwise(moved.event, wss)
+                || self.inferred(moved.event, wss, us)
         });
         if doubted { Preference::NotEnoughEvidence } else { verdict }
+    }
+
+    /// Whether a migration's cost at this size is only the curve's: staying was measured here and it was
+    /// not, or the size is below the smallest that it was measured at.
+    fn inferred(&self, moved: Event, wss: Bytes, us: f64) -> bool {
+        let points = |event: Event| self.series(event).map_or(&[][..], |it| it.points.as_slice());
+        let here = |event: Event| {
+            points(event).iter().any(|point| point.wss_bytes == wss.get() && point.saw(us))
+        };
+        if self.company.stays().iter().any(|&stay| here(stay)) {
+            return !here(moved);
+        }
+        points(moved).iter().all(|point| point.wss_bytes > wss.get())
     }
 
     /// The least median of a stay that was measured at this load, size and about this length, in whatever

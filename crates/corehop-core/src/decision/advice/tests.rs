@@ -255,6 +255,24 @@ fn series_that_differ_in_more_than_size_and_length_have_to_be_chosen() {
     assert!(only("colour", "red").unwrap_err().to_string().contains("no `colour`"));
 }
 
+#[test]
+fn a_migration_that_was_not_measured_at_a_size_is_no_reason_to_move_there() {
+    let of = |event, kib, us| Of { event, by: Absence::Nothing, kib, ms: 1, us, spread: 0.1 };
+    let cells = [
+        of(Event::Preemption, 64, 30.0),
+        of(Event::Preemption, 256, 2.0),
+        of(Event::MemoryMigration, 256, 6.0),
+    ];
+    // The curve goes from nothing to 6 us at 256 KiB: 1.5 us at 64 KiB, which nobody has seen.
+    let moves = |cells: &[Of]| {
+        let verdicts = advice(cells).map.into_iter().map(|it| it.verdict);
+        verdicts.filter(|it| *it == Preference::Prefer(Event::MemoryMigration)).count()
+    };
+    assert_eq!(moves(&cells), 0);
+    let measured = [of(Event::Preemption, 64, 30.0), of(Event::MemoryMigration, 64, 1.5)];
+    assert_eq!(moves(&measured), 1);
+}
+
 fn cells() -> impl Strategy<Value = Vec<Of>> {
     let us = prop::sample::select(vec![2.0, 6.0, 10.0, 14.0, 30.0]);
     let spread = prop::sample::select(vec![0.1, 6.0]);
