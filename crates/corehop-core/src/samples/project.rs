@@ -63,7 +63,9 @@ pub struct Projector<'a> {
     plan: &'a Plan,
     platform: &'a Platform,
     of_tasks: Option<TaskRows<'a>>,
-    /// The number of jobs before the next.
+    /// By phase the number of jobs in the run before it; empty for a plan without phases.
+    before: Vec<u64>,
+    /// The number of jobs of task sets before the next.
     jobs: u64,
 }
 
@@ -72,7 +74,14 @@ impl<'a> Projector<'a> {
     pub fn new(plan: &'a Plan, platform: &'a Platform, first_job: u64) -> Self {
         let context = RunContext::new(plan, platform);
         let of_tasks = plan.tasks().map(|tasks| TaskRows::new(tasks, platform, context.clone()));
-        Self { context, plan, platform, of_tasks, jobs: first_job }
+        let phases = plan.jobs().map_or(&[][..], |jobs| &jobs.phases);
+        let counts = phases.iter().scan(first_job, |before, phase| {
+            let first = *before;
+            *before += phase.jobs.len() as u64;
+            Some(first)
+        });
+        let before = counts.collect();
+        Self { context, plan, platform, of_tasks, before, jobs: first_job }
     }
 
     /// The rows of some records; none of records that are not of such a plan.
@@ -102,7 +111,7 @@ impl<'a> Projector<'a> {
     }
 
     fn job(&self, jobs: &Jobs, record: &JobRecord, rows: &mut Rows) {
-        let Some(origin) = Origin::of(jobs, record, self.jobs) else { return };
+        let Some(origin) = Origin::of(jobs, record, &self.before) else { return };
         match jobs.rows {
             JobRows::Samples => rows.samples.extend(Sample::of(&self.context, &origin, record)),
             JobRows::AccessTimes => {
@@ -157,14 +166,13 @@ pub(super) struct Origin<'a> {
 }
 
 impl<'a> Origin<'a> {
-    /// Of a record of these jobs, as a block of a run that has had `first_job` jobs.
-    fn of(jobs: &'a Jobs, record: &JobRecord, first_job: u64) -> Option<Self> {
+    /// Of a record of these jobs; `before` has the number of jobs before each phase.
+    fn of(jobs: &'a Jobs, record: &JobRecord, before: &[u64]) -> Option<Self> {
         let phase = jobs.phases.get(record.phase)?;
         let job = phase.jobs.get(record.job)?;
         let cell = jobs.cells.get(job.cell)?;
-        let before: usize = jobs.phases[..record.phase].iter().map(|it| it.jobs.len()).sum();
         Some(Self {
-            job: first_job + (before + record.job) as u64,
+            job: before.get(record.phase)? + record.job as u64,
             cell,
             number: job.cell,
             set: jobs.sets.get(cell.set)?,

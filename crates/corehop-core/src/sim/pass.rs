@@ -122,7 +122,7 @@ impl Visitor for OnTheWay<'_> {
 
     #[inline(always)]
     fn wrote(&mut self) {
-        // It waits in the store buffer, and keeps nobody.
+        // It waits in the store buffer and delays no one else.
         self.end();
     }
 }

@@ -157,7 +157,7 @@ impl Timing {
             }
             (self.on(visit).of(&outcome, home), waited)
         };
-        // A write after a read waits in the store buffer, and keeps nobody.
+        // A write after a read waits in the store buffer and delays no access.
         if !(write && visit.visit.reads) {
             visit.latency = time * self.weight + waited;
         }
@@ -234,7 +234,7 @@ impl Timing {
             _ => {}
         }
         for _ in 0..outcome.written_back {
-            // Posted: it keeps the server, and nobody waits for it.
+            // Posted: it occupies the server, and no access waits for it.
             self.servers.pass(Traffic::WriteBack, cpu, node, at + waited);
         }
         self.remote_polluters.note_wait(cpu, waited);

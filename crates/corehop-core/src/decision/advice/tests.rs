@@ -263,7 +263,7 @@ fn a_migration_that_was_not_measured_at_a_size_is_no_reason_to_move_there() {
         of(Event::Preemption, 256, 2.0),
         of(Event::MemoryMigration, 256, 6.0),
     ];
-    // The curve goes from nothing to 6 us at 256 KiB: 1.5 us at 64 KiB, which nobody has seen.
+    // The curve goes from nothing to 6 us at 256 KiB: 1.5 us at 64 KiB, without a sample there.
     let moves = |cells: &[Of]| {
         let verdicts = advice(cells).map.into_iter().map(|it| it.verdict);
         verdicts.filter(|it| *it == Preference::Prefer(Event::MemoryMigration)).count()

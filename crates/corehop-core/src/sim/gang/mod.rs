@@ -219,7 +219,7 @@ impl Run<'_> {
         {
             *arrival = (at, clock + took * parallelism(&self.gang.program));
         }
-        // A store waits in the store buffer, and keeps nobody.
+        // A store waits in the store buffer and delays no thread.
         member.clock += if touch == Touch::Store { 0 } else { took };
     }
 }
