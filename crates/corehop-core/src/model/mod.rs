@@ -29,6 +29,7 @@ pub mod summary;
 pub mod conditions;
 pub mod access;
 pub mod lengths;
+pub mod overheads;
 pub mod sharing;
 pub mod tasks;
 pub mod budget;

@@ -9,8 +9,10 @@ mod exchange;
 mod length;
 mod machine;
 mod origin;
+mod overheads;
 mod overview;
 mod panel;
+mod recorded;
 mod sharing;
 mod sweep;
 mod tasks;
@@ -29,12 +31,14 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
     ];
     let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
     let sets = tasks::tasks(data).into_iter().flat_map(|section| section.tables);
-    sweep::saturation(data).into_iter().chain(tables).chain(sets).collect()
+    let recorded = recorded::tables(data).into_iter().chain(overheads::tables(data));
+    sweep::saturation(data).into_iter().chain(tables).chain(sets).chain(recorded).collect()
 }
 
-/// What is said beside these tables in a terminal: of what makes a spread, and of task sets.
+/// The notes beside these tables in a terminal.
 pub fn notes(data: &ReportData) -> Vec<String> {
-    conditions::notes(data).chain(tasks::notes(data)).collect()
+    let notes = conditions::notes(data).chain(tasks::notes(data));
+    notes.chain(recorded::notes(data)).chain(overheads::notes(data)).collect()
 }
 
 /// All parts that the data have something for, in the order of reading.
@@ -58,5 +62,10 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         machine::findings(data),
         origin::origin(data),
     ];
-    parts.into_iter().flatten().collect()
+    let mut parts: Vec<Section> = parts.into_iter().flatten().collect();
+    let own = overheads::overheads(data).into_iter().chain(recorded::recorded(data));
+    // Before the account of what was lost.
+    let account = parts.iter().position(|part| part.id == "budget").unwrap_or(parts.len());
+    parts.splice(account..account, own);
+    parts
 }
