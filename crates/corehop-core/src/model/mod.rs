@@ -37,3 +37,4 @@ pub mod saturation;
 pub mod scatter;
 pub mod control;
 pub mod cpmd;
+pub mod costs;

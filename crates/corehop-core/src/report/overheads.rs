@@ -102,7 +102,7 @@ fn value(overheads: &[Overhead], column: &str, tasks: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decision::sched::overhead::table::OverheadTable;
+    use crate::sched::overhead::table::OverheadTable;
 
     fn of(column: &'static str, how: &'static str, tasks: u32, ns: f64) -> Overhead {
         Overhead::of(column, "x", (how, tasks), &[ns]).unwrap()

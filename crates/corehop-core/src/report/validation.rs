@@ -4,9 +4,9 @@
 use super::figure::{Section, Table};
 use super::html;
 use super::validation_svg::drawing;
-use crate::decision::gang_study::{GangJoined, GangQuantity, GangStudy};
-use crate::decision::points::{Compared, PointStudy};
-use crate::decision::validation::{Errors, Joined, Study};
+use crate::validation::gangs::{GangJoined, GangQuantity, GangStudy};
+use crate::validation::points::{Compared, PointStudy};
+use crate::validation::tables::{Errors, Joined, Study};
 
 /// Values that belong into one drawing.
 #[derive(Debug, Clone, Default, PartialEq)]

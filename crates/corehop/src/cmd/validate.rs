@@ -8,11 +8,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use corehop_core::decision::aim::{Aim, Reached, Samples};
-use corehop_core::decision::claims::{ClaimStudy, Tested};
-use corehop_core::decision::gang_study::GangStudy;
-use corehop_core::decision::points::{Compared, PointStudy};
-use corehop_core::decision::validation::{Errors, Joined, Order, Study};
 use corehop_core::machine::{Machine, Records, samples_of};
 use corehop_core::platform::Platform;
 use corehop_core::report::validation::{self, Dots};
@@ -20,6 +15,11 @@ use corehop_core::report::validation_svg::drawing;
 use corehop_core::samples::Sample;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::Bytes;
+use corehop_core::validation::aim::{Aim, Reached, Samples};
+use corehop_core::validation::claims::{ClaimStudy, Tested};
+use corehop_core::validation::gangs::GangStudy;
+use corehop_core::validation::points::{Compared, PointStudy};
+use corehop_core::validation::tables::{Errors, Joined, Order, Study};
 use serde_json::{Value, json};
 
 use self::claims::Simulated;

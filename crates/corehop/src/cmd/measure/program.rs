@@ -4,8 +4,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use corehop_core::decision::costs::{Selection, Source};
 use corehop_core::decision::run_cost::{Prices, WssRange, run_cost};
+use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
 use corehop_core::report::{observed, observed_page};
 use corehop_core::samples::Recording;

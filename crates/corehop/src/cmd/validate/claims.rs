@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use corehop_core::decision::claims::{self, ClaimStudy, Tested};
-use corehop_core::decision::validation::Study;
 use corehop_core::machine::rows_of;
 use corehop_core::model::verdict::TestOutcome;
 use corehop_core::samples::Sample;
+use corehop_core::validation::claims::{self, ClaimStudy, Tested};
+use corehop_core::validation::tables::Study;
 use serde_json::{Value, json};
 
 use super::{Args, described, machine, simulate};

@@ -3,12 +3,12 @@
 
 use std::fmt::Write;
 
-use corehop_core::decision::aim::{Aim, Samples};
-use corehop_core::decision::gang_study::{GangJoined, GangQuantity, GangStudy};
-use corehop_core::decision::validation::Errors;
 use corehop_core::machine::rows_of;
 use corehop_core::model::sharing::Sharings;
 use corehop_core::sim::SimMachine;
+use corehop_core::validation::aim::{Aim, Samples};
+use corehop_core::validation::gangs::{GangJoined, GangQuantity, GangStudy};
+use corehop_core::validation::tables::Errors;
 use serde_json::{Value, json};
 
 use super::{Args, described, said};
