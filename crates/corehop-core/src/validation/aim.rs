@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::tables::{Errors, Order};
+use super::sheet::{Errors, Order};
 
 /// What a comparison with printed rows comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

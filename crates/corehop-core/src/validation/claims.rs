@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::tables::StudyError;
+use super::sheet::Sheet;
+use super::tables::TableStudy;
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{
     Experiment, ExperimentError, Plan, PolluterSweep, Source, Synthetic, TaskSets,
 };
+use crate::machine::rows_of;
 use crate::model::compare::order;
 use crate::model::delay::ALPHA;
 use crate::model::estimator::Estimator;
@@ -112,12 +115,12 @@ pub struct Saturates {
 }
 
 /// What the simulated machine gave for a study.
-#[derive(Debug, Clone, Default)]
-pub struct Simulated<'a> {
+#[derive(Default)]
+struct Simulated<'a> {
     /// The samples of each of its tables.
-    pub tables: Vec<&'a [Sample]>,
+    tables: Vec<&'a [Sample]>,
     /// The rows of each of [`ClaimStudy::plans`].
-    pub plans: Vec<Rows>,
+    plans: Vec<Rows>,
 }
 
 /// A claim and what the simulated machine makes of it.
@@ -146,11 +149,11 @@ impl ClaimStudy {
     /// # Errors
     /// [`StudyError::Form`] says what is wrong.
     pub fn new(description: &str) -> Result<Self, StudyError> {
-        toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))
+        described(description)
     }
 
     /// The same with so many samples of everything; of task sets so many for each 64 as there are.
-    pub fn set_samples(&mut self, samples: u32) {
+    fn set_samples(&mut self, samples: u32) {
         for of_tasks in &mut self.task_sets {
             if let Source::Drawn(drawn) = &mut of_tasks.source {
                 drawn.sets = (drawn.sets.saturating_mul(samples) / USUAL_SAMPLES)
@@ -169,7 +172,11 @@ impl ClaimStudy {
     ///
     /// # Errors
     /// As the experiments'.
-    pub fn plans(&self, platform: &Platform, seed: u64) -> Result<Vec<Plan>, ExperimentError> {
+    pub(super) fn plans(
+        &self,
+        platform: &Platform,
+        seed: u64,
+    ) -> Result<Vec<Plan>, ExperimentError> {
         let figures = self.figures.iter().map(|it| &it.experiment as &dyn Experiment);
         let runs = self.runs.iter().map(|it| it as &dyn Experiment);
         let sweeps = self.saturations.iter().map(|it| &it.experiment as &dyn Experiment);
@@ -182,7 +189,7 @@ impl ClaimStudy {
     ///
     /// # Errors
     /// [`BadInput`] for samples that hold no numbers.
-    pub fn test(
+    fn test(
         &self,
         platform: &Platform,
         simulated: &Simulated<'_>,
@@ -216,6 +223,36 @@ impl ClaimStudy {
         let saturated = self.saturations.iter().zip(sweeps);
         tested.extend(saturated.map(|(it, samples)| it.test(&targets, &samples.samples)));
         Ok(tested)
+    }
+}
+
+impl Study for ClaimStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    /// A claim is about many cells.
+    fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        let mut study = self.clone();
+        if let Some(samples) = lab.samples {
+            study.set_samples(samples);
+        }
+        for id in &study.tables {
+            if let Some(table) = TableStudy::named(id) {
+                lab.simulate(&table?, platform)?;
+            }
+        }
+        let mut plans = Vec::new();
+        for plan in study.plans(platform, lab.seed)? {
+            plans.push(rows_of(&mut lab.machine(platform)?, &plan)?);
+        }
+        let tables = study.tables.iter().map(|id| lab.of_table(id)).collect();
+        let claims = study.test(platform, &Simulated { tables, plans })?;
+        Ok(Sheet::of_claims(self.head(), claims))
     }
 }
 
@@ -452,7 +489,7 @@ mod tests {
             "an eighth of the usual samples"
         );
         let mut machine = SimMachine::new(platform.clone()).unwrap();
-        let rows = |plan| crate::machine::rows_of(&mut machine, plan).unwrap();
+        let rows = |plan| rows_of(&mut machine, plan).unwrap();
         let plans: Vec<_> = plans.iter().map(rows).collect();
         let samples = &plans[0].samples;
         assert!(plans[0].task_jobs.len() > 2 * 5);

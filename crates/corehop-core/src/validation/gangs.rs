@@ -3,10 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::tables::{Errors, StudyError};
+use super::sheet::{Judged, Row, Sheet, What};
+use super::table_text::lines;
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{Experiment, ExperimentError, Plan, SharedData};
-use crate::model::sharing::SharingSummary;
+use crate::machine::rows_of;
+use crate::model::sharing::{SharingSummary, Sharings};
 use crate::platform::Platform;
+use crate::sim::SimMachine;
 use crate::units::CpuList;
 use crate::words::words;
 use crate::workload::gang::{Placing, Program, Sharing};
@@ -48,7 +52,7 @@ impl GangQuantity {
             Self::MpmiShared | Self::MpmiSeparate => LEAST_MPMI,
             Self::Snoops | Self::Misses => LEAST_MILLIONS,
         };
-        (simulated - printed).abs() / printed.abs().max(least)
+        Row::relative(printed, simulated, least)
     }
 }
 
@@ -120,60 +124,25 @@ pub struct GangRow {
     pub value: f64,
 }
 
-/// A printed value and what the simulation has for it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct GangJoined {
-    /// The program, by its word.
-    pub program: &'static str,
-    /// The size of its data.
-    pub items: u64,
-    /// What else it was given.
-    pub parameters: String,
-    /// What it is.
-    pub quantity: GangQuantity,
-    /// What was printed.
-    pub printed: f64,
-    /// What was simulated; none where there was no miss to speak of.
-    pub simulated: Option<f64>,
-    /// Whether a parameter was read from it.
-    pub fitted: bool,
-    /// The difference of shares; otherwise relative to what was printed.
-    pub error: Option<f64>,
-}
-
 impl GangStudy {
     /// A study from its description and its table.
     ///
     /// # Errors
     /// [`StudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
-        let mut study: Self =
-            toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))?;
-        let mut lines = table.lines().enumerate();
-        let header: Vec<&str> =
-            lines.next().map_or(Vec::new(), |(_, line)| line.split(',').collect());
-        for (at, line) in lines {
-            let wrong = |what: String| StudyError::Table { line: at + 1, what };
-            let cells: Vec<&str> = line.split(',').collect();
-            let cell = |name: &str| {
-                let place = header.iter().position(|&other| other == name);
-                let cell = place.and_then(|place| cells.get(place).copied());
-                cell.ok_or_else(|| wrong(format!("no column `{name}`")))
-            };
-            let number = |name: &str| -> Result<f64, StudyError> {
-                let text = cell(name)?;
-                text.parse().map_err(|_| wrong(format!("`{text}` is not a number")))
-            };
-            let items = number("items")? as u64;
-            let program = match cell("program")? {
+        let mut study: Self = described(description)?;
+        for line in lines(table, &["program", "items", "quantity", "value"])? {
+            let items = line.number("items")? as u64;
+            let program = match line.cell("program") {
                 "swap" => Program::Swap { items, fixed_low_bits: study.fixed_low_bits },
-                "bucket-sort" => Program::BucketSort { items, buckets: number("buckets")? as u32 },
+                "bucket-sort" => {
+                    Program::BucketSort { items, buckets: line.number("buckets")? as u32 }
+                }
                 "linear-regression" => Program::LinearRegression { items },
                 "exchange" => Program::Exchange { items, instructions: study.instructions },
-                other => return Err(wrong(format!("`{other}` is not a program"))),
+                other => return Err(line.wrong(format!("`{other}` is not a program"))),
             };
-            let quantity = cell("quantity")?.parse().map_err(|error| wrong(format!("{error}")))?;
-            let value = number("value")?;
+            let (quantity, value) = (line.word("quantity")?, line.number("value")?);
             study.printed.push(GangRow { program, quantity, value });
         }
         Ok(study)
@@ -183,7 +152,12 @@ impl GangStudy {
     ///
     /// # Errors
     /// Where `platform` has no two packages, or a program is impossible.
-    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
+    pub(super) fn plan(
+        &self,
+        platform: &Platform,
+        seed: u64,
+        samples: u32,
+    ) -> Result<Plan, ExperimentError> {
         let mut programs: Vec<Program> = Vec::new();
         for row in &self.printed {
             if !programs.contains(&row.program) {
@@ -196,14 +170,14 @@ impl GangStudy {
             placings: Placing::ALL.to_vec(),
             rounds: self.rounds,
             warm_up: self.rounds / 2,
-            samples: self.samples,
+            samples,
             cpus: CpuList::default(),
         };
         experiment.plan(platform, seed)
     }
 
     /// Joins the printed rows with what the plan came to.
-    pub fn join(&self, summaries: &[SharingSummary]) -> Vec<GangJoined> {
+    pub(super) fn join(&self, summaries: &[SharingSummary]) -> Vec<Row> {
         let joined = |row: &GangRow| {
             let (program, items) = (row.program.word(), row.program.items());
             let parameters = row.program.parameters();
@@ -215,15 +189,15 @@ impl GangStudy {
                 .read
                 .iter()
                 .any(|read| read.quantity == row.quantity && read.items.contains(&items));
-            GangJoined {
-                program,
-                items,
-                parameters,
-                quantity: row.quantity,
+            let quantity = row.quantity;
+            Row {
+                what: What::Gang { program, items, parameters, quantity },
+                quantity: Some(quantity.word()),
                 printed: row.value,
                 simulated,
+                n: None,
                 fitted,
-                error: simulated.map(|simulated| row.quantity.error(row.value, simulated)),
+                error: simulated.map(|simulated| quantity.error(row.value, simulated)),
             }
         };
         self.printed.iter().map(joined).collect()
@@ -244,7 +218,7 @@ impl GangStudy {
     }
 
     /// The error of a quantity that is aimed at, if there is an aim.
-    pub const fn limit(&self, quantity: GangQuantity) -> Option<f64> {
+    const fn limit(&self, quantity: GangQuantity) -> Option<f64> {
         match quantity {
             GangQuantity::RuntimeRatio => Some(self.limits.runtime_ratio),
             GangQuantity::SmrSeparate => Some(self.limits.smr_separate),
@@ -253,11 +227,30 @@ impl GangStudy {
     }
 }
 
-impl GangJoined {
-    /// The errors of one quantity, of rows that nothing was read from, or of the others.
-    pub fn errors(rows: &[Self], quantity: GangQuantity, fitted: bool) -> Option<Errors> {
-        let of = |row: &&Self| row.quantity == quantity && row.fitted == fitted;
-        Errors::over(rows.iter().filter(of).filter_map(|row| row.error).collect())
+impl Study for GangStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    /// Its values are about whole programs.
+    fn narrow(&mut self, _: &[u64]) -> bool {
+        false
+    }
+
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        let mut samples = lab.samples(self.samples);
+        samples.have = samples.have.min(self.samples);
+        let plan = self.plan(platform, lab.seed, samples.have)?;
+        let mut sharings = Sharings::default();
+        sharings.take(&rows_of(&mut SimMachine::new(platform.clone())?, &plan)?.shared_data);
+        let rows = self.join(&sharings.finish());
+        let judged = |&it: &GangQuantity| Judged {
+            relative: !it.is_share(),
+            ..Judged::new(it.word(), self.limit(it))
+        };
+        let has = |it: &Judged| rows.iter().any(|row| row.is_of(it));
+        let quantities = GangQuantity::ALL.iter().map(judged).filter(has).collect();
+        Ok(Sheet::judged(self.head(), (samples, "runs a value"), rows, quantities))
     }
 }
 

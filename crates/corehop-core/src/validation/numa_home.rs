@@ -63,14 +63,16 @@ fn round_trip(job: &mut Job) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::validation::tables::Study;
+    use crate::validation::tables::TableStudy;
+    use crate::validation::{Lab, Study};
 
     #[test]
     fn a_job_is_timed_where_its_memory_is_and_comes_back_to_it() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
-        let mut study = Study::named("waechtler-a4").unwrap().unwrap().only(&[4]);
-        study.samples = 8;
-        let plan = study.plan(&platform, 1).unwrap();
+        let mut study = TableStudy::named("waechtler-a4").unwrap().unwrap();
+        assert!(study.narrow(&[4]));
+        let lab = Lab::new(1, Some(8), false);
+        let plan = study.plan(&platform, &lab).unwrap();
         let home = platform.nodes[0].cpus.value.clone();
         let plan = plan.jobs().unwrap();
         for job in plan.phases.iter().flat_map(|phase| &phase.jobs) {

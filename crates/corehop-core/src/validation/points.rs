@@ -2,15 +2,18 @@
 //! Published single values against the simulated machine: access times, hit rates. Each is what an
 //! undisturbed touch of a warm working set shows, with or without polluters beside it.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::tables::{Errors, StudyError};
-use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
+use super::sheet::{Judged, Row, Sheet, What};
+use super::tables::synthetic;
+use super::{Head, Lab, Study, StudyError, ValidationError, described};
+use crate::experiment::{Experiment, Group, Length, Synthetic};
+use crate::machine::{Machine, Records};
 use crate::platform::Platform;
 use crate::samples::JobRecord;
 use crate::units::{Bytes, Cpu, CpuList};
 use crate::words::words;
-use crate::workload::{Absence, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::{Absence, Event, Load, Page, Polluter, WorkingSet};
 
 words! {
     /// What is read from a warm touch.
@@ -70,101 +73,86 @@ pub struct Point {
     pub fitted: String,
 }
 
-/// A printed value and what the simulation has for it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Compared {
-    /// What it is called.
-    pub name: String,
-    /// What was printed.
-    pub printed: f64,
-    /// What was simulated.
-    pub simulated: f64,
-    /// Over how many touches.
-    pub n: usize,
-    /// Whether a parameter was fitted on it.
-    pub fitted: bool,
-    /// |difference| over the printed value, or over 1 where less was printed.
-    pub error: f64,
-}
-
 impl PointStudy {
     /// A study from its description.
     ///
     /// # Errors
     /// [`StudyError::Form`] says what is wrong.
     pub fn new(description: &str) -> Result<Self, StudyError> {
-        toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))
+        described(description)
     }
 
     /// The experiment behind a point.
-    fn experiment(&self, point: &Point) -> Synthetic {
+    pub(super) fn experiment(&self, point: &Point, samples: u32) -> Synthetic {
         let set = WorkingSet {
             page: self.page,
             ..WorkingSet::list(Bytes::from_kib(point.wss_kib), self.write_ratio)
         };
-        let nobody =
-            Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
         let load = match &self.polluter {
             Some(polluter) if !point.polluters.is_empty() => {
                 Load::Constructed { polluter: polluter.clone(), cpus: point.polluters.clone() }
             }
             _ => Load::Idle,
         };
-        Synthetic {
-            mover: Mover::Affinity,
-            preemptor: nobody,
-            preemptor_sizes: Vec::new(),
-            groups: vec![Group {
-                load,
-                sets: vec![set],
-                events: vec![Event::None],
-                length: Length::ZERO,
-                absence: Absence::Nothing,
-                samples: self.samples,
-            }],
-            cpus: CpuList::new([point.cpu]),
+        let group = Group {
+            load,
+            sets: vec![set],
+            events: vec![Event::None],
+            length: Length::ZERO,
+            absence: Absence::Nothing,
+            samples,
+        };
+        synthetic(vec![group], CpuList::new([point.cpu]))
+    }
+
+    /// What a touch shows of the quantity, the core's clock at so many hertz.
+    fn read(&self, record: &JobRecord, hertz: u64) -> Option<f64> {
+        let warm = record.touches.get(1)?;
+        let lines = warm.lines as f64;
+        Some(match self.quantity {
+            Quantity::Cycles => warm.ns * hertz as f64 / 1e9 / lines,
+            Quantity::HitRate => (1.0 - warm.misses? as f64 / lines) * 100.0,
+        })
+    }
+
+    /// A point beside what a run of its experiment recorded.
+    fn beside(&self, point: &Point, values: &[f64]) -> Row {
+        let simulated = values.iter().sum::<f64>() / values.len() as f64;
+        Row {
+            what: What::Point { name: point.name.clone() },
+            quantity: Some(self.quantity.word()),
+            printed: point.printed,
+            simulated: Some(simulated),
+            n: Some(values.len()),
+            fitted: !point.fitted.is_empty(),
+            error: Some(Row::relative(point.printed, simulated, 1.0)),
         }
-    }
-
-    /// The plan of each point, in order.
-    ///
-    /// # Errors
-    /// Where the platform lacks a CPU that a point names.
-    pub fn plans(&self, platform: &Platform, seed: u64) -> Result<Vec<Plan>, ExperimentError> {
-        self.points.iter().map(|point| self.experiment(point).plan(platform, seed)).collect()
-    }
-
-    /// The points beside what `runs` recorded of their plans.
-    pub fn compare(&self, platform: &Platform, runs: &[Vec<JobRecord>]) -> Vec<Compared> {
-        let hertz = platform.clock.core.as_ref().map_or(0, |fact| fact.value.get());
-        let read = |record: &JobRecord| {
-            let warm = record.touches.get(1)?;
-            let lines = warm.lines as f64;
-            Some(match self.quantity {
-                Quantity::Cycles => warm.ns * hertz as f64 / 1e9 / lines,
-                Quantity::HitRate => (1.0 - warm.misses? as f64 / lines) * 100.0,
-            })
-        };
-        let compared = |(point, records): (&Point, &Vec<JobRecord>)| {
-            let values: Vec<f64> = records.iter().filter_map(read).collect();
-            let simulated = values.iter().sum::<f64>() / values.len() as f64;
-            Compared {
-                name: point.name.clone(),
-                printed: point.printed,
-                simulated,
-                n: values.len(),
-                fitted: !point.fitted.is_empty(),
-                error: (simulated - point.printed).abs() / point.printed.abs().max(1.0),
-            }
-        };
-        self.points.iter().zip(runs).map(compared).collect()
     }
 }
 
-impl Compared {
-    /// The errors of those fitted on, or of the others. None without any.
-    pub fn errors(all: &[Self], fitted: bool) -> Option<Errors> {
-        let wanted = all.iter().filter(|one| one.fitted == fitted);
-        Errors::over(wanted.map(|one| one.error).collect())
+impl Study for PointStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    fn narrow(&mut self, wss_kib: &[u64]) -> bool {
+        self.points.retain(|point| wss_kib.contains(&point.wss_kib));
+        !self.points.is_empty()
+    }
+
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        let samples = lab.samples(self.samples);
+        let hertz = platform.clock.core.as_ref().map_or(0, |fact| fact.value.get());
+        let mut rows = Vec::new();
+        for point in &self.points {
+            let plan = self.experiment(point, samples.have).plan(platform, lab.seed)?;
+            let mut records = Records::default();
+            lab.machine(platform)?.run(&plan, &mut records)?;
+            let values: Vec<f64> =
+                records.jobs.iter().filter_map(|record| self.read(record, hertz)).collect();
+            rows.push(self.beside(point, &values));
+        }
+        let quantity = Judged::new(self.quantity.word(), Some(self.limit));
+        Ok(Sheet::judged(self.head(), (samples, "samples a value"), rows, vec![quantity]))
     }
 }

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::numa_home;
+use super::sheet::{Judged, Order, Row, Sheet, What};
+use super::table_text::lines;
+use super::{Head, Lab, Study, StudyError, ValidationError, described, numa_home};
 use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
 use crate::platform::{Fact, Hertz, Latency, Platform};
 use crate::samples::Sample;
@@ -16,12 +18,12 @@ use crate::units::{Bytes, CpuList};
 use crate::workload::{Absence, Changing, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
 /// The smallest printed cost that an error is relative to, in microseconds.
-const LEAST_US: f64 = 1.0;
+pub(super) const LEAST_US: f64 = 1.0;
 
 /// A printed table of costs, and how it came about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Study {
+pub struct TableStudy {
     /// What it is called.
     pub id: String,
     /// What was printed, with its source.
@@ -88,23 +90,7 @@ pub struct Printed {
     pub cost_us: f64,
 }
 
-/// Why a study cannot be read.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum StudyError {
-    /// Its description is wrong.
-    #[error("the study's description: {0}")]
-    Form(String),
-    /// Its table is wrong.
-    #[error("the study's table, line {line}: {what}")]
-    Table {
-        /// The line, counted from 1.
-        line: usize,
-        /// What is wrong.
-        what: String,
-    },
-}
-
-impl Study {
+impl TableStudy {
     /// A study from its description and its table (CSV with the columns `event`,
     /// `preemption_length`, `statistic`, `wss_kib` and `cost_us` among others; no quoted commas in
     /// those). Rows without a cost are left out.
@@ -112,8 +98,7 @@ impl Study {
     /// # Errors
     /// [`StudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
-        let mut study: Self =
-            toml::from_str(description).map_err(|error| StudyError::Form(error.to_string()))?;
+        let mut study: Self = described(description)?;
         study.printed = printed(table)?;
         let unknown = |row: &&Printed| !study.lengths.contains_key(&row.length);
         if let Some(row) = study.printed.iter().find(unknown) {
@@ -124,7 +109,7 @@ impl Study {
     }
 
     /// The load it ran under.
-    pub fn load(&self) -> Load {
+    fn load(&self) -> Load {
         let cpus = CpuList::default();
         match (&self.polluter, &self.changing) {
             (Some(polluter), _) => Load::Constructed { polluter: polluter.clone(), cpus },
@@ -134,7 +119,7 @@ impl Study {
     }
 
     /// What a polluter needs for a line besides accessing it, in picoseconds.
-    pub fn pause(&self, platform: &Platform) -> u64 {
+    pub(super) fn pause(&self, platform: &Platform) -> u64 {
         let core = platform.clock.core.as_ref().map_or(Hertz::new(0), |fact| fact.value);
         self.polluter_pause.as_ref().map_or(0, |fact| fact.value.picos(core))
     }
@@ -142,13 +127,6 @@ impl Study {
     fn set(&self, wss_kib: u64) -> WorkingSet {
         let list = WorkingSet::list(Bytes::from_kib(wss_kib), self.write_ratio);
         WorkingSet { pattern: self.pattern, page: self.page, ..list }
-    }
-
-    /// The sizes, should only some be wanted: others leave the experiment and the join.
-    #[must_use]
-    pub fn only(mut self, wss_kib: &[u64]) -> Self {
-        self.printed.retain(|row| wss_kib.contains(&row.wss_kib));
-        self
     }
 
     /// The labels of preemption lengths, each with the events that have it.
@@ -166,8 +144,9 @@ impl Study {
         sizes.into_iter().collect()
     }
 
-    /// The experiment behind the table: every combination of its sizes, events and lengths.
-    pub fn experiment(&self) -> Synthetic {
+    /// The experiment behind the table: every combination of its sizes, events and lengths, each with so many
+    /// samples.
+    fn experiment(&self, samples: u32) -> Synthetic {
         let sets: Vec<WorkingSet> = self.sizes().into_iter().map(|wss| self.set(wss)).collect();
         let idle = self.load() == Load::Idle;
         let absence = if idle { Absence::Nothing } else { Absence::Load };
@@ -177,32 +156,24 @@ impl Study {
             events,
             length: self.lengths[label],
             absence,
-            samples: self.samples,
+            samples,
         };
-        let nobody =
-            Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
-        Synthetic {
-            mover: Mover::Affinity,
-            preemptor: nobody,
-            preemptor_sizes: Vec::new(),
-            groups: self.by_length().into_iter().map(group).collect(),
-            cpus: CpuList::default(),
-        }
+        synthetic(self.by_length().into_iter().map(group).collect(), CpuList::default())
     }
 
-    /// The plan of [`Study::experiment`], its jobs taken home where the study says so.
+    /// The plan of [`TableStudy::experiment`], its jobs taken home where the study says so.
     ///
     /// # Errors
     /// As the experiment's.
-    pub fn plan(&self, platform: &Platform, seed: u64) -> Result<Plan, ExperimentError> {
-        let mut plan = self.experiment().plan(platform, seed)?;
+    pub(super) fn plan(&self, platform: &Platform, lab: &Lab) -> Result<Plan, ExperimentError> {
+        let mut plan = self.experiment(lab.samples(self.samples).have).plan(platform, lab.seed)?;
         if self.numa_home {
             numa_home::bring(&mut plan, platform);
         }
         Ok(plan)
     }
 
-    /// What the cells of [`Study::experiment`] are, in their order.
+    /// What the cells of [`TableStudy::experiment`] are, in their order.
     fn cells(&self) -> Vec<(String, u64, Event)> {
         let sizes = self.sizes();
         let mut cells = Vec::new();
@@ -215,7 +186,7 @@ impl Study {
     }
 
     /// Joins the printed rows with `samples` of the experiment.
-    pub fn join(&self, samples: &[Sample]) -> Vec<Joined> {
+    fn join(&self, samples: &[Sample]) -> Vec<Row> {
         let cells = self.cells();
         let mut delays = vec![Vec::new(); cells.len()];
         for sample in samples {
@@ -226,7 +197,7 @@ impl Study {
         let joined = |row: &Printed| {
             let key = (row.length.clone(), row.wss_kib, row.event);
             let values = &delays[cells.iter().position(|cell| *cell == key)?];
-            Some(Joined::new(row, self.is_fitted(row), values))
+            Some(row.beside(values, self.is_fitted(row)))
         };
         self.printed.iter().filter_map(joined).collect()
     }
@@ -237,73 +208,70 @@ impl Study {
 }
 
 fn printed(table: &str) -> Result<Vec<Printed>, StudyError> {
-    let mut lines = table.lines().enumerate();
-    let header: Vec<&str> = lines.next().map_or(Vec::new(), |(_, line)| line.split(',').collect());
-    let column = |name: &str| {
-        let place = header.iter().position(|&other| other == name);
-        place.ok_or_else(|| StudyError::Table { line: 1, what: format!("no column `{name}`") })
-    };
-    let [event, length, statistic, wss, cost] =
-        ["event", "preemption_length", "statistic", "wss_kib", "cost_us"].map(column);
-    let (event, length, statistic, wss, cost) = (event?, length?, statistic?, wss?, cost?);
+    let columns = ["event", "preemption_length", "statistic", "wss_kib", "cost_us"];
     let mut rows = Vec::new();
-    for (at, line) in lines {
-        let wrong = |what: String| StudyError::Table { line: at + 1, what };
-        let cells: Vec<&str> = line.split(',').collect();
-        let cell = |place: usize| cells.get(place).copied().unwrap_or_default();
-        if cell(cost).is_empty() {
+    for line in lines(table, &columns)? {
+        if line.cell("cost_us").is_empty() {
             continue;
         }
-        let number = |text: &str| {
-            text.parse::<f64>().map_err(|_| wrong(format!("`{text}` is not a number")))
-        };
         rows.push(Printed {
-            event: cell(event).parse().map_err(|error| wrong(format!("{error}")))?,
-            length: cell(length).to_owned(),
-            statistic: cell(statistic).to_owned(),
-            wss_kib: number(cell(wss))? as u64,
-            cost_us: number(cell(cost))?,
+            event: line.word("event")?,
+            length: line.cell("preemption_length").to_owned(),
+            statistic: line.cell("statistic").to_owned(),
+            wss_kib: line.number("wss_kib")? as u64,
+            cost_us: line.number("cost_us")?,
         });
     }
     Ok(rows)
 }
 
-/// A printed cell and what the simulation has for it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Joined {
-    /// The event.
-    pub event: Event,
-    /// The label of the preemption length.
-    pub preemption_length: String,
-    /// `avg`, `max` or `std`.
-    pub statistic: String,
-    /// The working-set size in KiB.
-    pub wss_kib: u64,
-    /// What was printed, in microseconds.
-    pub printed_us: f64,
-    /// What was simulated, in microseconds.
-    pub simulated_us: f64,
-    /// Over how many samples.
-    pub n: usize,
-    /// Whether a parameter was fitted on it.
-    pub fitted: bool,
-    /// |difference| over the printed value, or over a microsecond where less was printed.
-    pub error: f64,
+/// A synthetic experiment whose jobs are preempted by next to nothing.
+pub(super) fn synthetic(groups: Vec<Group>, cpus: CpuList) -> Synthetic {
+    let preemptor =
+        Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
+    Synthetic { mover: Mover::Affinity, preemptor, preemptor_sizes: Vec::new(), groups, cpus }
 }
 
-impl Joined {
-    fn new(row: &Printed, fitted: bool, values: &[f64]) -> Self {
-        let simulated_us = statistic(&row.statistic, values);
-        Self {
-            event: row.event,
-            preemption_length: row.length.clone(),
-            statistic: row.statistic.clone(),
-            wss_kib: row.wss_kib,
-            printed_us: row.cost_us,
-            simulated_us,
-            n: values.len(),
+impl Study for TableStudy {
+    fn head(&self) -> Head<'_> {
+        Head { id: &self.id, title: &self.title, platform: &self.platform }
+    }
+
+    fn narrow(&mut self, wss_kib: &[u64]) -> bool {
+        self.printed.retain(|row| wss_kib.contains(&row.wss_kib));
+        !self.printed.is_empty()
+    }
+
+    fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError> {
+        lab.simulate(self, platform)?;
+        let rows = self.join(lab.of_table(&self.id));
+        let order = Some(Order::of(&rows));
+        let cost = Judged { order, ..Judged::new(COST, Some(self.limit)) };
+        let basis = (lab.samples(self.samples), "samples a cell");
+        Ok(Sheet::judged(self.head(), basis, rows, vec![cost]))
+    }
+}
+
+/// The quantity of a table of costs.
+const COST: &str = "µs";
+
+impl Printed {
+    /// It beside simulated values in microseconds. Only averages are judged.
+    fn beside(&self, values: &[f64], fitted: bool) -> Row {
+        let simulated = statistic(&self.statistic, values);
+        Row {
+            what: What::Cost {
+                event: self.event,
+                preemption_length: self.length.clone(),
+                statistic: self.statistic.clone(),
+                wss_kib: self.wss_kib,
+            },
+            quantity: (self.statistic == "avg").then_some(COST),
+            printed: self.cost_us,
+            simulated: Some(simulated),
+            n: Some(values.len()),
             fitted,
-            error: (simulated_us - row.cost_us).abs() / row.cost_us.abs().max(LEAST_US),
+            error: Some(Row::relative(self.cost_us, simulated, LEAST_US)),
         }
     }
 }
@@ -321,71 +289,9 @@ fn statistic(name: &str, values: &[f64]) -> f64 {
     }
 }
 
-/// How far off some rows are.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Errors {
-    /// How many rows.
-    pub rows: usize,
-    /// The median of their errors.
-    pub median: f64,
-    /// The ninetieth percentile of their errors.
-    pub p90: f64,
-}
-
-impl Errors {
-    /// The errors of the averages among `rows`: those fitted on, or the others. None without any.
-    pub fn of(rows: &[Joined], fitted: bool) -> Option<Self> {
-        let wanted = rows.iter().filter(|row| row.statistic == "avg" && row.fitted == fitted);
-        Self::over(wanted.map(|row| row.error).collect())
-    }
-
-    /// What these errors come to. None without any.
-    pub fn over(mut values: Vec<f64>) -> Option<Self> {
-        if values.is_empty() {
-            return None;
-        }
-        values.sort_by(f64::total_cmp);
-        let at =
-            |p: f64| values[((values.len() as f64 * p).ceil() as usize).clamp(1, values.len()) - 1];
-        Some(Self { rows: values.len(), median: at(0.5), p90: at(0.9) })
-    }
-}
-
-/// Whether classes come in the printed order: of all pairs of averages of two events at one size
-/// that are printed at least this far apart, how many are simulated the same way round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Order {
-    /// The pairs.
-    pub pairs: usize,
-    /// Those that agree.
-    pub agree: usize,
-}
-
-impl Order {
-    /// Pairs whose larger value is not so many times the smaller one are left out.
-    const APART: f64 = 1.2;
-
-    /// The order of `rows`.
-    pub fn of(rows: &[Joined]) -> Self {
-        let averages: Vec<&Joined> = rows.iter().filter(|row| row.statistic == "avg").collect();
-        let mut order = Self { pairs: 0, agree: 0 };
-        for (at, &one) in averages.iter().enumerate() {
-            for &other in &averages[at + 1..] {
-                let (low, high) =
-                    if one.printed_us < other.printed_us { (one, other) } else { (other, one) };
-                let apart = high.printed_us >= low.printed_us.max(LEAST_US) * Self::APART;
-                if one.wss_kib == other.wss_kib && one.event != other.event && apart {
-                    order.pairs += 1;
-                    order.agree += usize::from(high.simulated_us > low.simulated_us);
-                }
-            }
-        }
-        order
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::sheet::Errors;
     use super::*;
 
     const DESCRIPTION: &str = r#"
@@ -412,16 +318,16 @@ mod tests {
         A,l3_migration,,max,4,,x\n\
         A,l3_migration,,avg,64,100,x\n";
 
-    fn study() -> Study {
-        Study::new(DESCRIPTION, TABLE).unwrap()
+    fn study() -> TableStudy {
+        TableStudy::new(DESCRIPTION, TABLE).unwrap()
     }
 
     #[test]
     fn the_experiment_has_every_cell_in_the_order_in_which_it_is_joined() {
         let platform = crate::platform::Platform::named("xeon_x5650").unwrap().unwrap();
         let study = study();
-        let cells = study.experiment().cells(&platform).unwrap();
-        let sets = study.experiment().sets();
+        let cells = study.experiment(4).cells(&platform).unwrap();
+        let sets = study.experiment(4).sets();
         let planned: Vec<(u64, Event)> =
             cells.iter().map(|(cell, _)| (sets[cell.set].wss.get() / 1024, cell.event)).collect();
         let joined: Vec<(u64, Event)> =
@@ -433,7 +339,8 @@ mod tests {
     #[test]
     fn errors_are_relative_to_what_was_printed_and_to_a_microsecond_at_least() {
         let study = study();
-        let row = |at: usize, values: &[f64]| Joined::new(&study.printed[at], false, values).error;
+        let row =
+            |at: usize, values: &[f64]| study.printed[at].beside(values, false).error.unwrap();
         assert!((row(0, &[0.7]) - 0.2).abs() < 1e-12);
         assert!((row(1, &[6.0, 6.0]) - 0.25).abs() < 1e-12);
     }
@@ -441,14 +348,13 @@ mod tests {
     #[test]
     fn rows_that_were_fitted_on_do_not_judge() {
         let study = study();
-        let rows: Vec<Joined> = study
-            .printed
-            .iter()
-            .map(|row| Joined::new(row, study.is_fitted(row), &[row.cost_us * 1.1]))
-            .collect();
-        let judged = Errors::of(&rows, false).unwrap();
-        assert_eq!((judged.rows, Errors::of(&rows, true).unwrap().rows), (3, 1));
-        assert!((judged.median - 0.1).abs() < 1e-9 && Errors::of(&[], true).is_none());
+        let rows = study.printed.iter();
+        let rows: Vec<Row> =
+            rows.map(|row| row.beside(&[row.cost_us * 1.1], study.is_fitted(row))).collect();
+        let cost = Judged::new(COST, None);
+        let judged = Errors::of(&rows, &cost, false).unwrap();
+        assert_eq!((judged.rows, Errors::of(&rows, &cost, true).unwrap().rows), (3, 1));
+        assert!((judged.median - 0.1).abs() < 1e-9 && Errors::of(&[], &cost, true).is_none());
     }
 
     #[test]
@@ -456,8 +362,8 @@ mod tests {
         let study = study();
         let simulated = |factors: [f64; 4]| {
             let rows = study.printed.iter().zip(factors);
-            let rows: Vec<Joined> =
-                rows.map(|(row, by)| Joined::new(row, false, &[row.cost_us * by])).collect();
+            let rows: Vec<Row> =
+                rows.map(|(row, by)| row.beside(&[row.cost_us * by], false)).collect();
             Order::of(&rows)
         };
         assert_eq!(simulated([1.0; 4]), Order { pairs: 2, agree: 2 });
@@ -467,7 +373,7 @@ mod tests {
 
     #[test]
     fn a_table_that_is_none_is_refused_with_its_line() {
-        let text = |table| Study::new(DESCRIPTION, table).unwrap_err().to_string();
+        let text = |table| TableStudy::new(DESCRIPTION, table).unwrap_err().to_string();
         assert!(text("a,b\n").contains("line 1: no column `event`"));
         let bad = TABLE.replace("l3_migration,,avg,4,2", "l4_migration,,avg,4,2");
         assert!(text(&bad).contains("line 4: `l4_migration`"));
