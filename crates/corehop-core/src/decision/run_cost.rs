@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::costs::{SelectError, Selected, Selection, Source};
+use crate::model::costs::{SelectError, Selected, Selection, Source};
 use crate::model::ordered::Ordered;
 use crate::model::quantile::{median, median_interval};
 use crate::platform::Platform;
@@ -330,5 +330,4 @@ impl<'a> Pricing<'a> {
 }
 
 #[cfg(test)]
-#[path = "run_cost_tests.rs"]
 mod tests;

@@ -38,3 +38,4 @@ pub mod saturation;
 pub mod scatter;
 pub mod control;
 pub mod cpmd;
+pub mod costs;

@@ -4,16 +4,16 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::charge::{Charged, ChargedAnswer, Delay};
-use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::placement::{PlacedPiece, TaskPlacement};
-use corehop_core::decision::sched::set_file::{self, SetFileError};
-use corehop_core::decision::sched::{
+use corehop_core::platform::Platform;
+use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
+use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::sched::{
     Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
 };
-use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
+use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
+use corehop_core::workload::set_file::{self, SetFileError};
 use serde_json::Value;
 
 use super::costs::CostArgs;

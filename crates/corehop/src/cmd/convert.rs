@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
-use corehop_core::decision::costs::CostTable;
-use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::{rt_app, set_file};
+use corehop_core::model::costs::CostTable;
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure};
 use crate::input;

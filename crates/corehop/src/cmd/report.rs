@@ -3,13 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::{Gather, ReportData};
 use corehop_core::report::study::page;
 use corehop_core::report::{html, sections, table};
 use corehop_core::samples::RowKind;
+use corehop_core::study::StudyCounts;
 
 use super::study;
 use crate::exit::{Exit, Failure};

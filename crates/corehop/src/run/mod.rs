@@ -10,8 +10,8 @@ mod tasks;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::class_quota::ClassQuota;
-use corehop_core::decision::sampling::{Campaign, Goal, Round};
+use corehop_core::campaign::class_quota::ClassQuota;
+use corehop_core::campaign::sampling::{Campaign, Goal, Round};
 use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_core::model::classes::as_declared;

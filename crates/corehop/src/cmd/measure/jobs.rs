@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of scripted jobs: a preset, and options that override its values.
 
-use corehop_core::decision::sampling::Goal;
+use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::{self, Experiment, Length, Overrides, Preset};
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;

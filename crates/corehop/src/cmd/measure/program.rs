@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use corehop_core::decision::costs::{Selection, Source};
 use corehop_core::decision::run_cost::{Prices, RunCost, WssRange, run_cost};
 use corehop_core::experiment::{Argument, Program, Target};
+use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
 use corehop_core::report::{observed, observed_page};
 use corehop_core::samples::Recording;

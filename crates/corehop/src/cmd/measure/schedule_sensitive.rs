@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::placement::TaskPlacement;
-use corehop_core::decision::sched::task::{Task, TaskSet};
 use corehop_core::experiment::{Drawn, GivenTask, Length, Preset, Source, TaskSets, UnknownPreset};
 use corehop_core::platform::Platform;
 use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::placement::TaskPlacement;
 use corehop_core::workload::scheduler::{Order, Scheduler};
+use corehop_core::workload::task::{Task, TaskSet};
 use corehop_core::workload::{Load, Page, Pattern, WorkingSet};
 use corehop_linux::live::Options;
 

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use corehop_core::decision::sampling::Goal;
+use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Experiment;
 use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
