@@ -36,4 +36,5 @@ pub mod balance;
 pub mod saturation;
 pub mod scatter;
 pub mod control;
+pub mod headline;
 pub mod cpmd;

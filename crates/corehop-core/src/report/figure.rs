@@ -20,6 +20,9 @@ pub struct Figure {
     pub variants: Vec<Variant>,
     /// Lines at certain values of the horizontal axis.
     pub marks: Vec<Mark>,
+    /// The meaning of these lines, and of those of a variant; empty where there are none.
+    #[serde(skip)]
+    pub marked: &'static str,
 }
 
 /// What a figure is made of.

@@ -191,7 +191,7 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
     while let Some(first) = rest.first() {
         let same = rest.iter().take_while(|other| panel(&other.cell) == panel(&first.cell)).count();
         let (block, others) = rest.split_at(same);
-        table.push_str(&block_text(block, width));
+        table.push_str(&block_text(block, width, usize::MAX));
         rest = others;
     }
     if table.contains(&format!(" {IN_ERROR}")) {
@@ -203,8 +203,29 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
     table
 }
 
+/// One block of text for each machine, load and kind of working set: the medians with their intervals, a line
+/// a size.
+pub(super) fn medians(summaries: &[CellSummary], width: usize) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut rest = summaries;
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|other| panel(&other.cell) == panel(&first.cell)).count();
+        let (block, others) = rest.split_at(same);
+        blocks.push(block_text(block, width, 1));
+        rest = others;
+    }
+    if let (Some(first), Some(summary)) = (blocks.first_mut(), summaries.first()) {
+        let caption = format!("delay in µs by `{}`: median [95 % interval]", summary.estimator);
+        *first = format!("{caption}\n\n{first}");
+    }
+    if blocks.iter().any(|block| block.contains(&format!(" {IN_ERROR}"))) {
+        blocks.push(paragraph(IN_ERROR_MEANS, width));
+    }
+    blocks
+}
+
 /// A text in lines that fit.
-fn paragraph(text: &str, width: usize) -> String {
+pub(super) fn paragraph(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -225,8 +246,8 @@ fn panel(cell: &CellKey) -> impl PartialEq + '_ {
     (place, cell.pattern, memory, cell.chains, cell.write_ratio.to_bits())
 }
 
-/// One block: a heading, and as many tables below each other as the width asks for.
-fn block_text(block: &[CellSummary], width: usize) -> String {
+/// One block: a heading, and as many tables below each other as the width asks for; `lines` of each cell.
+fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
     let cell = &block[0].cell;
     let mut text = format!(
         "{} · {} · load {} · {}, {} pages, write ratio {}",
@@ -244,7 +265,7 @@ fn block_text(block: &[CellSummary], width: usize) -> String {
         let _ = write!(text, ", memory of node {node}");
     }
     text.push_str(if cell.fresh_frames { ", fresh frames\n" } else { "\n" });
-    let columns = columns(block);
+    let columns = columns(block, lines);
     let stub: Vec<String> = sizes(block).iter().map(|&(wss, _)| wss.to_string()).collect();
     let mut rest = columns.as_slice();
     while !rest.is_empty() {
@@ -294,8 +315,8 @@ fn sizes(block: &[CellSummary]) -> Vec<(Bytes, Option<f64>)> {
     sizes
 }
 
-/// The warm touch, then a column for each series of the block.
-fn columns(block: &[CellSummary]) -> Vec<Column> {
+/// The warm touch, then a column for each series of the block; `lines` of each cell.
+fn columns(block: &[CellSummary], lines: usize) -> Vec<Column> {
     let sizes = sizes(block);
     let warm = Column {
         head: vec!["warm touch".to_owned(), "µs".to_owned()],
@@ -317,7 +338,7 @@ fn columns(block: &[CellSummary]) -> Vec<Column> {
             .map(|&(wss, _)| {
                 let key = CellKey { wss_bytes: wss.get(), ..cell.clone() };
                 match block.iter().find(|summary| summary.cell == key) {
-                    Some(summary) => statement(summary, block),
+                    Some(summary) => statement(summary, block).into_iter().take(lines).collect(),
                     None => Vec::new(),
                 }
             })

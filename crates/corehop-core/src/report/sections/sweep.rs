@@ -31,6 +31,7 @@ pub(super) fn sweep(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[("median", true), ("max", false), ("cold − warm", true)]),
         variants: panels.iter().map(|panel| variant(panel, &data.saturations)).collect(),
         marks: Vec::new(),
+        marked: "shortest length that can have filled a cache",
     };
     let section = Section::new("sweep", "Cost by preemption length")
         .says(

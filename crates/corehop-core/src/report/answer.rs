@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sentence that answers: the cost of a preemption and of a migration here, and how sure it is.
+//!
+//! The page begins with it, and the terminal's table ends with it.
+
+use super::data::ReportData;
+use super::table::{interval, micros};
+use crate::model::headline::{Cost, Headline, headline};
+use crate::units::Bytes;
+
+/// The sentence; None where nothing was preempted or migrated.
+pub fn answer(data: &ReportData) -> Option<String> {
+    let headline = headline(&data.summaries)?;
+    let machine = data.machines.iter().find(|machine| *machine.id == *headline.cell.machine);
+    let name = machine
+        .and_then(|machine| machine.platform.as_ref())
+        .map_or(&*headline.cell.machine, |platform| platform.name.as_str());
+    Some(sentence(name, &headline, classes(data, &headline)))
+}
+
+fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
+    let cell = &headline.cell;
+    let several = headline.costs.iter().any(|it| it.replicates != headline.costs[0].replicates)
+        || headline.costs.iter().any(|it| it.interval_us.is_none());
+    let costs: Vec<String> = headline.costs.iter().map(|it| cost(it, several)).collect();
+    let from = match (several, headline.costs.first()) {
+        (false, Some(first)) => format!(" from {} each", replicates(first)),
+        _ => String::new(),
+    };
+    format!(
+        "On {machine}, {} to a job with a working set of {} ({}, write ratio {}, load {}, preemption length \
+         {}): medians with 95 % intervals{from}; {classes}.",
+        listed(&costs),
+        Bytes::new(cell.wss_bytes),
+        cell.workload.as_deref().unwrap_or(cell.pattern.word()),
+        cell.write_ratio,
+        cell.load,
+        length(headline.length()),
+    )
+}
+
+/// `a preemption costs 288 µs [261, 375]`, with the replicates where they differ.
+fn cost(cost: &Cost, several: bool) -> String {
+    let name = cost.event.word().replace('_', " ");
+    let article = if name.starts_with('l') { "an" } else { "a" };
+    let ends = match cost.interval_us {
+        Some((low, high)) => interval(Some(low), Some(high)),
+        None => "without interval".to_owned(),
+    };
+    let from = if several { format!(" ({})", replicates(cost)) } else { String::new() };
+    let error = if cost.within_error { ", which is within the method's error" } else { "" };
+    format!("{article} {} costs {} µs {ends}{from}{error}", title(&name), micros(cost.median_us))
+}
+
+/// `l3 migration` with the level in capitals.
+fn title(name: &str) -> String {
+    match name.split_once(' ') {
+        Some((level @ ("l2" | "l3"), rest)) => format!("{} {rest}", level.to_uppercase()),
+        Some(("smt", rest)) => format!("SMT {rest}"),
+        _ => name.to_owned(),
+    }
+}
+
+fn replicates(cost: &Cost) -> String {
+    match cost.replicates {
+        1 => "1 replicate".to_owned(),
+        several => format!("{several} replicates"),
+    }
+}
+
+/// Clauses with commas, and `and` before the last; the verb is said once.
+fn listed(costs: &[String]) -> String {
+    let short = |(place, cost): (usize, &String)| match place {
+        0 => cost.clone(),
+        _ => cost.replacen(" costs ", " ", 1),
+    };
+    let costs: Vec<String> = costs.iter().enumerate().map(short).collect();
+    match costs.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        _ => costs.concat(),
+    }
+}
+
+/// `4 ms` of `fixed_4ms`; other lengths as their column has them.
+fn length(text: &str) -> String {
+    match text.strip_prefix("fixed_") {
+        Some(fixed) => {
+            let digits = fixed.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(fixed.len());
+            let (number, unit) = fixed.split_at(digits);
+            format!("{number} {unit}").trim_end().to_owned()
+        }
+        None => text.to_owned(),
+    }
+}
+
+/// The source of the migration classes.
+fn classes(data: &ReportData, headline: &Headline) -> &'static str {
+    let migrates = headline.costs.iter().any(|it| it.event.is_migration());
+    let measured = |file: &super::data::FileNote| file.provenance.machine.contains_key("distance");
+    if headline.simulated {
+        "simulated, not measured"
+    } else if !migrates {
+        "no migration was measured"
+    } else if data.files.iter().any(measured) {
+        "each sample's class was measured by line exchanges"
+    } else {
+        "classes are as the machine declares them"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::cell::CellKey;
+    use crate::model::example::sample;
+    use crate::workload::Event;
+
+    fn of(costs: &[(Event, f64, Option<(f64, f64)>, usize)]) -> String {
+        let costs = costs.iter().map(|&(event, median_us, interval_us, replicates)| Cost {
+            event,
+            median_us,
+            interval_us,
+            replicates,
+            within_error: false,
+        });
+        let mut cell = CellKey::of(&sample());
+        cell.load = "idle".into();
+        cell.preemption_length = "fixed_4ms".into();
+        (cell.wss_bytes, cell.write_ratio) = (256 << 10, 0.5);
+        let headline = Headline { cell, costs: costs.collect(), simulated: false };
+        sentence("a box", &headline, "classes are as the machine declares them")
+    }
+
+    #[test]
+    fn one_sentence_has_the_costs_the_intervals_and_what_they_stand_on() {
+        let two = [
+            (Event::Preemption, 288.0, Some((261.0, 375.0)), 20),
+            (Event::L3Migration, 275.0, Some((192.0, 389.0)), 20),
+        ];
+        assert_eq!(
+            of(&two),
+            "On a box, a preemption costs 288 µs [261, 375] and an L3 migration 275 µs [192, 389] to a job with \
+             a working set of 256 KiB (shuffled, write ratio 0.5, load idle, preemption length 4 ms): medians \
+             with 95 % intervals from 20 replicates each; classes are as the machine declares them."
+        );
+    }
+
+    #[test]
+    fn an_interval_that_is_missing_is_said_with_the_number_of_replicates() {
+        let text = of(&[
+            (Event::Preemption, 288.0, Some((261.0, 375.0)), 20),
+            (Event::MemoryMigration, 588.0, None, 1),
+        ]);
+        assert!(text.contains("288 µs [261, 375] (20 replicates)"), "{text}");
+        assert!(
+            text.contains("a memory migration 588 µs without interval (1 replicate)"),
+            "{text}"
+        );
+    }
+}
