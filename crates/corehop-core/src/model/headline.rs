@@ -135,8 +135,8 @@ mod tests {
         let one = |at: u64| Sample {
             event,
             wss_bytes,
-            warm_ns: 1_000,
-            resumed_ns: 1_000 + delay_ns + 10 * (at / 4),
+            warm_ns: 1_000.0,
+            resumed_ns: (1_000 + delay_ns + 10 * (at / 4)) as f64,
             replicate: Some(at / 4),
             ..sample()
         };

@@ -12,24 +12,27 @@ use crate::units::Bytes;
 pub fn answer(data: &ReportData) -> Option<String> {
     let headline = headline(&data.summaries)?;
     let machine = data.machines.iter().find(|machine| *machine.id == *headline.cell.machine);
+    let id = &*headline.cell.machine;
     let name = machine
         .and_then(|machine| machine.platform.as_ref())
-        .map_or(&*headline.cell.machine, |platform| platform.name.as_str());
-    Some(sentence(name, &headline, classes(data, &headline)))
+        .map_or_else(|| id.to_owned(), |platform| format!("{id} ({})", platform.name));
+    Some(sentence(&name, &headline, classes(data, &headline)))
 }
 
 fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
     let cell = &headline.cell;
-    let several = headline.costs.iter().any(|it| it.replicates != headline.costs[0].replicates)
-        || headline.costs.iter().any(|it| it.interval_us.is_none());
-    let costs: Vec<String> = headline.costs.iter().map(|it| cost(it, several)).collect();
-    let from = match (several, headline.costs.first()) {
-        (false, Some(first)) => format!(" from {} each", replicates(first)),
-        _ => String::new(),
+    let sure = || headline.costs.iter().filter(|it| it.interval_us.is_some());
+    let common = sure().next().filter(|first| sure().all(|it| it.replicates == first.replicates));
+    let costs: Vec<String> = headline.costs.iter().map(|it| cost(it, common.is_none())).collect();
+    let from = match (sure().count(), common) {
+        (0, _) => "medians, without intervals".to_owned(),
+        (_, None) => "medians with 95 % intervals".to_owned(),
+        (1, Some(it)) => format!("medians, with a 95 % interval from {}", replicates(it)),
+        (_, Some(it)) => format!("medians, with 95 % intervals from {} each", replicates(it)),
     };
     format!(
         "On {machine}, {} to a job with a working set of {} ({}, write ratio {}, load {}, preemption length \
-         {}): medians with 95 % intervals{from}; {classes}.",
+         {}): {from}; {classes}.",
         listed(&costs),
         Bytes::new(cell.wss_bytes),
         cell.workload.as_deref().unwrap_or(cell.pattern.word()),
@@ -39,17 +42,19 @@ fn sentence(machine: &str, headline: &Headline, classes: &str) -> String {
     )
 }
 
-/// `a preemption costs 288 µs [261, 375]`, with the replicates where they differ.
-fn cost(cost: &Cost, several: bool) -> String {
+/// `a preemption costs 288 µs [261, 375]`, with the replicates where they differ or give no interval.
+fn cost(cost: &Cost, differ: bool) -> String {
     let name = cost.event.word().replace('_', " ");
-    let article = if name.starts_with('l') { "an" } else { "a" };
+    let article = if name.starts_with('l') || name.starts_with('s') { "an" } else { "a" };
     let ends = match cost.interval_us {
+        Some((low, high)) if differ => {
+            format!("{} ({})", interval(Some(low), Some(high)), replicates(cost))
+        }
         Some((low, high)) => interval(Some(low), Some(high)),
-        None => "without interval".to_owned(),
+        None => format!("({})", replicates(cost)),
     };
-    let from = if several { format!(" ({})", replicates(cost)) } else { String::new() };
-    let error = if cost.within_error { ", which is within the method's error" } else { "" };
-    format!("{article} {} costs {} µs {ends}{from}{error}", title(&name), micros(cost.median_us))
+    let error = if cost.within_error { ", which is within the method's error," } else { "" };
+    format!("{article} {} costs {} µs {ends}{error}", title(&name), micros(cost.median_us))
 }
 
 /// `l3 migration` with the level in capitals.
@@ -140,8 +145,7 @@ mod tests {
         assert_eq!(
             of(&two),
             "On a box, a preemption costs 288 µs [261, 375] and an L3 migration 275 µs [192, 389] to a job with \
-             a working set of 256 KiB (shuffled, write ratio 0.5, load idle, preemption length 4 ms): medians \
-             with 95 % intervals from 20 replicates each; classes are as the machine declares them."
+             a working set of 256 KiB (shuffled, write ratio 0.5, load idle, preemption length 4 ms): medians, with 95 % intervals from 20 replicates each; classes are as the machine declares them."
         );
     }
 

@@ -26,5 +26,6 @@ pub mod study_svg;
 pub mod study;
 pub mod validation_svg;
 pub mod validation;
+mod headings;
 pub mod glossary;
 pub mod listing;

@@ -25,7 +25,7 @@ pub struct Absence {
     pub preempted: bool,
     /// Whether its affinity made it move.
     pub pinned: bool,
-    /// How long it had run before it left; 0 where that is not known.
+    /// Running time before it left; 0 where that is not known.
     pub ran_ns: u64,
     /// The preempting thread: number and name; empty if unknown.
     pub by: Option<(u32, String)>,
@@ -38,7 +38,7 @@ impl Absence {
     }
 }
 
-/// What the kernel counted of one thread.
+/// The kernel's counts for one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ObservedThread {
     /// The thread.
@@ -66,11 +66,11 @@ pub struct ObservedThread {
 /// A program's run, as it was recorded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
-    /// What ran: a command, a process, a cgroup.
+    /// The work: a command, a process, a cgroup.
     pub what: String,
-    /// How it ended, where it did: its exit code, or 128 plus a signal.
+    /// Its end, if it ended: the exit code, or 128 plus a signal.
     pub status: Option<i32>,
-    /// How absences were noticed.
+    /// The method that noticed absences.
     #[serde(rename = "rung")]
     pub method: String,
     /// Why that was not BPF, where it was not.
@@ -78,7 +78,7 @@ pub struct Recording {
     pub why_not_bpf: Option<String>,
     /// When the recording began.
     pub began_ns: u64,
-    /// How long it took.
+    /// Its duration.
     pub span_ns: u64,
     /// The largest resident set of its processes, where that is known.
     pub rss_bytes: Option<u64>,
@@ -95,11 +95,11 @@ pub struct Recording {
     pub unfollowed: u64,
     /// Absences beyond those kept in `absences`, which were counted in the threads alone.
     pub not_kept: u64,
-    /// What recording took of the machine.
+    /// The cost of recording to the machine.
     pub took: Took,
 }
 
-/// What recording took of the machine.
+/// The cost of recording to the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Took {
     /// CPU time of the recorder itself, in nanoseconds.
@@ -107,7 +107,7 @@ pub struct Took {
     /// Run time of its programs in the kernel, for all threads of the machine, where that is known (two
     /// clock readings a run are in it).
     pub programs_ns: Option<u64>,
-    /// How often those ran: a switch of any thread is one.
+    /// The number of runs of those programs: a switch of any thread is one.
     pub runs: Option<u64>,
 }
 

@@ -131,12 +131,12 @@ fn section_html(section: &Section) -> String {
     for figure in &section.figures {
         let _ = writeln!(
             html,
-            "<figure class=\"chart\" id=\"{}\"><div class=\"tools\"></div><div class=\"plot\" \
-             role=\"img\" aria-label=\"{}\"></div>{}<noscript>The tables below hold the values of this \
+            "<figure class=\"chart\" id=\"{}\"><div class=\"tools\"></div>{}<div class=\"plot\" \
+             role=\"img\" aria-label=\"{}\"></div><noscript>The tables below hold the values of this \
              figure.</noscript></figure>",
             escape(&figure.id),
-            escape(&section.title),
-            key::legend(figure)
+            key::legend(figure),
+            escape(&section.title)
         );
     }
     let folded = section.id == "provenance";
