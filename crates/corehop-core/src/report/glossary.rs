@@ -30,9 +30,9 @@ use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer}
 pub struct Entry {
     /// The word.
     pub word: String,
-    /// What kind of word it is, with its article.
+    /// The kind of word, with its article.
     pub kind: String,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
 }
 

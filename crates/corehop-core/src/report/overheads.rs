@@ -11,19 +11,19 @@ use super::table::{micros, plain};
 pub struct Overhead {
     /// Its column in the table.
     pub column: &'static str,
-    /// What it is, for people.
+    /// Its name, for people.
     pub what: String,
-    /// How it was measured: `kernel` or `threads`.
+    /// The way of measuring: `kernel` or `threads`.
     pub how: &'static str,
     /// Of how many tasks.
     pub tasks: u32,
-    /// How often it was measured.
+    /// The number of measurements.
     pub n: usize,
     /// The median.
     pub p50_us: f64,
-    /// What 90 % do not exceed.
+    /// The value that 90 % do not exceed.
     pub p90_us: f64,
-    /// What 99 % do not exceed.
+    /// The value that 99 % do not exceed.
     pub p99_us: f64,
     /// The largest.
     pub max_us: f64,
@@ -89,7 +89,7 @@ pub fn csv(overheads: &[Overhead], most: Option<u32>) -> String {
     format!("TASK-COUNT,{}\n{rows}", names.join(","))
 }
 
-/// What so many tasks take, as far as is known; where only more were measured, what those take.
+/// The time for so many tasks, as far as known; where only more were measured, the time for those.
 fn value(overheads: &[Overhead], column: &str, tasks: u32) -> f64 {
     let own = || overheads.iter().filter(|it| it.column == column);
     let best = own().any(|it| it.how == BEST);

@@ -31,7 +31,7 @@ fn sections(outcome: &StudyCounts) -> Vec<Section> {
     all
 }
 
-/// What is on the vertical axis.
+/// The quantity on the vertical axis.
 fn what(outcome: &StudyCounts) -> &'static str {
     let first = outcome.study.readings.first();
     match first.map_or(Measure::Schedulability, |reading| reading.measure) {

@@ -87,7 +87,7 @@ pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSumm
     Ok(left)
 }
 
-/// What the columns tell apart.
+/// The properties that the columns tell apart.
 fn told_apart(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, cell.memory_architecture, &cell.load, cell.event);
     (place, length(cell), cell.write_ratio.to_bits(), cell.wss_bytes)
@@ -119,8 +119,8 @@ pub fn csv(summaries: &[&CellSummary]) -> String {
     table
 }
 
-/// How preemption lengths were drawn, in the words of the printed tables: nothing for an event
-/// without an absence, `LOW..HIGHms` for a range that is none of theirs.
+/// The distribution of preemption lengths, in the words of the printed tables: nothing for an event without
+/// an absence, `LOW..HIGHms` for a range that is none of theirs.
 fn length(cell: &CellKey) -> String {
     let text = &*cell.preemption_length;
     match text {
@@ -239,7 +239,7 @@ pub(super) fn paragraph(text: &str, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the cells of one block of the text table have in common.
+/// The common properties of the cells of one block of the text table.
 fn panel(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, &cell.experiment, &cell.load, cell.cache_state);
     let memory = (&cell.workload, cell.page, cell.node, cell.fresh_frames);
@@ -277,7 +277,7 @@ fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
     text
 }
 
-/// How many of the columns fit beside the sizes; at least one.
+/// The number of columns that fit beside the sizes; at least one.
 fn that_fit(columns: &[Column], width: usize) -> usize {
     let ends = columns.iter().scan(STUB, |end, column| {
         *end += column.width() + 2;
@@ -286,7 +286,7 @@ fn that_fit(columns: &[Column], width: usize) -> usize {
     ends.take_while(|&end| end <= width).count().max(1)
 }
 
-/// What the sizes take at the left of the text table.
+/// The width of the sizes at the left of the text table.
 const STUB: usize = 8;
 
 /// A column of the text table: heading lines, and for each size its lines.
@@ -381,11 +381,11 @@ fn absence(cell: &CellKey) -> String {
 /// The mark of a delay that is within the method's own error.
 pub const IN_ERROR: &str = "~";
 
-/// What the mark means.
+/// The meaning of the mark.
 pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than what the control none came out with at that size, \
     where it should have been nothing: the method's own error.";
 
-/// Where leaving the CPU alone cost as much as a preemption, in a sentence.
+/// A sentence on sizes at which leaving the CPU alone cost as much as a preemption.
 pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     let all = leaving_alone(summaries);
     let first = all.first()?;
@@ -404,7 +404,7 @@ pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// What a cell says, in three lines.
+/// The statement of a cell, in three lines.
 fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     let count = if summary.n_valid == summary.n_all {
         format!("n {}", summary.n_valid)
@@ -424,7 +424,7 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     }
 }
 
-/// How far the replicates lie apart: `0.29 to 0.75 in 20`; that there is but one is said too.
+/// The spread of the replicates: `0.29 to 0.75 in 20`; a single one is stated too.
 pub fn spread_text(delay: &Delay) -> String {
     match delay.spread.replicates {
         1 => "1 replicate".to_owned(),

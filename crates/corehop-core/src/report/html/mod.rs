@@ -212,7 +212,7 @@ fn facts_html(table: &Table) -> String {
     html
 }
 
-/// What stands between backticks as code.
+/// Turns text between backticks into code.
 fn with_code(escaped: &str) -> String {
     let mut html = String::new();
     for (place, part) in escaped.split('`').enumerate() {
