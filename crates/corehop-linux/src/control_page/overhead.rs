@@ -32,7 +32,8 @@ pub struct Overhead {
 }
 
 impl Overhead {
-    /// How much longer a switch takes with the programs: of unregistered and of registered threads.
+    /// The ratio of the times of a switch with the programs and without: of unregistered and of registered
+    /// threads.
     pub fn ratios(&self) -> (f64, f64) {
         (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
     }
@@ -41,7 +42,7 @@ impl Overhead {
 /// Measures it on `cpu`: `goes` times each, a few milliseconds a time.
 ///
 /// # Errors
-/// Where there are no pipes or threads to be had; what the control pages say.
+/// If there are no pipes or threads; the error of the control pages.
 pub fn overhead(
     cpu: Cpu,
     goes: u32,
