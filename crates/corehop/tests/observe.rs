@@ -17,7 +17,7 @@ fn corehop(words: &[&str]) -> Output {
     command.args(["measure", "program"]).args(words).output().unwrap()
 }
 
-/// What it answered, or nothing and the reason where this host does not let programs be recorded.
+/// The answer, or None with the reason where this host does not let programs be recorded.
 fn answered(words: &[&str]) -> Option<Output> {
     let output = corehop(words);
     if output.status.code() == Some(3) {

@@ -130,13 +130,13 @@ mod tests {
     use crate::model::summary::summarize;
     use crate::samples::Sample;
 
-    /// `replicates` of four samples that lose `delay_ns`, each replicate 10 ns more than the one before.
+    /// At most twelve replicates of four samples that lose `delay_ns`, and 0, 10, … 110 ns more in shuffled order.
     fn samples(event: Event, wss_bytes: u64, delay_ns: u64, replicates: u64) -> Vec<Sample> {
         let one = |at: u64| Sample {
             event,
             wss_bytes,
             warm_ns: 1_000.0,
-            resumed_ns: (1_000 + delay_ns + 10 * (at / 4)) as f64,
+            resumed_ns: (1_000 + delay_ns + 10 * (7 * (at / 4) % 12)) as f64,
             replicate: Some(at / 4),
             ..sample()
         };
