@@ -145,7 +145,9 @@ mod tests {
         assert_eq!(
             of(&two),
             "On a box, a preemption costs 288 µs [261, 375] and an L3 migration 275 µs [192, 389] to a job with \
-             a working set of 256 KiB (shuffled, write ratio 0.5, load idle, preemption length 4 ms): medians, with 95 % intervals from 20 replicates each; classes are as the machine declares them."
+             a working set of 256 KiB (shuffled, write ratio 0.5, load idle, preemption length 4 ms): \
+             medians, with 95 % intervals from 20 replicates each; classes are as the machine declares \
+             them."
         );
     }
 
@@ -155,10 +157,10 @@ mod tests {
             (Event::Preemption, 288.0, Some((261.0, 375.0)), 20),
             (Event::MemoryMigration, 588.0, None, 1),
         ]);
-        assert!(text.contains("288 µs [261, 375] (20 replicates)"), "{text}");
-        assert!(
-            text.contains("a memory migration 588 µs without interval (1 replicate)"),
-            "{text}"
-        );
+        assert!(text.contains("a memory migration 588 µs (1 replicate) to a job"), "{text}");
+        assert!(text.contains("medians, with a 95 % interval from 20 replicates;"), "{text}");
+        let none = of(&[(Event::Preemption, 288.0, None, 3)]);
+        assert!(none.contains("288 µs (3 replicates) to a job"), "{none}");
+        assert!(none.contains("medians, without intervals;"), "{none}");
     }
 }
