@@ -105,7 +105,7 @@ def plan(
 
 
 def _drawn(preset: str | None, seed: int | None) -> list[str]:
-    """Which values, and by which draws."""
+    """The values, and their draws."""
     given = {"preset": preset, "seed": seed}
     return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
@@ -127,7 +127,7 @@ def _what(
 
 @contextmanager
 def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
-    """What to call a machine on a command line, while that is asked for."""
+    """The name of a machine on a command line, while it is in use."""
     if not isinstance(on, Platform):
         yield os.fspath(on)
         return
@@ -136,7 +136,7 @@ def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
 
 
 def _recorded(file: Path) -> Result | None:
-    """What a run that did not end well has left: the file, or the stream it was writing."""
+    """The remains of a run that did not end well: the file, or the stream it was writing."""
     for path in (file, file.with_name(file.name + ".part")):
         try:
             return load(path)

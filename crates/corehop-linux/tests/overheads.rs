@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel takes, measured in both ways: counts and orders, no times.
+//! Scheduling overheads of the kernel, measured in both ways: counts and orders, no times.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use corehop_core::experiment::Overheads;

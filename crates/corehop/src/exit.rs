@@ -9,7 +9,7 @@ use corehop_core::machine::MachineError;
 use corehop_core::platform::PlatformError;
 use corehop_core::samples::FileError;
 
-/// How the program ends.
+/// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.

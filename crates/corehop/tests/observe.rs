@@ -20,7 +20,7 @@ fn corehop(words: &[&str]) -> Output {
     program(&[&["measure", "program"], words].concat())
 }
 
-/// What it answered, or nothing and the reason where this host does not let programs be recorded.
+/// The answer, or None with the reason where this host does not let programs be recorded.
 fn answered(words: &[&str]) -> Option<Output> {
     let output = corehop(words);
     if output.status.code() == Some(3) {

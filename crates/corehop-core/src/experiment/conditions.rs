@@ -20,7 +20,7 @@ use crate::words::words;
 use crate::workload::{Absence, Load, WorkingSet};
 
 words! {
-    /// What a step of `conditions` draws anew.
+    /// The draw that a step of `conditions` renews.
     Renewed, "what a step renews" {
         /// Nothing: only time passes.
         Nothing = "nothing",
@@ -46,11 +46,11 @@ impl Renewed {
     }
 }
 
-/// Which draw of each thing a phase runs with. A machine keeps what has the same number as in the
-/// phase before. It also probes the last-level cache before and after such a phase.
+/// The draw of each thing that a phase runs with. A machine keeps what has the same number as in the phase
+/// before. It also probes the last-level cache before and after such a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// What this phase draws anew.
+    /// The draw that this phase renews.
     pub renewed: Renewed,
     /// The draw of the job's page frames, counted from 0.
     pub frames: u32,
@@ -63,7 +63,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Where everything is drawn with the replicate.
+    /// A condition in which everything is drawn with the replicate.
     pub const fn whole(replicate: u32) -> Self {
         let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
         Self { renewed: Renewed::Everything, frames, order, others, threads }
@@ -75,12 +75,12 @@ impl Condition {
 pub struct Conditions {
     /// The cell: one group with one working set and one event.
     pub cell: Synthetic,
-    /// How often each thing is renewed.
+    /// The number of renewals of each thing.
     pub rounds: u32,
 }
 
 impl Conditions {
-    /// What is renewed in the steps of a round. Where nothing else runs, there are no others.
+    /// The renewals in the steps of a round. Where nothing else runs, there are no others.
     pub fn arms(&self) -> Vec<Renewed> {
         let group = self.cell.groups.first();
         let alone = group
@@ -93,7 +93,7 @@ impl Conditions {
         self.rounds * self.arms().len() as u32
     }
 
-    /// What each step up to this one renews; the first draws everything.
+    /// The renewal of each step up to this one; the first draws everything.
     fn renewed_until(&self, seed: u64, step: u32) -> Vec<Renewed> {
         let arms = self.arms();
         let round = |number: u32| {

@@ -37,5 +37,6 @@ pub mod balance;
 pub mod saturation;
 pub mod scatter;
 pub mod control;
+pub mod headline;
 pub mod cpmd;
 pub mod costs;

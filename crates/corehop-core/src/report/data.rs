@@ -33,10 +33,10 @@ use crate::samples::{
 };
 use crate::workload::{LineState, Load};
 
-/// What a report shows.
+/// The contents of a report.
 #[derive(Debug, Clone)]
 pub struct ReportData {
-    /// How delays are computed.
+    /// The estimator of delays.
     pub estimator: Estimator,
     /// The files it is made of.
     pub files: Vec<FileNote>,
@@ -44,7 +44,7 @@ pub struct ReportData {
     pub machines: Vec<MachineNote>,
     /// The cells.
     pub summaries: Vec<CellSummary>,
-    /// What makes the spread of a cell.
+    /// The causes of the spread of a cell.
     pub spreads: Vec<Spreading>,
     /// Delays against preemption lengths.
     pub clouds: Vec<Cloud>,
@@ -52,9 +52,9 @@ pub struct ReportData {
     pub curves: Vec<Curve>,
     /// Preemption lengths, got against asked for.
     pub lengths: Vec<LengthSummary>,
-    /// What it gains threads with common data to share a cache.
+    /// The gain of threads with common data from a common cache.
     pub sharings: Vec<SharingSummary>,
-    /// What task sets came to under their schedulers.
+    /// The results of task sets under their schedulers.
     pub tasks: Option<TaskReport>,
     /// Scheduling overheads.
     pub overheads: Vec<OverheadSummary>,
@@ -62,11 +62,11 @@ pub struct ReportData {
     pub overhead_facts: Vec<OverheadFacts>,
     /// Recorded programs.
     pub recorded: Vec<Recorded>,
-    /// What was lost, and why.
+    /// The lost samples, and the causes.
     pub budget: Budget,
     /// The share of translation.
     pub translations: Vec<Translation>,
-    /// Where delays stop growing with the preemption length.
+    /// The lengths at which delays stop growing.
     pub saturations: Vec<Saturation>,
     /// All that a model of the delays is fitted from, for whoever wants one: fitting takes time.
     pub fit: Fit,
@@ -98,15 +98,15 @@ impl Recorded {
 pub struct FileNote {
     /// Its name.
     pub name: String,
-    /// What its rows are.
+    /// The kind of its rows.
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
-    /// How many rows were read.
+    /// The number of rows read.
     pub n_rows: u64,
     /// Why it is not a whole run, if it is not.
     pub incomplete: Option<String>,
-    /// Where its rows come from.
+    /// The origin of its rows.
     pub provenance: Provenance,
 }
 
@@ -115,9 +115,9 @@ pub struct FileNote {
 pub struct MachineNote {
     /// Its id.
     pub id: String,
-    /// What is known of it; None where a file carries no platform that can be read.
+    /// Its description; None where a file carries no platform that can be read.
     pub platform: Option<Platform>,
-    /// What was found on it before the run.
+    /// The findings of the doctor before the run.
     pub findings: Vec<Finding>,
     /// The observations of the studies, each with a verdict.
     pub verdicts: Vec<Verdict>,
@@ -125,7 +125,7 @@ pub struct MachineNote {
     pub edges: Vec<Edge>,
     /// The times of its levels.
     pub levels: Option<Levels>,
-    /// What they explain of its delays.
+    /// The part of its delays that they explain.
     pub balances: Vec<Balance>,
 }
 
@@ -258,7 +258,7 @@ impl Gather {
         described.map(|platform| (platform.id.clone(), platform)).collect()
     }
 
-    /// What the files say together.
+    /// The contents of all files together.
     pub fn finish(mut self) -> ReportData {
         let summaries = self.summaries.finish();
         let curves = self.curves.finish();
@@ -341,7 +341,7 @@ impl Gather {
         }
     }
 
-    /// Where the delays of a machine stop growing.
+    /// The lengths at which the delays of a machine stop growing.
     fn saturations(&self, machine: &MachineNote, summaries: &[CellSummary]) -> Vec<Saturation> {
         let of_machine = |it: &&CellSummary| *it.cell.machine == *machine.id;
         let mine: Vec<CellSummary> = summaries.iter().filter(of_machine).cloned().collect();
@@ -352,7 +352,7 @@ impl Gather {
         saturations(&mine, &targets, &misses)
     }
 
-    /// What was found on the machine, by the first file that says so.
+    /// The findings about the machine, from the first file that has them.
     fn findings(&self, machine: &str) -> Vec<Finding> {
         let read = |file: &FileNote| {
             let findings = file.provenance.machine.get("findings")?.clone();
@@ -370,7 +370,7 @@ impl Gather {
 }
 
 impl MachineNote {
-    /// What task sets say of an observation that nothing else can test.
+    /// The verdict of task sets on an observation that nothing else can test.
     fn tell(&mut self, tasks: &TaskReport) {
         let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
         let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);

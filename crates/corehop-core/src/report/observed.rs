@@ -157,7 +157,7 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     notes
 }
 
-/// What was not recorded.
+/// The events that were not recorded.
 fn losses(recording: &Recording) -> Vec<String> {
     let unseen: u64 = recording.threads.iter().map(|thread| thread.unseen).sum();
     let said = [

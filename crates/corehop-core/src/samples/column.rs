@@ -35,7 +35,7 @@ pub enum SchemaError {
         name: String,
         /// The row in its batch.
         row: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }

@@ -30,7 +30,7 @@ pub struct Absence {
     pub preempted: bool,
     /// Whether its affinity made it move.
     pub pinned: bool,
-    /// How long it had run before it left; 0 where that is not known.
+    /// Running time before it left; 0 where that is not known.
     pub ran_ns: u64,
     /// The preempting thread: number and name; empty if unknown.
     pub by: Option<(u32, String)>,
@@ -43,7 +43,7 @@ impl Absence {
     }
 }
 
-/// What the kernel counted of one thread.
+/// The kernel's counts for one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ObservedThread {
     /// The thread.
@@ -238,7 +238,7 @@ pub struct Took {
     /// Run time of its programs in the kernel, for all threads of the machine, where that is known (two
     /// clock readings a run are in it).
     pub programs_ns: Option<u64>,
-    /// How often those ran: a switch of any thread is one.
+    /// The number of runs of those programs: a switch of any thread is one.
     pub runs: Option<u64>,
 }
 

@@ -156,7 +156,7 @@ impl<'a> Projector<'a> {
     }
 }
 
-/// What all rows of a plan share.
+/// Facts that all rows of a plan share.
 #[derive(Debug, Clone)]
 pub(super) struct RunContext {
     experiment: Text,
@@ -176,7 +176,7 @@ impl RunContext {
     }
 }
 
-/// What a record is of, by its plan.
+/// The job of a record, by its plan.
 pub(super) struct Origin<'a> {
     /// The number of the job in the run.
     pub(super) job: u64,
@@ -187,7 +187,7 @@ pub(super) struct Origin<'a> {
     /// The label of the preemption lengths.
     pub(super) length: Text,
     pub(super) mover: Mover,
-    /// What preemptors walk.
+    /// The memory that preemptors walk.
     pub(super) polluter: Option<String>,
     pub(super) replicate: Option<u64>,
     pub(super) renewed: Option<Renewed>,
@@ -221,9 +221,9 @@ pub struct Observation {
     pub cell: u64,
     /// Whether it is valid.
     pub valid: bool,
-    /// What is to be known precisely, in nanoseconds: a delay, or a time.
+    /// The quantity to be known precisely, in nanoseconds: a delay, or a time.
     pub value_ns: f64,
-    /// What the precision is relative to, in nanoseconds.
+    /// The reference of the precision, in nanoseconds.
     pub scale_ns: f64,
     /// The replicate it belongs to, where that is known.
     pub replicate: Option<u64>,
@@ -326,7 +326,8 @@ impl Sample {
     }
 }
 
-/// What disturbed a sample: its two timed touches, and an absence that was not what it should be.
+/// The causes that disturbed a sample: those of its two timed touches, and of an absence that was not as
+/// planned.
 fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leave>) -> Vec<Cause> {
     let mut causes = [warm.disturbances(), resumed.disturbances()].concat();
     let drift = (resumed.spin_ns / warm.spin_ns - 1.0).abs();
@@ -357,7 +358,7 @@ fn least_walked(length_ns: f64) -> f64 {
     (length_ns / SLOWEST_LINE_NS).max(1.0)
 }
 
-/// What was cut out of touches that are usable all the same.
+/// The causes that were cut out of touches that remain usable.
 fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
     if !disturbed_by.is_empty() {
         return Vec::new();
@@ -379,7 +380,7 @@ fn length_text(cell: &Cell, job: &Job) -> Text {
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
-/// What the preemptor walked, or what the load ran.
+/// The memory that the preemptor walked, or the command that the load ran.
 fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
     let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
     cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
@@ -464,7 +465,7 @@ impl PreemptionLength {
 }
 
 impl Rows {
-    /// What deciding how many more to take needs of the rows that scripted jobs became.
+    /// The values that decide how many more samples to take, from the rows of scripted jobs.
     pub fn observations(&self) -> Vec<Observation> {
         let samples = self.samples.iter().map(Sample::observation);
         let access_times = self.access_times.iter().map(AccessTime::observation);

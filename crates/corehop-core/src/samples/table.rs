@@ -26,8 +26,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind => <$row as Row>::KIND),+ }
             }
 
-            /// What stands before the extension of a file that lies beside the plan's first, so that
-            /// `x.parquet` becomes `x.jobs.parquet`.
+            /// The text before the extension of a file that lies beside the plan's first, so that `x.parquet`
+            /// becomes `x.jobs.parquet`.
             pub const fn suffix(self) -> Option<&'static str> {
                 match self { $(Self::$kind => $suffix),+ }
             }

@@ -19,7 +19,7 @@ const ROUNDS: u32 = 2_000;
 /// Measures it on `cpu`: `goes` times each, a few milliseconds a time.
 ///
 /// # Errors
-/// Where there are no pipes or threads to be had; what the control pages say.
+/// If there are no pipes or threads; the error of the control pages.
 pub fn overhead(
     cpu: Cpu,
     goes: u32,

@@ -15,7 +15,7 @@ use crate::rseq::Rseq;
 use crate::supervisor::interrupt;
 use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
 
-/// What a measured thread has of its own.
+/// The belongings of a measured thread.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Its restartable sequences, where the kernel has them.
@@ -68,7 +68,7 @@ impl Slot {
     }
 }
 
-/// Where the state goes: the slots of all threads, and that of the coordinator.
+/// The places for the state: the slots of all threads, and that of the coordinator.
 #[derive(Debug)]
 struct Slots {
     threads: BTreeMap<Cpu, Slot>,

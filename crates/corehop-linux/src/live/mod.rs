@@ -61,10 +61,10 @@ use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::Unseen;
 
-/// How long a batch of jobs should take: the distance of its CPUs is measured before and after it.
+/// The intended duration of a batch of jobs: the distance of its CPUs is measured before and after it.
 const BATCH: Duration = Duration::from_millis(100);
 
-/// What the live machine is told beside the plan.
+/// The options of the live machine, beside the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Why the measured thread must not be real-time, where it must not.
@@ -82,11 +82,11 @@ pub struct LiveMachine {
     options: Options,
     clock: Clock,
     started: Instant,
-    /// What is kept from run to run, as the same sets are run in many blocks.
+    /// The working sets kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
     /// The draws that it goes on with.
     draws: Option<Condition>,
-    /// What runs on from a phase that keeps it to the next.
+    /// The threads that run on from one phase to the next if both keep them.
     running: Running,
     last_level: Option<LastLevel>,
     renewal: Renewal,
@@ -99,9 +99,9 @@ pub struct LiveMachine {
     loads: Vec<Known>,
     /// Takes back what a load changes on the system; it starts nothing before that.
     guard: Guard,
-    /// Where threads of task sets notice that they were away; not asked for yet.
+    /// The pages by which threads of task sets notice that they were away; None until requested.
     pages: Option<tasks::Pages>,
-    /// Where events are noted down from the start of a task set on.
+    /// The recorder of events from the start of a task set on.
     pub(crate) events: Option<Arc<Events>>,
     facts: Map<String, Value>,
     tally: Tally,
@@ -329,7 +329,7 @@ impl LiveMachine {
         Ok(offsets)
     }
 
-    /// What an earlier block has found out under the same load.
+    /// The calibration of an earlier block under the same load.
     fn calibration(&self, load: &Load) -> Option<Calibration> {
         self.calibrations.iter().find(|(of, _)| of == load).map(|&(_, calibration)| calibration)
     }
@@ -484,7 +484,7 @@ impl LiveMachine {
         Ok(RunEnd::Complete)
     }
 
-    /// What the machine says of itself and of its runs so far.
+    /// The machine's description of itself and of its runs so far.
     fn describe(&self) -> Map<String, Value> {
         let mut facts = self.facts.clone();
         facts.insert("kind".to_owned(), json!("live"));
@@ -519,7 +519,7 @@ fn cpus_of(phase: &Phase) -> CpuList {
     )
 }
 
-/// Where the batch that starts with job `first` ends: after about [`BATCH`], by what is expected.
+/// The end of the batch that starts with job `first`: after about [`BATCH`], by the expected times.
 fn batch_end(jobs: &[Job], first: usize, runner: &Runner) -> usize {
     let mut expected = 0.0;
     let fits = |job: &&Job| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What recording takes of a program that switches about ten thousand times a second: by the recorder's
-//! own account, and by the work that the program gets done, in pairs with and without it.
+//! The cost of recording to a program that switches about ten thousand times a second: by the recorder's own
+//! account, and by the work that the program gets done, in pairs with and without it.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};

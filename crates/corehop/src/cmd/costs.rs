@@ -61,7 +61,7 @@ impl CostArgs {
         self.costs.as_deref().map(source).transpose()
     }
 
-    /// Which of them to use.
+    /// The part of them to use.
     pub(super) fn selection(&self) -> Selection {
         Selection {
             load: self.load.clone(),

@@ -30,7 +30,7 @@ use tally::Tally;
 pub(crate) use outputs::of_kind;
 pub(crate) use progress::rough;
 
-/// Where the rows go.
+/// The destination of the rows.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
     /// To this file, going on with what an interrupted run left of it, if asked to. Further kinds of rows

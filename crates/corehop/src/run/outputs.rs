@@ -152,7 +152,7 @@ impl Output {
 }
 
 impl Destination {
-    /// Which of the kinds of a plan are kept: all, or the one that is streamed.
+    /// The kinds of a plan's rows that are kept: all, or the one that is streamed.
     fn kept(&self, kinds: &[RowKind]) -> Result<Vec<RowKind>, Failure> {
         let asked = match self {
             Self::Stdout(asked) => asked,

@@ -20,7 +20,7 @@ pub(crate) struct TaskTally {
     valid: u64,
     missed: u64,
     courses: BTreeMap<&'static str, u64>,
-    /// Where each set runs watched and unwatched.
+    /// The counts of watched and unwatched runs of each set.
     pairs: Option<RecordingPairs>,
 }
 

@@ -20,8 +20,8 @@ mod tasks;
 use super::data::ReportData;
 use super::figure::{Section, Table};
 
-/// What else is told in a terminal than delays by cell: what makes their spread, where they stop
-/// growing with the preemption length, access times, preemption lengths, and gangs.
+/// The tables beside the delays of cells: causes of the spread, saturation, access times, preemption lengths,
+/// gangs, task sets.
 pub fn other_tables(data: &ReportData) -> Vec<Table> {
     let parts = [
         conditions::conditions(data),
@@ -29,10 +29,23 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
         length::asked_and_got(data),
         sharing::sharing(data),
     ];
-    let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
-    let sets = tasks::tasks(data).into_iter().flat_map(|section| section.tables);
+    let sets = tables([tasks::tasks(data)]);
     let recorded = recorded::tables(data).into_iter().chain(overheads::tables(data));
-    sweep::saturation(data).into_iter().chain(tables).chain(sets).chain(recorded).collect()
+    sweep::saturation(data).into_iter().chain(tables(parts)).chain(sets).chain(recorded).collect()
+}
+
+/// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
+/// and the rest.
+pub(super) fn tables_around_cells(data: &ReportData) -> (Vec<Table>, Vec<Table>) {
+    let first = [conditions::conditions(data), tasks::tasks(data)];
+    let later = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
+    let own = recorded::tables(data).into_iter().chain(overheads::tables(data));
+    let first = tables(first).chain(sweep::saturation(data)).chain(own).collect();
+    (first, tables(later).collect())
+}
+
+fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<Item = Table> {
+    sections.into_iter().flatten().flat_map(|section| section.tables)
 }
 
 /// The notes beside these tables in a terminal.
@@ -41,14 +54,14 @@ pub fn notes(data: &ReportData) -> Vec<String> {
     notes.chain(recorded::notes(data)).chain(overheads::notes(data)).collect()
 }
 
-/// All parts that the data have something for, in the order of reading.
+/// The sections that the data support, in the order of reading: the picture first.
 pub(super) fn sections(data: &ReportData) -> Vec<Section> {
     let parts = [
+        cost::cost(data),
         overview::overview(data),
         overview::trust(data),
         machine::machines(data),
         exchange::exchange(data),
-        cost::cost(data),
         conditions::conditions(data),
         sweep::sweep(data),
         length::scatter(data),
