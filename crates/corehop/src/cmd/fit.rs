@@ -9,7 +9,7 @@ use corehop_core::report::costs;
 
 use super::report::gather;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, print};
+use crate::output::{Force, OutputFile, print};
 
 /// Fit a cost model of preemptions and migrations to samples.
 ///
@@ -24,6 +24,8 @@ pub(crate) struct Args {
     /// Write the model to this file, for `corehop predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
@@ -33,9 +35,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     let model = fitted(&args.files, args.estimator)?;
-    if let Some(path) = &args.output {
-        output::write(path, model.to_json())?;
+    if let Some(file) = output {
+        file.write(model.to_json())?;
     }
     print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
     Ok(Exit::Done)
