@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check`
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use corehop_core::platform::Platform;
@@ -13,11 +12,12 @@ use corehop_core::sched::{
 };
 use corehop_core::units::Nanos;
 use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
-use corehop_core::workload::set_file::{self, SetFileError};
+use corehop_core::workload::set_file;
 use serde_json::Value;
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{Page, Paint, print, write};
 
 /// Test whether a task set meets its deadlines: by one test, or by all.
@@ -68,9 +68,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let platform = args.platform.as_deref().map(super::platform::described).transpose()?;
+    let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let tests = asked(&args.test, platform.as_ref())?;
-    let set = read(&args.file)?;
+    let set = input::task_set(&args.file)?;
     let source = args.costs.source()?;
     let costs =
         source.as_ref().map(|source| source.selected(&args.costs.selection())).transpose()?;
@@ -173,36 +173,14 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// The task set in a file; errors name it.
-pub(super) fn read(path: &Path) -> Result<TaskSet, Failure> {
-    let named = || path.display().to_string();
-    let mut text = String::new();
-    let from_stdin = path == Path::new("-");
-    let outcome = if from_stdin {
-        std::io::stdin().read_to_string(&mut text).map(drop)
-    } else {
-        std::fs::read_to_string(path).map(|read| text = read)
-    };
-    outcome.map_err(|error| {
-        let binary = error.kind() == std::io::ErrorKind::InvalidData;
-        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named())
-    })?;
-    set_file::parse(&text)
-        .map_err(|error: SetFileError| Failure::new(Exit::Damaged, error).context(named()))
-}
-
 /// The overheads of the operating system, if charged.
 fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     let Some(path) = &args.overheads else { return Ok(None) };
-    let named = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
     if args.quantum.get() < 1_000 {
         return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }
-    let table = OverheadTable::parse(&text);
-    let known = table.and_then(|table| table.of(set.tasks().len(), args.quantum, args.dedicated));
-    known.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
+    let of_set = |table: OverheadTable| table.of(set.tasks().len(), args.quantum, args.dedicated);
+    input::parsed(path, |text| OverheadTable::parse(text).and_then(of_set)).map(Some)
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.

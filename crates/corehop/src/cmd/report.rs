@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
-use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::report::data::ReportData;
 use corehop_core::report::study::page;
 use corehop_core::report::{html, sections, table};
 use corehop_core::study::StudyCounts;
@@ -59,11 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::Usage, what));
     }
     if let [one] = args.files.as_slice()
-        && let Some(outcome) = study::counts(one)?
+        && let Some(outcome) = input::counts(one)?
     {
         return counts(args, form, &outcome);
     }
-    let mut data = gather(&args.files, args.estimator)?;
+    let mut data = input::gather(&args.files, args.estimator)?;
     if let Some(path) = &args.output {
         write_page(&data, path)?;
     }
@@ -111,43 +111,6 @@ fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit
         None => {}
     }
     Ok(Exit::Done)
-}
-
-/// The joined data of `files`.
-pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
-    let mut gather = Gather::new(estimator);
-    let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
-    let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
-    refuse_twice(&samples)?;
-    for path in samples {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let mut reader = input::open(path)?;
-        gather
-            .file(&name, &mut reader)
-            .map_err(|error| Failure::from(error).context(path.display().to_string()))?;
-    }
-    for path in platforms {
-        let platform = super::platform::described(&path.to_string_lossy())?;
-        gather.platform(platform).map_err(|error| {
-            Failure::new(Exit::Usage, error).context(path.display().to_string())
-        })?;
-    }
-    Ok(gather.finish())
-}
-
-/// A file that is given twice would count every sample twice.
-fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
-    let mut seen = std::collections::BTreeSet::new();
-    // Opening a missing file reports it later.
-    let real = |path: &&&PathBuf| std::fs::canonicalize(path).is_ok_and(|real| !seen.insert(real));
-    match files.iter().find(real) {
-        Some(path) => {
-            let what =
-                format!("{} is given twice, and its samples would count twice", path.display());
-            Err(Failure::says(Exit::Usage, what))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Writes the page of `data` to `path`.

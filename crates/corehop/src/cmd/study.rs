@@ -17,6 +17,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{self, Page, Paint, print};
 
 mod preemption;
@@ -95,7 +96,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// The counts: merged, read, or computed now.
 fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
     let Some(what) = &args.what else {
-        let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        let parts = args
+            .merge
+            .iter()
+            .map(|path| input::study_counts(path))
+            .collect::<Result<Vec<_>, _>>()?;
         return StudyCounts::merged(parts)
             .map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error));
     };
@@ -107,7 +112,7 @@ fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
             );
             return Err(Failure::says(Exit::Usage, why));
         }
-        return read(what);
+        return input::study_counts(what);
     }
     let study = described(what)?
         .with(args.seed, args.sets)
@@ -150,33 +155,7 @@ fn description(path: &Path) -> Result<(String, String), Failure> {
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
     let named = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        let binary = error.kind() == std::io::ErrorKind::InvalidData;
-        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named.clone())
-    })?;
-    Ok((named, text))
-}
-
-fn read(path: &Path) -> Result<StudyCounts, Failure> {
-    let named = || path.display().to_string();
-    let file =
-        File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    StudyCounts::read(file).map_err(|error| {
-        let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
-        Failure::new(exit, error).context(named())
-    })
-}
-
-/// The counts in a file, if it has any.
-pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
-    let named = || path.display().to_string();
-    // The next open reports a missing or foreign file.
-    let Ok(file) = File::open(path) else { return Ok(None) };
-    match StudyCounts::read(file) {
-        Ok(outcome) => Ok(Some(outcome)),
-        Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
-        Err(error) => Err(Failure::new(Exit::Damaged, error).context(named())),
-    }
+    Ok((named, input::text(file)?))
 }
 
 /// Writes the counts; replaces a file of this name when the new one is complete.

@@ -13,11 +13,11 @@ use corehop_core::units::{Bytes, Nanos};
 use corehop_linux::observe::{How, ObserveError, Target, record};
 use corehop_linux::supervisor::interrupt;
 
-use super::super::costs::source;
-use super::super::predict::pair;
+use super::super::quantities::pair;
 use super::on;
-use super::to::duration;
+use super::outline::duration;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{self, print};
 
 /// The program to record, and the costs to charge.
@@ -102,7 +102,7 @@ impl Args {
         let platform = &on::platform(on::LIVE)?;
         let target = self.target(self.json)?;
         // Costs that make no sense are said before the program runs.
-        let costs = self.costs.as_deref().map(source).transpose()?;
+        let costs = self.costs.as_deref().map(input::costs).transpose()?;
         let prices = costs.as_ref().map(|source| self.prices(source)).transpose()?;
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
         let most = self.budget.map(duration);
