@@ -15,9 +15,9 @@ run: build
 	$(COREHOP) measure access-time       --preset quick -o out/quick-access.parquet
 	$(COREHOP) measure preemption-length --preset quick -o out/quick-length.parquet
 	$(COREHOP) measure synthetic         --preset quick -o out/quick.parquet
-	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
-	    out/quick-platform.toml --table text -o out/quick.html
 	@echo "The report: file://$(CURDIR)/out/quick.html"
+	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
+	    out/quick-platform.toml --table screen -o out/quick.html
 
 .PHONY: build
 build:

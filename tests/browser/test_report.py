@@ -11,7 +11,7 @@ FIGURES = ["cost-by-wss", "cost-by-length", "delay-by-length", "access-time", "l
 
 
 def series_shown(page, figure):
-    """How many series of a figure are drawn and not switched off."""
+    """The number of series of a figure that are drawn and not switched off."""
     return page.evaluate("""(id) => {
         const { chart } = corehop.charts.find((entry) => entry.figure.id === id);
         const option = chart.getOption(), off = option.legend[0].selected || {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What judges whether the next run lands, on two measured runs and on the same with planted defects.
+//! The judge of whether the next run lands, on two measured runs and on the same with planted defects.
 
 use std::fs::File;
 use std::path::Path;

@@ -53,7 +53,7 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// What is untidy about one file.
+/// The untidy things of one file.
 fn untidy(path: &str, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if !names_its_licence(text) {

@@ -47,7 +47,7 @@ pub enum MemoryError {
     TooLarge {
         /// The size asked for.
         wss: Bytes,
-        /// What the system says is available.
+        /// The available memory by the system.
         available: Bytes,
     },
     /// The pool of huge pages is too small.
@@ -65,15 +65,15 @@ pub enum MemoryError {
     Node {
         /// The node asked for.
         node: u32,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
     /// The system refused.
     #[error("{what} failed: {error}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -225,7 +225,7 @@ unsafe fn clflushopt(line: *const u8) {
     unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) };
 }
 
-/// Where a walk over prepared memory starts and ends.
+/// The start and the end of a walk over prepared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Linked {
     /// The first element, word or instruction.
@@ -371,7 +371,7 @@ fn holds(line: &str, address: u64) -> bool {
         .is_some_and(|range| range.contains(&address))
 }
 
-/// What the system says could be allocated without swapping.
+/// The memory that could be allocated without swapping, by the system.
 pub(crate) fn available_memory() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -49,11 +49,11 @@ pub(crate) struct Switch {
     pub(crate) preempted: bool,
     /// When, in ns of CLOCK_MONOTONIC.
     pub(crate) ns: u64,
-    /// Which CPU.
+    /// The CPU.
     pub(crate) cpu: u32,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A thread left a CPU or is back.
@@ -92,7 +92,7 @@ impl SwitchRing {
     /// Records of the calling thread alone, on all CPUs, in `pages` pages (a power of two).
     ///
     /// # Errors
-    /// What perf_event_open(2) and mmap(2) answer.
+    /// The error of perf_event_open(2) or mmap(2).
     pub(crate) fn of_this_thread(pages: usize) -> io::Result<Self> {
         Self::map(open(Whose::InGroup(None), FLAGS)?, pages)
     }
@@ -101,7 +101,7 @@ impl SwitchRing {
     /// it starts from now on.
     ///
     /// # Errors
-    /// What perf_event_open(2) and mmap(2) answer.
+    /// The error of perf_event_open(2) or mmap(2).
     pub(crate) fn following(tid: u32, cpu: Cpu, pages: usize) -> io::Result<Self> {
         Self::map(open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
     }
@@ -109,7 +109,7 @@ impl SwitchRing {
     /// Lets those of one more thread be written here, too; it ends with the value.
     ///
     /// # Errors
-    /// What perf_event_open(2) answers.
+    /// The error of perf_event_open(2).
     pub(crate) fn also_following(&self, tid: u32, cpu: Cpu) -> io::Result<OwnedFd> {
         let event = open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?;
         // SAFETY: both are events, which the call does not close.

@@ -10,14 +10,16 @@ use std::path::{Path, PathBuf};
 use corehop_core::model::costs::{CostTable, Source};
 use corehop_core::model::cpmd::Model;
 use corehop_core::model::estimator::Estimator;
+use corehop_core::model::overheads::{Overheads, csv};
 use corehop_core::platform::Platform;
 use corehop_core::report::data::{Gather, ReportData};
-use corehop_core::samples::Reader;
+use corehop_core::samples::{OverheadFacts, OverheadTime, Reader, RowKind};
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
 use corehop_core::workload::task::TaskSet;
 
 use crate::exit::{Exit, Failure};
+use crate::run::of_kind;
 
 /// Opens a file of rows, complete or still being written; errors name it.
 pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
@@ -36,19 +38,45 @@ pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
     Reader::open(file).map_err(|error| Failure::from(error).context(named()))
 }
 
+/// The contents of a file, or of standard input (`-`); errors name it.
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map_err(|error| Failure::new(Exit::Usage, error).context(path.display().to_string()))?;
+    Ok(bytes)
+}
+
 /// The text of a file, or of standard input (`-`); errors name it.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_string(&mut text)
-    } else {
-        File::open(path).and_then(|mut file| file.read_to_string(&mut text))
-    };
-    read.map(|_| text).map_err(|error| {
-        let binary = error.kind() == ErrorKind::InvalidData;
-        let exit = if binary { Exit::Damaged } else { Exit::Usage };
-        Failure::new(exit, error).context(path.display().to_string())
-    })
+    String::from_utf8(bytes(path)?)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(path.display().to_string()))
+}
+
+/// The text of a table; for a file of `corehop measure overheads` the table of its times.
+pub(crate) fn table(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(bytes(path)?).or_else(|_| times(path))
+}
+
+/// The table of the times in a file of rows.
+fn times(path: &Path) -> Result<String, Failure> {
+    let named = |failure: Failure| failure.context(path.display().to_string());
+    let mut reader = open(path)?;
+    if reader.rows_kind().ok() != Some(RowKind::Overheads) {
+        let what = format!("contains {}, not overheads", reader.kind().rows);
+        return Err(named(Failure::says(Exit::Damaged, what)));
+    }
+    let facts = OverheadFacts::of(&reader.kind().provenance.machine).unwrap_or_default();
+    let mut overheads = Overheads::default();
+    while let Some(rows) =
+        reader.next_rows::<OverheadTime>().map_err(|error| named(error.into()))?
+    {
+        overheads.take(&rows);
+    }
+    Ok(csv(&overheads.finish(), facts.table_to()))
 }
 
 /// The text of a file as `parse` reads it; errors name the file.
@@ -89,7 +117,8 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
     refuse_twice(&samples)?;
-    for path in samples {
+    let threads = threads_beside(&samples)?;
+    for path in samples.into_iter().chain(&threads) {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = open(path)?;
         gather
@@ -103,6 +132,22 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
         })?;
     }
     Ok(gather.finish())
+}
+
+/// The files of the threads of recorded programs that are not among `files`.
+fn threads_beside(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut beside = Vec::new();
+    for path in files {
+        let threads = of_kind(path, RowKind::Threads);
+        let of_program = || open(path).map(|it| it.rows_kind().ok());
+        if threads.exists()
+            && !files.contains(&&threads)
+            && of_program()? == Some(RowKind::Absences)
+        {
+            beside.push(threads);
+        }
+    }
+    Ok(beside)
 }
 
 /// A file that is given twice would count every sample twice.

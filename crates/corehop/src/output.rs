@@ -28,7 +28,7 @@ pub(crate) fn width() -> usize {
     terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
 }
 
-/// How text for people is set: how wide, and whether in colours.
+/// The layout of text for people: width and colours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Page {
     /// Columns.

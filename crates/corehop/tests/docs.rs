@@ -24,7 +24,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What the program prints when it is asked for help with a verb, or with nothing.
+/// The program's help for a verb, or for none.
 fn help(verb: &str) -> String {
     let asked = verb.split_whitespace().chain(["--help"]);
     let answer = Command::new(env!("CARGO_BIN_EXE_corehop")).args(asked).output().unwrap();
@@ -160,7 +160,7 @@ fn words() -> String {
     .join("\n")
 }
 
-/// What a key holds, for people, from the type of its field.
+/// The kind of a key's value, for people, from the type of its field.
 fn kind(field: &str) -> String {
     let optional = field.starts_with("Option<");
     let inner = field.trim_start_matches("Option<").trim_start_matches("Fact<");
@@ -374,7 +374,7 @@ fn links(page: &str) -> Vec<String> {
     after.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// What is wrong with a link of the page at `path`.
+/// The error of a link of the page at `path`, if any.
 fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many visits a second a user gets: a plan carried out by `Machine::run`, everything included.
+//! Visits per second of a user: a plan carried out by `Machine::run`, everything included.
 //!
 //! The machine of `sim/run-*` is the Xeon X5650 as its file has it, with TLBs, prefetcher and memory
 //! controllers. The peer is a random walk over a table as large as what is kept of its level-3 cache,
@@ -18,13 +18,13 @@ use serde_json::Value;
 use super::{Fallible, compared, median};
 
 const ROUNDS: usize = 3;
-/// How many visits a plan consists of, where they are not too many jobs.
+/// The number of visits of a plan, if they are not too many jobs.
 const VISITS: u64 = 6_000_000;
 const MOST_JOBS: u64 = 2_000;
 /// The sets of the level-3 cache.
 const SETS: usize = 12_288;
 
-/// What is kept of a set of 16 ways.
+/// The state of a set of 16 ways.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 struct Block([u64; 16]);

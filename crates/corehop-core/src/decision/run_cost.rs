@@ -169,7 +169,7 @@ pub fn run_cost(
     let classes: Vec<ClassCost> =
         Event::RESUMING.into_iter().filter_map(|event| class(event, &priced)).collect();
     let total = prices.map(|_| sum(priced.iter()));
-    let span_us = recording.span_ns.max(1) as f64 / 1e3;
+    let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
     Ok(RunCost {
         wss,
         clipped_to: pricing.and_then(|pricing| pricing.clipped),

@@ -18,7 +18,7 @@ use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 
-/// What to measure.
+/// The parameters of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AccessTime {
     /// The working sets: sizes, write ratios, pages and nodes.

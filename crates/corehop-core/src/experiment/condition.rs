@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 words! {
-    /// What a step of `conditions` draws anew.
+    /// The draw that a step of `conditions` renews.
     Renewed, "what a step renews" {
         /// Nothing: only time passes.
         Nothing = "nothing",
@@ -32,11 +32,11 @@ impl Renewed {
     }
 }
 
-/// Which draw of each thing a phase runs with. A machine keeps what has the same number as in the
-/// phase before. It also probes the last-level cache before and after such a phase.
+/// The draw of each thing that a phase runs with. A machine keeps what has the same number as in the phase
+/// before. It also probes the last-level cache before and after such a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
-    /// What this phase draws anew.
+    /// The draw that this phase renews.
     pub renewed: Renewed,
     /// The draw of the job's page frames, counted from 0.
     pub frames: u32,
@@ -49,7 +49,7 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Where everything is drawn with the replicate.
+    /// A condition in which everything is drawn with the replicate.
     pub const fn whole(replicate: u32) -> Self {
         let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
         Self { renewed: Renewed::Everything, frames, order, others, threads }

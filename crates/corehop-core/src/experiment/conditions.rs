@@ -24,12 +24,12 @@ use crate::workload::{Absence, Load, WorkingSet};
 pub struct Conditions {
     /// The cell: one group with one working set and one event.
     pub cell: Synthetic,
-    /// How often each thing is renewed.
+    /// The number of renewals of each thing.
     pub rounds: u32,
 }
 
 impl Conditions {
-    /// What is renewed in the steps of a round. Where nothing else runs, there are no others.
+    /// The renewals in the steps of a round. Where nothing else runs, there are no others.
     pub fn arms(&self) -> Vec<Renewed> {
         let group = self.cell.groups.first();
         let alone = group
@@ -42,7 +42,7 @@ impl Conditions {
         self.rounds * self.arms().len() as u32
     }
 
-    /// What each step up to this one renews; the first draws everything.
+    /// The renewal of each step up to this one; the first draws everything.
     fn renewed_until(&self, seed: u64, step: u32) -> Vec<Renewed> {
         let arms = self.arms();
         let round = |number: u32| {

@@ -17,15 +17,15 @@ pub struct Jobs {
     /// The rows that its jobs become.
     #[serde(default, skip_serializing_if = "JobRows::are_samples")]
     pub rows: JobRows,
-    /// How a job gets to another CPU.
+    /// The way a job gets to another CPU.
     #[serde(default = "by_affinity")]
     pub mover: Mover,
-    /// What a preemptor walks, where a job is preempted by one.
+    /// The walk of a preemptor, if a preemptor preempts the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
     /// The working sets that cells refer to by index.
     pub sets: Vec<WorkingSet>,
-    /// What jobs are samples of.
+    /// The cells that jobs are samples of.
     pub cells: Vec<Cell>,
     /// Jobs, grouped by the load they run under.
     pub phases: Vec<Phase>,
@@ -63,11 +63,11 @@ pub struct Phase {
     /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
-    /// Which draws it runs with, where a replicate keeps some of those before it. None: all draws are
-    /// the replicate's own.
+    /// The draws that it runs with, if a replicate keeps some of those before it. None: all draws are the
+    /// replicate's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// What else runs meanwhile.
+    /// The background load.
     pub load: Load,
     /// The jobs, in order.
     pub jobs: Vec<Job>,
@@ -80,7 +80,7 @@ pub struct Job {
     pub cell: usize,
     /// The CPU on which it starts.
     pub start: Cpu,
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -103,7 +103,7 @@ pub struct Absent {
     pub to: Cpu,
     /// For how long.
     pub length: Nanos,
-    /// Who has the CPU meanwhile.
+    /// The occupant of the CPU meanwhile.
     pub to_whom: Absence,
 }
 
@@ -117,11 +117,11 @@ pub enum JobsError {
         phase: usize,
         /// The job in it, counted from 0.
         job: usize,
-        /// What was referred to.
+        /// The thing referred to.
         what: &'static str,
         /// The index used.
         index: usize,
-        /// How many there are.
+        /// The number that exist.
         count: usize,
     },
     /// A CPU that the platform lacks or that may not be used.
@@ -145,7 +145,7 @@ pub enum JobsError {
     Workload {
         /// The working set, by index.
         set: usize,
-        /// What is wrong with it.
+        /// The error in it.
         error: WorkloadError,
     },
     /// A load whose programs cannot do what is described.
@@ -153,7 +153,7 @@ pub enum JobsError {
     Changing {
         /// The phase, counted from 0.
         phase: usize,
-        /// What is wrong with it.
+        /// The error in it.
         error: ChangingError,
     },
     /// No jobs, or one that does nothing.
@@ -168,9 +168,9 @@ pub enum JobsError {
         phase: usize,
         /// The job in it, counted from 0.
         job: usize,
-        /// What the cell says.
+        /// The event of the cell.
         event: Event,
-        /// What the steps come to.
+        /// The event that the steps make.
         found: String,
     },
     /// A preemptor is asked for but not described.
@@ -196,13 +196,13 @@ impl Jobs {
     /// The most jobs in one plan; longer experiments are run in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
 
-    /// What the preemptor of this job walks: that of its cell, or else the plan's.
+    /// The walk of this job's preemptor: that of its cell, or else the plan's.
     pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
         let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
         own.or(self.preemptor.as_ref())
     }
 
-    /// What its preemptors walk, each once: the plan's own first.
+    /// The walks of its preemptors, each once: the plan's own first.
     pub fn preemptors(&self) -> Vec<&Polluter> {
         let mut all: Vec<&Polluter> = Vec::new();
         let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
@@ -214,7 +214,7 @@ impl Jobs {
         all
     }
 
-    /// Which of [`Jobs::preemptors`] a job is preempted by.
+    /// The place in [`Jobs::preemptors`] of a job's preemptor.
     pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
         let own = self.preemptor_of(job)?;
         self.preemptors().iter().position(|&it| it == own)
@@ -225,7 +225,7 @@ impl Jobs {
         self.phases.iter().map(|phase| phase.jobs.len()).sum()
     }
 
-    /// How many replicates its phases belong to; None where they do not say.
+    /// The number of replicates of its phases; None where they do not say.
     pub fn replicates(&self) -> Option<usize> {
         let mut numbers: Vec<u32> =
             self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::{Nanos, UnitError};
 
-/// How preemption lengths are drawn.
+/// The distribution of preemption lengths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Length {

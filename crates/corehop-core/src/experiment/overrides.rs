@@ -29,13 +29,13 @@ pub struct Overrides {
     pub workload: Option<String>,
     /// The events.
     pub events: Vec<Event>,
-    /// How preemption lengths are drawn.
+    /// The distribution of preemption lengths.
     pub length: Option<Length>,
-    /// What preemptors walk.
+    /// The walk of preemptors.
     pub preemptor: Option<Polluter>,
     /// Sizes of what they walk, each of which is sampled.
     pub preemptor_sizes: Vec<Bytes>,
-    /// How jobs get to another CPU.
+    /// The way jobs get to another CPU.
     pub mover: Option<Mover>,
     /// The background load.
     pub load: Option<Load>,

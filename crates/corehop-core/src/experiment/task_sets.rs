@@ -15,11 +15,11 @@ use crate::workload::generate::{Period, Utilisation};
 use crate::workload::scheduler::{Reach, Scheduler};
 use crate::workload::{Load, WorkingSet};
 
-/// Which task sets run, for how long, and how they are scheduled.
+/// The task sets that run, the duration, and the scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSets {
-    /// Who schedules them.
+    /// The scheduler.
     pub scheduler: Scheduler,
     /// The scheduler loaded with sched_ext that is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -44,7 +44,7 @@ pub struct TaskSets {
     pub cluster_level: Option<u32>,
 }
 
-/// Where tasks come from.
+/// The origin of tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -123,7 +123,7 @@ pub struct GivenTask {
     /// is free if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// What its jobs touch.
+    /// The working set of its jobs.
     pub set: WorkingSet,
 }
 
@@ -146,7 +146,7 @@ impl TaskSets {
         }
     }
 
-    /// What runs: every set under every load.
+    /// The runs: every set under every load.
     ///
     /// # Errors
     /// [`TasksError`] for clusters that the platform does not have, and parameters that make no

@@ -8,7 +8,7 @@ use super::{Cache, Fact, Platform, SCHEMA};
 use crate::platform::CpuGroups;
 use crate::units::{Bytes, CpuList};
 
-/// Which fact disagrees, by its place in the file, and with what.
+/// A fact that disagrees, by its place in the file, and the fact it disagrees with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disagreement {
     /// For instance `cache[2].size`.

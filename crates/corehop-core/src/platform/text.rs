@@ -20,7 +20,7 @@ pub enum PlatformError {
         line: usize,
         /// The key, as `cache[2].size`; empty where the text is no TOML.
         fact: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and the correct form.
         problem: String,
     },
     /// Two facts exclude each other.
@@ -30,7 +30,7 @@ pub enum PlatformError {
         line: Option<usize>,
         /// The key, as `cache[2].size`.
         fact: String,
-        /// What it disagrees with.
+        /// The fact it disagrees with.
         problem: String,
     },
 }
@@ -103,7 +103,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// Where the value with this key is in the text.
+/// The place of the value with this key in the text.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let (name, place) = match first.split_once('[') {

@@ -68,7 +68,7 @@ fn treated(set: &TaskSet, remedy: &Remedy) -> String {
     )
 }
 
-/// What to do with a task.
+/// The advice for a task.
 fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
     match &it.preempted_by {
         Some(by) if by.is_empty() => "non-preemptive".to_owned(),

@@ -31,7 +31,7 @@ fn sections(outcome: &StudyCounts) -> Vec<Section> {
     all
 }
 
-/// What is on the vertical axis.
+/// The quantity on the vertical axis.
 fn what(outcome: &StudyCounts) -> &'static str {
     let first = outcome.study.readings.first();
     match first.map_or(Measure::Schedulability, |reading| reading.measure) {
@@ -39,6 +39,9 @@ fn what(outcome: &StudyCounts) -> &'static str {
         Measure::Breakdown => "mean breakdown utilisation",
     }
 }
+
+/// The meaning of the vertical lines.
+const MARKED: &str = "delay at which a scheduler stops being preferable to one that suffers none";
 
 fn curves(outcome: &StudyCounts) -> Section {
     let readings = &outcome.study.readings;
@@ -51,6 +54,7 @@ fn curves(outcome: &StudyCounts) -> Section {
         statistics: Vec::new(),
         variants: variants.collect(),
         marks: Vec::new(),
+        marked: MARKED,
     };
     let section = Section::new("by-delay", "Schedulability by delay")
         .says(
@@ -190,6 +194,7 @@ fn schedulability(outcome: &StudyCounts) -> Option<Section> {
         statistics: Vec::new(),
         variants: variants.collect(),
         marks: Vec::new(),
+        marked: "",
     };
     let text = format!("The cells behind the curves, for the reading {}.", reading.name);
     let section = Section::new("by-cap", "Schedulability by utilisation").says(text);

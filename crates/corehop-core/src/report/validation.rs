@@ -12,7 +12,7 @@ use crate::validation::sheet::{Judged, Row, Sheet, What};
 pub struct Dots {
     /// A name for links.
     pub id: String,
-    /// What they are.
+    /// The title.
     pub title: String,
     /// Their unit.
     pub unit: String,
@@ -26,20 +26,20 @@ pub struct Dots {
     pub relative: bool,
     /// The values.
     pub dots: Vec<Dot>,
-    /// How far those are off that nothing was fitted on.
+    /// The errors of values that nothing was fitted on.
     pub judged: Option<Errors>,
 }
 
 /// A printed value and a simulated one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dot {
-    /// What it has in common with others: an event, a quantity.
+    /// The property it shares with others: an event, a quantity.
     pub series: String,
-    /// What it is.
+    /// Its name.
     pub label: String,
-    /// What was printed.
+    /// The printed value.
     pub printed: f64,
-    /// What was simulated.
+    /// The simulated value.
     pub simulated: f64,
     /// Whether a parameter was fitted on it.
     pub fitted: bool,

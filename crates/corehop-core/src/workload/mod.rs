@@ -56,7 +56,7 @@ words! {
 }
 
 words! {
-    /// What happens to a job between its warm and its resumed touch.
+    /// The event between a job's warm and resumed touch.
     Event, "an event" {
         /// Nothing: touched again at once. The first control.
         None = "none",
@@ -78,7 +78,7 @@ words! {
 }
 
 impl Event {
-    /// What resuming on a CPU can be, nearest first.
+    /// The events of resuming on a CPU, nearest first.
     pub const RESUMING: [Self; 5] = [
         Self::Preemption,
         Self::SmtMigration,
@@ -95,7 +95,7 @@ impl Event {
         Self::RESUMING.into_iter().filter(there).collect()
     }
 
-    /// What resuming on `to` is for a job that left `from`.
+    /// The event of resuming on `to` for a job that left `from`.
     pub fn resuming(platform: &Platform, from: Cpu, to: Cpu) -> Self {
         let word = platform.affinity(from, to).event();
         // Every class has an event of its name.
@@ -112,7 +112,7 @@ impl Event {
 }
 
 words! {
-    /// How a job gets to the CPU on which it resumes.
+    /// The way a job gets to the CPU on which it resumes.
     Mover, "a way to move" {
         /// The thread changes its own affinity.
         Affinity = "affinity",
@@ -122,14 +122,14 @@ words! {
 }
 
 words! {
-    /// Who has the CPU while the job is off it.
+    /// The occupant of the CPU while the job is off it.
     Absence, "a kind of absence" {
         /// Nobody that the experiment put there.
         Nothing = "nothing",
         /// A preemptor with a working set of its own: for exactly the preemption length, or, where a
         /// task set ran, another of its tasks.
         Preemptor = "preemptor",
-        /// Whatever the background load runs there.
+        /// The threads of the background load.
         Load = "load",
     }
 }
@@ -146,7 +146,7 @@ pub struct WorkingSet {
     /// The share of word accesses that write, 0 to 1 (a shuffled list: 0 to 1/2, as it must read
     /// every element to find the next).
     pub write_ratio: f64,
-    /// How many independent chains of accesses are under way at once: 1, 4 or 8.
+    /// The number of independent chains of accesses under way at once: 1, 4 or 8.
     #[serde(default = "one")]
     pub chains: u8,
     /// The NUMA node to take the memory from; otherwise that of the CPU which touches it first.
@@ -195,7 +195,7 @@ pub enum WorkloadError {
         most: f64,
         /// The pattern.
         pattern: Pattern,
-        /// What to do about it.
+        /// The remedy.
         hint: &'static str,
     },
     /// The number of chains is not 1, 4 or 8, or the pattern has only one.
@@ -282,13 +282,13 @@ impl std::fmt::Display for Polluter {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Changing {
-    /// What it has in use at a time.
+    /// The part in use at a time.
     pub window: Bytes,
     /// The share of the lines it touches that are new, 0 to 1.
     pub fresh: f64,
     /// The share of the lines it touches that it writes, 0 to 1; the others it reads.
     pub write_ratio: f64,
-    /// What it does between two lines besides accessing them.
+    /// The pause between two lines.
     pub pause: Nanos,
 }
 
@@ -301,9 +301,9 @@ pub enum ChangingError {
     /// A share is none.
     #[error("{what} of {share} is outside 0 to 1")]
     Share {
-        /// Which share.
+        /// The name of the share.
         what: &'static str,
-        /// What was given.
+        /// The given value.
         share: f64,
     },
 }
@@ -349,7 +349,7 @@ impl std::fmt::Display for Changing {
     }
 }
 
-/// What else runs while samples are taken.
+/// The background load while samples are taken.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Load {
@@ -358,17 +358,17 @@ pub enum Load {
     Idle,
     /// One polluter on each of these CPUs (none named: on every usable one).
     Constructed {
-        /// What each of them walks.
+        /// The memory that each of them walks.
         polluter: Polluter,
-        /// Where; empty for everywhere.
+        /// The CPUs; empty for all.
         #[serde(default)]
         cpus: CpuList,
     },
     /// A program with a changing working set on each of these CPUs.
     Changing {
-        /// What it does.
+        /// The program.
         program: Changing,
-        /// Where; empty for everywhere.
+        /// The CPUs; empty for all.
         #[serde(default)]
         cpus: CpuList,
     },
@@ -376,7 +376,7 @@ pub enum Load {
     Realistic {
         /// The command, as a shell reads it.
         command: String,
-        /// Where; empty for everywhere.
+        /// The CPUs; empty for all.
         #[serde(default)]
         cpus: CpuList,
     },
@@ -384,7 +384,7 @@ pub enum Load {
     Dma {
         /// The device side of it.
         transfer: Transfer,
-        /// Where its threads run; empty for everywhere.
+        /// The CPUs of its threads; empty for all.
         #[serde(default)]
         cpus: CpuList,
     },
@@ -392,14 +392,14 @@ pub enum Load {
     Buslock {
         /// Whether they straddle two lines, which stops every other CPU's memory accesses.
         split: bool,
-        /// Where; empty for everywhere.
+        /// The CPUs; empty for all.
         #[serde(default)]
         cpus: CpuList,
     },
 }
 
 words! {
-    /// Which input or output makes the load `dma`.
+    /// The input or output of the load `dma`.
     Transfer, "a transfer" {
         /// Direct reads and writes of a temporary file.
         Direct = "direct",
@@ -433,7 +433,7 @@ impl Load {
         }
     }
 
-    /// What it runs, and on which CPUs where that is not everywhere: what tells two loads of one word
+    /// The command that it runs, and the CPUs unless it runs everywhere: it tells two loads of one word
     /// apart, as in the column `polluter`.
     pub fn runs(&self) -> Option<String> {
         let (what, cpus) = match self {

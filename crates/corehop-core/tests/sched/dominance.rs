@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What accepts more than what, and what stays accepted when it gets easier.
+//! Tests that accept more than others, and sets that stay accepted when they get easier.
 
 use corehop_core::sched::{TaskSet, Verdict, all};
 use proptest::prelude::*;

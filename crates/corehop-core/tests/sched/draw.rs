@@ -4,7 +4,7 @@
 use corehop_core::sched::{Parameters, TaskSet, Time, Verdict, test};
 use proptest::prelude::*;
 
-/// What deadlines are drawn.
+/// The kind of deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// D = T.
@@ -38,7 +38,7 @@ pub(crate) fn sets(cpus: u32, longest: Time, due: Due) -> impl Strategy<Value = 
     })
 }
 
-/// What the test of this name says.
+/// The verdict of the test of this name.
 pub(crate) fn verdict(name: &str, set: &TaskSet) -> Verdict {
     test(name).unwrap().run(set.system()).verdict
 }

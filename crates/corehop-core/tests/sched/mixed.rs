@@ -42,7 +42,7 @@ pub(crate) struct Kind {
     pub(crate) tests: &'static [&'static str],
     pub(crate) cpus: u64,
     pub(crate) by: By,
-    /// How many CPUs share a queue; all where it is none.
+    /// The number of CPUs that share a queue; all if None.
     pub(crate) cluster: Option<usize>,
     pub(crate) implicit: bool,
     pub(crate) soft: bool,
@@ -171,13 +171,13 @@ impl Case {
         Self { set, given, costs: ByTask { resumed, moved } }
     }
 
-    /// What a test says with these delays, and overheads.
+    /// The answer of a test with these delays, and overheads.
     pub(crate) fn ask(&self, name: &str, overheads: Option<Overheads>) -> Answer {
         let delay = Delay::Costs(Box::new(self.costs.clone()));
         Charged::new(&self.set, None, delay, overheads).ask(test(name).unwrap()).unwrap().answer
     }
 
-    /// What it says where each job pays its own delay, once: a charge that is wrong.
+    /// The answer if each job pays its own delay, once: a charge that is wrong.
     pub(crate) fn ask_with_own_delays(&self, name: &str) -> Option<Answer> {
         let longer = self.given.iter().zip(&self.costs.moved);
         let longer: Vec<Parameters> = longer
@@ -299,7 +299,7 @@ fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Tim
     Actor { jobs, ..actor }
 }
 
-/// Which share each of so many jobs is served by: of the first v of them `f v`, rounded up or down.
+/// The share that serves each of so many jobs: of the first v of them `f v`, rounded up or down.
 fn turns(shares: &[PlacedShare], count: usize) -> Vec<usize> {
     let all: f64 = shares.iter().map(|it| it.share).sum();
     let mut given = vec![0.0_f64; shares.len()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test accepts misses nothing in any schedule that was tried; what an exact one refuses does.
+//! An accepted set misses nothing in any schedule that was tried; a set that an exact test refuses does.
 
 use corehop_core::sched::{TaskSet, Test, Time, Verdict, all};
 use proptest::prelude::*;

@@ -14,7 +14,7 @@ use crate::paying::{Actor, By, Taken, World, simulate, whole};
 /// Blocks of the cache.
 const CACHE: u64 = 48;
 
-/// What blocks can cost at most, by sizes: a block a unit, a KiB a block; measured up to some size.
+/// The greatest cost of blocks, by sizes: a block a unit, a KiB a block; measured up to some size.
 #[derive(Debug, Clone, Copy)]
 struct BySizes {
     largest: u64,

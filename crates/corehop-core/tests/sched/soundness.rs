@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test accepts with delays charged misses nothing where victims pay; and wrong charges are found out.
+//! Sets that a test accepts with delays charged miss nothing where victims pay; and wrong charges are found
+//! out.
 //!
 //! A bounded number of sets for each scheduler; `make soundness` asks 50,000.
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
@@ -11,7 +12,7 @@ use corehop_core::workload::placement::TaskPlacement;
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::Taken;
 
-/// How many sets are asked of each scheduler.
+/// The number of sets asked of each scheduler.
 fn sets() -> u64 {
     let stated = std::env::var("COREHOP_SOUNDNESS_SETS").ok();
     stated.map_or(300, |count| count.parse().expect("COREHOP_SOUNDNESS_SETS is a number"))

@@ -36,7 +36,7 @@ use aya::{BtfError, Endianness};
 use crate::mapped::{Mapped, WRITABLE};
 pub use syscall::ProgramInfo;
 
-/// Where the kernel shows its type information.
+/// The file of the kernel's type information.
 pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why the kernel does not run a program of ours.
@@ -47,13 +47,13 @@ pub enum BpfError {
         "{VMLINUX_BTF} cannot be read ({source}): BPF needs a kernel with CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoBtf {
-        /// What reading it said.
+        /// The error of reading it.
         source: io::Error,
     },
     /// The kernel's type information is damaged or of a newer format.
     #[error("{VMLINUX_BTF} cannot be parsed: {source}")]
     BadBtf {
-        /// What is wrong with it.
+        /// The error in it.
         source: BtfError,
     },
     /// The kernel lacks a tracepoint.
@@ -67,7 +67,7 @@ pub enum BpfError {
     NoField {
         /// Name of the program.
         program: String,
-        /// What is missing, where that is known.
+        /// The missing field, where known.
         what: String,
     },
     /// The caller may not.
@@ -77,15 +77,15 @@ pub enum BpfError {
          bpf too; before Linux 5.11, raise `ulimit -l`)"
     )]
     NotPermitted {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel was built without.
     #[error("this kernel has no bpf(2) ({source}): it needs CONFIG_BPF_SYSCALL=y")]
     NoBpf {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The verifier does not take a program.
@@ -93,7 +93,7 @@ pub enum BpfError {
     Rejected {
         /// Name of the program.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
         /// The verifier's log.
         log: String,
@@ -101,15 +101,15 @@ pub enum BpfError {
     /// An object of corehop's that cannot be loaded: a fault of corehop's.
     #[error("a BPF object cannot be loaded: {reason}")]
     Malformed {
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// Any other refusal.
     #[error("{what} failed: {source}")]
     Failed {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// None of the tracepoints is there.
@@ -121,7 +121,7 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// What a failed system call means.
+    /// The meaning of a failed system call.
     fn from_call(what: impl Into<String>, source: io::Error) -> Self {
         let what = what.into();
         match source.raw_os_error() {
@@ -139,7 +139,7 @@ impl BpfError {
 /// The running kernel's type information, read once: it takes some ten milliseconds.
 ///
 /// # Errors
-/// Where it cannot be read, or is of a newer format.
+/// If it cannot be read, or is of a newer format.
 pub fn kernel_types() -> Result<&'static Btf, BpfError> {
     static READ: Mutex<Option<&'static Btf>> = Mutex::new(None);
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +155,7 @@ pub fn kernel_types() -> Result<&'static Btf, BpfError> {
 /// Type information as the kernel shows it.
 ///
 /// # Errors
-/// Where it is damaged, or of a newer format.
+/// If it is damaged, or of a newer format.
 pub fn parse_types(bytes: &[u8]) -> Result<Btf, BpfError> {
     Btf::parse(bytes, Endianness::default()).map_err(|source| BpfError::BadBtf { source })
 }
@@ -178,7 +178,7 @@ impl Shown {
         Mapped::shared(fd, bytes, WRITABLE).map(Self)
     }
 
-    /// How many words there are.
+    /// The number of words.
     #[inline]
     pub fn len(&self) -> usize {
         self.0.bytes() / 8
@@ -225,7 +225,7 @@ impl RunTimeStatistics {
     /// Begin; dropping it ends it, unless somebody else wants them too.
     ///
     /// # Errors
-    /// Where the caller may not (it takes `CAP_SYS_ADMIN`).
+    /// If the caller may not (it takes `CAP_SYS_ADMIN`).
     pub fn begin() -> Result<Self, BpfError> {
         let statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime);
         statistics.map(|fd| Self { _fd: fd }).map_err(|error| {

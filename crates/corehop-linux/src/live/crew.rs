@@ -49,7 +49,7 @@ impl Slot {
     }
 }
 
-/// Where the state goes: the slots of all threads, and that of the coordinator.
+/// The places for the state: the slots of all threads, and that of the coordinator.
 #[derive(Debug)]
 struct Slots {
     threads: BTreeMap<Cpu, Slot>,

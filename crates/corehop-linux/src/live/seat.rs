@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a measured thread has of its own.
+//! The belongings of a measured thread.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use crate::rseq::Rseq;
 use crate::supervisor::interrupt;
 use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
 
-/// What a measured thread has of its own.
+/// The belongings of a measured thread.
 #[derive(Debug)]
 pub(crate) struct Seat {
     /// Its restartable sequences, where the kernel has them.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long schedulability tests take on the sets of `data/schedcat-bench`, beside the times of a peer.
+//! Times of schedulability tests on the sets of `data/schedcat-bench`, beside the times of a peer.
 
 mod packing;
 mod peer;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What packing by exact response times takes for each task, beyond analysing the CPUs that come of it.
+//! The time that packing by exact response times takes for each task, beyond analysing the CPUs that come of
+//! it.
 
 use corehop_core::sched::uni::fixed;
 use corehop_core::sched::{Answer, Parameters, TaskSet, test};

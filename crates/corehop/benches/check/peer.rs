@@ -23,7 +23,7 @@ use crate::Fallible;
 
 /// Rounds in which both are timed, one after the other.
 const ROUNDS: u32 = 5;
-/// Where the peer gives up under EDF: beyond any busy period of these sets.
+/// The point at which the peer gives up under EDF: beyond any busy period of these sets.
 const FAR: u64 = 1 << 40;
 
 /// A task as the peer has it.
@@ -134,7 +134,7 @@ fn pair(name: &str, sets: &[&Both], ours: Find, theirs: Find) -> Fallible<Value>
     }))
 }
 
-/// How often each bound occurs: the two have the tasks in different orders.
+/// The number of times each bound occurs: the two have the tasks in different orders.
 fn counted(bounds: Vec<Time>) -> HashMap<Time, usize> {
     let mut counts = HashMap::new();
     for bound in bounds {

@@ -42,11 +42,11 @@ pub(crate) struct Args {
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Charge the overheads of the operating system by the number of tasks: SchedCAT's table (TASK-COUNT,
-    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
+    /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
+    /// SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
     /// and for the interrupts of its own CPU or cluster. For fixed priorities (p-fp-rta, p-fp-ffd) interrupts
     /// become tasks. Preemption delays are charged as well.
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE")]
     overheads: Option<PathBuf>,
     /// The time between two ticks, for --overheads.
     #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
@@ -179,8 +179,10 @@ fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     if args.quantum.get() < 1_000 {
         return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }
-    let of_set = |table: OverheadTable| table.of(set.tasks().len(), args.quantum, args.dedicated);
-    input::parsed(path, |text| OverheadTable::parse(text).and_then(of_set)).map(Some)
+    let table = OverheadTable::parse(&input::table(path)?);
+    let known = table.and_then(|table| table.of(set.tasks().len(), args.quantum, args.dedicated));
+    let named = |error| Failure::new(Exit::Damaged, error).context(path.display().to_string());
+    known.map(Some).map_err(named)
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.

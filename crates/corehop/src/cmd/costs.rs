@@ -46,7 +46,7 @@ impl CostArgs {
         self.costs.as_deref().map(input::costs).transpose()
     }
 
-    /// Which of them to use.
+    /// The part of them to use.
     pub(super) fn selection(&self) -> Selection {
         Selection {
             load: self.load.clone(),

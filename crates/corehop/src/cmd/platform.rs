@@ -44,7 +44,7 @@ pub(crate) struct Args {
     watch: u64,
 }
 
-/// How often a watched pair is sampled.
+/// The interval at which a watched pair is sampled.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {

@@ -7,7 +7,7 @@ use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::ReportData;
 use corehop_core::report::study::page;
-use corehop_core::report::{html, sections, table};
+use corehop_core::report::{html, screen, sections, table};
 use corehop_core::study::StudyCounts;
 
 use super::study;
@@ -25,8 +25,8 @@ pub(crate) struct Args {
     /// `corehop study -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: text for a terminal (the default without -o), csv for other programs, or json with all
-    /// statistics.
+    /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
+    /// terminal, csv for other programs, or json.
     #[arg(long, value_name = "FORM")]
     table: Option<Form>,
     /// Restrict the table to cells with this value of a column: `page=thp`, `load=idle`, `chains=4`.
@@ -43,7 +43,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Form {
-    /// Aligned, for a terminal.
+    /// At most fifty lines: medians with intervals, and a sentence that answers.
+    Screen,
+    /// All cells: medians, maxima, counts, replicates, and the same sentence.
     Text,
     /// One statistic per line, in the columns of the printed tables.
     Csv,
@@ -53,7 +55,7 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let form = args.table.or(args.output.is_none().then_some(Form::Text));
+    let form = args.table.or(args.output.is_none().then_some(Form::Screen));
     if form.is_none() && !args.only.is_empty() {
         let what = "--only selects cells of a table: add --table, or leave out -o";
         return Err(Failure::says(Exit::Usage, what));
@@ -70,6 +72,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     data.summaries = table::only(&data.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
     match form {
+        Some(Form::Screen) => {
+            output::print(&screen::screen(&data, output::width(), args.only.is_empty()))?;
+        }
         Some(Form::Text) => output::print(&text(&data, args.only.is_empty()))?,
         Some(Form::Csv) => print_csv(&data.summaries)?,
         Some(Form::Json) => {
@@ -125,6 +130,7 @@ fn text(data: &ReportData, whole: bool) -> String {
     table::text(&data.summaries, output::width())
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
+        + &screen::ending(data, output::width())
 }
 
 #[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]

@@ -12,7 +12,7 @@ use corehop_core::units::Nanos;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
-/// How often the terminal is written to.
+/// The interval at which the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
 /// The lines above the bars, the line of the terminal's prompt, and the mark of a Ctrl-C.
 const LINES_NOT_OURS: usize = 3;

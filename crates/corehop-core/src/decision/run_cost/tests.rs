@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::model::costs::CostTable;
-use crate::samples::{ObservedThread, Took};
+use crate::samples::{ObservedThread, RecordingFacts};
 use crate::units::Cpu;
 
 const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
@@ -39,20 +39,14 @@ fn recording(platform: &Platform) -> Recording {
     let l2 = neighbour(platform, Event::L2Migration);
     let thread = |tid| ObservedThread { tid, preemptions: 2, ..ObservedThread::default() };
     Recording {
-        what: "a test".to_owned(),
-        status: Some(0),
-        method: "bpf".to_owned(),
-        why_not_bpf: None,
-        began_ns: 0,
-        span_ns: 1_000_000,
-        rss_bytes: Some(256 << 10),
+        facts: RecordingFacts {
+            span_ns: 1_000_000,
+            rss_bytes: Some(256 << 10),
+            ..RecordingFacts::default()
+        },
         threads: vec![thread(1), thread(2)],
         absences: vec![absence(1, 0, 0, 2_000), absence(2, 0, 0, 4_000), absence(2, 0, l2, 8_000)],
-        lost: 0,
-        unfollowed: 0,
         not_kept: 0,
-        touched_bytes: Vec::new(),
-        took: Took::default(),
     }
 }
 
@@ -90,7 +84,7 @@ fn at_a_known_size_a_run_costs_what_its_absences_cost() {
 fn of_an_unknown_program_the_answer_is_a_range_from_nothing() {
     let platform = platform();
     let recording = recording(&platform);
-    let wss = WssRange::unknown(recording.rss_bytes, &platform);
+    let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
     assert_eq!((wss.low, wss.high), (Bytes::new(0), Bytes::new(256 << 10)));
     let answer = cost(wss, &recording);
     assert_eq!((answer.total, answer.clipped_to), (Some(between(0.0, 80.0)), None));

@@ -106,7 +106,7 @@ impl SplitLocks {
     /// One for each of `cpus`, on the same pairs of lines.
     ///
     /// # Errors
-    /// Where the signal that a split lock may bring cannot be handled.
+    /// If the signal that a split lock may bring cannot be handled.
     pub(crate) fn on(cpus: &[Cpu], clock: Clock) -> std::io::Result<Vec<(Cpu, Self)>> {
         let (lines, handler) = (Lines::new(), Arc::new(Handler::install()?));
         let burst_ns = BURST_NS / cpus.len().max(1) as f64;
@@ -173,7 +173,8 @@ pub(crate) fn refusal(
     Some((why.to_owned(), OFF))
 }
 
-/// Where a thread goes on that got a signal at the address `at`, if it is one of ours.
+/// The address at which a thread goes on that got a signal at the address `at`, if it is one of these
+/// threads.
 fn go_on_at(at: usize) -> Option<usize> {
     // A lock that is refused faults at its own address, one that is trapped at the next.
     let ours = [corehop_split_lock as *const () as usize, corehop_split_done as *const () as usize];

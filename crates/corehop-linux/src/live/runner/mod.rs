@@ -29,7 +29,7 @@ use crate::memory::MemoryError;
 use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
 use crate::walk::StampCost;
 
-/// Where the wall time went.
+/// The uses of the wall time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     absences_ns: f64,
@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// What a thread does with the runner when it can go no further.
+/// The next action of a thread with the runner when it can go no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Hand it to the thread parked on that CPU.
@@ -85,7 +85,7 @@ struct Crossing {
     sight: Sight,
 }
 
-/// What is left of a phase when it has ended.
+/// The parts of a phase that remain when it has ended.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) sets: Vec<SetState>,
@@ -109,9 +109,9 @@ pub(crate) struct Runner {
     pub(super) calibration: Option<Calibration>,
     pub(super) eviction: Option<Eviction>,
     pub(super) counters: Arc<Counters>,
-    /// What a probe kept of the last level before the phase.
+    /// The share of the last level that a probe kept before the phase.
     pub(super) llc_share: Option<f64>,
-    /// Which of the plan's preemptors the job is preempted by.
+    /// The place of the job's preemptor among the plan's.
     which: Option<usize>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
@@ -121,15 +121,15 @@ pub(crate) struct Runner {
     here: Cpu,
     busy_since: Ticks,
     crossing: Option<Crossing>,
-    /// What the kernel had counted of this thread when it took the job up.
+    /// The kernel's counts for this thread when it took the job up.
     usage: Usage,
-    /// What the kernel has counted of the job on threads that have handed it over.
+    /// The kernel's counts for the job on threads that have handed it over.
     used: Usage,
     /// When the job was last awake without its time being entered as such.
     awake_since: Ticks,
-    /// How long the job has been awake, in nanoseconds.
+    /// The time that the job has been awake, in nanoseconds.
     awake_ns: f64,
-    /// What the counters of the first CPU said when the job began.
+    /// The counters of the first CPU when the job began.
     at_begin: (Cpu, Sight),
     record: JobRecord,
     records: Vec<JobRecord>,
@@ -195,7 +195,7 @@ impl Runner {
         self.error.take()
     }
 
-    /// What the next phase, or the next plan, goes on with.
+    /// The parts that the next phase, or the next plan, goes on with.
     pub(crate) fn into_kept(self: Box<Self>) -> Kept {
         let Self { sets, eviction, load, preemptors, .. } = *self;
         Kept { sets, eviction, load, preemptors }

@@ -194,7 +194,7 @@ impl Shared {
     }
 
     fn goal(&self) -> Goal {
-        match (self.precision, self.samples, self.to.budget) {
+        match (self.precision, self.samples, self.to.out.budget) {
             (Some(relative), ..) => Goal::Precision(Precision { relative, alpha: 0.05 }),
             (None, None, Some(_)) => Goal::Time,
             _ => Goal::Count,
