@@ -10,10 +10,9 @@ use corehop_core::report::{advice_page, decided};
 use corehop_core::units::{Bytes, Nanos};
 use indicatif::ProgressBar;
 
-use super::fit::model;
-use super::platform::described;
-use super::predict::pair;
+use super::quantities::pair;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{Force, OutputFile, print};
 
 mod set;
@@ -114,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let of =
         |model: &Model| advise(model, &wanted).map_err(|error| Failure::new(Exit::Usage, error));
     let advice = match (&args.file, &args.on) {
-        (Some(file), _) => of(&model(file)?)?,
+        (Some(file), _) => of(&input::model(file)?)?,
         (None, Some(on)) => simulated(args, on, of)?,
         (None, None) => {
             return Err(Failure::says(Exit::Usage, "give a file, or a platform with --on"));
@@ -143,7 +142,7 @@ fn simulated(
         let what = "--on simulates, but this host is measured: give the file of `corehop measure synthetic -o FILE`";
         return Err(Failure::says(Exit::Usage, what));
     }
-    let platform = described(on)?;
+    let platform = input::platform(on)?;
     let mut what = Simulated {
         loaded: !args.idle,
         samples: args.samples,

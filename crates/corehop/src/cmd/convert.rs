@@ -58,7 +58,7 @@ enum Form {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let named = || args.file.display().to_string();
     let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
-    let text = input::text(&args.file)?;
+    let text = input::table(&args.file)?;
     let rewritten = match args.to {
         Form::Tasks => tasks(&text, args),
         Form::RtApp => workload(&text, args),

@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{Force, OutputFile, print};
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
@@ -51,7 +52,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let (output, svg) = outputs(args)?;
     let mut platform = match (&args.platform, &args.sysfs_root) {
-        (Some(name), _) => described(name)?,
+        (Some(name), _) => input::platform(name)?,
         (None, Some(copy)) => found(&SysRoot::at(copy))?,
         (None, None) => found(&SysRoot::live())?,
     };
@@ -114,26 +115,6 @@ fn json(platform: &Platform) -> serde_json::Value {
         "classes": Affinity::ALL.into_iter().filter_map(class).collect::<Vec<_>>(),
         "not_measurable": missing.collect::<Vec<_>>(),
     })
-}
-
-/// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
-pub(crate) fn described(name: &str) -> Result<Platform, Failure> {
-    let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
-    if !is_file && !name.contains('/') {
-        let Some(platform) = Platform::named(name) else {
-            let known: Vec<_> = Platform::names().collect();
-            let known = known.join(", ");
-            let sentence = format!(
-                "unknown platform `{name}`: known are {known}; a file's name ends in .toml"
-            );
-            return Err(Failure::says(Exit::Usage, sentence));
-        };
-        return Ok(platform?);
-    }
-    let text = std::fs::read_to_string(name).map_err(|error| {
-        Failure::new(Exit::Usage, error).context(format!("reading the platform file {name}"))
-    })?;
-    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(name.to_owned()))
 }
 
 /// The machine whose files are below `root`.

@@ -2,7 +2,6 @@
 //! `corehop study`
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -10,13 +9,14 @@ use corehop_core::model::costs::Selected;
 use corehop_core::report::study::{page, picture};
 use corehop_core::study::cost::CostStudy;
 use corehop_core::study::{
-    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, StoreError, Study,
-    StudyCounts, StudyCountsError, run as carry_out,
+    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, Study, StudyCounts,
+    StudyCountsError, run as carry_out,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{Force, OutputFile, Page, Paint, print};
 
 mod preemption;
@@ -110,7 +110,11 @@ fn outputs(args: &Args) -> Result<[Option<OutputFile>; 3], Failure> {
 /// The counts: merged, read, or computed now.
 fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
     let Some(what) = &args.what else {
-        let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        let parts = args
+            .merge
+            .iter()
+            .map(|path| input::study_counts(path))
+            .collect::<Result<Vec<_>, _>>()?;
         return StudyCounts::merged(parts)
             .map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error));
     };
@@ -122,7 +126,7 @@ fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
             );
             return Err(Failure::says(Exit::Usage, why));
         }
-        return read(what);
+        return input::study_counts(what);
     }
     let study = described(what)?
         .with(args.seed, args.sets)
@@ -165,33 +169,7 @@ fn description(path: &Path) -> Result<(String, String), Failure> {
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
     let named = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        let binary = error.kind() == std::io::ErrorKind::InvalidData;
-        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named.clone())
-    })?;
-    Ok((named, text))
-}
-
-fn read(path: &Path) -> Result<StudyCounts, Failure> {
-    let named = || path.display().to_string();
-    let file =
-        File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    StudyCounts::read(file).map_err(|error| {
-        let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
-        Failure::new(exit, error).context(named())
-    })
-}
-
-/// The counts in a file, if it has any.
-pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
-    let named = || path.display().to_string();
-    // The next open reports a missing or foreign file.
-    let Ok(file) = File::open(path) else { return Ok(None) };
-    match StudyCounts::read(file) {
-        Ok(outcome) => Ok(Some(outcome)),
-        Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
-        Err(error) => Err(Failure::new(Exit::Damaged, error).context(named())),
-    }
+    Ok((named, input::text(file)?))
 }
 
 /// The progress of a study, on stderr if that is a terminal.

@@ -12,8 +12,8 @@ use corehop_core::validation::sheet::{Judged, Row, Sheet, What};
 use corehop_core::validation::{self as studies, Lab, Study, ValidationError};
 use serde_json::{Value, json};
 
-use super::platform::described;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{Force, OutputFile, print};
 
 /// Rerun published experiments on the simulated machine, and report its error.
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut drawings = Vec::new();
     let mut missed = false;
     for study in chosen(args)? {
-        let platform = described(args.on.as_deref().unwrap_or(study.head().platform))?;
+        let platform = input::platform(args.on.as_deref().unwrap_or(study.head().platform))?;
         let sheet = study.judge(&platform, &mut lab)?;
         drawings.extend(Dots::of(&sheet));
         missed |= sheet.is_missed();

@@ -14,11 +14,11 @@ use corehop_core::samples::Recording;
 use corehop_core::units::{Bytes, Nanos};
 use corehop_linux::live::{LiveMachine, Options};
 
-use super::super::costs::source;
-use super::super::predict::pair;
+use super::super::quantities::pair;
 use super::to::Out;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{OutputFile, print};
 use crate::run::Destination;
 
@@ -100,7 +100,7 @@ impl Args {
         let platform = on::platform(on::LIVE)?;
         let experiment = Program { target: self.target()?, estimate_wss: self.estimate_wss };
         // Costs that make no sense are refused before the program runs.
-        let costs = self.costs.as_deref().map(source).transpose()?;
+        let costs = self.costs.as_deref().map(input::costs).transpose()?;
         let prices = costs.as_ref().map(|source| self.prices(source)).transpose()?;
         if self.out.dry_run {
             return outline::of_experiment(&experiment, &platform, SEED, 1, self.out.json);

@@ -2,7 +2,6 @@
 //! The machine of a plan and the destination of its rows: options of every experiment with a plan.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Experiment;
@@ -136,7 +135,7 @@ impl Out {
             destination,
             goal: Goal::Count,
             replicates: 1,
-            budget: self.budget.map(duration),
+            budget: self.budget.map(outline::duration),
             quiet,
             json: self.json,
         }
@@ -195,8 +194,4 @@ fn budget(text: &str) -> Result<Nanos, String> {
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
-}
-
-pub(super) fn duration(time: Nanos) -> Duration {
-    Duration::from_nanos(time.get())
 }
