@@ -2,9 +2,9 @@
 //! Models of what preemptions and migrations cost, and what follows from them.
 
 use corehop_core::decision::advice::{Wanted, advise as advised};
-use corehop_core::decision::costs::{CostTable, Selection, Source};
 use corehop_core::decision::simulated::{Simulated, SimulationError};
 use corehop_core::model::balance::Levels;
+use corehop_core::model::costs::{CostTable, Selection, Source};
 use corehop_core::model::cpmd::{Fit, Method, Question, Statistic};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::platform;
@@ -200,7 +200,7 @@ impl Costs {
 
 /// The readings of an outcome with costs, as JSON.
 pub(crate) fn by_size(
-    outcome: &corehop_core::decision::sched::study::StudyCounts,
+    outcome: &corehop_core::study::StudyCounts,
     costs: &Costs,
 ) -> PyResult<Value> {
     let selected = costs.source.selections(&costs.selection).map_err(errors::usage)?;

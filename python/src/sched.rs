@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability tests and studies, computed in process.
 
-use corehop_core::decision::sched::charge::{Charged, Delay};
-use corehop_core::decision::sched::limited::remedy::Remedies;
-use corehop_core::decision::sched::study::{
-    Progress, Shard, Stopped, Study as Described, StudyCounts, run,
-};
-use corehop_core::decision::sched::{TaskError, Test, all, answer_json, set_file, test};
 use corehop_core::report::study::page;
+use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::limited::remedy::Remedies;
+use corehop_core::sched::{TaskError, Test, all, answer_json, test};
+use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
+use corehop_core::workload::set_file;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;

@@ -5,7 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::experiment::{Plan, PlanError};
 use crate::platform::Platform;
-use crate::samples::{Batch, GangRecord, JobRecord, Projector, Rows, Sample, TaskJobRecord};
+use crate::samples::{
+    Batch, GangRecord, JobRecord, OverheadRecord, ProgramRecord, Projector, Rows, Sample,
+    TaskJobRecord,
+};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
@@ -90,6 +93,10 @@ pub struct Records {
     pub tasks: Vec<TaskJobRecord>,
     /// Of runs of gangs.
     pub gangs: Vec<GangRecord>,
+    /// Of a recorded program.
+    pub program: Vec<ProgramRecord>,
+    /// Of scheduling overheads.
+    pub overheads: Vec<OverheadRecord>,
 }
 
 impl Sink for Records {
@@ -98,6 +105,8 @@ impl Sink for Records {
             Batch::Jobs(records) => self.jobs.extend_from_slice(records),
             Batch::Tasks(records) => self.tasks.extend_from_slice(records),
             Batch::Gangs(records) => self.gangs.extend_from_slice(records),
+            Batch::Program(records) => self.program.extend_from_slice(records),
+            Batch::Overheads(records) => self.overheads.extend_from_slice(records),
         }
         Ok(true)
     }
@@ -128,6 +137,9 @@ pub enum MachineError {
         /// The change that would make it possible.
         remedy: String,
     },
+    /// The same, in the words of the refusing part: what, why and the remedy.
+    #[error("{0}")]
+    Refused(String),
     /// The host failed midway.
     #[error("{what} failed: {why}; the data recorded so far is kept")]
     Failed {

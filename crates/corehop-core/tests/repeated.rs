@@ -4,8 +4,8 @@
 use std::fs::File;
 use std::path::Path;
 
-use corehop_core::decision::defects::{Planted, Run, defects};
-use corehop_core::decision::landing::{Landings, landings, lands, together};
+use corehop_core::campaign::defects::{Planted, Run, defects};
+use corehop_core::campaign::landing::{Landings, landings, lands, together};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::summarize;
 use corehop_core::samples::Reader;

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
-use corehop_core::decision::sched::{Parameters, TaskSet, Verdict, test};
 use corehop_core::experiment::{Plan, PlannedTask, TaskRun, Tasks};
 use corehop_core::machine::{Machine, Records, RunEnd};
 use corehop_core::platform::Platform;
 use corehop_core::samples::TaskJobRecord;
+use corehop_core::sched::{Parameters, TaskSet, Verdict, test};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, Nanos};
 use corehop_core::workload::scheduler::{Order, Scheduler};

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_core::decision::sched::all as all_tests;
 use corehop_core::samples::RowKind;
+use corehop_core::sched::all as all_tests;
 use corehop_linux::preflight;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";

@@ -10,6 +10,7 @@ use std::io::{Read, Seek};
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
+use crate::decision::run_cost::{RunCost, WssRange, run_cost};
 use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
 use crate::model::balance::{Balance, Levels, Translation, balances, translations};
@@ -18,6 +19,7 @@ use crate::model::conditions::{Spreading, Spreads};
 use crate::model::cpmd::Fit;
 use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
+use crate::model::overheads::{OverheadSummary, Overheads};
 use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::sharing::{SharingSummary, Sharings};
@@ -25,7 +27,10 @@ use crate::model::summary::{CellSummary, Summaries};
 use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
-use crate::samples::{FileError, FileKind, Provenance, Reader, Row, RowKind, Sample};
+use crate::samples::{
+    FileError, FileKind, OverheadFacts, ProgramRecord, Provenance, Reader, RecordedAbsence,
+    RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
+};
 use crate::workload::{LineState, Load};
 
 /// The contents of a report.
@@ -51,6 +56,12 @@ pub struct ReportData {
     pub sharings: Vec<SharingSummary>,
     /// The results of task sets under their schedulers.
     pub tasks: Option<TaskReport>,
+    /// Scheduling overheads.
+    pub overheads: Vec<OverheadSummary>,
+    /// The facts of the measurements of overheads, one for each file.
+    pub overhead_facts: Vec<OverheadFacts>,
+    /// Recorded programs.
+    pub recorded: Vec<Recorded>,
     /// The lost samples, and the causes.
     pub budget: Budget,
     /// The share of translation.
@@ -59,6 +70,27 @@ pub struct ReportData {
     pub saturations: Vec<Saturation>,
     /// All that a model of the delays is fitted from, for whoever wants one: fitting takes time.
     pub fit: Fit,
+}
+
+/// A recorded program, without the cost of its events.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The recording.
+    pub recording: Recording,
+    /// Its events by class, thread and preempter.
+    pub cost: RunCost,
+    /// The machine that it ran on.
+    pub platform: Platform,
+}
+
+impl Recorded {
+    /// None if the file does not describe its machine.
+    fn of((provenance, recording): (Provenance, Recording)) -> Option<Self> {
+        let platform = Platform::from_toml(&provenance.platform).ok()?;
+        let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
+        let cost = run_cost(&recording, &platform, None, wss).ok()?;
+        Some(Self { recording, cost, platform })
+    }
 }
 
 /// A file of a report.
@@ -121,6 +153,9 @@ pub struct Gather {
     lengths: Lengths,
     sharings: Sharings,
     tasks: TaskRuns,
+    overheads: Overheads,
+    overhead_facts: Vec<OverheadFacts>,
+    recordings: Vec<(Provenance, Recording)>,
     fit: Fit,
 }
 
@@ -138,6 +173,9 @@ impl Gather {
             lengths: Lengths::default(),
             sharings: Sharings::default(),
             tasks: TaskRuns::default(),
+            overheads: Overheads::default(),
+            overhead_facts: Vec::new(),
+            recordings: Vec::new(),
             fit: Fit::new(estimator),
         }
     }
@@ -155,6 +193,20 @@ impl Gather {
             RowKind::AccessTimes => each(reader, |rows| self.curves.take(rows))?,
             RowKind::PreemptionLengths => each(reader, |rows| self.lengths.take(rows))?,
             RowKind::SharedData => each(reader, |rows| self.sharings.take(rows))?,
+            RowKind::Overheads => {
+                self.overhead_facts.extend(OverheadFacts::of(&provenance.machine));
+                each(reader, |rows| self.overheads.take(rows))?
+            }
+            RowKind::Absences => {
+                let recording = self.recording(&provenance);
+                let take = |row: &RecordedAbsence| ProgramRecord::Absence(row.into());
+                each(reader, |rows| rows.iter().for_each(|row| recording.take(take(row))))?
+            }
+            RowKind::Threads => {
+                let recording = self.recording(&provenance);
+                let take = |row: &RecordedThread| ProgramRecord::Thread(row.into());
+                each(reader, |rows| rows.iter().for_each(|row| recording.take(take(row))))?
+            }
             RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
             RowKind::Samples => each(reader, |rows: &[Sample]| {
                 self.tasks.samples(&provenance, self.estimator, rows);
@@ -169,6 +221,18 @@ impl Gather {
         let name = name.to_owned();
         self.files.push(FileNote { name, rows, schema, n_rows, incomplete, provenance });
         Ok(())
+    }
+
+    /// The recording that a file with this provenance belongs to.
+    fn recording(&mut self, provenance: &Provenance) -> &mut Recording {
+        let facts = RecordingFacts::of(&provenance.machine).unwrap_or_default();
+        let same = |(_, it): &(Provenance, Recording)| it.facts == facts;
+        let at = self.recordings.iter().position(same).unwrap_or_else(|| {
+            let recording = Recording { facts, ..Recording::default() };
+            self.recordings.push((provenance.clone(), recording));
+            self.recordings.len() - 1
+        });
+        &mut self.recordings[at].1
     }
 
     /// Takes what else is known of a machine, such as what was measured of it, in place of what the
@@ -220,6 +284,9 @@ impl Gather {
             lengths: self.lengths.finish(),
             sharings: self.sharings.finish(),
             tasks,
+            overheads: self.overheads.finish(),
+            overhead_facts: self.overhead_facts,
+            recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
             budget: budget(&summaries),
             translations: translations(&summaries),
             saturations,

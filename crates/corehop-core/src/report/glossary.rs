@@ -2,12 +2,8 @@
 //! The glossary: terms of the field, values of columns and options, columns.
 
 use super::headings::{ANSWERS, HEADINGS};
-use crate::decision::claims::Trend;
+use crate::campaign::defects::Planted;
 use crate::decision::comparison::FailOn;
-use crate::decision::defects::Planted;
-use crate::decision::gang_study::GangQuantity;
-use crate::decision::points::Quantity;
-use crate::decision::sched::limited::remedy::Limit;
 use crate::decision::simulated::Division;
 use crate::experiment::{Preset, Renewed};
 use crate::finding::Severity;
@@ -19,7 +15,11 @@ use crate::platform::{
     Replacement, Side, Supplier, Traffic, Writes,
 };
 use crate::samples::{Cause, Certificate, JobOutcome, RowKind};
+use crate::sched::limited::remedy::Limit;
 use crate::sim::partitioning::Placement;
+use crate::validation::claims::Trend;
+use crate::validation::gangs::GangQuantity;
+use crate::validation::points::Quantity;
 use crate::words::edit_distance;
 use crate::workload::gang::{Placing, Sharing};
 use crate::workload::scheduler::Scheduler;

@@ -6,8 +6,8 @@ use super::figure::{
 };
 use super::html;
 use super::study_svg::drawing;
-use crate::decision::sched::study::tally::Estimate;
-use crate::decision::sched::study::{Measure, Preferable, Reading, StudyCounts};
+use crate::study::tally::Estimate;
+use crate::study::{Measure, Preferable, Reading, StudyCounts};
 
 /// Of the colours of a page, those that are told apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];

@@ -196,6 +196,7 @@ word_columns! {
     crate::platform::MemoryArchitecture, super::Certificate,
     crate::workload::gang::Sharing, crate::workload::gang::Placing,
     crate::workload::scheduler::Scheduler, super::JobOutcome, crate::experiment::Renewed,
+    super::Overhead, super::Vantage,
 }
 
 impl Column for Vec<super::Cause> {

@@ -3,8 +3,12 @@
 
 use super::column::Text;
 use super::gang::GangRecord;
+use super::observed::ProgramRecord;
+use super::overhead::OverheadRecord;
 use super::record::{Cause, JobRecord, Leave, Touch};
-use super::row::{AccessTime, PreemptionLength, Sample, SharedData};
+use super::row::{
+    AccessTime, PreemptionLength, RecordedAbsence, RecordedThread, Sample, SharedData,
+};
 use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
 use crate::experiment::{Body, Cell, Job, JobRows, Jobs, Plan, Renewed, Step};
@@ -39,6 +43,10 @@ pub enum Batch<'a> {
     Tasks(&'a [TaskJobRecord]),
     /// Of runs of gangs.
     Gangs(&'a [GangRecord]),
+    /// Of a recorded program.
+    Program(&'a [ProgramRecord]),
+    /// Of scheduling overheads.
+    Overheads(&'a [OverheadRecord]),
 }
 
 impl Plan {
@@ -52,6 +60,8 @@ impl Plan {
             },
             Body::Tasks(_) => &[RowKind::Samples, RowKind::TaskJobs],
             Body::Gangs(_) => &[RowKind::SharedData],
+            Body::Program(_) => &[RowKind::Absences, RowKind::Threads],
+            Body::Overheads(_) => &[RowKind::Overheads],
         }
     }
 }
@@ -87,6 +97,7 @@ impl<'a> Projector<'a> {
     /// The rows of some records; none of records that are not of such a plan.
     pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
         let mut rows = Rows::default();
+        let seed = self.plan.seed;
         match (batch, &self.plan.body, &self.of_tasks) {
             (Batch::Jobs(records), Body::Jobs(jobs), _) => {
                 for record in records {
@@ -101,13 +112,30 @@ impl<'a> Projector<'a> {
                 }
             }
             (Batch::Gangs(records), Body::Gangs(gangs), _) => {
-                let seed = self.plan.seed;
                 let of = |record| SharedData::of(gangs, seed, self.platform, record);
                 rows.shared_data.extend(records.iter().flat_map(of));
+            }
+            (Batch::Program(records), Body::Program(_), _) => {
+                records.iter().for_each(|record| self.program(record, &mut rows));
+            }
+            (Batch::Overheads(records), Body::Overheads(_), _) => {
+                for record in records {
+                    rows.overheads.extend(record.rows(self.platform, seed));
+                }
             }
             _ => {}
         }
         rows
+    }
+
+    fn program(&self, record: &ProgramRecord, rows: &mut Rows) {
+        let (platform, seed) = (self.platform, self.plan.seed);
+        match record {
+            ProgramRecord::Absence(it) => {
+                rows.absences.push(RecordedAbsence::of(platform, seed, it));
+            }
+            ProgramRecord::Thread(it) => rows.threads.push(RecordedThread::of(platform, seed, it)),
+        }
     }
 
     fn job(&self, jobs: &Jobs, record: &JobRecord, rows: &mut Rows) {

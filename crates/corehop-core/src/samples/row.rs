@@ -2,6 +2,7 @@
 //! The row types, one per kind of file.
 
 use super::column::{Text, row};
+use super::overhead::{Overhead, Vantage};
 use super::record::{Cause, Certificate};
 use super::task_job::JobOutcome;
 use crate::experiment::Renewed;
@@ -334,5 +335,93 @@ row! {
         by: Option<u64>,
         /// The factor by which execution times were scaled so that the set fits.
         scale: f64,
+    }
+}
+
+row! {
+    /// One absence of a thread of a recorded program: it was preempted, or it resumed on another CPU.
+    RecordedAbsence, "absences" {
+        /// The platform it was recorded on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The thread.
+        tid: u64,
+        /// When the thread left its CPU, in nanoseconds (CLOCK_MONOTONIC).
+        out_ns: u64,
+        /// When the thread was back; if that was not seen, when it left the next time.
+        in_ns: u64,
+        /// The time between the two, in nanoseconds.
+        length_ns: u64,
+        /// Whether the return was seen; otherwise the length is an upper bound.
+        seen: bool,
+        /// The CPU that the thread left.
+        from_cpu: u64,
+        /// The CPU that the thread resumed on.
+        to_cpu: u64,
+        /// The class of the event: a preemption, or a migration.
+        event: Event,
+        /// Whether the thread was preempted; otherwise it had blocked.
+        preempted: bool,
+        /// Whether the thread's affinity made the migration necessary.
+        by_affinity: bool,
+        /// Running time of the thread before, in nanoseconds; 0 if unknown.
+        ran_ns: u64,
+        /// The preempting thread.
+        by_tid: Option<u64>,
+        /// The name of the preempting thread.
+        by: Option<Text>,
+    }
+}
+
+row! {
+    /// The counts of one thread of a recorded program.
+    RecordedThread, "threads" {
+        /// The platform it was recorded on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The thread.
+        tid: u64,
+        /// Its process.
+        pid: u64,
+        /// Its name at the end.
+        name: Text,
+        /// The number of its preemptions.
+        preemptions: u64,
+        /// The number of times it left its CPU because it blocked.
+        voluntary: u64,
+        /// The number of times the scheduler changed its CPU.
+        migrations: u64,
+        /// Of these, migrations that its affinity made necessary.
+        affinity_moves: u64,
+        /// The number of times it resumed on another CPU than the one it had left.
+        cpu_changes: u64,
+        /// The number of times it resumed unseen.
+        unseen: u64,
+        /// The sum of its preemption lengths, in nanoseconds.
+        preempted_ns: u64,
+    }
+}
+
+row! {
+    /// One time of `overheads`.
+    OverheadTime, "overheads" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The overhead.
+        overhead: Overhead,
+        /// The vantage point of the measurement.
+        vantage: Vantage,
+        /// The number of tasks meanwhile.
+        task_count: u64,
+        /// The CPU that sent the interrupt.
+        from_cpu: Option<u64>,
+        /// The CPU that received the interrupt.
+        to_cpu: Option<u64>,
+        /// The time in nanoseconds.
+        ns: f64,
     }
 }

@@ -99,7 +99,7 @@ pub(crate) fn parquet_cause(error: ParquetError) -> Result<std::io::Error, Strin
 pub(crate) const KIND: &str = "corehop.rows";
 /// The version of the form of its rows.
 pub(crate) const VERSION: &str = "corehop.schema";
-/// Files whose rows are the counts of a study have this kind, and are read by `decision::sched::study`.
+/// Files whose rows are the counts of a study have this kind, and are read by `study`.
 pub(crate) const STUDY: &str = "study";
 const PROVENANCE: &str = "corehop.provenance";
 

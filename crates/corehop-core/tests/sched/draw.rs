@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random small sets, on which everything can be tried out.
 
-use corehop_core::decision::sched::{Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::sched::{Parameters, TaskSet, Time, Verdict, test};
 use proptest::prelude::*;
 
 /// The kind of deadlines.
@@ -50,7 +50,7 @@ pub(crate) fn accepts(name: &str, set: &TaskSet) -> bool {
 
 /// The parameters of a set, to change one and make a set again.
 pub(crate) fn parameters(set: &TaskSet) -> Vec<Parameters> {
-    let of = |task: &corehop_core::decision::sched::Task| Parameters {
+    let of = |task: &corehop_core::sched::Task| Parameters {
         wcet: task.wcet(),
         period: task.period(),
         deadline: Some(task.deadline()),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random sets with mixed working sets, and the worlds in which what a test accepts has to hold.
 
-use corehop_core::decision::costs::{Cost, Costs, NoCost};
-use corehop_core::decision::sched::charge::{Charged, Delay};
-use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::placement::{PlacedShare, TaskPlacement};
-use corehop_core::decision::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::model::costs::{Cost, Costs, NoCost};
+use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::Event;
+use corehop_core::workload::placement::{PlacedShare, TaskPlacement};
 
 use crate::paying::{Actor, By, Stage, Taken, World, simulate, whole};
 
@@ -280,7 +280,7 @@ fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Tim
         }
         Some(TaskPlacement::Pieces(pieces)) => {
             let mut from = 0;
-            let stage = |piece: &corehop_core::decision::sched::placement::PlacedPiece| {
+            let stage = |piece: &corehop_core::workload::placement::PlacedPiece| {
                 let begins = from;
                 from += piece.deadline;
                 let (work, deadline) = (piece.wcet, piece.deadline);

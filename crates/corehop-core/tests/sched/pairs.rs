@@ -3,9 +3,9 @@
 //! accepted than with one value for each task.
 #![expect(clippy::print_stdout, reason = "what it gains is what the comparison is for")]
 
-use corehop_core::decision::costs::{Cost, Costs, NoCost};
-use corehop_core::decision::sched::charge::{Charged, Delay};
-use corehop_core::decision::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::model::costs::{Cost, Costs, NoCost};
+use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::Event;
 
 use crate::mixed::{Dice, yes};

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::decision::sched::Time;
+use corehop_core::sched::Time;
 
 /// The order of the jobs of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scheduler that is walked through a unit at a time: slow, and plain enough to be believed.
 
-use corehop_core::decision::sched::{TaskSet, Time};
+use corehop_core::sched::{TaskSet, Time};
 
 /// The order of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

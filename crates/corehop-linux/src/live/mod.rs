@@ -28,10 +28,12 @@ mod counters;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Body, Condition, Draw, Job, Jobs, Phase, Plan, Step};
+use corehop_core::experiment::{
+    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Program, Step,
+};
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_core::platform::Platform;
-use corehop_core::samples::Batch;
+use corehop_core::samples::{Batch, OverheadFacts, RecordingFacts};
 use corehop_core::units::{Bytes, CpuList};
 use corehop_core::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
@@ -40,6 +42,8 @@ use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::discover::SysRoot;
 use crate::memory::{MemoryError, SetMemory};
+use crate::observe::{How, record};
+use crate::overheads::overheads;
 use crate::preflight;
 use crate::supervisor::Guard;
 
@@ -67,6 +71,8 @@ pub struct Options {
     pub no_real_time: Option<String>,
     /// Whether settings may be changed for seconds that concern the whole machine.
     pub allow_system: bool,
+    /// Whether the output of a recorded program goes to stderr, because stdout is for an answer.
+    pub output_to_stderr: bool,
 }
 
 /// This host.
@@ -106,7 +112,7 @@ impl LiveMachine {
     pub fn new(platform: Platform, options: Options) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
-            counters: Arc::new(Counters::open(&platform)),
+            counters: Arc::new(Counters::default()),
             unseen: Unseen::since_now(&platform.usable()),
             platform,
             options,
@@ -141,6 +147,14 @@ impl LiveMachine {
         match self.platform.usable().len() {
             0 | 1 => Err("SCHED_FIFO is refused if only one CPU is usable".to_owned()),
             _ => Ok(()),
+        }
+    }
+
+    /// Opens the counters. Not before they are needed: their programs in the kernel cost time at each
+    /// interrupt and switch.
+    fn open_counters(&mut self) {
+        if !self.counters.is_open() {
+            self.counters = Arc::new(Counters::open(&self.platform));
         }
     }
 
@@ -409,6 +423,8 @@ impl Machine for LiveMachine {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
             Body::Gangs(_) => Err(gangs_are_simulated()),
+            Body::Program(program) => self.record(program, sink),
+            Body::Overheads(overheads) => self.measure_overheads(overheads, plan.seed, sink),
         };
         // No thread outlives a run, however it ends, but what the next plan may go on with.
         self.partners = None;
@@ -424,12 +440,37 @@ impl Machine for LiveMachine {
 }
 
 impl LiveMachine {
+    fn record(&mut self, program: &Program, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
+        let how = How {
+            estimate_wss: program.estimate_wss,
+            to_stderr: self.options.output_to_stderr,
+            method: None,
+        };
+        let (facts, end) =
+            record(&program.target, &how, &mut |records| sink.take(Batch::Program(records)))?;
+        self.facts.insert(RecordingFacts::KEY.to_owned(), json!(facts));
+        Ok(end)
+    }
+
+    fn measure_overheads(
+        &mut self,
+        plan: &Overheads,
+        seed: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<RunEnd, MachineError> {
+        let mut take = |records: &[_]| sink.take(Batch::Overheads(records));
+        let (facts, end) = overheads(plan, seed, self, &mut take)?;
+        self.facts.insert(OverheadFacts::KEY.to_owned(), json!(facts));
+        Ok(end)
+    }
+
     fn run_phases(
         &mut self,
         plan: &Jobs,
         seed: u64,
         sink: &mut dyn Sink,
     ) -> Result<RunEnd, MachineError> {
+        self.open_counters();
         let mut sets = self.prepare_sets(plan, seed)?;
         self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {

@@ -4,20 +4,21 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::charge::{Charged, ChargedAnswer, Delay};
-use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::placement::{PlacedPiece, TaskPlacement};
-use corehop_core::decision::sched::set_file::{self, SetFileError};
-use corehop_core::decision::sched::{
+use corehop_core::platform::Platform;
+use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
+use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::sched::{
     Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
 };
-use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
+use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
+use corehop_core::workload::set_file::{self, SetFileError};
 use serde_json::Value;
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{Page, Paint, print, write};
 
 /// Test whether a task set meets its deadlines: by one test, or by all.
@@ -42,11 +43,11 @@ pub(crate) struct Args {
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Charge the overheads of the operating system by the number of tasks: SchedCAT's table (TASK-COUNT,
-    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
+    /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
+    /// SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
     /// and for the interrupts of its own CPU or cluster. For fixed priorities (p-fp-rta, p-fp-ffd) interrupts
     /// become tasks. Preemption delays are charged as well.
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE")]
     overheads: Option<PathBuf>,
     /// The time between two ticks, for --overheads.
     #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
@@ -195,8 +196,7 @@ pub(super) fn read(path: &Path) -> Result<TaskSet, Failure> {
 fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     let Some(path) = &args.overheads else { return Ok(None) };
     let named = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    let text = input::text(path)?;
     if args.quantum.get() < 1_000 {
         return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }

@@ -3,11 +3,12 @@
 
 use std::path::PathBuf;
 
-use corehop_core::decision::costs::CostTable;
-use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::{rt_app, set_file};
+use corehop_core::model::costs::CostTable;
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::{print, write};
 
 /// Convert task sets and cost tables to and from the formats of other programs.
@@ -54,8 +55,7 @@ enum Form {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let named = || args.file.display().to_string();
-    let text = std::fs::read_to_string(&args.file)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    let text = input::text(&args.file)?;
     let rewritten = match args.to {
         Form::Tasks => tasks(&text, args),
         Form::RtApp => workload(&text, args),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::{CostTable, SelectError, Selection, Source};
+use corehop_core::model::costs::{CostTable, SelectError, Selection, Source};
 use corehop_core::units::Nanos;
 
 use super::fit::model;

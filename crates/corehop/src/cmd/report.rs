@@ -3,15 +3,17 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::{Gather, ReportData};
 use corehop_core::report::study::page;
 use corehop_core::report::{html, screen, sections, table};
+use corehop_core::samples::RowKind;
+use corehop_core::study::StudyCounts;
 
 use super::study;
 use crate::exit::{Exit, Failure};
+use crate::run::of_kind;
 use crate::{input, output};
 
 /// Summarise samples as a table, and as one page that needs no network.
@@ -124,6 +126,8 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
     let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
     refuse_twice(&samples)?;
+    let threads = threads_beside(&samples)?;
+    let samples = samples.into_iter().chain(&threads);
     for path in samples {
         let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
         let mut reader = input::open(path)?;
@@ -138,6 +142,22 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
         })?;
     }
     Ok(gather.finish())
+}
+
+/// The files of the threads of recorded programs that are not among `files`.
+fn threads_beside(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut beside = Vec::new();
+    for path in files {
+        let threads = of_kind(path, RowKind::Threads);
+        let of_program = || input::open(path).map(|it| it.rows_kind().ok());
+        if threads.exists()
+            && !files.contains(&&threads)
+            && of_program()? == Some(RowKind::Absences)
+        {
+            beside.push(threads);
+        }
+    }
+    Ok(beside)
 }
 
 /// A file that is given twice would count every sample twice.

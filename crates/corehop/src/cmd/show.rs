@@ -3,9 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::listing;
+use corehop_core::study::StudyCounts;
 
 use super::report::gather;
 use super::study;

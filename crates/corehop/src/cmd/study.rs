@@ -6,13 +6,13 @@ use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::Selected;
-use corehop_core::decision::sched::cost_study::CostStudy;
-use corehop_core::decision::sched::study::{
+use corehop_core::model::costs::Selected;
+use corehop_core::report::study::{page, picture};
+use corehop_core::study::cost::CostStudy;
+use corehop_core::study::{
     Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, StoreError, Study,
     StudyCounts, StudyCountsError, run as carry_out,
 };
-use corehop_core::report::study::{page, picture};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;

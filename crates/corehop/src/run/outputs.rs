@@ -75,7 +75,7 @@ impl Output {
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
         match to {
-            Destination::Stdout(_) => {
+            Destination::Stdout(_) | Destination::Nowhere => {
                 let out = Box::new(io::stdout()) as Box<dyn Write>;
                 Ok((
                     Self { part: Part::begin(out, kind, provenance)?, path: None },
@@ -154,7 +154,11 @@ impl Output {
 impl Destination {
     /// The kinds of a plan's rows that are kept: all, or the one that is streamed.
     fn kept(&self, kinds: &[RowKind]) -> Result<Vec<RowKind>, Failure> {
-        let Self::Stdout(asked) = self else { return Ok(kinds.to_vec()) };
+        let asked = match self {
+            Self::Stdout(asked) => asked,
+            Self::File { .. } => return Ok(kinds.to_vec()),
+            Self::Nowhere => return Ok(Vec::new()),
+        };
         let Some(asked) = asked else { return Ok(kinds[..1].to_vec()) };
         let known = |kind: &&RowKind| kind.word() == asked;
         match kinds.iter().find(known) {
@@ -169,7 +173,7 @@ impl Destination {
 }
 
 /// The file of a further kind of rows: `x.jobs.parquet` beside `x.parquet`.
-fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
+pub(crate) fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
     let Some(suffix) = kind.suffix() else { return path.to_owned() };
     let mut extension = OsString::from(suffix);
     if let Some(usual) = path.extension() {

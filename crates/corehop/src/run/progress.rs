@@ -5,8 +5,8 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::forecast::{Forecast, Outlook, Unfinished};
-use corehop_core::decision::sampling::{Campaign, CellProgress};
+use corehop_core::campaign::forecast::{Forecast, Outlook, Unfinished};
+use corehop_core::campaign::sampling::{Campaign, CellProgress};
 use corehop_core::experiment::Unit;
 use corehop_core::units::Nanos;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -9,8 +9,10 @@ mod exchange;
 mod length;
 mod machine;
 mod origin;
+mod overheads;
 mod overview;
 mod panel;
+mod recorded;
 mod sharing;
 mod sweep;
 mod tasks;
@@ -27,8 +29,8 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
         length::asked_and_got(data),
         sharing::sharing(data),
     ];
-    let sets = tasks::tasks(data);
-    sweep::saturation(data).into_iter().chain(tables(parts.into_iter().chain([sets]))).collect()
+    let own = tables(parts.into_iter().chain([tasks::tasks(data)]));
+    sweep::saturation(data).into_iter().chain(own).chain(of_programs(data)).collect()
 }
 
 /// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
@@ -36,17 +38,23 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
 pub(super) fn tables_around_cells(data: &ReportData) -> (Vec<Table>, Vec<Table>) {
     let first = [conditions::conditions(data), tasks::tasks(data)];
     let later = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
-    let first = tables(first).chain(sweep::saturation(data)).collect();
-    (first, tables(later).collect())
+    let first = tables(first).chain(sweep::saturation(data)).chain(of_programs(data));
+    (first.collect(), tables(later).collect())
 }
 
 fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<Item = Table> {
     sections.into_iter().flatten().flat_map(|section| section.tables)
 }
 
-/// The notes beside these tables in a terminal: on causes of the spread, and on task sets.
+/// Recorded programs, and the kernel's overheads.
+fn of_programs(data: &ReportData) -> impl Iterator<Item = Table> {
+    recorded::tables(data).into_iter().chain(overheads::tables(data))
+}
+
+/// The notes beside these tables in a terminal.
 pub fn notes(data: &ReportData) -> Vec<String> {
-    conditions::notes(data).chain(tasks::notes(data)).collect()
+    let notes = conditions::notes(data).chain(tasks::notes(data));
+    notes.chain(recorded::notes(data)).chain(overheads::notes(data)).collect()
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
@@ -70,5 +78,10 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         machine::findings(data),
         origin::origin(data),
     ];
-    parts.into_iter().flatten().collect()
+    let mut parts: Vec<Section> = parts.into_iter().flatten().collect();
+    let own = overheads::overheads(data).into_iter().chain(recorded::recorded(data));
+    // Before the account of what was lost.
+    let account = parts.iter().position(|part| part.id == "budget").unwrap_or(parts.len());
+    parts.splice(account..account, own);
+    parts
 }

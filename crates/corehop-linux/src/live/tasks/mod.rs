@@ -250,9 +250,7 @@ impl LiveMachine {
             self.counters = Arc::new(Counters::default());
             return Err("nobody watches".to_owned());
         }
-        if !self.counters.is_open() {
-            self.counters = Arc::new(Counters::open(&self.platform));
-        }
+        self.open_counters();
         let open = || ControlPages::open(Mode::Own).map_err(|error| error.to_string());
         self.pages.get_or_insert_with(open).clone()
     }

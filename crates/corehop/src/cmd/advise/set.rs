@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use corehop_core::decision::costs::Selection;
-use corehop_core::decision::sched::limited::remedy::Remedies;
+use corehop_core::model::costs::Selection;
 use corehop_core::report::limited::remedies;
+use corehop_core::sched::limited::remedy::Remedies;
 
 use super::Args;
 use crate::cmd::check::read;
