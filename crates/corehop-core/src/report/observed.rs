@@ -16,7 +16,38 @@ const SHOWN: usize = 10;
 /// The run, as text.
 pub fn text(recording: &Recording, cost: &RunCost) -> String {
     let tables: String = tables(cost).iter().map(plain).collect();
-    format!("{}\n\n{tables}{}\n", head(recording), notes(recording, cost).join("\n"))
+    let answer = answer(cost).map_or_else(String::new, |answer| format!("{answer}\n"));
+    let notes = notes(recording, cost).join("\n");
+    format!("{}\n{answer}\n{tables}{notes}\n", head(recording))
+}
+
+/// The cost of cache affinity in one sentence, if costs were given.
+pub(super) fn answer(cost: &RunCost) -> Option<String> {
+    let Some((low, high)) = cost.share else {
+        let why = || cost.classes.iter().find_map(|class| class.why_not.clone());
+        let why = || why().unwrap_or_else(|| "no cost applies".to_owned());
+        return cost.priced.then(|| format!("the cost of cache affinity is unknown: {}", why()));
+    };
+    let share = |high| percent(low * 100.0, high * 100.0);
+    Some(match high {
+        Some(high) => format!("cache affinity cost {} of the time of the run", share(high)),
+        None => format!(
+            "cache affinity cost at least {} of the time of the run; no upper bound is known",
+            share(low)
+        ),
+    })
+}
+
+/// A range of percentages, with no more digits than its width supports.
+fn percent(low: f64, high: f64) -> String {
+    let width = if high > low { high - low } else { low };
+    let digits =
+        if width > 0.0 { (1.0 - width.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
+    if high > low {
+        format!("{low:.digits$} % to {high:.digits$} %")
+    } else {
+        format!("{low:.digits$} %")
+    }
 }
 
 /// The tables of a run that have rows: classes, threads, preempters.
@@ -102,17 +133,20 @@ fn more(table: &mut Table, all: usize) {
 fn range(cost: Option<Between>) -> String {
     match cost {
         None => "–".to_owned(),
-        Some(it) if it.low_us.to_bits() == it.high_us.to_bits() => micros(it.low_us),
-        Some(it) => format!("[{}, {}]", micros(it.low_us), micros(it.high_us)),
+        Some(Between { low_us, high_us: None }) => format!("≥ {}", micros(low_us)),
+        Some(Between { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
+            micros(low_us)
+        }
+        Some(Between { low_us, high_us: Some(high) }) => {
+            format!("[{}, {}]", micros(low_us), micros(high))
+        }
     }
 }
 
 /// Assumptions, unknowns, and the overhead of recording.
 pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some((low, high)) = cost.share {
-        let (low, high) = (low * 100.0, high * 100.0);
-        notes.push(format!("cache affinity cost {low:.4} % to {high:.4} % of the time of the run"));
+    if cost.priced {
         let sampled = WssRange::sampled(&recording.facts.touched_bytes) == Some(cost.wss);
         notes.push(if sampled {
             format!(
@@ -135,13 +169,13 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     }
     if let Some(largest) = cost.clipped_to {
         notes.push(format!(
-            "costs are known up to {}: larger working sets are charged as that",
+            "costs were measured up to {}: larger working sets cost at least as much",
             size(largest)
         ));
     }
     for class in cost.classes.iter().filter(|class| class.why_not.is_some()) {
         let why = class.why_not.as_deref().unwrap_or_default();
-        notes.push(format!("not charged: some of {} × {} ({why})", class.count, class.event));
+        notes.push(format!("unknown: some of {} × {} ({why})", class.count, class.event));
     }
     notes.extend(losses(recording));
     let took = &recording.facts.took;
@@ -308,6 +342,34 @@ pub(super) mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("cache affinity cost"), "nothing is charged without costs:\n{text}");
+    }
+
+    #[test]
+    fn percentages_have_the_digits_that_their_width_supports() {
+        assert_eq!(percent(0.0, 0.052_3), "0.000 % to 0.052 %");
+        assert_eq!(percent(1.234_5, 12.9), "1 % to 13 %");
+        assert_eq!(percent(0.25, 0.25), "0.25 %");
+        assert_eq!(percent(0.0, 0.0), "0 %");
+    }
+
+    #[test]
+    fn an_unknown_cost_is_said_in_the_first_lines_and_never_zero() {
+        let cost = |share, priced| RunCost {
+            priced,
+            wss: WssRange::known("7.5MiB".parse().unwrap()),
+            clipped_to: None,
+            classes: Vec::new(),
+            threads: Vec::new(),
+            preemptors: Vec::new(),
+            total: None,
+            share,
+        };
+        assert_eq!(answer(&cost(None, false)), None);
+        assert!(answer(&cost(None, true)).unwrap().contains("is unknown"));
+        let least = answer(&cost(Some((0.012, None)), true)).unwrap();
+        assert!(least.contains("at least 1.2 %") && least.contains("no upper bound"), "{least}");
+        let text = text(&recording(), &cost(Some((0.0, Some(0.1))), true));
+        assert!(text.lines().nth(1).unwrap().contains("cost 0 % to 10 %"), "{text}");
     }
 
     #[test]

@@ -57,7 +57,11 @@ fn cost(wss: WssRange, recording: &Recording) -> RunCost {
 }
 
 const fn between(low_us: f64, high_us: f64) -> Between {
-    Between { low_us, high_us }
+    Between { low_us, high_us: Some(high_us) }
+}
+
+const fn at_least(low_us: f64) -> Between {
+    Between { low_us, high_us: None }
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn at_a_known_size_a_run_costs_what_its_absences_cost() {
     let platform = platform();
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording(&platform));
     assert_eq!(answer.total, Some(between(25.0, 25.0)));
-    assert_eq!(answer.share, Some((0.025, 0.025)));
+    assert_eq!(answer.share, Some((0.025, Some(0.025))));
     let classes: Vec<_> = answer.classes.iter().map(|it| (it.event, it.count, it.cost)).collect();
     let expected = [
         (Event::Preemption, 2, Some(between(20.0, 20.0))),
@@ -94,8 +98,32 @@ fn of_an_unknown_program_the_answer_is_a_range_from_nothing() {
     let answer = cost(WssRange::unknown(Some(1 << 40), &platform), &recording);
     assert_eq!(
         (answer.total, answer.clipped_to),
-        (Some(between(0.0, 80.0)), Some(Bytes::new(256 << 10)))
+        (Some(at_least(0.0)), Some(Bytes::new(256 << 10)))
     );
+}
+
+#[test]
+fn beyond_the_largest_measured_size_the_cost_is_at_least_that_of_the_largest() {
+    let answer = cost(WssRange::known("7.5MiB".parse().unwrap()), &recording(&platform()));
+    assert_eq!(answer.total, Some(at_least(80.0)));
+    assert_eq!(answer.share, Some((0.08, None)));
+    assert_eq!(answer.clipped_to, Some(Bytes::new(256 << 10)));
+}
+
+#[test]
+fn where_nothing_is_known_the_cost_is_none_and_not_zero() {
+    let platform = platform();
+    let far = neighbour(&platform, Event::MemoryMigration);
+    let recording = Recording { absences: vec![absence(1, 0, far, 1)], ..recording(&platform) };
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    assert_eq!((answer.total, answer.share, answer.priced), (None, None, true));
+}
+
+#[test]
+fn a_run_without_absences_cost_nothing_for_sure() {
+    let recording = Recording { absences: Vec::new(), ..recording(&platform()) };
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    assert_eq!(answer.total, Some(between(0.0, 0.0)));
 }
 
 #[test]
@@ -105,7 +133,7 @@ fn a_class_without_costs_is_named_and_the_others_are_added_up() {
     let far = neighbour(&platform, Event::MemoryMigration);
     recording.absences.push(absence(1, 0, far, 1));
     let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
-    assert_eq!(answer.total, Some(between(25.0, 25.0)));
+    assert_eq!(answer.total, Some(at_least(25.0)));
     let last = answer.classes.last().unwrap();
     assert_eq!((last.event, last.cost), (Event::MemoryMigration, None));
     assert!(last.why_not.as_ref().unwrap().contains("memory_migration"), "{last:?}");

@@ -88,6 +88,11 @@ impl Costs for ModelCosts<'_> {
         }
     }
 
+    fn shortest_us(&self, event: Event) -> Option<f64> {
+        let points = &self.series(event).ok()?.points;
+        points.iter().map(|point| point.least_length_us).min_by(f64::total_cmp)
+    }
+
     fn measured(&self, event: Event) -> Vec<f64> {
         let sizes = self.series(event).map(Series::sizes).unwrap_or_default();
         sizes.into_iter().map(|bytes| bytes as f64 / 1024.0).collect()

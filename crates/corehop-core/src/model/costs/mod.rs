@@ -84,6 +84,12 @@ pub trait Costs {
     /// The sizes in KiB at which something was measured of this event.
     fn measured(&self, event: Event) -> Vec<f64>;
 
+    /// The shortest measured preemption length before `event`, in microseconds; None if lengths are unknown.
+    fn shortest_us(&self, event: Event) -> Option<f64> {
+        let _ = event;
+        None
+    }
+
     /// The largest cost of several events: what bounds the delay of a job that may suffer any. Those that
     /// cannot happen are left out.
     ///
