@@ -5,12 +5,12 @@
 //! the thread was taken off it; not who had the CPU instead.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corehop_core::units::Cpu;
 
+use crate::mapped::{Mapped, WRITABLE};
 use crate::perf_event::{Event, USER_ONLY, Whose};
 
 const PAGE: usize = 4096;
@@ -82,13 +82,11 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct SwitchRing {
     fd: OwnedFd,
-    memory: NonNull<AtomicU64>,
+    /// Read and written through atomics.
+    memory: Mapped,
     /// Its bytes without the first page.
     data: usize,
 }
-
-// SAFETY: the mapping belongs to the value, and is read through atomics.
-unsafe impl Send for SwitchRing {}
 
 impl SwitchRing {
     /// Records of the calling thread alone, on all CPUs, in `pages` pages (a power of two).
@@ -121,21 +119,7 @@ impl SwitchRing {
 
     fn map(fd: OwnedFd, pages: usize) -> io::Result<Self> {
         let data = pages * PAGE;
-        // SAFETY: a fresh mapping that the kernel places.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE + data,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
+        let memory = Mapped::shared(fd.as_fd(), PAGE + data, WRITABLE)?;
         Ok(Self { fd, memory, data })
     }
 
@@ -185,21 +169,14 @@ impl SwitchRing {
 
     fn position(&self, word: usize) -> &AtomicU64 {
         // SAFETY: the first page is mapped as long as self; the kernel writes concurrently.
-        unsafe { &*self.memory.as_ptr().add(word) }
+        unsafe { self.memory.start().add(word).as_ref() }
     }
 
     /// The word at `position` of the ring; records are whole words.
     fn word(&self, position: u64) -> u64 {
         let at = PAGE / 8 + (position as usize % self.data) / 8;
         // SAFETY: inside of the mapping; written before the head was moved past it.
-        unsafe { (*self.memory.as_ptr().add(at)).load(Ordering::Relaxed) }
-    }
-}
-
-impl Drop for SwitchRing {
-    fn drop(&mut self) {
-        // SAFETY: exactly what mmap gave; nothing refers to it any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), PAGE + self.data) };
+        unsafe { self.memory.start::<AtomicU64>().add(at).as_ref() }.load(Ordering::Relaxed)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Length;
+use super::length::Length;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Page, Polluter, WorkingSet};
 

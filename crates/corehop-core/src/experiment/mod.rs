@@ -6,10 +6,11 @@
 
 mod access_time;
 mod cell;
+mod condition;
 mod conditions;
-mod draw;
 mod gangs;
 mod jobs;
+mod length;
 mod overheads;
 mod overrides;
 mod plan;
@@ -24,12 +25,14 @@ mod task_sets;
 mod tasks;
 mod unit;
 
+pub use crate::workload::draw::Draw;
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
-pub use conditions::{Condition, Conditions, Renewed};
-pub use draw::Draw;
+pub use condition::{Condition, Renewed};
+pub use conditions::Conditions;
 pub use gangs::{Gang, Gangs, GangsError};
-pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Length, Phase, Step};
+pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
+pub use length::Length;
 pub use moving_window::MovingWindow;
 pub use overheads::{KernelOverheads, Overheads};
 pub use overrides::Overrides;

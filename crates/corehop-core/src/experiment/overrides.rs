@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overrides of a preset: given values replace the preset's, for every experiment.
 
-use super::jobs::Length;
+use super::length::Length;
 use super::synthetic::{Group, Synthetic};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Length;
+use super::length::Length;
 use super::plan::Plan;
 use super::synthetic::{Group, Synthetic};
 use super::{Experiment, ExperimentError, Turn, Unit};

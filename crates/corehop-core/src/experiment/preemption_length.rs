@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::jobs::{Absent, Job, JobRows, Jobs, Length, Step};
+use super::jobs::{Absent, Job, JobRows, Jobs, Step};
+use super::length::Length;
 use super::plan::Plan;
 use super::synthetic::phases;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};

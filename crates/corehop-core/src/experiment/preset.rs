@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Presets: the experiments of the studies, and a quick one.
 
-use super::jobs::Length;
+use super::length::Length;
 use super::synthetic::{Group, Synthetic, migration_of};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;

@@ -9,7 +9,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::jobs::{Absent, Job, JobRows, Jobs, Length, Phase, Step};
+use super::jobs::{Absent, Job, JobRows, Jobs, Phase, Step};
+use super::length::Length;
 use super::plan::Plan;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::{Affinity, Platform};

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::Draw;
+use super::Draw;
 use super::{Cell, Length};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};

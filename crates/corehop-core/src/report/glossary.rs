@@ -18,8 +18,8 @@ use crate::samples::{Cause, Certificate, JobOutcome, Overhead, RowKind, Vantage}
 use crate::sched::limited::remedy::Limit;
 use crate::sim::partitioning::Placement;
 use crate::validation::claims::Trend;
-use crate::validation::gangs::GangQuantity;
 use crate::validation::points::Quantity;
+use crate::validation::sheet::GangQuantity;
 use crate::words::edit_distance;
 use crate::workload::gang::{Placing, Sharing};
 use crate::workload::scheduler::Scheduler;

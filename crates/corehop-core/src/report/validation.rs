@@ -4,7 +4,8 @@
 use super::figure::{Section, Table};
 use super::html;
 use super::validation_svg::drawing;
-use crate::validation::sheet::{Errors, Judged, Row, Sheet, What};
+use crate::validation::aim::Errors;
+use crate::validation::sheet::{Judged, Row, Sheet, What};
 
 /// Values that belong into one drawing.
 #[derive(Debug, Clone, Default, PartialEq)]

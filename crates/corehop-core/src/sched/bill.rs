@@ -26,10 +26,10 @@
 //! though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss:
 //! all others count, [`Payer::Others`].
 
-use super::overhead::impossible;
 use super::overhead::system::{Overheads, fixed_priority, job_level};
 use super::uni::fixed::by_priority;
-use crate::workload::task::{LONGEST, Task, Time};
+use super::verdict::Charges;
+use crate::workload::task::{Task, Time};
 
 /// The jobs whose delays a job may have to pay for, by its scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,16 +64,6 @@ pub struct Bill {
     pub own: bool,
 }
 
-/// The result of charging: tasks, in the order in which they were given, and the payment of each job for
-/// delays.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charges {
-    /// The tasks with what is charged to them.
-    pub tasks: Vec<Task>,
-    /// The part of it that is for delays.
-    pub paid: Vec<Time>,
-}
-
 impl Bill {
     /// The payment of each job of a whole set or group for delays; `resumed` are the delays of these tasks.
     pub fn paid(&self, payer: Payer, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
@@ -95,7 +85,7 @@ impl Bill {
         let paid = self.paid(payer, tasks, resumed);
         let tasks = match &self.overheads {
             Some(costs) => job_level(tasks, cpus, costs, &paid),
-            _ => tasks.iter().zip(&paid).map(|(task, &delay)| longer(task, delay)).collect(),
+            _ => tasks.iter().zip(&paid).map(|(task, &delay)| task.longer(delay)).collect(),
         };
         Charges { tasks, paid }
     }
@@ -121,7 +111,7 @@ impl Bill {
         };
         let tasks = match &self.overheads {
             Some(costs) => fixed_priority(tasks, 1, costs, &paid),
-            None => tasks.iter().zip(&paid).map(|(task, &delay)| longer(task, delay)).collect(),
+            None => tasks.iter().zip(&paid).map(|(task, &delay)| task.longer(delay)).collect(),
         };
         (tasks, affected)
     }
@@ -129,15 +119,6 @@ impl Bill {
     /// By how much a release may be late: responses are counted from the arrival.
     pub fn latency(&self) -> Time {
         self.overheads.map_or(0, |costs| costs.event_latency)
-    }
-}
-
-/// A task whose jobs execute for so much longer. Beyond the longest span nothing fits anyway, and sums stay inside
-/// of 64 bits.
-pub(crate) fn longer(task: &Task, delay: Time) -> Task {
-    match task.wcet.checked_add(delay).filter(|&wcet| wcet <= 2 * LONGEST) {
-        Some(wcet) => Task { wcet, ..*task },
-        None => impossible(task),
     }
 }
 
@@ -216,6 +197,6 @@ mod tests {
         let two = implicit(1, &[(10, 100), (10, 100)]);
         let bill = bill(&[Time::MAX, 0]);
         let charged = bill.jobs(Payer::Others, 1, two.tasks(), &bill.resumed);
-        assert_eq!(charged.tasks[1].wcet, 2 * LONGEST);
+        assert_eq!(charged.tasks[1].wcet, 2 * crate::workload::task::LONGEST);
     }
 }

@@ -4,11 +4,11 @@
 //! The payer is decided by [`bill`](super::bill). Delays are rounded up to microseconds, once for each task;
 //! overheads are charged in nanoseconds where the spans of the set allow that.
 
-use super::bill::{Bill, Charges, Payer};
+use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::Pairs;
 use super::catalogue::{Charging, NO_PAIRS, Test};
 use super::overhead::system::Overheads;
-use super::verdict::{Answer, Verdict};
+use super::verdict::{Answer, Charges, Verdict};
 use crate::model::costs::{Basis, Cost, Costs};
 use crate::platform::Platform;
 use crate::sched::system::System;

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The verdict of a test.
 
-use super::bill::Charges;
 use crate::workload::placement::TaskPlacement;
-use crate::workload::task::Time;
+use crate::workload::task::{Task, Time};
 
 /// Yes, no, or not decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,4 +75,13 @@ impl Answer {
     pub(crate) fn bounded(verdict: Verdict, bounds: Vec<Time>) -> Self {
         Self { bounds: Some(bounds), ..Self::plain(verdict) }
     }
+}
+
+/// What came of charging: tasks, in the order in which they were given, and what each job pays for delays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charges {
+    /// The tasks with what is charged to them.
+    pub tasks: Vec<Task>,
+    /// The part of it that is for delays.
+    pub paid: Vec<Time>,
 }

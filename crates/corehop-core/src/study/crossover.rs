@@ -97,7 +97,7 @@ fn falls_below(values: &[f64], level: f64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::generate::Stream;
+    use crate::workload::draw::Draw;
 
     fn about() -> Crossover {
         Crossover { of: "g".into(), against: "p".into(), at_us: 0, step_us: 10 }
@@ -138,7 +138,7 @@ mod tests {
         for (seed, (sets, p)) in [(60, 0.5), (200, 0.33), (200, 0.87)].into_iter().enumerate() {
             let truth = 10.0 * STEPS as f64 * (1.0 - p);
             let covers = |index: u64| {
-                let mut stream = Stream::new(300 + seed as u64, index);
+                let mut stream = Draw::of_set(300 + seed as u64, index);
                 let mut tallies = vec![Tally::default(); STEPS as usize + 1];
                 for _ in 0..sets {
                     let (threshold, other) = (stream.below(STEPS), i64::from(stream.unit() < p));

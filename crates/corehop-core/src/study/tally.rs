@@ -95,7 +95,7 @@ fn solve(holds: impl Fn(f64) -> bool) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::generate::Stream;
+    use crate::workload::draw::Draw;
 
     #[test]
     fn intervals_of_shares_are_those_of_the_textbook() {
@@ -119,13 +119,9 @@ mod tests {
     }
 
     /// In how many of 10,000 repetitions the interval holds the true value.
-    fn coverage(
-        seed: u64,
-        truth: f64,
-        mut draw: impl FnMut(&mut Stream) -> Option<Estimate>,
-    ) -> f64 {
+    fn coverage(seed: u64, truth: f64, mut draw: impl FnMut(&mut Draw) -> Option<Estimate>) -> f64 {
         let covers = |index: u64| {
-            let estimate = draw(&mut Stream::new(seed, index)).unwrap();
+            let estimate = draw(&mut Draw::of_set(seed, index)).unwrap();
             estimate.low <= truth && truth <= estimate.high
         };
         (0..10_000).map(covers).filter(|&covers| covers).count() as f64 / 10_000.0

@@ -3,7 +3,39 @@
 
 use serde::Serialize;
 
-use super::sheet::{Errors, Order};
+/// How far off some rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Errors {
+    /// How many rows.
+    pub rows: usize,
+    /// The median of their errors.
+    pub median: f64,
+    /// The ninetieth percentile of their errors.
+    pub p90: f64,
+}
+
+impl Errors {
+    /// What these errors come to. None without any.
+    pub(super) fn over(mut values: Vec<f64>) -> Option<Self> {
+        if values.is_empty() {
+            return None;
+        }
+        values.sort_by(f64::total_cmp);
+        let at =
+            |p: f64| values[((values.len() as f64 * p).ceil() as usize).clamp(1, values.len()) - 1];
+        Some(Self { rows: values.len(), median: at(0.5), p90: at(0.9) })
+    }
+}
+
+/// Whether classes come in the printed order: of all pairs of averages of two events at one size
+/// that are printed at least this far apart, how many are simulated the same way round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Order {
+    /// The pairs.
+    pub pairs: usize,
+    /// Those that agree.
+    pub agree: usize,
+}
 
 /// The result of a comparison with printed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::sheet::Sheet;
+use super::sheet::{Sheet, Tested};
 use super::tables::TableStudy;
 use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{
@@ -121,26 +121,6 @@ struct Simulated<'a> {
     tables: Vec<&'a [Sample]>,
     /// The rows of each of [`ClaimStudy::plans`].
     plans: Vec<Rows>,
-}
-
-/// A claim and what the simulated machine makes of it.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Tested {
-    /// The claim.
-    pub claim: String,
-    /// The finding in print; None where a length is only compared.
-    pub expected: Option<TestOutcome>,
-    /// The finding here.
-    pub found: TestOutcome,
-    /// The numbers behind it.
-    pub evidence: String,
-}
-
-impl Tested {
-    /// Whether it came out otherwise than printed, or could not be told.
-    pub fn is_missed(&self) -> bool {
-        self.expected.is_some_and(|expected| expected != self.found)
-    }
 }
 
 impl ClaimStudy {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sheet::{Judged, Row, Sheet, What};
+use super::sheet::{GangQuantity, Judged, Row, Sheet, What};
 use super::table_text::lines;
 use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{Experiment, ExperimentError, Plan, SharedData};
@@ -12,7 +12,6 @@ use crate::model::sharing::{SharingSummary, Sharings};
 use crate::platform::Platform;
 use crate::sim::SimMachine;
 use crate::units::CpuList;
-use crate::words::words;
 use crate::workload::gang::{Placing, Program, Sharing};
 
 /// Misses per million instructions that the system makes beside any program: errors of misses are
@@ -22,30 +21,7 @@ const LEAST_MPMI: f64 = 100.0;
 /// The same of counts, in millions.
 const LEAST_MILLIONS: f64 = 1.0;
 
-words! {
-    /// The quantity in a table of gangs.
-    GangQuantity, "a quantity of gangs" {
-        /// The time below a common cache over that on two packages.
-        RuntimeRatio = "runtime_ratio",
-        /// Misses that the other package answered, over all, on two packages.
-        SmrSeparate = "smr_separate",
-        /// Misses per million instructions below a common cache.
-        MpmiShared = "mpmi_shared",
-        /// The same on two packages.
-        MpmiSeparate = "mpmi_separate",
-        /// Misses that the other package answered, on two packages, in millions.
-        Snoops = "snoops_million",
-        /// Misses on two packages, in millions.
-        Misses = "misses_million",
-    }
-}
-
 impl GangQuantity {
-    /// Whether errors are plain differences, and not relative to what was printed.
-    pub const fn is_share(self) -> bool {
-        matches!(self, Self::RuntimeRatio | Self::SmrSeparate)
-    }
-
     fn error(self, printed: f64, simulated: f64) -> f64 {
         let least = match self {
             Self::RuntimeRatio | Self::SmrSeparate => return (simulated - printed).abs(),

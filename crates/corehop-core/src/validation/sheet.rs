@@ -5,10 +5,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Head;
-use super::aim::{Aim, Samples};
-use super::claims::Tested;
-use super::gangs::GangQuantity;
-use super::tables::LEAST_US;
+use super::aim::{Aim, Errors, Order, Samples};
+use crate::model::verdict::TestOutcome;
+use crate::words::words;
 use crate::workload::Event;
 
 /// The result of a study.
@@ -84,6 +83,31 @@ pub enum What {
     },
 }
 
+words! {
+    /// What a table of gangs has.
+    GangQuantity, "a quantity of gangs" {
+        /// The time below a common cache over that on two packages.
+        RuntimeRatio = "runtime_ratio",
+        /// Misses that the other package answered, over all, on two packages.
+        SmrSeparate = "smr_separate",
+        /// Misses per million instructions below a common cache.
+        MpmiShared = "mpmi_shared",
+        /// The same on two packages.
+        MpmiSeparate = "mpmi_separate",
+        /// Misses that the other package answered, on two packages, in millions.
+        Snoops = "snoops_million",
+        /// Misses on two packages, in millions.
+        Misses = "misses_million",
+    }
+}
+
+impl GangQuantity {
+    /// Whether errors are plain differences, and not relative to what was printed.
+    pub const fn is_share(self) -> bool {
+        matches!(self, Self::RuntimeRatio | Self::SmrSeparate)
+    }
+}
+
 impl Row {
     /// Whether its error counts among those of `quantity`.
     pub fn is_of(&self, quantity: &Judged) -> bool {
@@ -146,7 +170,7 @@ impl Sheet {
         quantities: Vec<Judged>,
     ) -> Self {
         let judge = |mut it: Judged| {
-            (it.judged, it.fitted) = (Errors::of(&rows, &it, false), Errors::of(&rows, &it, true));
+            (it.judged, it.fitted) = (errors(&rows, &it, false), errors(&rows, &it, true));
             it.aim = it.limit.map(|limit| Aim::of(it.judged, it.order, limit, samples));
             it
         };
@@ -176,66 +200,28 @@ impl Sheet {
     }
 }
 
-/// The errors of some rows.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Errors {
-    /// The number of rows.
-    pub rows: usize,
-    /// The median of their errors.
-    pub median: f64,
-    /// The ninetieth percentile of their errors.
-    pub p90: f64,
+/// The errors of `quantity` among `rows`: of those fitted on, or of the others. None without any.
+pub(super) fn errors(rows: &[Row], quantity: &Judged, fitted: bool) -> Option<Errors> {
+    let wanted = rows.iter().filter(|row| row.fitted == fitted && row.is_of(quantity));
+    Errors::over(wanted.filter_map(|row| row.error).collect())
 }
 
-impl Errors {
-    /// The errors of `quantity` among `rows`: of those fitted on, or of the others. None without any.
-    pub(super) fn of(rows: &[Row], quantity: &Judged, fitted: bool) -> Option<Self> {
-        let wanted = rows.iter().filter(|row| row.fitted == fitted && row.is_of(quantity));
-        let mut values: Vec<f64> = wanted.filter_map(|row| row.error).collect();
-        if values.is_empty() {
-            return None;
-        }
-        values.sort_by(f64::total_cmp);
-        let at =
-            |p: f64| values[((values.len() as f64 * p).ceil() as usize).clamp(1, values.len()) - 1];
-        Some(Self { rows: values.len(), median: at(0.5), p90: at(0.9) })
-    }
+/// A claim and what the simulated machine makes of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Tested {
+    /// The claim.
+    pub claim: String,
+    /// What was found by those who printed it; nothing where a length is only compared.
+    pub expected: Option<TestOutcome>,
+    /// What is found here.
+    pub found: TestOutcome,
+    /// The numbers behind it.
+    pub evidence: String,
 }
 
-/// Whether classes come in the printed order: of all pairs of averages of two events at one size
-/// that are printed at least this far apart, how many are simulated the same way round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Order {
-    /// The pairs.
-    pub pairs: usize,
-    /// Those that agree.
-    pub agree: usize,
-}
-
-impl Order {
-    /// Pairs whose larger value is not so many times the smaller one are left out.
-    const APART: f64 = 1.2;
-
-    /// The order of the costs in `rows`.
-    pub(super) fn of(rows: &[Row]) -> Self {
-        let average = |row: &Row| match &row.what {
-            What::Cost { event, statistic, wss_kib, .. } if statistic == "avg" => {
-                Some((*event, *wss_kib, row.printed, row.simulated))
-            }
-            _ => None,
-        };
-        let averages: Vec<_> = rows.iter().filter_map(average).collect();
-        let mut order = Self { pairs: 0, agree: 0 };
-        for (at, &one) in averages.iter().enumerate() {
-            for &other in &averages[at + 1..] {
-                let (low, high) = if one.2 < other.2 { (one, other) } else { (other, one) };
-                let apart = high.2 >= low.2.max(LEAST_US) * Self::APART;
-                if one.1 == other.1 && one.0 != other.0 && apart {
-                    order.pairs += 1;
-                    order.agree += usize::from(high.3 > low.3);
-                }
-            }
-        }
-        order
+impl Tested {
+    /// Whether it came out otherwise than printed, or could not be told.
+    pub fn is_missed(&self) -> bool {
+        self.expected.is_some_and(|expected| expected != self.found)
     }
 }

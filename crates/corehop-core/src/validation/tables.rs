@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Order, Row, Sheet, What};
+use super::aim::Order;
+use super::sheet::{Judged, Row, Sheet, What};
 use super::table_text::lines;
 use super::{Head, Lab, Study, StudyError, ValidationError, described, numa_home};
 use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
@@ -18,7 +19,7 @@ use crate::units::{Bytes, CpuList};
 use crate::workload::{Absence, Changing, Event, Load, Mover, Page, Pattern, Polluter, WorkingSet};
 
 /// The smallest printed cost that an error is relative to, in microseconds.
-pub(super) const LEAST_US: f64 = 1.0;
+const LEAST_US: f64 = 1.0;
 
 /// A printed table of costs, and how it came about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -289,9 +290,37 @@ fn statistic(name: &str, values: &[f64]) -> f64 {
     }
 }
 
+impl Order {
+    /// Pairs whose larger value is not so many times the smaller one are left out.
+    const APART: f64 = 1.2;
+
+    /// The order of the costs in `rows`.
+    fn of(rows: &[Row]) -> Self {
+        let average = |row: &Row| match &row.what {
+            What::Cost { event, statistic, wss_kib, .. } if statistic == "avg" => {
+                Some((*event, *wss_kib, row.printed, row.simulated))
+            }
+            _ => None,
+        };
+        let averages: Vec<_> = rows.iter().filter_map(average).collect();
+        let mut order = Self { pairs: 0, agree: 0 };
+        for (at, &one) in averages.iter().enumerate() {
+            for &other in &averages[at + 1..] {
+                let (low, high) = if one.2 < other.2 { (one, other) } else { (other, one) };
+                let apart = high.2 >= low.2.max(LEAST_US) * Self::APART;
+                if one.1 == other.1 && one.0 != other.0 && apart {
+                    order.pairs += 1;
+                    order.agree += usize::from(high.3 > low.3);
+                }
+            }
+        }
+        order
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::sheet::Errors;
+    use super::super::sheet::errors;
     use super::*;
 
     const DESCRIPTION: &str = r#"
@@ -352,9 +381,9 @@ mod tests {
         let rows: Vec<Row> =
             rows.map(|row| row.beside(&[row.cost_us * 1.1], study.is_fitted(row))).collect();
         let cost = Judged::new(COST, None);
-        let judged = Errors::of(&rows, &cost, false).unwrap();
-        assert_eq!((judged.rows, Errors::of(&rows, &cost, true).unwrap().rows), (3, 1));
-        assert!((judged.median - 0.1).abs() < 1e-9 && Errors::of(&[], &cost, true).is_none());
+        let judged = errors(&rows, &cost, false).unwrap();
+        assert_eq!((judged.rows, errors(&rows, &cost, true).unwrap().rows), (3, 1));
+        assert!((judged.median - 0.1).abs() < 1e-9 && errors(&[], &cost, true).is_none());
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::task::{LONGEST, Time};
+use super::time::{LONGEST, Time};
 
 /// The largest number of a block.
 pub const LAST_BLOCK: u32 = 65_535;

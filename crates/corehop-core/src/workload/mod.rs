@@ -7,8 +7,10 @@ use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::words::words;
 
+pub mod draw;
 pub mod gang;
 pub mod scheduler;
+pub mod time;
 pub mod task;
 pub mod blocks;
 pub mod placement;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The placement of tasks: on some CPUs, in consecutive pieces, or by shares from job to job.
 
-use super::task::{Task, Time};
+use super::time::Time;
 
 /// A piece of a task: so much of its work on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +60,12 @@ impl TaskPlacement {
         }
     }
 
-    /// The error in it for a task of a set on so many CPUs: the field, the value there, the expected value.
-    pub(crate) fn wrong(&self, task: &Task, cpus: u32) -> Option<(&'static str, String, String)> {
+    /// What is wrong with it for a task with this C, T and D of a set on so many CPUs: the field, what stands there, what would do.
+    pub(crate) fn wrong(
+        &self,
+        [wcet, period, deadline]: [Time; 3],
+        cpus: u32,
+    ) -> Option<(&'static str, String, String)> {
         let named = self.cpus();
         let field = match self {
             Self::Cpus(_) => "cpus",
@@ -80,8 +84,8 @@ impl TaskPlacement {
                 let sum = |of: fn(&PlacedPiece) -> Time| pieces.iter().map(of).sum::<Time>();
                 let (work, due) = (sum(|it| it.wcet), sum(|it| it.deadline));
                 let short = |it: &&PlacedPiece| it.budget < it.wcet || it.deadline < it.budget;
-                if work != task.wcet {
-                    let expected = format!("wcet_us of the task, which is {}", task.wcet);
+                if work != wcet {
+                    let expected = format!("wcet_us of the task, which is {wcet}");
                     return wrong(format!("{work} us of work together"), expected);
                 }
                 if let Some(it) = pieces.iter().find(short) {
@@ -89,9 +93,8 @@ impl TaskPlacement {
                         format!("{}, {}, {} on CPU {}", it.wcet, it.budget, it.deadline, it.cpu);
                     return wrong(value, "wcet_us <= budget_us <= deadline_us of each".to_owned());
                 }
-                let expected =
-                    format!("at most deadline_us of the task, which is {}", task.deadline);
-                if due > task.deadline {
+                let expected = format!("at most deadline_us of the task, which is {deadline}");
+                if due > deadline {
                     wrong(format!("due after {due} us together"), expected)
                 } else {
                     None
@@ -99,7 +102,7 @@ impl TaskPlacement {
             }
             Self::Shares(shares) => {
                 let sum: f64 = shares.iter().map(|it| it.share).sum();
-                let u = task.wcet as f64 / task.period as f64;
+                let u = wcet as f64 / period as f64;
                 let each = shares.iter().all(|it| it.share > 0.0 && it.share <= 1.0);
                 let expected = format!("shares above 0 that make at least C / T = {u}");
                 if each && sum >= u - 1e-9 {

@@ -1,26 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sporadic tasks, in integer time.
-//!
-//! Time is a count of some unit, microseconds wherever a file is read, and no analysis asks which.
-//! Limits keep every product inside 128 bits, so that nothing overflows and nothing is rounded.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use super::blocks::{CacheUse, Footprint, Reload};
 use super::placement::TaskPlacement;
-
-/// A span of integer time.
-pub type Time = u64;
-
-/// The longest span that a task may have: 2^40, which is 12 days in microseconds.
-pub const LONGEST: Time = 1 << 40;
-
-/// The most tasks of a set.
-pub const MOST_TASKS: usize = 1 << 14;
-
-/// The most CPUs.
-pub const MOST_CPUS: u32 = 1 << 16;
+pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Time};
 
 /// A sporadic task: at most one job every `period`, each of at most `wcet`, due `deadline` later.
 ///
@@ -60,6 +46,18 @@ impl Task {
     /// The rank that was given; the smaller is served first.
     pub fn priority(&self) -> Option<u32> {
         self.priority
+    }
+    /// It with jobs that execute for so much longer. Beyond the longest span nothing fits anyway, and sums stay
+    /// inside of 64 bits.
+    pub(crate) fn longer(&self, delay: Time) -> Self {
+        match self.wcet.checked_add(delay).filter(|&wcet| wcet <= 2 * LONGEST) {
+            Some(wcet) => Self { wcet, ..*self },
+            None => self.impossible(),
+        }
+    }
+    /// It as a task that fits nowhere: what charging makes of one that cannot be served.
+    pub(crate) fn impossible(&self) -> Self {
+        Self { wcet: 2 * LONGEST, ..*self }
     }
     /// Utilisation as a fraction.
     pub(crate) fn u(&self) -> (Time, Time) {
@@ -220,7 +218,9 @@ impl TaskSet {
     /// not add up.
     pub fn placed(self, places: Vec<TaskPlacement>) -> Result<Self, TaskError> {
         for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
-            if let Some((field, value, expected)) = place.wrong(task, self.cpus) {
+            if let Some((field, value, expected)) =
+                place.wrong([task.wcet, task.period, task.deadline], self.cpus)
+            {
                 let name = self.names[at].clone();
                 return Err(TaskError { task: Some(at), name, field, value, expected });
             }

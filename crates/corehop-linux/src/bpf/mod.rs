@@ -26,13 +26,14 @@ pub mod events;
 pub mod sched_ext;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use aya::Btf;
 use aya::{BtfError, Endianness};
+
+use crate::mapped::{Mapped, WRITABLE};
 pub use syscall::ProgramInfo;
 
 /// The file of the kernel's type information.
@@ -165,50 +166,27 @@ fn page_size() -> usize {
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// Memory of an array of programs, shown in this process, to be read and written. Unmapped on drop; it
-/// keeps the array's memory alive.
+/// Memory of an array of programs, shown in this process, to be read and written. It keeps the array's memory
+/// alive, and is accessed by atomics alone.
 #[derive(Debug)]
-pub struct Shown {
-    words: NonNull<AtomicU64>,
-    bytes: usize,
-}
-
-// SAFETY: the memory is accessed by atomics alone, and belongs to the mapping, not to a thread.
-unsafe impl Send for Shown {}
-// SAFETY: as above.
-unsafe impl Sync for Shown {}
+pub struct Shown(Mapped);
 
 impl Shown {
     /// All of an array of `bytes`, rounded up to whole pages.
     fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(page_size());
-        // SAFETY: a fresh mapping that the kernel places; it touches no memory of ours.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let words = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { words, bytes })
+        Mapped::shared(fd, bytes, WRITABLE).map(Self)
     }
 
     /// The number of words.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes / 8
+        self.0.bytes() / 8
     }
 
     /// Whether there is none; there always is.
     pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.0.bytes() == 0
     }
 
     /// The `N` words from `first` on, as they are now: loads, no system call.
@@ -221,7 +199,8 @@ impl Shown {
         assert!(inside, "words {first} to {first} + {N} of {}", self.len());
         // SAFETY: inside of the mapping (just checked), aligned to 8, alive as long as self; the
         // kernel writes concurrently, hence the atomics.
-        let words = unsafe { std::slice::from_raw_parts(self.words.add(first).as_ptr(), N) };
+        let words: &[AtomicU64] =
+            unsafe { std::slice::from_raw_parts(self.0.start().add(first).as_ptr(), N) };
         std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
     }
 
@@ -232,14 +211,7 @@ impl Shown {
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len(), "word {index} of {}", self.len());
         // SAFETY: inside of the mapping and aligned; alive as long as self.
-        unsafe { &*self.words.add(index).as_ptr() }
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        // SAFETY: exactly what mmap gave, and nothing refers to it any more.
-        unsafe { libc::munmap(self.words.as_ptr().cast(), self.bytes) };
+        unsafe { self.0.start().add(index).as_ref() }
     }
 }
 

@@ -18,6 +18,7 @@ pub(crate) mod offsets;
 mod polluter;
 mod renewal;
 mod runner;
+mod seat;
 mod running;
 mod set;
 mod tasks;
@@ -239,16 +240,10 @@ impl LiveMachine {
         self.park_partners()?;
         let offsets = self.offsets(&cpus)?;
         let llc_share = self.probe_last_level(phase, &cpus)?;
-        let mut runner = Box::new(Runner::new(
-            plan.clone(),
-            at,
-            self.clock,
-            self.started,
-            sets,
-            preemptors,
-            load,
-            offsets,
-        ));
+        let mut runner = Box::new(Runner::nobody());
+        (runner.plan, runner.phase) = (plan.clone(), at);
+        (runner.clock, runner.started, runner.offsets) = (self.clock, self.started, offsets);
+        (runner.sets, runner.preemptors, runner.load) = (sets, preemptors, load);
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
         runner.counters = self.counters.clone();

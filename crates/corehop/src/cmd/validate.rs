@@ -12,9 +12,9 @@ use corehop_core::validation::sheet::{Judged, Row, Sheet, What};
 use corehop_core::validation::{self as studies, Lab, Study, ValidationError};
 use serde_json::{Value, json};
 
-use super::platform::described;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, print};
+use crate::input;
+use crate::output::{Force, OutputFile, print};
 
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
@@ -49,6 +49,8 @@ pub(crate) struct Args {
     /// Write the figures to this folder, one file per table.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON: every row, and the errors of each table.
     #[arg(long)]
     json: bool,
@@ -60,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut drawings = Vec::new();
     let mut missed = false;
     for study in chosen(args)? {
-        let platform = described(args.on.as_deref().unwrap_or(study.head().platform))?;
+        let platform = input::platform(args.on.as_deref().unwrap_or(study.head().platform))?;
         let sheet = study.judge(&platform, &mut lab)?;
         drawings.extend(Dots::of(&sheet));
         missed |= sheet.is_missed();
@@ -80,14 +82,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// Writes the requested figures.
 fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
     if let Some(path) = &args.output {
-        output::write(path, validation::page(args.seed, all))?;
+        OutputFile::new(path, &[], args.force)?.write(validation::page(args.seed, all))?;
     }
     let Some(folder) = &args.svg else { return Ok(()) };
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::new(Exit::Failed, error).context(folder.display().to_string()))?;
     for dots in all {
         let path = folder.join(format!("{}.svg", dots.id));
-        output::write(&path, drawing(dots))?;
+        OutputFile::new(&path, &[], args.force)?.write(drawing(dots))?;
     }
     Ok(())
 }

@@ -5,7 +5,6 @@
 //! longer deadlines up to `t`.
 
 use super::{Approach, Blocks, Footprint, Reload, dearest};
-use crate::sched::bill::longer;
 use crate::sched::uni::edf::{deadline_before, qpa, utilisation};
 use crate::sched::uni::{STEPS, busy_period};
 use crate::sched::verdict::Verdict;
@@ -53,7 +52,7 @@ impl Tasks<'_> {
             return Verdict::Unknown;
         }
         // The most that reloading can cost each job makes the busy period that covers every miss.
-        let dearest = |(at, task): (usize, &Task)| longer(task, most(at));
+        let dearest = |(at, task): (usize, &Task)| task.longer(most(at));
         let dear: Vec<Task> = self.0.iter().enumerate().map(dearest).collect();
         let horizon =
             if utilisation(&dear) == Verdict::Unschedulable { None } else { busy_period(&dear, 0) };

@@ -2,7 +2,7 @@
 //! The tests that charge cache reloads by the blocks that tasks use.
 
 use super::Deadlines::Constrained;
-use super::partitioned::by_pairs;
+use super::partitioned::{NO_BLOCKS, by_pairs};
 use super::{CACHED as BASE, Suffers, Test, with_bounds};
 use crate::sched::cache_aware::{Approach, edf, fixed, pairs};
 use crate::sched::system::System;
@@ -169,8 +169,6 @@ const PACKED: Test = Test {
     citation: "after Altmeyer, Davis and Maiza, RTS 48(5), 2012, with sizes in place of blocks, on each CPU",
     ..PAIRED
 };
-
-pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
 
 fn fixed_priority<const APPROACH: usize>(system: System<'_>) -> Answer {
     let Some(cache) = system.cache else { return Answer::unknown(NO_BLOCKS) };

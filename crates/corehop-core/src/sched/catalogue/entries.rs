@@ -2,7 +2,7 @@
 //! The list of tests.
 
 use super::Deadlines::{Arbitrary, Implicit};
-use super::partitioned::{bounded_tardiness, compliant, devi_anderson, one_cpu_by_priority};
+use super::partitioned::{bounded_tardiness, compliant, devi_anderson, g_edf, one_cpu_by_priority};
 use super::{BASE, Charging, G_FP, Kind, ONE_EDF, ONE_FP, Suffers, Test, with_bounds};
 use crate::sched::bill::Payer;
 use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
@@ -393,16 +393,4 @@ fn ordered(order: Option<Vec<usize>>) -> Answer {
         None => Answer::plain(Verdict::Unknown),
         order => Answer { priorities: order, ..Answer::plain(Verdict::Schedulable) },
     }
-}
-
-/// The tests for global EDF, the cheap ones first; those for D <= T only where that holds.
-pub(super) fn g_edf(system: System<'_>) -> Answer {
-    let names = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
-    for test in names.iter().filter_map(|name| super::test(name).ok()) {
-        let answer = test.run(system);
-        if answer.verdict == Verdict::Schedulable {
-            return Answer { accepted_by: Some(test.name), ..answer };
-        }
-    }
-    Answer::unknown("no test for global EDF accepts")
 }

@@ -2,7 +2,6 @@
 //! Runs the partitioned, split and soft tests of the catalogue.
 
 use super::with_bounds;
-use crate::sched::bill::Charges;
 use crate::sched::cache_aware::Approach;
 use crate::sched::partition::split::{self, Piece};
 use crate::sched::partition::{
@@ -11,9 +10,11 @@ use crate::sched::partition::{
 };
 use crate::sched::soft::{self, compliant, tardiness};
 use crate::sched::system::System;
-use crate::sched::verdict::{Answer, Verdict};
+use crate::sched::verdict::{Answer, Charges, Verdict};
 use crate::workload::placement::{PlacedPiece, PlacedShare, TaskPlacement};
 use crate::workload::task::Task;
+
+pub(super) const NO_BLOCKS: &str = "the set does not say which cache blocks its tasks use: ucb and ecb of each, and block_reload_ns";
 
 /// Packs by utilisation; with implicit deadlines a bin that is not over-full meets all of them.
 pub(super) fn by_utilisation<const FIT: usize, const DECREASING: bool>(
@@ -92,7 +93,7 @@ pub(super) fn by_response<const FIT: usize>(system: System<'_>) -> Answer {
 /// The same with reloads by cache blocks.
 pub(super) fn by_blocks<const FIT: usize>(system: System<'_>) -> Answer {
     if system.cache.is_none() {
-        return Answer::unknown(super::cached_entries::NO_BLOCKS);
+        return Answer::unknown(NO_BLOCKS);
     }
     let bins = match packed(system, FIT, true, Admission::Blocks(Approach::Combined)) {
         Ok(bins) => bins,
@@ -161,7 +162,7 @@ pub(super) fn clustered<const SIZE: u32>(system: System<'_>) -> Answer {
     for (cluster, bin) in bins.iter().enumerate() {
         let tasks = charged(system, SIZE, bin);
         let own = System::of(SIZE, &tasks);
-        if !bin.is_empty() && super::entries::g_edf(own).verdict != Verdict::Schedulable {
+        if !bin.is_empty() && g_edf(own).verdict != Verdict::Schedulable {
             return Answer::unknown(format!("no test for global EDF accepts cluster {cluster}"));
         }
     }
@@ -277,6 +278,18 @@ fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> Answer {
         None => Answer::plain(soft::bounded(system)),
         bounds => with_bounds(bounds),
     }
+}
+
+/// The tests for global EDF, the cheap ones first; those for D <= T only where that holds.
+pub(super) fn g_edf(system: System<'_>) -> Answer {
+    let names = ["gfb", "bak", "bcl-iterative", "rta", "bar", "load", "ff-dbf"];
+    for test in names.iter().filter_map(|name| super::test(name).ok()) {
+        let answer = test.run(system);
+        if answer.verdict == Verdict::Schedulable {
+            return Answer { accepted_by: Some(test.name), ..answer };
+        }
+    }
+    Answer::unknown("no test for global EDF accepts")
 }
 
 #[cfg(test)]

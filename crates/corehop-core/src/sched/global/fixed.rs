@@ -3,8 +3,8 @@
 //! limited carry-in (Davis and Burns), and orders of priority.
 
 use super::bar::largest_sum;
-use super::window::{Among, Grower, Next, Sweep};
-use super::workload::{Neighbour, Work, periods};
+use super::window::{Among, Next, Sweep};
+use super::workload::{Grower, Neighbour, Work, periods};
 use super::{constrained, each_fits};
 use crate::sched::divisor::Divisor;
 use crate::sched::system::System;

@@ -5,24 +5,10 @@
 //! Each workload, cut to the window `y`, grows by one or not at all with each unit of the window. Between two
 //! such instants what all of them fill is a straight line, on which the first `y` with `sum < m y` is a quotient.
 
-use super::workload::Neighbour;
+use super::workload::{Grower, Neighbour};
 use crate::workload::task::{Task, Time};
 
-/// A workload at the present window, and how it goes on.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Grower {
-    pub(super) value: Time,
-    /// For how many units it grows by one each.
-    pub(super) run: Time,
-    /// In how many units its next job begins; [`Time::MAX`] where what comes then is left out.
-    pub(super) next: Time,
-    pub(super) wcet: Time,
-    pub(super) period: Time,
-    /// The bound it never exceeds.
-    pub(super) most: Time,
-}
-
-/// The filling of one window, by workloads that are added one by one.
+/// What is filled at one window, by workloads that are added one by one.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     m: u64,

@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The workload of other tasks in a window, and the least window that they cannot fill on all CPUs.
 
-use super::window::Grower;
 use crate::sched::divisor::Divisor;
 use crate::workload::task::{Task, Time};
+
+/// A workload at the present window, and how it goes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grower {
+    pub(super) value: Time,
+    /// For how many units it grows by one each.
+    pub(super) run: Time,
+    /// In how many units its next job begins; [`Time::MAX`] where what comes then is left out.
+    pub(super) next: Time,
+    pub(super) wcet: Time,
+    pub(super) period: Time,
+    /// What it never exceeds.
+    pub(super) most: Time,
+}
 
 /// A workload at some window, and for how many further units it grows by one each (then it stays
 /// for a while).

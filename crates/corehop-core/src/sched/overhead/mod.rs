@@ -41,11 +41,6 @@ impl Inflated {
     }
 }
 
-/// A task that fits nowhere: what inflation makes of one that cannot be served.
-pub(crate) fn impossible(task: &Task) -> Task {
-    Task { wcet: 2 * LONGEST, ..*task }
-}
-
 /// Charges each job the delay of one preemption or migration: `e' = e + D_c` (Bastoni, Brandenburg and
 /// Anderson 2010, section 2). `delay` gives `D_c` of the task with this index.
 pub fn plain(set: &TaskSet, delay: impl FnMut(usize) -> Time) -> Inflated {

@@ -7,7 +7,6 @@
 
 use std::cmp::Ordering;
 
-use super::impossible;
 use crate::sched::exact::{self, settle};
 use crate::sched::uni::fixed::by_priority;
 use crate::workload::task::{LONGEST, Task, Time};
@@ -61,7 +60,7 @@ impl Overheads {
 /// and `cpmd` is what it pays for the job that it preempts.
 pub fn job_level(tasks: &[Task], cpus: u32, costs: &Overheads, cpmd: &[Time]) -> Vec<Task> {
     let inflated = |(task, &delay): (&Task, &Time)| {
-        one_job(tasks, cpus, costs, task, delay).unwrap_or_else(|| impossible(task))
+        one_job(tasks, cpus, costs, task, delay).unwrap_or_else(|| task.impossible())
     };
     tasks.iter().zip(cpmd).map(inflated).collect()
 }

@@ -155,7 +155,7 @@ pub fn responses(system: System<'_>) -> Option<Vec<Time>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::generate::Stream;
+    use crate::workload::draw::Draw;
     use crate::workload::task::TaskSet;
     use crate::workload::task::testing::implicit;
 
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(responses(implicit(2, &[(2, 3), (2, 3), (3, 4)]).system()), None);
     }
 
-    fn drawn(stream: &mut Stream) -> TaskSet {
+    fn drawn(stream: &mut Draw) -> TaskSet {
         let cpus = 2 + stream.below(3);
         loop {
             let tasks: Vec<(Time, Time)> = (0..cpus + 1 + stream.below(3))
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn shares_add_up_and_a_cpu_has_at_most_one_cut_task_of_each_kind() {
         for index in 0..300 {
-            let set = drawn(&mut Stream::new(11, index));
+            let set = drawn(&mut Draw::of_set(11, index));
             let assignment = assign(set.system()).unwrap();
             let u = |at: usize| utilisation(&set.tasks()[at]);
             for portions in assignment.cut.chunk_by(|a, b| a.task == b.task) {
@@ -276,7 +276,7 @@ mod tests {
     fn no_simulated_job_is_later_than_its_bound() {
         let (mut late, mut tight) = (0, 0.0_f64);
         for index in 0..150 {
-            let set = drawn(&mut Stream::new(12, index));
+            let set = drawn(&mut Draw::of_set(12, index));
             let bounds = responses(set.system()).unwrap();
             for (at, seen) in simulated(&set, 3_000).into_iter().enumerate() {
                 let bound = bounds[at] - set.tasks()[at].period();

@@ -299,7 +299,7 @@ mod tests {
         };
         let mut refused = 0;
         for index in 0..300 {
-            let mut stream = crate::workload::generate::Stream::new(5, index);
+            let mut stream = crate::workload::draw::Draw::of_set(5, index);
             let mut task = || {
                 let period = 4 + stream.below(12);
                 let wcet = 1 + stream.below(period / 2);

@@ -2,7 +2,6 @@
 //! Preemptive fixed priorities on one CPU.
 
 use super::STEPS;
-use crate::sched::bill::longer;
 use crate::sched::exact::{Natural, compare_sum, gcd};
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{LONGEST, Task, Time};
@@ -122,7 +121,7 @@ fn charge_affected(charged: &mut [Task], tasks: &[Task], delays: &[Time], order:
     let mut most = 0;
     for &j in order.iter().rev() {
         let own = delays.get(j);
-        charged[j] = own.map_or(tasks[j], |_| longer(&tasks[j], most));
+        charged[j] = own.map_or(tasks[j], |_| tasks[j].longer(most));
         most = most.max(own.copied().unwrap_or(0));
     }
 }

@@ -20,8 +20,9 @@ use crate::sched::catalogue::Test;
 use crate::sched::charge::{Charged, Delay};
 use crate::sched::limited::remedy::Limit;
 use crate::workload::Event;
+use crate::workload::draw::Draw;
 use crate::workload::generate::fixed_sum::NoSuchSum;
-use crate::workload::generate::{Capped, FixedSum, Stream};
+use crate::workload::generate::{Capped, FixedSum};
 use crate::workload::task::{Parameters, TaskError, TaskSet};
 
 /// A study: what is drawn, and what is compared.
@@ -205,7 +206,7 @@ impl Reading {
             }
         };
         // A stream of their own: the tasks are those of a study without working sets.
-        let mut stream = Stream::new(seed ^ SIZES, index);
+        let mut stream = Draw::of_set(seed ^ SIZES, index);
         let [low, high] = self.wss_kib.map(|kib| kib as f64);
         for task in &mut tasks {
             let kib = stream.between(low.ln(), (high + 1.0).ln()).exp() as u64;

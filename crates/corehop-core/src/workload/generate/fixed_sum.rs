@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Utilisations with a given sum.
 
-use super::Stream;
+use crate::workload::draw::Draw;
 
 /// The way to draw utilisations with a given sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,8 +36,8 @@ impl Method {
     /// `n` utilisations of at most 1 with this sum.
     ///
     /// # Errors
-    /// If there are none, or none was found in [`MOST_ATTEMPTS`] attempts.
-    pub fn draw(self, n: usize, sum: f64, stream: &mut Stream) -> Result<Vec<f64>, NoSuchSum> {
+    /// Where there are none, or none was found in [`MOST_ATTEMPTS`] attempts.
+    pub fn draw(self, n: usize, sum: f64, stream: &mut Draw) -> Result<Vec<f64>, NoSuchSum> {
         let refused = |why| Err(NoSuchSum { n, sum, why });
         if n == 0 || sum.is_nan() || sum <= 0.0 || sum > n as f64 {
             return refused("no utilisations of at most 1 have it");
@@ -76,7 +76,7 @@ pub struct NoSuchSum {
     pub why: &'static str,
 }
 
-fn uunifast(n: usize, sum: f64, stream: &mut Stream) -> Vec<f64> {
+fn uunifast(n: usize, sum: f64, stream: &mut Draw) -> Vec<f64> {
     let mut left = sum;
     let mut drawn = Vec::with_capacity(n);
     for after in (1..n).rev() {
@@ -93,7 +93,7 @@ const MOST_RESCALINGS: u32 = 1_000;
 
 /// A point of the simplex; as long as tasks are above 1, the corner in which they are is stretched over all of
 /// the simplex. Sums above half of the tasks are drawn as what is left of each task.
-fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Stream) -> Option<Vec<f64>> {
+fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Draw) -> Option<Vec<f64>> {
     if sum > n as f64 / 2.0 {
         let left = dirichlet_rescale(n, n as f64 - sum, stream)?;
         return Some(left.into_iter().map(|left| 1.0 - left).collect());
@@ -123,7 +123,7 @@ fn dirichlet_rescale(n: usize, sum: f64, stream: &mut Stream) -> Option<Vec<f64>
 
 /// The simplices that make up the slice of the cube are chosen by their volumes, then a point in one; the
 /// coordinates are shuffled at the end.
-fn rand_fixed_sum(n: usize, sum: f64, stream: &mut Stream) -> Vec<f64> {
+fn rand_fixed_sum(n: usize, sum: f64, stream: &mut Draw) -> Vec<f64> {
     let k = (sum.floor() as usize).min(n - 1);
     let choices = volumes(n, k, sum);
     let (mut level, mut rest, mut base, mut scale) = (k, sum, 0.0, 1.0);
@@ -181,7 +181,7 @@ const LATTICE: usize = 4_096;
 pub fn convolution(
     bounds: &[(f64, f64)],
     sum: f64,
-    stream: &mut Stream,
+    stream: &mut Draw,
 ) -> Result<Vec<f64>, NoSuchSum> {
     let lowest: f64 = bounds.iter().map(|&(low, _)| low).sum();
     let highest: f64 = bounds.iter().map(|&(_, high)| high).sum();
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn sums_that_cannot_be_are_refused() {
-        let mut stream = Stream::new(1, 0);
+        let mut stream = Draw::of_set(1, 0);
         for method in Method::ALL {
             for (n, sum) in [(0, 0.5), (2, 2.5), (3, 0.0), (3, -1.0), (3, f64::NAN)] {
                 assert!(method.draw(n, sum, &mut stream).is_err(), "{method:?} {n} {sum}");
@@ -268,7 +268,7 @@ mod tests {
         // Of a uniform point with n = 3 and sum 1.5 in the cube, one coordinate has mean 1/2 and the
         // second moment of the hexagon: 1/4 + 1/12 * 5/6 (by hand, from its six triangles: 5/72 variance).
         for method in Method::ALL {
-            let mut stream = Stream::new(2, 0);
+            let mut stream = Draw::of_set(2, 0);
             let n = if *method == Method::Convolution { 3_000 } else { 30_000 };
             let draws: Vec<Vec<f64>> =
                 (0..n).map(|_| method.draw(3, 1.5, &mut stream).unwrap()).collect();
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn bounds_of_each_task_are_kept() {
-        let mut stream = Stream::new(4, 0);
+        let mut stream = Draw::of_set(4, 0);
         let bounds = [(0.1, 0.2), (0.0, 0.9), (0.3, 0.4)];
         for _ in 0..200 {
             let drawn = convolution(&bounds, 1.0, &mut stream).unwrap();
@@ -310,7 +310,7 @@ mod tests {
         // In how many sets is a task above 0.9?
         let share = |method: Method, n: usize, sum: f64| {
             let above = (0..20_000).filter(|&index| {
-                let set = method.draw(n, sum, &mut Stream::new(5, index)).unwrap();
+                let set = method.draw(n, sum, &mut Draw::of_set(5, index)).unwrap();
                 assert!((set.iter().sum::<f64>() - sum).abs() < 1e-9);
                 assert!(set.iter().all(|&u| (0.0..=1.0).contains(&u)), "{set:?}");
                 set.iter().any(|&u| u > 0.9)
@@ -332,7 +332,7 @@ mod tests {
         // the greatest leaves have one law, so their means differ by chance alone (here by some 0.0005).
         let lean = |method: Method| {
             let n = 40_000;
-            let draws = (0..n).map(|at| method.draw(8, 4.0, &mut Stream::new(6, at)).unwrap());
+            let draws = (0..n).map(|at| method.draw(8, 4.0, &mut Draw::of_set(6, at)).unwrap());
             let differences = draws.map(|set| {
                 let least = set.iter().copied().fold(1.0, f64::min);
                 let most = set.iter().copied().fold(0.0, f64::max);

@@ -8,49 +8,10 @@ pub mod fixed_sum;
 
 pub use distribution::{Deadline, Period, Utilisation};
 
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg64Mcg;
-
+use super::draw::Draw;
 use super::task::{Parameters, Time};
 
-/// The random numbers of one set.
-#[derive(Debug, Clone)]
-pub struct Stream(Pcg64Mcg);
-
-impl Stream {
-    /// Those of the set with this index.
-    pub fn new(seed: u64, index: u64) -> Self {
-        // Mixed, so that neighbouring indices, and seeds that differ by an index, share nothing.
-        let high = mix(seed ^ 0x9e37_79b9_7f4a_7c15);
-        let low = mix(high ^ mix(index));
-        let mut state = [0; 16];
-        state[..8].copy_from_slice(&low.to_le_bytes());
-        state[8..].copy_from_slice(&mix(high.wrapping_add(low)).to_le_bytes());
-        Self(Pcg64Mcg::from_seed(state))
-    }
-    /// Uniform on [0, 1).
-    pub fn unit(&mut self) -> f64 {
-        self.0.random()
-    }
-    /// Uniform on [low, high).
-    pub fn between(&mut self, low: f64, high: f64) -> f64 {
-        low + (high - low) * self.unit()
-    }
-    /// A whole number from 0 to `count - 1`.
-    pub fn below(&mut self, count: u64) -> u64 {
-        self.0.random_range(0..count)
-    }
-}
-
-/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
-fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
-}
-
-/// The treatment of the task that exceeds the cap.
+/// What is done with the task that exceeds the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Last {
     /// It is left out: every task is from the distributions, and the set stays below the cap.
@@ -97,7 +58,7 @@ impl Capped {
     /// The tasks that the set with this index is made of, whatever the cap: without end.
     pub(crate) fn drawn(&self, seed: u64, index: u64) -> impl Iterator<Item = Parameters> + use<> {
         let (utilisation, period, deadline) = (self.utilisation, self.period, self.deadline);
-        let mut stream = Stream::new(seed, index);
+        let mut stream = Draw::of_set(seed, index);
         std::iter::repeat_with(move || {
             let u = utilisation.draw(&mut stream);
             let period = period.draw(&mut stream);
@@ -138,7 +99,7 @@ impl FixedSum {
     /// # Errors
     /// If no such utilisations exist (a sum above the number of tasks), or the method gives up.
     pub fn set(&self, seed: u64, index: u64) -> Result<Vec<Parameters>, fixed_sum::NoSuchSum> {
-        let mut stream = Stream::new(seed, index);
+        let mut stream = Draw::of_set(seed, index);
         let utilisations = self.method.draw(self.tasks, self.sum, &mut stream)?;
         let of = |&u: &f64| {
             let period = self.period.draw(&mut stream);
@@ -148,7 +109,7 @@ impl FixedSum {
     }
 }
 
-fn parameters(u: f64, period: Time, deadline: Deadline, stream: &mut Stream) -> Parameters {
+fn parameters(u: f64, period: Time, deadline: Deadline, stream: &mut Draw) -> Parameters {
     let wcet = ((u * period as f64).round() as Time).clamp(1, period);
     let deadline = deadline.draw(wcet, period, stream);
     Parameters { wcet, period, deadline: Some(deadline), ..Parameters::default() }

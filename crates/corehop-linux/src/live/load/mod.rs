@@ -9,7 +9,7 @@ mod changing;
 mod classify;
 mod command;
 mod dma;
-mod workers;
+pub(super) mod workers;
 
 use std::time::{Duration, Instant};
 

@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 
 use super::calibrate::Calibration;
 use super::counters::{Counters, Sight};
-use super::crew::Seat;
 use super::duty::{BUDGET_NS, Ledger};
 use super::evict::Eviction;
 use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
+use super::seat::Seat;
 use super::set::SetState;
 use crate::clock::{self, Clock, Ticks, now, sleep_until};
 use crate::memory::MemoryError;
@@ -97,15 +97,15 @@ pub(crate) struct Kept {
 /// The state of a phase's execution. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    plan: Jobs,
-    phase: usize,
-    clock: Clock,
-    started: Instant,
-    sets: Vec<SetState>,
+    pub(super) plan: Jobs,
+    pub(super) phase: usize,
+    pub(super) clock: Clock,
+    pub(super) started: Instant,
+    pub(super) sets: Vec<SetState>,
     /// By CPU, and by what they walk among the plan's preemptors.
-    preemptors: BTreeMap<(Cpu, usize), Preemptor>,
-    load: RunningLoad,
-    offsets: Offsets,
+    pub(super) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
+    pub(super) load: RunningLoad,
+    pub(super) offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
     pub(super) eviction: Option<Eviction>,
     pub(super) counters: Arc<Counters>,
@@ -138,26 +138,24 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    #[expect(clippy::too_many_arguments, reason = "one caller, which makes each of them")]
-    pub(crate) fn new(
-        plan: Jobs,
-        phase: usize,
-        clock: Clock,
-        started: Instant,
-        sets: Vec<SetState>,
-        preemptors: BTreeMap<(Cpu, usize), Preemptor>,
-        load: RunningLoad,
-        offsets: Offsets,
-    ) -> Self {
+    /// Stands in while the real one is away, and starts one: the machine adds what it has made.
+    pub(crate) fn nobody() -> Self {
         Self {
-            plan,
-            phase,
-            clock,
-            started,
-            sets,
-            preemptors,
-            load,
-            offsets,
+            plan: Jobs {
+                rows: JobRows::Samples,
+                mover: corehop_core::workload::Mover::Affinity,
+                preemptor: None,
+                sets: Vec::new(),
+                cells: Vec::new(),
+                phases: Vec::new(),
+            },
+            phase: 0,
+            clock: Clock::of_rate(1.0),
+            started: Instant::now(),
+            sets: Vec::new(),
+            preemptors: BTreeMap::new(),
+            load: RunningLoad::idle(),
+            offsets: Offsets::default(),
             calibration: None,
             eviction: None,
             counters: Arc::default(),
@@ -180,29 +178,6 @@ impl Runner {
             error: None,
             tally: Tally::default(),
         }
-    }
-
-    /// Stands in while the real one is away.
-    pub(crate) fn nobody() -> Self {
-        let plan = Jobs {
-            rows: JobRows::Samples,
-            mover: corehop_core::workload::Mover::Affinity,
-            preemptor: None,
-            sets: Vec::new(),
-            cells: Vec::new(),
-            phases: Vec::new(),
-        };
-        let clock = Clock::of_rate(1.0);
-        Self::new(
-            plan,
-            0,
-            clock,
-            Instant::now(),
-            Vec::new(),
-            BTreeMap::new(),
-            RunningLoad::idle(),
-            Offsets::default(),
-        )
     }
 
     /// The jobs to do next.

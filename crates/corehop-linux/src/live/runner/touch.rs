@@ -4,8 +4,8 @@
 use super::Runner;
 use crate::clock::{Ticks, clock_rate_spin, now};
 use crate::live::counters::Sight;
-use crate::live::crew::Seat;
 use crate::live::duty::BUDGET_NS;
+use crate::live::seat::Seat;
 use crate::live::touched::{Touched, missing, net_ns};
 use crate::thread::{Policy, Usage, current_cpu, usage};
 use crate::walk::Walked;

@@ -12,7 +12,6 @@ use corehop_core::workload::task::{Task, TaskSet};
 use corehop_core::workload::{Load, Page, Pattern, WorkingSet};
 use corehop_linux::live::Options;
 
-use super::super::check;
 use super::super::quantities::{length, percent, ratio};
 use super::jobs::{SetArgs, some_cpus};
 use super::loads::LoadArgs;
@@ -20,6 +19,7 @@ use super::on;
 use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
+use crate::input;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
@@ -222,7 +222,7 @@ impl TaskArgs {
         path: &Path,
         asked: &TaskSetRequest<'_>,
     ) -> Result<(Source, CpuList), Failure> {
-        let set = check::read(path)?;
+        let set = input::task_set(path)?;
         let usable = asked.platform.usable();
         let count = set.cpus() as usize;
         let cpus = if asked.cpus.is_empty() {

@@ -2,7 +2,6 @@
 //! The machine of a plan and the destination of its rows: options of every experiment with a plan.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Experiment;
@@ -13,6 +12,7 @@ use corehop_linux::live::Options;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
+use crate::output::Force;
 use crate::run::{Destination, Run};
 
 /// The destination of the rows, and the answer.
@@ -21,6 +21,8 @@ pub(super) struct Out {
     /// The file to write; `FILE.part` until it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) force: Force,
     /// Write an Arrow stream to stdout instead of a file: the rows of the -o file, or of KIND
     /// (`task_jobs`)
     #[arg(
@@ -133,7 +135,7 @@ impl Out {
             destination,
             goal: Goal::Count,
             replicates: 1,
-            budget: self.budget.map(duration),
+            budget: self.budget.map(outline::duration),
             quiet,
             json: self.json,
         }
@@ -147,7 +149,9 @@ impl Out {
     /// The requested destination, if any.
     pub(super) fn destination(&self, resume: bool) -> Option<Destination> {
         match (&self.output, &self.stream) {
-            (Some(path), _) => Some(Destination::File { path: path.clone(), resume }),
+            (Some(path), _) => {
+                Some(Destination::File { path: path.clone(), resume, force: self.force })
+            }
             (None, Some(kind)) => {
                 Some(Destination::Stdout((!kind.is_empty()).then(|| kind.clone())))
             }
@@ -190,8 +194,4 @@ fn budget(text: &str) -> Result<Nanos, String> {
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
-}
-
-pub(super) fn duration(time: Nanos) -> Duration {
-    Duration::from_nanos(time.get())
 }

@@ -4,9 +4,8 @@
 use std::fmt::Write;
 
 use corehop_core::model::verdict::TestOutcome;
-use corehop_core::validation::aim::{Aim, Reached};
-use corehop_core::validation::claims::Tested;
-use corehop_core::validation::sheet::{Errors, Judged, Row, Sheet, What};
+use corehop_core::validation::aim::{Aim, Errors, Reached};
+use corehop_core::validation::sheet::{Judged, Row, Sheet, Tested, What};
 
 /// Every row of a study, and what it comes to.
 pub(super) fn of(sheet: &Sheet) -> String {

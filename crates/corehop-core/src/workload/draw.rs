@@ -17,6 +17,27 @@ impl Draw {
         Self(Pcg64Mcg::seed_from_u64(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
     }
 
+    /// The stream of the set with this index: neighbouring indices, and seeds that differ by an index, share
+    /// nothing.
+    pub fn of_set(seed: u64, index: u64) -> Self {
+        let high = mix(seed ^ 0x9e37_79b9_7f4a_7c15);
+        let low = mix(high ^ mix(index));
+        let mut state = [0; 16];
+        state[..8].copy_from_slice(&low.to_le_bytes());
+        state[8..].copy_from_slice(&mix(high.wrapping_add(low)).to_le_bytes());
+        Self(Pcg64Mcg::from_seed(state))
+    }
+
+    /// Uniform on [0, 1), in steps of 2^-53.
+    pub fn unit(&mut self) -> f64 {
+        self.0.random()
+    }
+
+    /// Uniform on [low, high).
+    pub fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.unit()
+    }
+
     /// A whole number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0.random_range(0..bound)
@@ -53,6 +74,14 @@ impl Draw {
         }
         next
     }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
 }
 
 #[cfg(test)]
