@@ -27,7 +27,7 @@ impl Mapped {
         Self::map(bytes, WRITABLE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1)
     }
 
-    /// What `fd` shows from its beginning, shared with all who see it and present at once.
+    /// Maps `fd` from its beginning, shared with all its users and present at once.
     pub(crate) fn shared(fd: BorrowedFd<'_>, bytes: usize, access: i32) -> io::Result<Self> {
         Self::map(bytes, access, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd())
     }
@@ -41,13 +41,13 @@ impl Mapped {
         }
     }
 
-    /// Where it begins: aligned to a page, valid as long as self.
+    /// The address of its first byte: aligned to a page, valid as long as self.
     #[inline]
     pub(crate) const fn start<T>(&self) -> NonNull<T> {
         self.start.cast()
     }
 
-    /// How long it is.
+    /// Its length.
     #[inline]
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes

@@ -135,7 +135,7 @@ fn table_of_words(source: &str, title: &str, name: &str, what: &str) -> String {
 }
 
 fn words() -> String {
-    let workload = read("crates/corehop-core/src/workload.rs");
+    let workload = read("crates/corehop-core/src/workload/mod.rs");
     let gang = read("crates/corehop-core/src/workload/gang.rs");
     let record = read("crates/corehop-core/src/samples/record.rs");
     let platform = read("crates/corehop-core/src/platform/affinity.rs");

@@ -121,8 +121,8 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "measured class",
-        "What a migration was by the line exchanges around its batch; `declared_event` is what the \
-         machine's description says.",
+        "The class of a migration by the line exchanges around its batch; `declared_event` is the \
+         class by the machine's description.",
     ),
     (
         "drift",

@@ -40,7 +40,7 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
 
 /// The sections of a run: its cost, its timeline, its threads.
 pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<Section> {
-    let mut what = Section::new("run-cost", "What it cost");
+    let mut what = Section::new("run-cost", "The cost");
     what.text = notes(recording, cost);
     what.tables = vec![classes(cost).shown()];
     let timeline = Section::new("timeline", "When threads were away").says(

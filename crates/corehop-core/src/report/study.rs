@@ -142,7 +142,8 @@ fn table(outcome: &StudyCounts, at: usize, reading: &Reading) -> Table {
 
 fn crossings(outcome: &StudyCounts) -> Option<Table> {
     let head = ["reading", "scheduler", "is preferable to", "whose delay is, µs", "below, µs"];
-    let mut table = Table::new("Who is preferable, up to which delay", &head).shown();
+    let mut table =
+        Table::new("The preferable scheduler, and the delay up to which it is", &head).shown();
     for at in ordered(outcome) {
         for crossing in outcome.crossings(at) {
             let below = match crossing.preferable {

@@ -93,8 +93,7 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
 }
 
 const NOT_TOLD: &str = "not-told";
-const NOT_TOLD_WHY: &str =
-    "What cannot be looked at may be as it should be, or may spoil every sample.";
+const NOT_TOLD_WHY: &str = "A setting that cannot be read may be right, or may spoil every sample.";
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {

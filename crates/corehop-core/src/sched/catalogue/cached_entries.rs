@@ -99,8 +99,8 @@ pub(super) static BY_BLOCKS: [[Test; 2]; 7] = [
 ];
 
 /// One task's delays do not grow when another one preempts too.
-const SUBADDITIVE: &str = "What several preemptors make a job lose is at most what each takes alone, and at most what one of \
-                           their sizes together takes.";
+const SUBADDITIVE: &str = "The loss of a job to several preemptors is at most the sum of the losses to each alone, and at most \
+                           the loss to one preemptor of their sizes together.";
 
 /// For tests that are asked without delays by pair.
 pub const NO_PAIRS: &str = "it charges delays by pair of tasks: give --costs samples or a model with preemptors of several \

@@ -8,7 +8,7 @@
 use super::workload::{Grower, Neighbour};
 use crate::workload::task::{Task, Time};
 
-/// What is filled at one window, by workloads that are added one by one.
+/// The filling of one window, by workloads that are added one by one.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     m: u64,

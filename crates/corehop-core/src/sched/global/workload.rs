@@ -14,7 +14,7 @@ pub(super) struct Grower {
     pub(super) next: Time,
     pub(super) wcet: Time,
     pub(super) period: Time,
-    /// What it never exceeds.
+    /// The bound it never exceeds.
     pub(super) most: Time,
 }
 
