@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Page, Paint, print, write};
+use crate::output::{Force, OutputFile, Page, Paint, print};
 
 /// Test whether a task set meets its deadlines: by one test, or by all.
 ///
@@ -62,12 +62,15 @@ pub(crate) struct Args {
     /// Needs one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let output = output_file(args)?;
     let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let tests = asked(&args.test, platform.as_ref())?;
     let set = input::task_set(&args.file)?;
@@ -97,16 +100,23 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         };
         answers.push((test, asked.answer, written));
     }
-    if let (Some(path), [(test, answer, _)]) = (&args.output, answers.as_slice()) {
-        deploy(path, &set, test, answer)?;
+    if let (Some(file), [(test, answer, _)]) = (&output, answers.as_slice()) {
+        deploy(file, &set, test, answer)?;
     }
     print(&whole(args, &answers))?;
     let yes = answers.iter().any(|(_, answer, _)| answer.verdict == Verdict::Schedulable);
     Ok(if yes { Exit::Done } else { Exit::No })
 }
 
+/// The file for the set with its assignment.
+fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
+    let others = [Some(&args.file), args.overheads.as_ref(), args.costs.costs.as_ref()];
+    let others: Vec<&Path> = others.into_iter().flatten().map(PathBuf::as_path).collect();
+    OutputFile::if_asked(args.output.as_ref(), &others, args.force)
+}
+
 /// Writes the set with its assignment, if the test accepts.
-fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
+fn deploy(file: &OutputFile, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
     if answer.verdict != Verdict::Schedulable {
         return Ok(());
     }
@@ -119,7 +129,7 @@ fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<()
     };
     let placed = set.clone().placed(places.clone());
     let placed = placed.map_err(|error| Failure::new(Exit::Damaged, error))?;
-    write(path, format!("{:#}\n", set_file::write(&placed)))
+    file.write(format!("{:#}\n", set_file::write(&placed)))
 }
 
 /// A single answer.

@@ -9,7 +9,7 @@ use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{print, write};
+use crate::output::{Force, OutputFile, print};
 
 /// Convert task sets and cost tables to and from the formats of other programs.
 ///
@@ -27,6 +27,8 @@ pub(crate) struct Args {
     /// The output file; default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// For `tasks`: the number of CPUs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
@@ -55,6 +57,7 @@ enum Form {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let named = || args.file.display().to_string();
+    let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
     let text = input::table(&args.file)?;
     let rewritten = match args.to {
         Form::Tasks => tasks(&text, args),
@@ -62,8 +65,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Form::Costs | Form::Schedcat => costs(&text, args),
     };
     let rewritten = rewritten.map_err(|failure| failure.context(named()))?;
-    match &args.output {
-        Some(path) => write(path, &rewritten)?,
+    match output {
+        Some(file) => file.write(&rewritten)?,
         None => print(&rewritten)?,
     }
     Ok(Exit::Done)

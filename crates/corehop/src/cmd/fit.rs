@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop fit`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::costs;
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{self, print};
+use crate::output::{Force, OutputFile, print};
 
 /// Fit a cost model of preemptions and migrations to samples.
 ///
@@ -23,6 +23,8 @@ pub(crate) struct Args {
     /// Write the model to this file, for `corehop predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
@@ -32,9 +34,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     let model = input::fitted(&args.files, args.estimator)?;
-    if let Some(path) = &args.output {
-        output::write(path, model.to_json())?;
+    if let Some(file) = output {
+        file.write(model.to_json())?;
     }
     print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
     Ok(Exit::Done)

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::print;
+use crate::output::{Force, OutputFile, print};
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,8 @@ pub(crate) struct Args {
     /// Draw the machine as SVG.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Describe the machine whose sys/ and proc/ were copied to this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "platform")]
     sysfs_root: Option<PathBuf>,
@@ -48,6 +50,7 @@ pub(crate) struct Args {
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let (output, svg) = outputs(args)?;
     let mut platform = match (&args.platform, &args.sysfs_root) {
         (Some(name), _) => input::platform(name)?,
         (None, Some(copy)) => found(&SysRoot::at(copy))?,
@@ -56,11 +59,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if args.measure {
         measure(&mut platform, Duration::from_secs(args.watch))?;
     }
-    if let Some(path) = &args.output {
-        write(path, &platform.to_toml())?;
+    if let Some(file) = output {
+        file.write(platform.to_toml())?;
     }
-    if let Some(path) = &args.svg {
-        write(path, &platform_svg::draw(&platform))?;
+    if let Some(file) = svg {
+        file.write(platform_svg::draw(&platform))?;
     }
     if args.json {
         print(&format!("{:#}\n", json(&platform)))?;
@@ -68,6 +71,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         print(&platform_text::text(&platform))?;
     }
     Ok(Exit::Done)
+}
+
+/// The files to write: the description and the drawing.
+fn outputs(args: &Args) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
+    let mut others: Vec<&Path> = args.platform.iter().map(Path::new).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
+    others.extend(args.output.as_deref());
+    Ok((output, OutputFile::if_asked(args.svg.as_ref(), &others, args.force)?))
 }
 
 /// Measures this host, watches it, and enters the results. Shows its progress on a terminal.
@@ -116,11 +127,5 @@ pub(crate) fn found(root: &SysRoot) -> Result<Platform, Failure> {
             (false, false) => Exit::Damaged,
         };
         Failure::new(exit, error)
-    })
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| {
-        Failure::new(Exit::Failed, error).context(format!("writing {}", path.display()))
     })
 }

@@ -12,6 +12,7 @@ use corehop_core::study::StudyCounts;
 
 use super::study;
 use crate::exit::{Exit, Failure};
+use crate::output::{Force, OutputFile};
 use crate::{input, output};
 
 /// Summarise samples as a table, and as one page that needs no network.
@@ -36,6 +37,8 @@ pub(crate) struct Args {
     /// Write a page: one self-contained HTML file.
     #[arg(short, long, value_name = "REPORT.html")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
@@ -60,14 +63,16 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         let what = "--only selects cells of a table: add --table, or leave out -o";
         return Err(Failure::says(Exit::Usage, what));
     }
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     if let [one] = args.files.as_slice()
         && let Some(outcome) = input::counts(one)?
     {
-        return counts(args, form, &outcome);
+        return counts(args, form, output, &outcome);
     }
     let mut data = input::gather(&args.files, args.estimator)?;
-    if let Some(path) = &args.output {
-        write_page(&data, path)?;
+    if let Some(file) = &output {
+        file.write(html::page(&data))?;
     }
     data.summaries = table::only(&data.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
@@ -101,14 +106,19 @@ fn everything(data: &ReportData) -> serde_json::Value {
 }
 
 /// The counts of a study: its page, or its tables.
-fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit, Failure> {
+fn counts(
+    args: &Args,
+    form: Option<Form>,
+    output: Option<OutputFile>,
+    outcome: &StudyCounts,
+) -> Result<Exit, Failure> {
     if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
         let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
                     (`corehop show FILE --rows N` prints the counts)";
         return Err(Failure::says(Exit::Usage, what));
     }
-    if let Some(path) = &args.output {
-        output::write(path, page(outcome))?;
+    if let Some(file) = output {
+        file.write(page(outcome))?;
     }
     match form {
         Some(Form::Json) => output::print(&format!("{:#}\n", outcome.json()))?,
@@ -116,11 +126,6 @@ fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit
         None => {}
     }
     Ok(Exit::Done)
-}
-
-/// Writes the page of `data` to `path`.
-pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> {
-    output::write(path, html::page(data))
 }
 
 /// The table of the cells; with the other contents of the files, unless cells were selected.

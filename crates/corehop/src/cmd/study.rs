@@ -2,7 +2,6 @@
 //! `corehop study`
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
@@ -10,15 +9,15 @@ use corehop_core::model::costs::Selected;
 use corehop_core::report::study::{page, picture};
 use corehop_core::study::cost::CostStudy;
 use corehop_core::study::{
-    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, StoreError, Study,
-    StudyCounts, StudyCountsError, run as carry_out,
+    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, Study, StudyCounts,
+    StudyCountsError, run as carry_out,
 };
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{self, Page, Paint, print};
+use crate::output::{Force, OutputFile, Page, Paint, print};
 
 mod preemption;
 
@@ -59,6 +58,8 @@ pub(crate) struct Args {
     /// Draw the curves of the reading closest to the paper, or of the first one.
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -69,17 +70,18 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(study) = args.what.as_deref().map(of_costs).transpose()?.flatten() {
         return preemption::run(args, study);
     }
+    let [output, page_file, picture_file] = outputs(args)?;
     let outcome = outcome(args)?;
     for warning in outcome.study.warnings() {
         eprintln!("corehop: {warning}");
     }
-    if let Some(path) = &args.output {
-        write(&outcome, path)?;
+    if let Some(file) = output {
+        file.fill(|out| outcome.write(out))?;
     }
-    let page = args.page.as_ref().map(|path| (path, page(&outcome)));
-    let drawn = args.picture.as_ref().zip(picture(&outcome));
-    for (path, text) in page.into_iter().chain(drawn) {
-        output::write(path, text)?;
+    let page = page_file.map(|file| (file, page(&outcome)));
+    let drawn = picture_file.zip(picture(&outcome));
+    for (file, text) in page.into_iter().chain(drawn) {
+        file.write(text)?;
     }
     let source = args.costs.source()?;
     let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));
@@ -91,6 +93,18 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         print(&text(&outcome, &costs.unwrap_or_default()))?;
     }
     Ok(Exit::Done)
+}
+
+/// The files to write: the counts, the page and the picture.
+fn outputs(args: &Args) -> Result<[Option<OutputFile>; 3], Failure> {
+    let mut others: Vec<&Path> =
+        args.what.iter().chain(&args.merge).map(PathBuf::as_path).collect();
+    let mut files = [None, None, None];
+    for (file, path) in files.iter_mut().zip([&args.output, &args.page, &args.picture]) {
+        *file = OutputFile::if_asked(path.as_ref(), &others, args.force)?;
+        others.extend(path.as_deref());
+    }
+    Ok(files)
 }
 
 /// The counts: merged, read, or computed now.
@@ -156,18 +170,6 @@ fn description(path: &Path) -> Result<(String, String), Failure> {
     let file = if path.is_dir() { inside.as_path() } else { path };
     let named = file.display().to_string();
     Ok((named, input::text(file)?))
-}
-
-/// Writes the counts; replaces a file of this name when the new one is complete.
-fn write(outcome: &StudyCounts, path: &Path) -> Result<(), Failure> {
-    let failed =
-        |error: StoreError| Failure::new(Exit::Failed, error).context(path.display().to_string());
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    let file = File::create(&part).map_err(|error| failed(error.into()))?;
-    outcome.write(file).map_err(failed)?;
-    std::fs::rename(&part, path).map_err(|error| failed(error.into()))
 }
 
 /// The progress of a study, on stderr if that is a terminal.

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{self, print};
+use crate::output::{Force, OutputFile, print};
 
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
@@ -49,6 +49,8 @@ pub(crate) struct Args {
     /// Write the figures to this folder, one file per table.
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON: every row, and the errors of each table.
     #[arg(long)]
     json: bool,
@@ -80,14 +82,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
 /// Writes the requested figures.
 fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
     if let Some(path) = &args.output {
-        output::write(path, validation::page(args.seed, all))?;
+        OutputFile::new(path, &[], args.force)?.write(validation::page(args.seed, all))?;
     }
     let Some(folder) = &args.svg else { return Ok(()) };
     std::fs::create_dir_all(folder)
         .map_err(|error| Failure::new(Exit::Failed, error).context(folder.display().to_string()))?;
     for dots in all {
         let path = folder.join(format!("{}.svg", dots.id));
-        output::write(&path, drawing(dots))?;
+        OutputFile::new(&path, &[], args.force)?.write(drawing(dots))?;
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::{Force, print};
 use outputs::Outputs;
 use progress::Progress;
 use tally::Tally;
@@ -35,7 +35,7 @@ pub(crate) use progress::rough;
 pub(crate) enum Destination {
     /// To this file, going on with what an interrupted run left of it, if asked to. Further kinds of rows
     /// go to files beside it.
-    File { path: PathBuf, resume: bool },
+    File { path: PathBuf, resume: bool, force: Force },
     /// As an Arrow stream to stdout: the rows of this kind, or of the plan's first.
     Stdout(Option<String>),
     /// Nowhere: only the answer counts.

@@ -14,7 +14,7 @@ use super::schedule_sensitive::TaskArgs;
 use super::to::Out;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::output::OutputFile;
 use crate::run::{Destination, Ended};
 
 /// Measure the kernel's scheduling overheads.
@@ -50,13 +50,14 @@ impl Args {
             return outline::of_experiment(&experiment, &platform, self.seed, 1, self.out.json);
         }
         let table = self.out.output.as_deref().filter(|path| is_csv(path));
+        let table = table.map(|path| OutputFile::new(path, &[], self.out.force)).transpose()?;
         let destination = self.out.destination(false).filter(|_| table.is_none());
         let run = self.out.to_run(destination.unwrap_or(Destination::Nowhere), self.quiet);
         let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
         let mut machine = LiveMachine::new(platform, options);
         let ended = run.carry_out(&mut machine, &experiment, self.seed)?;
-        if let Some(path) = table.filter(|_| ended.exit == Exit::Done) {
-            output::write(path, as_table(&ended))?;
+        if let Some(file) = table.filter(|_| ended.exit == Exit::Done) {
+            file.write(as_table(&ended))?;
         }
         if self.out.stream.is_some() { Ok(ended.exit) } else { run.answer(&ended) }
     }

@@ -3,9 +3,9 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use corehop_core::decision::run_cost::{Prices, RunCost, WssRange, run_cost};
+use corehop_core::decision::run_cost::{Prices, WssRange, run_cost};
 use corehop_core::experiment::{Argument, Program, Target};
 use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
@@ -19,7 +19,7 @@ use super::to::Out;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{self, print};
+use crate::output::{OutputFile, print};
 use crate::run::Destination;
 
 /// A recording draws nothing at random.
@@ -105,6 +105,7 @@ impl Args {
         if self.out.dry_run {
             return outline::of_experiment(&experiment, &platform, SEED, 1, self.out.json);
         }
+        let drawings = self.drawings()?;
         let destination = self.out.destination(false).unwrap_or(Destination::Nowhere);
         // The terminal belongs to the program: no progress is shown.
         let run = self.out.to_run(destination, true);
@@ -115,7 +116,13 @@ impl Args {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
         let cost =
             run_cost(&recording, &platform, prices.as_ref(), self.wss(&recording, &platform))?;
-        self.draw(&platform, &recording, &cost)?;
+        let [page, trace] = drawings;
+        if let Some(file) = page {
+            file.write(observed_page::page(&recording, &cost, &platform))?;
+        }
+        if let Some(file) = trace {
+            file.write(observed::trace(&recording, &platform).to_string())?;
+        }
         if self.out.json {
             print(&format!("{}\n", observed::json(&recording, &cost)))?;
         } else if self.out.stream.is_none() {
@@ -153,19 +160,12 @@ impl Args {
         Ok(Prices { source, selection })
     }
 
-    /// Writes the page and the trace, if requested.
-    fn draw(
-        &self,
-        platform: &Platform,
-        recording: &Recording,
-        cost: &RunCost,
-    ) -> Result<(), Failure> {
-        if let Some(path) = &self.timeline {
-            output::write(path, observed_page::page(recording, cost, platform))?;
-        }
-        if let Some(path) = &self.trace {
-            output::write(path, observed::trace(recording, platform).to_string())?;
-        }
-        Ok(())
+    /// The files for the page and the trace.
+    fn drawings(&self) -> Result<[Option<OutputFile>; 2], Failure> {
+        let mut others: Vec<&Path> =
+            [&self.costs, &self.out.output].into_iter().flatten().map(PathBuf::as_path).collect();
+        let page = OutputFile::if_asked(self.timeline.as_ref(), &others, self.out.force)?;
+        others.extend(self.timeline.as_deref());
+        Ok([page, OutputFile::if_asked(self.trace.as_ref(), &others, self.out.force)?])
     }
 }

@@ -12,6 +12,7 @@ use corehop_linux::live::Options;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
+use crate::output::Force;
 use crate::run::{Destination, Run};
 
 /// The destination of the rows, and the answer.
@@ -20,6 +21,8 @@ pub(super) struct Out {
     /// The file to write; `FILE.part` until it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) force: Force,
     /// Write an Arrow stream to stdout instead of a file: the rows of the -o file, or of KIND
     /// (`task_jobs`)
     #[arg(
@@ -146,7 +149,9 @@ impl Out {
     /// The requested destination, if any.
     pub(super) fn destination(&self, resume: bool) -> Option<Destination> {
         match (&self.output, &self.stream) {
-            (Some(path), _) => Some(Destination::File { path: path.clone(), resume }),
+            (Some(path), _) => {
+                Some(Destination::File { path: path.clone(), resume, force: self.force })
+            }
             (None, Some(kind)) => {
                 Some(Destination::Stdout((!kind.is_empty()).then(|| kind.clone())))
             }

@@ -2,7 +2,10 @@
 //! The output of a verb on standard output.
 
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::Path;
+
+pub(crate) mod file;
+
+pub(crate) use file::{Force, OutputFile};
 
 use crate::exit::{Exit, Failure};
 
@@ -15,12 +18,6 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
         }
         _ => Ok(()),
     }
-}
-
-/// Writes a file that was asked for.
-pub(crate) fn write(path: &Path, contents: impl AsRef<[u8]>) -> Result<(), Failure> {
-    std::fs::write(path, contents)
-        .map_err(|error| Failure::new(Exit::Failed, error).context(path.display().to_string()))
 }
 
 /// The columns of the terminal; 100 where standard output is none.
