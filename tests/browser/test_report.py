@@ -64,6 +64,19 @@ def test_the_words_and_tables_are_there_without_scripts(visit):
     assert page.locator("#machine svg").count() == 1
 
 
+def test_the_page_begins_with_the_answer_and_the_picture_with_its_legend(visit):
+    page = visit()
+    answer = page.locator("header .answer").inner_text()
+    assert re.search(r"a preemption costs [\d.]+ µs", answer) and answer.count(". ") == 0, answer
+    figure = page.locator("figure.chart").first
+    assert figure.get_attribute("id") == "cost-by-wss"
+    # Above the fold of a screen of 900 pixels.
+    assert figure.bounding_box()["y"] < 900
+    legend = figure.locator(".key").inner_text()
+    for meaning in ("median", "max: the largest value", "95 % interval", "cache size"):
+        assert meaning in legend, legend
+
+
 def test_units_statistics_and_axes_can_be_switched(visit):
     page = visit()
     figure = page.locator("#cost-by-wss")

@@ -222,3 +222,27 @@ fn explain_knows_columns_causes_findings_and_codes_and_helps_with_a_slip() {
     assert_eq!(code(&slip), Some(2));
     assert!(said(&slip).contains("preemption"), "{}", said(&slip));
 }
+
+#[test]
+fn a_terminal_gets_one_screen_that_ends_with_the_sentence_of_the_page() {
+    let data =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/2026-11-22-guest-2cpu/quick.parquet");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("page.html");
+    let made = corehop(&["report", data, "-o", out.to_str().unwrap()]);
+    assert_eq!((code(&made), said(&made).as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(out).unwrap();
+    let (_, answer) = page.split_once("<p class=\"answer\">").unwrap();
+    let answer = answer.split_once("</p>").unwrap().0.replace("&#39;", "'");
+    assert!(answer.contains("a preemption costs 288 µs [261, 375]"), "{answer}");
+    assert!(page.find("id=\"cost-by-wss\"").unwrap() < page.find("<table").unwrap());
+    for form in ["screen", "text"] {
+        let shown = corehop(&["report", data, "--table", form]);
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.ends_with(&answer), "{form}: {text}");
+    }
+    let screen = String::from_utf8(corehop(&["report", data]).stdout).unwrap();
+    let tables = screen.split("\n\nOn amd_epyc").next().unwrap();
+    assert!(tables.lines().count() <= 50 && tables.contains("--table text"), "{screen}");
+}

@@ -41,8 +41,8 @@ impl ClassQuota {
         self.exchanges.finish()
     }
 
-    /// How many samples each cell lacks, of the class that it has fewest of: each class that was shown
-    /// often is to have an equal part of what was asked for.
+    /// The number of samples that each cell lacks, of the class that it has fewest of: each class that was
+    /// shown often is to have an equal part of the requested number.
     pub fn lacking(&self, asked: &[u32]) -> Vec<u32> {
         let classes = self.classes();
         let often: Vec<Event> = often(&classes);

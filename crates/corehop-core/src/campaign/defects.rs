@@ -19,13 +19,13 @@ use crate::words::words;
 /// A file of samples.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    /// Where they come from.
+    /// Their origin.
     pub provenance: Provenance,
     /// The samples, in the order of the file, which is that of time.
     pub samples: Vec<Sample>,
 }
 
-/// What is wrong with the replicates of a run.
+/// A defect in the replicates of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
     /// More than one frame in [`REUSED`] of a replicate is one of the replicate before.
@@ -62,7 +62,7 @@ pub enum Defect {
     ClassesPooled {
         /// Valid samples without a class.
         samples: usize,
-        /// How many distances there were.
+        /// The number of distances.
         levels: usize,
     },
 }
@@ -119,7 +119,7 @@ pub fn defects(run: &Run) -> Vec<Defect> {
     found.into_iter().flatten().collect()
 }
 
-/// What the machine says of the beginning of replicates, by name.
+/// The machine's note on the beginning of replicates, by name.
 fn renewal<'a>(provenance: &'a Provenance, name: &str) -> Option<&'a Value> {
     provenance.machine.get("renewal")?.get(name).filter(|it| !it.is_null())
 }
@@ -186,7 +186,7 @@ words! {
         SamplesForReplicates = "samples taken for replicates",
         /// The samples of each ten replicates are dealt out to ten numbers in turn, so that each number has its part of all ten.
         OneCountedAsTen = "one replicate counted as ten",
-        /// What topology says, whatever the distance was.
+        /// Classes by topology, for every distance.
         ClassesPooled = "classes pooled",
     }
 }

@@ -8,25 +8,25 @@
 use super::sampling::CellProgress;
 use crate::units::Nanos;
 
-/// What is remembered between two looks at a campaign.
+/// The state between two looks at a campaign.
 #[derive(Debug, Clone)]
 pub struct Forecast {
-    /// What a sample of each cell is projected to take.
+    /// The projected time of a sample of each cell.
     costs: Vec<Nanos>,
-    /// What each cell had when the run began.
+    /// The number that each cell had when the run began.
     had: Vec<u32>,
     /// When each cell was last seen without a sample of this run.
     since: Vec<Nanos>,
 }
 
-/// How a campaign stands.
+/// The state of a campaign.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
     /// The share of the work that is done, 0 to 1.
     pub done: f64,
     /// The time left; None until there is a pace to go by.
     pub left: Option<Nanos>,
-    /// How many cells there are.
+    /// The number of cells.
     pub cells: usize,
     /// Those that still lack samples, most work first.
     pub unfinished: Vec<Unfinished>,
@@ -39,7 +39,7 @@ pub struct Unfinished {
     pub cell: usize,
     /// Valid samples.
     pub valid: u32,
-    /// How many there are to be.
+    /// The intended number.
     pub target: u32,
     /// The time left; None where it has none yet of this run.
     pub left: Option<Nanos>,
@@ -52,8 +52,8 @@ impl Forecast {
         Self { since: vec![Nanos::new(0); costs.len()], costs, had }
     }
 
-    /// How things stand `elapsed` after the beginning, where every cell is to get as many valid samples
-    /// as `targets` says.
+    /// The state `elapsed` after the beginning, where every cell is to get as many valid samples as `targets`
+    /// says.
     pub fn look(&mut self, elapsed: Nanos, progress: &[CellProgress], targets: &[u32]) -> Outlook {
         let mut unfinished: Vec<Unfinished> = Vec::new();
         let (mut done, mut new, mut left) = (0.0, 0.0, 0.0);

@@ -14,12 +14,12 @@ use crate::model::cell::CellKey;
 use crate::model::quantile::Quantile;
 use crate::model::summary::CellSummary;
 
-/// What cells have in common whose landings are counted together.
+/// The common properties of cells whose landings are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Kind {
     /// The background load.
     pub load: String,
-    /// What happened, by its measured class.
+    /// The event, by its measured class.
     pub event: String,
     /// Beside a load, without migrating: the class of the CPU and the other one.
     pub beside: Option<String>,
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// How often runs land in each other's intervals.
+/// The number of times that runs land in each other's intervals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Landings {
     /// Medians held against the interval of another run.

@@ -13,7 +13,7 @@ use crate::model::quantile::median;
 use crate::model::sequential::{Decided, Precision, decided};
 use crate::samples::Observation;
 
-/// What a campaign is to reach.
+/// The goal of a campaign.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Goal {
     /// As many valid samples of each cell as the experiment asks for.
@@ -30,21 +30,21 @@ const MOST_PER_BLOCK: u32 = 20_000;
 /// The samples of a cell before its precision is looked at for the first time.
 const FIRST_LOOK: u32 = 40;
 
-/// How many attempts per valid sample asked for are made before a cell is given up.
+/// The number of attempts per requested valid sample after which a cell is given up.
 const MOST_ATTEMPTS: u32 = 4;
 
-/// What a replicate takes to begin, in samples of a cell: threads, memory, a load that settles.
+/// The cost of beginning a replicate, in samples of a cell: threads, memory, a load that settles.
 const REPLICATE_COST: f64 = 8.0;
 
 /// The fewest and the most samples of a cell in a replicate that is added for precision.
 const IN_A_REPLICATE: [f64; 2] = [4.0, 40.0];
 
-/// What to run next.
+/// The next round.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Round {
     /// The replicate, counted from 0.
     pub replicate: u32,
-    /// How many samples of each cell.
+    /// The number of samples of each cell.
     pub quota: Vec<u32>,
 }
 
@@ -79,7 +79,7 @@ impl CellState {
         self.attempts >= MOST_ATTEMPTS * self.asked.max(FIRST_LOOK)
     }
 
-    /// How many more valid samples it takes to have so many.
+    /// The number of further valid samples that it takes to have so many.
     fn missing(&self, wanted: u32) -> u32 {
         if self.given_up() { 0 } else { wanted.saturating_sub(self.valid()) }
     }
@@ -129,14 +129,14 @@ pub struct Campaign {
     replicates: u32,
     /// The share of what is asked for that the first replicates take, so that all of them fit.
     pace: f64,
-    /// How many replicates have begun.
+    /// The number of replicates that have begun.
     begun: u32,
     /// Whether the one under way takes more blocks.
     under_way: bool,
     cells: Vec<CellState>,
 }
 
-/// How far a cell is.
+/// The progress of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CellProgress {
     /// Valid samples.
@@ -179,12 +179,12 @@ impl Campaign {
         }
     }
 
-    /// How many replicates have begun.
+    /// The number of replicates that have begun.
     pub const fn begun(&self) -> u32 {
         self.begun
     }
 
-    /// What to run next; None once the goal is reached, or out of reach.
+    /// The next round; None once the goal is reached, or out of reach.
     pub fn next_round(&mut self) -> Option<Round> {
         loop {
             let replicate = if self.under_way { self.begun.saturating_sub(1) } else { self.begun };
@@ -214,7 +214,7 @@ impl Campaign {
         self.goal == Goal::Count && self.pace >= 1.0 && replicate + 1 >= self.replicates
     }
 
-    /// How many samples of each cell to take in this replicate.
+    /// The number of samples of each cell to take in this replicate.
     fn wanted(&self, replicate: u32) -> Vec<u32> {
         let of = |cell: &CellState| match self.goal {
             _ if replicate < self.replicates => {
@@ -244,7 +244,7 @@ impl Campaign {
         wanted
     }
 
-    /// What the replicates planned take of a cell together: one sample in each at least.
+    /// The number of samples of a cell that the planned replicates take together: one in each at least.
     fn at_this_pace(&self, cell: &CellState) -> u32 {
         let paced = (f64::from(cell.asked) * self.pace).ceil() as u32;
         paced.max(self.replicates).min(cell.asked)
@@ -265,8 +265,8 @@ impl Campaign {
         self.cells.iter().zip(&widths).map(more).collect()
     }
 
-    /// How many valid samples each cell is to have: as many as asked for, or, where only the samples
-    /// will tell how many are enough, what it has and the `quota` of the next block.
+    /// The intended number of valid samples of each cell: as many as requested, or, where only the samples
+    /// will tell how many are enough, the present number and the `quota` of the next block.
     pub fn targets(&self, quota: &[u32]) -> Vec<u32> {
         let of = |(cell, &more): (&CellState, &u32)| match self.goal {
             Goal::Count => cell.asked,
@@ -275,12 +275,12 @@ impl Campaign {
         self.cells.iter().zip(quota).map(of).collect()
     }
 
-    /// How many cells lack samples that were asked for.
+    /// The number of cells that lack requested samples.
     pub fn lacking(&self) -> usize {
         self.cells.iter().filter(|cell| cell.valid() < cell.asked).count()
     }
 
-    /// How far each cell is.
+    /// The progress of each cell.
     pub fn progress(&self) -> Vec<CellProgress> {
         let of = |cell: &CellState| CellProgress {
             valid: cell.valid(),

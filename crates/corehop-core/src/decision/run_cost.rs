@@ -69,9 +69,9 @@ impl Between {
 /// The absences of one class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassCost {
-    /// What resuming was.
+    /// The event of resuming.
     pub event: Event,
-    /// How many.
+    /// The number.
     pub count: u64,
     /// Of these, those that began with a preemption; the others had blocked.
     pub preempted: u64,
@@ -81,13 +81,13 @@ pub struct ClassCost {
     pub median_length_us: f64,
     /// The longest, in microseconds.
     pub longest_us: f64,
-    /// What they cost; none where costs were not given, or are not known.
+    /// Their cost; None where costs were not given, or are not known.
     pub cost: Option<Between>,
     /// Why it is not known, where that is so.
     pub why_not: Option<String>,
 }
 
-/// What one thread paid.
+/// The cost to one thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThreadCost {
     /// The thread.
@@ -98,22 +98,22 @@ pub struct ThreadCost {
     pub preemptions: u64,
     /// Times it came back to another CPU.
     pub cpu_changes: u64,
-    /// What that cost, as far as it is known.
+    /// The cost, as far as it is known.
     pub cost: Option<Between>,
 }
 
-/// Who preempted.
+/// The preempting thread or command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Preemptor {
     /// Its name.
     pub name: String,
-    /// How often it preempted.
+    /// The number of its preemptions.
     pub count: u64,
     /// The lengths of these absences summed up, in microseconds.
     pub length_us: f64,
 }
 
-/// What cache affinity cost a run.
+/// The cost of cache affinity to a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunCost {
     /// The sizes that were supposed.
@@ -135,21 +135,21 @@ pub struct RunCost {
 /// Costs, as a user names them.
 #[derive(Debug)]
 pub struct Prices<'a> {
-    /// Where they come from.
+    /// Their origin.
     pub source: &'a Source,
-    /// Which of them.
+    /// The part to use.
     pub selection: Selection,
 }
 
-/// What resuming after `absence` was.
+/// The event of resuming after `absence`.
 pub fn event(platform: &Platform, absence: &Absence) -> Event {
     Event::resuming(platform, absence.from, absence.to)
 }
 
-/// What the absences of a run cost.
+/// The cost of a run's absences.
 ///
 /// # Errors
-/// Where the costs that are meant are not in their source.
+/// If the requested costs are not in their source.
 pub fn run_cost(
     recording: &Recording,
     platform: &Platform,

@@ -14,7 +14,7 @@ use crate::platform::{
     Distance, Found, Home, Inclusion, Lookup, MemoryArchitecture, PrefetchKind, Protocol,
     Replacement, Side, Supplier, Traffic, Writes,
 };
-use crate::samples::{Cause, Certificate, JobOutcome, RowKind};
+use crate::samples::{Cause, Certificate, JobOutcome, Overhead, RowKind, Vantage};
 use crate::sched::limited::remedy::Limit;
 use crate::sim::partitioning::Placement;
 use crate::validation::claims::Trend;
@@ -214,6 +214,8 @@ pub fn entries() -> Vec<Entry> {
         Home,
         Side,
         Traffic,
+        Overhead,
+        Vantage,
     ];
     let of = |list: &'static [(&str, &str)], kind: &'static str| {
         list.iter().map(move |(word, meaning)| Entry::new(word, kind, meaning))

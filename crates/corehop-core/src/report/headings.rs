@@ -312,4 +312,17 @@ pub(super) const ANSWERS: &[(&str, &str)] = &[
         "goes with",
         "A covariate: a quantity that changes together with the delays. It is not a separate part.",
     ),
+    ("TASK-COUNT", "In a table of overheads: the number of tasks."),
+    ("SCHEDULE", "In a table of overheads: a scheduling decision, in µs."),
+    ("CXS", "In a table of overheads: a context switch, in µs."),
+    ("TICK", "In a table of overheads: the tick, in µs."),
+    ("RELEASE", "In a table of overheads: the interrupt that releases a job, in µs."),
+    (
+        "RELEASE-LATENCY",
+        "In a table of overheads: from the expiry of a timer to its interrupt, in µs.",
+    ),
+    (
+        "IPI-LATENCY",
+        "In a table of overheads: from the sending of an interrupt to another CPU to its begin, in µs.",
+    ),
 ];

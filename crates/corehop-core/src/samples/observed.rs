@@ -230,7 +230,7 @@ impl From<&RecordedThread> for ObservedThread {
     }
 }
 
-/// What recording took of the machine.
+/// The cost of recording to the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Took {
     /// CPU time of the recorder itself, in nanoseconds.

@@ -365,7 +365,7 @@ row! {
         preempted: bool,
         /// Whether the thread's affinity made the migration necessary.
         by_affinity: bool,
-        /// How long the thread had run before, in nanoseconds; 0 if unknown.
+        /// Running time of the thread before, in nanoseconds; 0 if unknown.
         ran_ns: u64,
         /// The preempting thread.
         by_tid: Option<u64>,
@@ -387,17 +387,17 @@ row! {
         pid: u64,
         /// Its name at the end.
         name: Text,
-        /// How often it was preempted.
+        /// The number of its preemptions.
         preemptions: u64,
-        /// How often it left its CPU because it blocked.
+        /// The number of times it left its CPU because it blocked.
         voluntary: u64,
-        /// How often the scheduler changed its CPU.
+        /// The number of times the scheduler changed its CPU.
         migrations: u64,
         /// Of these, migrations that its affinity made necessary.
         affinity_moves: u64,
-        /// How often it resumed on another CPU than the one it had left.
+        /// The number of times it resumed on another CPU than the one it had left.
         cpu_changes: u64,
-        /// How often it resumed unseen.
+        /// The number of times it resumed unseen.
         unseen: u64,
         /// The sum of its preemption lengths, in nanoseconds.
         preempted_ns: u64,

@@ -18,19 +18,20 @@
 //! claim each had one unit and its whole addition to go in the second schedule: none ends before `s + d`. By then `J` has
 //! reloaded. ∎ So bounds on response times, on tardiness, and deadlines met carry over, by any test.
 //!
-//! Which jobs keep `J` waiting after it began? On one CPU those released since. Under EDF they are due no later:
-//! [`Payer::LaterDeadline`]. Under fixed priorities those of higher priority: [`Payer::LowerPriority`]; for the response of
-//! one task the delays of lower ones do not matter (`aff(i, j) = hep(i) ∩ lp(j)`, Altmeyer, Davis and Maiza 2012, section 2). On m CPUs
-//! a job released long before `J` may hold one of the other CPUs when `J` is preempted. Its deadline may be the earlier
-//! one though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss: all others
-//! count, [`Payer::Others`].
+//! The jobs that keep `J` waiting after it began depend on the scheduler. On one CPU those released since.
+//! Under EDF they are due no later: [`Payer::LaterDeadline`]. Under fixed priorities those of higher
+//! priority: [`Payer::LowerPriority`]; for the response of one task the delays of lower ones do not matter
+//! (`aff(i, j) = hep(i) ∩ lp(j)`, Altmeyer, Davis and Maiza 2012, section 2). On m CPUs a job released long
+//! before `J` may hold one of the other CPUs when `J` is preempted. Its deadline may be the earlier one
+//! though `D` is longer, so that charging only tasks with later relative deadlines accepts sets that miss:
+//! all others count, [`Payer::Others`].
 
 use super::overhead::system::{Overheads, fixed_priority, job_level};
 use super::uni::fixed::by_priority;
 use super::verdict::Charges;
 use crate::workload::task::{Task, Time};
 
-/// Whose delays a job may have to pay for, by its scheduler.
+/// The jobs whose delays a job may have to pay for, by its scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Payer {
     /// No job is preempted once it began, or the test charges reloads by itself: nothing is paid.
@@ -49,21 +50,22 @@ pub enum Payer {
     EachPiece,
 }
 
-/// What is charged to a set: delays, overheads, or both, in the unit of the tasks.
+/// The charge to a set: delays, overheads, or both, in the unit of the tasks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bill {
-    /// What each task reloads at most when a job of it resumes.
+    /// The greatest reload of each task when a job of it resumes.
     pub resumed: Vec<Time>,
-    /// What each task reloads at most when a job of it goes on on another CPU, where the scheduler moves it there.
+    /// The greatest reload of each task when a job of it goes on on another CPU, where the scheduler moves it
+    /// there.
     pub moved: Vec<Time>,
-    /// What the operating system takes.
+    /// The times of the operating system.
     pub overheads: Option<Overheads>,
     /// Whether each job pays its own delay, once, as where one value is charged to all (`e' = e + D_c`).
     pub own: bool,
 }
 
 impl Bill {
-    /// What each job of a whole set or group pays for delays; `resumed` are the delays of these tasks.
+    /// The payment of each job of a whole set or group for delays; `resumed` are the delays of these tasks.
     pub fn paid(&self, payer: Payer, tasks: &[Task], resumed: &[Time]) -> Vec<Time> {
         if self.own && self.overheads.is_none() {
             return resumed.to_vec();

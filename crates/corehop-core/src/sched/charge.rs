@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A set asked with what is charged to it: each test with the delays and overheads of its own scheduler.
 //!
-//! Who pays is told by [`bill`](super::bill). Delays are rounded up to microseconds, once for each task; overheads are
-//! charged in nanoseconds where the spans of the set allow that.
+//! The payer is decided by [`bill`](super::bill). Delays are rounded up to microseconds, once for each task;
+//! overheads are charged in nanoseconds where the spans of the set allow that.
 
 use super::bill::{Bill, Payer};
 use super::cache_aware::pairs::Pairs;
@@ -23,7 +23,7 @@ pub enum Delay<'a> {
     Nothing,
     /// The same to each in microseconds, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
     Each(Time),
-    /// What the dearest event that its scheduler lets happen costs the task's working set.
+    /// The cost of the dearest event that its scheduler lets happen, for the task's working set.
     Costs(Box<dyn Costs + Send + 'a>),
 }
 
@@ -45,11 +45,11 @@ struct Delays {
     us: Vec<Time>,
     /// Why they bound nothing.
     doubt: Option<String>,
-    /// What they suppose.
+    /// The assumptions.
     note: Option<String>,
 }
 
-/// What a test said.
+/// The answer of a test.
 #[derive(Debug)]
 pub struct ChargedAnswer {
     /// The answer; its bounds, and where tasks run, are in microseconds.
@@ -60,7 +60,7 @@ pub struct ChargedAnswer {
     pub delays: Option<Vec<Time>>,
     /// The tasks with all that was charged to them: C, T and D in microseconds.
     pub charged: Option<Vec<[f64; 3]>>,
-    /// What the answer assumes beside what the test does.
+    /// The assumption of the answer beside those of the test.
     pub note: Option<String>,
 }
 
@@ -75,7 +75,7 @@ impl<'a> Charged<'a> {
         Self { set, platform, delay, overheads, known: Vec::new() }
     }
 
-    /// What a test says of the set, charged for its scheduler.
+    /// The answer of a test for the set, charged for its scheduler.
     ///
     /// # Errors
     /// [`TaskError`] for a task whose delay is not known.
@@ -278,7 +278,7 @@ impl Unit {
     }
 }
 
-/// What the dearest of `events` costs each task's working set: the upper end where there is an interval.
+/// The cost of the dearest of `events` to each task's working set: the upper end where there is an interval.
 fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Delays, TaskError> {
     let mut found = Delays::default();
     let mut seen = Vec::new();
@@ -313,7 +313,7 @@ fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<
     Ok(found)
 }
 
-/// What the largest cost at a size was found among, at the least.
+/// The cells, at the least, among which the largest cost at a size was found.
 fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
     let there = events.iter().filter(|&&event| costs.happens(event));
     there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()

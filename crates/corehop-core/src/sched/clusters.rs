@@ -4,10 +4,10 @@
 use crate::platform::Platform;
 use crate::units::CpuList;
 
-/// How many CPUs share one cache of this level (`l2`, `L3`, …), and the level.
+/// The number of CPUs that share one cache of this level (`l2`, `L3`, …), and the level.
 ///
 /// # Errors
-/// Where the machine has no such cache for data, or where not every one serves as many CPUs.
+/// If the machine has no such cache for data, or not every one serves as many CPUs.
 pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
     let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
     let level = level.ok_or_else(|| format!("`{cache}` is no cache level: expected l2, l3, …"))?;

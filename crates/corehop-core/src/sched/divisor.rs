@@ -14,7 +14,7 @@ pub(crate) struct Divisor {
     inverse: f64,
 }
 
-/// What is divided has to be below this, so that a double holds it with a bit to spare.
+/// The bound of a dividend, so that a double holds it with a bit to spare.
 pub(crate) const MOST: Time = 1 << 51;
 
 // Windows are sums of a few spans.

@@ -171,7 +171,7 @@ pub(crate) fn sign(terms: impl Iterator<Item = Term> + Clone) -> Ordering {
     filter.sign().unwrap_or_else(|| sign_of_sum(terms))
 }
 
-/// How the sum of the fractions compares with a whole number.
+/// The order of the sum of the fractions and a whole number.
 #[inline]
 pub(crate) fn compare_sum(
     fractions: impl Iterator<Item = (u64, u64)> + Clone,

@@ -14,11 +14,11 @@ pub struct System<'a> {
     pub(crate) tasks: &'a [Task],
     /// In the order of the tasks, where it is known.
     pub(crate) cache: Option<&'a CacheUse>,
-    /// What is to be charged, where that depends on who runs where.
+    /// The charge, where it depends on the placement.
     pub(crate) bill: Option<&'a Bill>,
     /// Measured delays by pair of tasks, where they are known.
     pub(crate) pairs: Option<&'a Pairs>,
-    /// Where each task is to run, in the order of the tasks, where that was given.
+    /// The CPUs of each task, in the order of the tasks, if given.
     pub(crate) placement: Option<&'a [TaskPlacement]>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> System<'a> {
     pub(crate) fn of(cpus: u32, tasks: &'a [Task]) -> Self {
         Self { cpus, tasks, cache: None, bill: None, pairs: None, placement: None }
     }
-    /// How many CPUs, m.
+    /// The number of CPUs, m.
     pub fn cpus(self) -> u32 {
         self.cpus
     }
@@ -41,7 +41,7 @@ impl<'a> System<'a> {
 }
 
 impl TaskSet {
-    /// What a test is given.
+    /// The input of a test.
     pub fn system(&self) -> System<'_> {
         System {
             cpus: self.cpus(),

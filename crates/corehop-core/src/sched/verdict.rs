@@ -20,17 +20,17 @@ impl Verdict {
     pub fn is_schedulable(self) -> bool {
         self == Self::Schedulable
     }
-    /// What an exact test that found `fits` says.
+    /// The verdict of an exact test that found `fits`.
     pub(crate) fn exact(fits: bool) -> Self {
         if fits { Self::Schedulable } else { Self::Unschedulable }
     }
-    /// What a sufficient test that found `fits` says.
+    /// The verdict of a sufficient test that found `fits`.
     pub(crate) fn sufficient(fits: bool) -> Self {
         if fits { Self::Schedulable } else { Self::Unknown }
     }
 }
 
-/// What a test says of a system, and what goes with it.
+/// The answer of a test for a system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The verdict.
@@ -48,7 +48,8 @@ pub struct Answer {
     /// Of a test that cuts tasks: where each task runs, in their order. Of one that does not, it follows from `partition`,
     /// and [`ChargedAnswer`](super::charge::ChargedAnswer) has it.
     pub placement: Option<Vec<TaskPlacement>>,
-    /// Where something was charged: the tasks with it, in their order, and what each job pays for delays.
+    /// The charges, if there were any: the tasks with them, in their order, and the payment of each job for
+    /// delays.
     pub charged: Option<Charges>,
 }
 

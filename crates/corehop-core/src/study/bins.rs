@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bins that are filled with one task after the other, for one prefix of a stream after the other.
 //!
-//! What was packed for a shorter prefix is kept: in the order of the tasks all of it, by falling utilisation as
+//! The packing of a shorter prefix is kept: in the order of the tasks all of it, by falling utilisation as
 //! much as comes before the first task that is new.
 
 use crate::sched::partition::Fit;
 
-/// Where a task went, or the first of several that did not go anywhere.
+/// The bin of a task, or the first of several that found none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PackOutcome {
     In,
@@ -14,7 +14,7 @@ pub(super) enum PackOutcome {
     Doubt,
 }
 
-/// How full the bins are after each task.
+/// The filling of the bins after each task.
 #[derive(Debug, Default)]
 pub(super) struct Bins {
     count: usize,
@@ -23,7 +23,7 @@ pub(super) struct Bins {
     guard: f64,
     /// The tasks of the prefix in the order of packing.
     order: Vec<f64>,
-    /// How many of the prefix are in the order.
+    /// The number of tasks of the prefix in the order.
     taken: usize,
     /// The levels before the first task, after the first, and so on, as far as tasks were packed.
     levels: Vec<f64>,
@@ -103,7 +103,7 @@ impl Bins {
         }
     }
 
-    /// What comes of the order with one more task at this place, up to where it is known that all go in.
+    /// The outcome of the order with one more task at this place, up to where it is known that all go in.
     fn with(&mut self, at: usize, extra: Option<f64>, enough: usize) -> PackOutcome {
         let packed = self.last.len() - 1;
         if let Some(why) = self.stop.filter(|_| packed < at) {

@@ -12,7 +12,7 @@ use crate::workload::task::Time;
 pub struct StudyCounts {
     /// The study.
     pub study: Study,
-    /// Which sets were drawn.
+    /// The sets that were drawn.
     pub shards: Shards,
     /// Of each reading, in order.
     pub(super) readings: Vec<Counts>,
@@ -114,7 +114,7 @@ impl StudyCounts {
         self.shards.is_whole()
     }
 
-    /// How many sets of each cap are in.
+    /// The number of sets of each cap so far.
     pub fn sets(&self) -> u64 {
         self.shards.sets(self.study.sets)
     }

@@ -6,16 +6,16 @@ use serde::Serialize;
 use super::tally::Tally;
 use super::{Crossover, StudyCounts};
 
-/// Where a scheduler stops being preferable to another.
+/// The delay at which a scheduler stops being preferable to another.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Crossing {
-    /// Whose delay grows.
+    /// The scheduler whose delay grows.
     pub of: String,
-    /// Who is compared with it.
+    /// The scheduler that is compared with it.
     pub against: String,
     /// The latter's delay in microseconds.
     pub at_us: u64,
-    /// What was found.
+    /// The finding.
     #[serde(flatten)]
     pub preferable: Preferable,
 }
@@ -39,7 +39,7 @@ pub enum Preferable {
 }
 
 impl StudyCounts {
-    /// Where schedulers stop being preferable, in the order in which the reading has them.
+    /// The delays at which schedulers stop being preferable, in the order in which the reading has them.
     ///
     /// Both are asked about the same sets, so that what is judged is the difference of each set's weights, not
     /// of two means with a scatter each. Between two steps the difference is taken to be a straight line.

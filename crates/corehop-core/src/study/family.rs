@@ -38,7 +38,7 @@ impl Family {
 /// The families that hold the sets of the stream with this index.
 ///
 /// # Errors
-/// Where the generator finds no set with the sum that is asked for.
+/// If the generator finds no set with the requested sum.
 pub(super) fn families(
     generator: &Generator,
     caps: Caps,

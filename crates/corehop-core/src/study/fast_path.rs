@@ -13,7 +13,7 @@ use crate::sched::partition::{Admission, Fit, Packing};
 use crate::sched::system::System;
 use crate::workload::task::{Task, Time};
 
-/// What all schedulers need of a family with a delay charged.
+/// The needs of all schedulers of a family with a delay charged.
 #[derive(Debug, Default)]
 pub(super) struct Charged {
     delay: Time,
@@ -21,7 +21,7 @@ pub(super) struct Charged {
     u: Vec<f64>,
     /// Of each member that has no other tasks.
     shapes: Vec<Shape>,
-    /// What is more than the error of a sum.
+    /// The guard, which is more than the error of a sum.
     guard: f64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Charged {
 struct Shape {
     sum: f64,
     largest: f64,
-    /// How many of the prefix are above 1/2.
+    /// The number of the prefix above 1/2.
     heavy: usize,
     /// The utilisation of the task of its own; more than 1 where it does not fit into its period.
     extra: Option<f64>,
@@ -78,7 +78,7 @@ impl Charged {
     }
 }
 
-/// How the sets of a family are packed into the clusters of a machine.
+/// The way to pack the sets of a family into the clusters of a machine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rule {
     pub(super) cpus: u32,
@@ -175,7 +175,7 @@ struct MemberQuestion<'a> {
 }
 
 impl MemberQuestion<'_> {
-    /// What can be told from the sum and the largest utilisation; none where that is not enough.
+    /// The answer by the sum and the largest utilisation; None where they are not enough.
     fn quickly(&self) -> Option<bool> {
         let Shape { sum, largest, heavy, extra } = self.shape;
         let guard = self.charged.guard;

@@ -46,11 +46,11 @@ use crate::workload::task::Time;
 pub struct Study {
     /// A name for tables and files.
     pub id: String,
-    /// What it shows, with its source.
+    /// The question, with its source.
     pub title: String,
     /// The seed of every draw.
     pub seed: u64,
-    /// How many streams of tasks are drawn; each gives one set per cap.
+    /// The number of streams of tasks; each gives one set per cap.
     pub sets: u64,
     /// The ways to read it, at least one.
     pub readings: Vec<Reading>,
@@ -61,7 +61,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// What is wrong with how its sets are drawn, where something is.
+    /// The flaws in the way its sets are drawn, if any.
     pub fn warnings(&self) -> Vec<&'static str> {
         let of = |reading: &Reading| match &reading.generator {
             Generator::FixedSum(fixed) => fixed.method.warning(),
@@ -73,13 +73,13 @@ impl Study {
     }
 }
 
-/// Which reading is held for the source's.
+/// The reading that is closest to the paper.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Held {
     /// Its name.
     pub reading: String,
-    /// What speaks for it.
+    /// The reasons for it.
     pub why: String,
 }
 
@@ -88,23 +88,23 @@ pub struct Held {
 pub struct Reading {
     /// The options that were chosen, with slashes between; `study` where there was no choice.
     pub name: String,
-    /// What is counted.
+    /// The measure.
     pub measure: Measure,
-    /// How many CPUs, m.
+    /// The number of CPUs, m.
     pub cpus: u32,
     /// The utilisation caps.
     pub caps: Caps,
     /// The delays `D_c` in microseconds, ascending.
     pub delays: Vec<Time>,
-    /// How task sets are drawn.
+    /// The way to draw task sets.
     pub generator: Generator,
     /// The schedulers, in order.
     pub schedulers: Vec<Scheduler>,
-    /// Which of them are compared, and how.
+    /// The pairs of them that are compared, and how.
     pub crossovers: Vec<Crossover>,
 }
 
-/// What is counted of a set.
+/// The measure of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Measure {
@@ -122,14 +122,14 @@ pub struct Caps {
     from: u64,
     /// The distance of two, in thousandths.
     step: u64,
-    /// How many.
+    /// The number.
     count: usize,
-    /// What all are multiples of, in thousandths.
+    /// The common divisor of all, in thousandths.
     unit: u64,
 }
 
 impl Caps {
-    /// How many.
+    /// The number.
     pub fn len(self) -> usize {
         self.count
     }
@@ -167,7 +167,7 @@ impl Caps {
     }
 }
 
-/// How task sets are drawn; a cap takes the place of the generator's own.
+/// The way to draw task sets; a cap takes the place of the generator's own.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Generator {
     /// Tasks until the cap is exceeded.
@@ -190,27 +190,27 @@ impl Generator {
 pub struct Scheduler {
     /// As tables and curves have it.
     pub name: String,
-    /// How it is asked.
+    /// The way to ask it.
     pub policy: Policy,
     /// The events that a job may suffer under it; its delay is the largest of their costs.
     pub suffers: Vec<Event>,
 }
 
-/// How a scheduler is asked: by a test, of the whole set or of each cluster.
+/// The way to ask a scheduler: by a test, of the whole set or of each cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// The name of the test.
     pub test: &'static str,
-    /// How tasks are packed into clusters first, if they are.
+    /// The way to pack tasks into clusters first, if they are.
     pub clusters: Option<Clusters>,
 }
 
 /// Clusters of CPUs into which tasks are packed by utilisation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Clusters {
-    /// How many CPUs each has.
+    /// The number of CPUs of each.
     pub cpus: u32,
-    /// Which cluster gets a task.
+    /// The cluster that gets a task.
     pub fit: Fit,
     /// Whether tasks are taken by falling utilisation.
     pub decreasing: bool,
@@ -220,9 +220,9 @@ pub struct Clusters {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Crossover {
-    /// Whose delay grows.
+    /// The scheduler whose delay grows.
     pub of: String,
-    /// Who is compared with it.
+    /// The scheduler that is compared with it.
     pub against: String,
     /// The delay of the latter, one of those of the study.
     #[serde(default)]

@@ -16,7 +16,7 @@ use super::{Measure, Policy, Reading, Study};
 use crate::workload::generate::fixed_sum::NoSuchSum;
 use crate::workload::task::Time;
 
-/// Who is told how far a study is.
+/// A listener to the progress of a study.
 pub trait Progress: Sync {
     /// So many more sets are done; whether to go on.
     fn advance(&self, sets: u64) -> bool;
@@ -29,7 +29,7 @@ impl Progress for () {
     }
 }
 
-/// How many sets a thread takes at once.
+/// The number of sets that a thread takes at once.
 const AT_ONCE: usize = 64;
 
 /// Why a study was not carried out.
@@ -38,7 +38,7 @@ pub enum Stopped {
     /// No set with a sum that is asked for.
     #[error(transparent)]
     NoSet(#[from] NoSuchSum),
-    /// Whoever was told how far it is wanted no more.
+    /// The listener wants no more.
     #[error("interrupted")]
     Interrupted,
     /// The threads could not be started.
@@ -59,7 +59,7 @@ pub fn run(
     run_by(study, shard, threads, progress, Manner::Quick)
 }
 
-/// How verdicts are come by.
+/// The way to come by verdicts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     /// The quickest way.
@@ -139,15 +139,15 @@ fn summed(
 
 /// Readings with the same sets, and everything that is asked of those.
 struct Group<'a> {
-    /// Which readings.
+    /// The readings.
     readings: Vec<usize>,
     /// One of them.
     reading: &'a Reading,
     /// By rising delay.
     requests: Vec<Request>,
-    /// Whose weights are compared: places of requests.
+    /// The pairs whose weights are compared: places of requests.
     pairs: Vec<(usize, usize)>,
-    /// How many requests want to be counted by cap.
+    /// The number of requests to be counted by cap.
     by_cap: usize,
     /// Those that are answered together.
     swept: Vec<Swept>,
@@ -166,7 +166,7 @@ struct Request {
     policy: Policy,
     delay: Time,
     way: Option<Way>,
-    /// Where its counts by cap are, if they are wanted.
+    /// The place of its counts by cap, if they are wanted.
     by_cap: Option<usize>,
 }
 
@@ -366,7 +366,7 @@ impl Group<'_> {
         })
     }
 
-    /// What a reading of this group has asked for.
+    /// The counts that a reading of this group has requested.
     fn counts(&self, reading: &Reading, sums: &Sums, sets: u64) -> Counts {
         let caps = reading.caps.len();
         let mut counts = Counts::default();
@@ -415,7 +415,7 @@ fn comparisons(reading: &Reading) -> Vec<(Policy, Time, Policy, Time)> {
     all
 }
 
-/// What is reused from set to set.
+/// The memory that is reused from set to set.
 #[derive(Debug, Default)]
 struct Scratch {
     charged: Charged,

@@ -29,7 +29,7 @@ impl Shard {
         (0..count).map(move |at| self.remainder + at as u64 * self.of)
     }
 
-    /// How many of so many sets belong to it.
+    /// The number of so many sets that belong to it.
     pub fn sets(self, sets: u64) -> u64 {
         self.indices(sets).len() as u64
     }
@@ -96,7 +96,7 @@ impl Shards {
         self.0.iter().map(|shard| common / u128::from(shard.of)).sum::<u128>() == common
     }
 
-    /// How many sets they have.
+    /// The number of their sets.
     pub(super) fn sets(&self, sets: u64) -> u64 {
         self.0.iter().map(|shard| shard.sets(sets)).sum()
     }

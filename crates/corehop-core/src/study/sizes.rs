@@ -29,29 +29,29 @@ pub enum Reach {
     Unknown,
 }
 
-/// What a crossover means for working sets.
+/// The meaning of a crossover for working sets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Sizes {
-    /// Whose delay grows.
+    /// The scheduler whose delay grows.
     pub of: String,
-    /// Who is compared with it.
+    /// The scheduler that is compared with it.
     pub against: String,
-    /// Where the latter's delay is the one of the crossover, whatever the size.
+    /// The reach if the latter's delay is the one of the crossover, for every size.
     pub fixed: Reach,
     /// By the ends of the crossover's interval, and of those of the costs: the lower one with the upper ends of
     /// costs, the upper one with the lower ends.
     pub fixed_interval: [Reach; 2],
-    /// Where each suffers what its own events cost.
+    /// The reach if each suffers the cost of its own events.
     pub each_its_own: Reach,
     /// By the ends of the costs and of W, each taken against the scheduler, and each for it.
     pub each_its_own_interval: [Reach; 2],
 }
 
-/// How many sizes are looked at between two of the table.
+/// The number of sizes between two of the table.
 const BETWEEN: usize = 64;
 
 impl StudyCounts {
-    /// What the crossovers of a reading mean on a machine with these costs.
+    /// The meaning of a reading's crossovers on a machine with these costs.
     pub fn sizes(&self, reading: usize, costs: &dyn Costs) -> Vec<Sizes> {
         let Some(about) = self.study.readings.get(reading) else { return Vec::new() };
         let crossings = self.crossings(reading);

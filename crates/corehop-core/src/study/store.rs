@@ -56,7 +56,7 @@ impl From<ParquetError> for StoreError {
 const VERSION_HERE: u32 = 1;
 const ABOUT: &str = "corehop.study";
 
-/// What stands in the metadata.
+/// The content of the metadata.
 #[derive(Serialize, Deserialize)]
 struct About {
     description: String,
@@ -65,7 +65,7 @@ struct About {
     shards: String,
 }
 
-/// What a row is of.
+/// The identity of a row.
 struct Row<'a> {
     reading: &'a str,
     quantity: &'static str,

@@ -5,13 +5,13 @@ use crate::model::binomial;
 
 /// The two-sided 95 % point of the normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
-/// What an interval may miss on either side.
+/// The probability that an interval misses on either side.
 const TAIL: f64 = 0.025;
 
 /// The sum of some whole number over sets, and of its square.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many sets.
+    /// The number of sets.
     pub sets: u64,
     /// The sum.
     pub sum: i64,
@@ -69,7 +69,7 @@ impl Tally {
         let value = mean / most;
         Some(Estimate { value, low: low.min(value), high: high.max(value) })
     }
-    /// How many standard errors the mean is above zero; none where that is not known. Numbers that were
+    /// The distance of the mean above zero, in standard errors; None where it is not known. Numbers that were
     /// paired differ by at most `most`, and one pair of each such difference is added.
     pub(super) fn errors_above_zero(self, most: u64) -> Option<f64> {
         self.mean()?;

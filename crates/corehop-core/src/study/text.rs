@@ -24,7 +24,7 @@ pub enum StudyError {
     Sense {
         /// In which reading, as a clause; empty where it is about all.
         reading: String,
-        /// What is wrong, and what is expected.
+        /// The problem, and the expected form.
         what: String,
     },
 }
@@ -34,7 +34,7 @@ const MOST_READINGS: usize = 256;
 /// The most caps, delays, and steps of a crossover.
 const MOST_PLACES: usize = 4_096;
 
-/// What is said once for all readings.
+/// The part that is said once for all readings.
 #[derive(Deserialize)]
 struct Head {
     id: String,
@@ -51,7 +51,7 @@ fn one() -> u64 {
     1
 }
 
-/// What a reading consists of.
+/// The parts of a reading.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -134,7 +134,7 @@ impl Study {
     /// The same with another seed or number of sets.
     ///
     /// # Errors
-    /// Where the number of sets is zero or so large that counts would overflow.
+    /// If the number of sets is zero or so large that counts would overflow.
     pub fn with(mut self, seed: Option<u64>, sets: Option<u64>) -> Result<Self, StudyError> {
         self.seed = seed.unwrap_or(self.seed);
         self.sets = sets.unwrap_or(self.sets);

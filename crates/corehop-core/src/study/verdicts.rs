@@ -13,7 +13,7 @@ use crate::sched::verdict::Verdict;
 use crate::workload::generate::Deadline;
 use crate::workload::task::{Task, Time};
 
-/// How a policy is asked.
+/// The way to ask a policy.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Way {
     /// By utilisations alone.
@@ -55,7 +55,7 @@ impl Way {
         }
     }
 
-    /// What it says of each member of the family, in their order; no to those that are left out.
+    /// The verdict on each member of the family, in their order; no for those that are left out.
     pub(super) fn verdicts(
         self,
         family: &Family,
@@ -72,7 +72,7 @@ impl Way {
         }
     }
 
-    /// What it says of one member, with its execution times scaled by so many thousandths.
+    /// The verdict on one member, with its execution times scaled by so many thousandths.
     pub(super) fn verdict_scaled(
         self,
         family: &Family,

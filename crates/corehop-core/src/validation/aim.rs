@@ -37,7 +37,7 @@ pub struct Order {
     pub agree: usize,
 }
 
-/// What a comparison with printed rows comes to.
+/// The result of a comparison with printed rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reached {
@@ -56,18 +56,18 @@ pub struct Aim {
     pub median: f64,
     /// The greatest 90th percentile of the errors.
     pub p90: f64,
-    /// What it comes to.
+    /// The result.
     pub outcome: Reached,
-    /// What was missed, or why it was not judged.
+    /// The missed aims, or the reason why it was not judged.
     pub why: Vec<String>,
 }
 
 /// Samples of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Samples {
-    /// How many there are.
+    /// The present number.
     pub have: u32,
-    /// How many the study takes: those that its aim was set for.
+    /// The number that the study takes: those that its aim was set for.
     pub takes: u32,
 }
 
@@ -76,7 +76,7 @@ impl Aim {
     /// median of the distance from zero.
     pub const P90_OVER_MEDIAN: f64 = 2.5;
 
-    /// What errors of judged rows and the order of events come to, against a median error of `median`.
+    /// The result of errors of judged rows and the order of events, against a median error of `median`.
     pub fn of(judged: Option<Errors>, order: Option<Order>, median: f64, samples: Samples) -> Self {
         let p90 = Self::P90_OVER_MEDIAN * median;
         let of = |outcome, why| Self { median, p90, outcome, why };
@@ -100,7 +100,7 @@ impl Aim {
     }
 }
 
-/// What is farther off than is aimed at. An error that is no number is.
+/// The errors beyond the aim. An error that is no number is.
 fn missed(errors: Errors, order: Option<Order>, median: f64, p90: f64) -> Vec<String> {
     let percent = |share: f64| format!("{:.1} %", 100.0 * share);
     let beyond = |name: &str, error: f64, limit: f64| {

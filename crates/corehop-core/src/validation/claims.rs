@@ -33,9 +33,9 @@ use crate::workload::Event;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimStudy {
-    /// What it is called.
+    /// Its name.
     pub id: String,
-    /// Who says what.
+    /// The authors and their claim.
     pub title: String,
     /// The platform it was measured on, by id.
     pub platform: String,
@@ -63,15 +63,15 @@ pub struct ClaimStudy {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Where it is printed.
+    /// The place in print.
     pub source: String,
     /// The experiment behind it.
     pub experiment: Synthetic,
-    /// What is said of it.
+    /// The claims about it.
     pub course: Vec<FigureClaim>,
 }
 
-/// What is said of a part of a figure.
+/// A claim about a part of a figure.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureClaim {
@@ -83,12 +83,12 @@ pub struct FigureClaim {
     pub from: Nanos,
     /// Up to this one.
     pub to: Nanos,
-    /// How the delay goes with the length.
+    /// The trend of the delay with the length.
     pub trend: Trend,
 }
 
 words! {
-    /// How a delay goes with the preemption length.
+    /// The trend of a delay with the preemption length.
     Trend, "a trend" {
         /// Longer preemptions cost more.
         Rising = "rising",
@@ -103,7 +103,7 @@ words! {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Saturates {
-    /// Where it is printed.
+    /// The place in print.
     pub source: String,
     /// That length.
     pub printed: Nanos,
@@ -114,7 +114,7 @@ pub struct Saturates {
     pub experiment: PolluterSweep,
 }
 
-/// What the simulated machine gave for a study.
+/// The result of the simulated machine for a study.
 #[derive(Default)]
 struct Simulated<'a> {
     /// The samples of each of its tables.

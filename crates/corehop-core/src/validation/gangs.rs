@@ -46,20 +46,20 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GangStudy {
-    /// What it is called.
+    /// Its name.
     pub id: String,
-    /// What was printed, with its source.
+    /// The printed table, with its source.
     pub title: String,
     /// The platform it was measured on, by id.
     pub platform: String,
-    /// How many runs a row is the mean of.
+    /// The number of runs that a row is the mean of.
     pub samples: u32,
-    /// What each thread does in a run, so often.
+    /// The number of rounds of each thread in a run.
     pub rounds: u64,
-    /// What both did in the printed runs, so often; where counts are printed.
+    /// The number of rounds of both in the printed runs; where counts are printed.
     #[serde(default)]
     pub printed_rounds: Option<f64>,
-    /// How threads share their data.
+    /// The way threads share their data.
     pub sharing: Sharing,
     /// See [`Program::Swap`].
     #[serde(default)]
@@ -67,7 +67,7 @@ pub struct GangStudy {
     /// See [`Program::Exchange`].
     #[serde(default)]
     pub instructions: u32,
-    /// What is aimed at.
+    /// The aims.
     pub limits: Limits,
     /// Rows that a parameter of the program was read from.
     #[serde(default)]
@@ -85,7 +85,7 @@ pub struct ReadFrom {
     pub quantity: GangQuantity,
     /// The sizes.
     pub items: Vec<u64>,
-    /// Which parameters, for the reader.
+    /// The parameters, for the reader.
     pub parameters: Vec<String>,
 }
 
@@ -94,9 +94,9 @@ pub struct ReadFrom {
 pub struct GangRow {
     /// The program.
     pub program: Program,
-    /// What it is.
+    /// The quantity.
     pub quantity: GangQuantity,
-    /// What was printed.
+    /// The printed value.
     pub value: f64,
 }
 
@@ -127,7 +127,7 @@ impl GangStudy {
     /// The plan behind the table.
     ///
     /// # Errors
-    /// Where `platform` has no two packages, or a program is impossible.
+    /// If `platform` has no two packages, or a program is impossible.
     pub(super) fn plan(
         &self,
         platform: &Platform,
@@ -179,7 +179,7 @@ impl GangStudy {
         self.printed.iter().map(joined).collect()
     }
 
-    /// What a gang came to.
+    /// The value of a gang.
     fn value(&self, row: &GangRow, it: &SharingSummary) -> Option<f64> {
         let (shared, separate) = (it.shared?, it.separate?);
         let misses = || Some(separate.misses_a_round * self.printed_rounds? / 1e6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How studies are simulated again.
+//! The way to simulate studies again.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::platform::Platform;
 use crate::samples::Sample;
 use crate::sim::SimMachine;
 
-/// How studies are simulated again, and the samples of tables that others need too.
+/// The settings with which studies are simulated again, and the samples of tables that others need too.
 #[derive(Debug)]
 pub struct Lab {
     pub(super) seed: u64,

@@ -39,12 +39,12 @@ pub trait Study {
     fn judge(&self, platform: &Platform, lab: &mut Lab) -> Result<Sheet, ValidationError>;
 }
 
-/// How a study is called.
+/// The name of a study.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
     /// Its name.
     pub id: &'a str,
-    /// What was printed, with its source.
+    /// The printed table, with its source.
     pub title: &'a str,
     /// The platform it was measured on, by id.
     pub platform: &'a str,
@@ -61,7 +61,7 @@ pub enum StudyError {
     Table {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }

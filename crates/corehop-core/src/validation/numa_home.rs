@@ -25,7 +25,7 @@ pub(super) fn bring(plan: &mut Plan, platform: &Platform) {
     }
 }
 
-/// Where no node states its memory, each has some.
+/// Whether a node has memory: if no node states its memory, each has some.
 fn has_memory(platform: &Platform, node: &Node) -> bool {
     node.memory.is_some() || platform.nodes.iter().all(|node| node.memory.is_none())
 }

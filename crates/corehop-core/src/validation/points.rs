@@ -16,7 +16,7 @@ use crate::words::words;
 use crate::workload::{Absence, Event, Load, Page, Polluter, WorkingSet};
 
 words! {
-    /// What is read from a warm touch.
+    /// The quantity read from a warm touch.
     Quantity, "a quantity" {
         /// Cycles of the core's clock for each line.
         Cycles = "cycles_per_line",
@@ -29,21 +29,21 @@ words! {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PointStudy {
-    /// What it is called.
+    /// Its name.
     pub id: String,
-    /// What was printed, with its source.
+    /// The printed table, with its source.
     pub title: String,
     /// The platform it was measured on, by id.
     pub platform: String,
-    /// How many touches a value is the mean of.
+    /// The number of touches that a value is the mean of.
     pub samples: u32,
-    /// What is read.
+    /// The quantity.
     pub quantity: Quantity,
     /// The pages of the working sets.
     pub page: Page,
     /// The share of accesses that write.
     pub write_ratio: f64,
-    /// What runs on the CPUs that a point names.
+    /// The work on the CPUs that a point names.
     #[serde(default)]
     pub polluter: Option<Polluter>,
     /// The median error of the judged points that is aimed at.
@@ -57,7 +57,7 @@ pub struct PointStudy {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Point {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The size of the working set in KiB.
     pub wss_kib: u64,
@@ -66,9 +66,9 @@ pub struct Point {
     /// The CPUs with a polluter.
     #[serde(default)]
     pub polluters: CpuList,
-    /// What was printed.
+    /// The printed value.
     pub printed: f64,
-    /// Which parameters of the platform were fitted on it, or read from it; nothing if none.
+    /// The parameters of the platform that were fitted on it, or read from it; empty if none.
     #[serde(default)]
     pub fitted: String,
 }
@@ -105,7 +105,7 @@ impl PointStudy {
         synthetic(vec![group], CpuList::new([point.cpu]))
     }
 
-    /// What a touch shows of the quantity, the core's clock at so many hertz.
+    /// The quantity of a touch, with the core's clock at so many hertz.
     fn read(&self, record: &JobRecord, hertz: u64) -> Option<f64> {
         let warm = record.touches.get(1)?;
         let lines = warm.lines as f64;

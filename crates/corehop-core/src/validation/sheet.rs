@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a study comes to: printed values beside simulated ones, and how far off they are.
+//! The result of a study: printed values beside simulated ones, and the errors.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -10,16 +10,16 @@ use crate::model::verdict::TestOutcome;
 use crate::words::words;
 use crate::workload::Event;
 
-/// What a study comes to.
+/// The result of a study.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sheet {
     /// The study's name.
     pub id: String,
-    /// What was printed, with its source.
+    /// The printed table, with its source.
     pub title: String,
     /// The platform it was measured on, by id.
     pub platform: String,
-    /// What a value stands on, for instance `64 samples a cell`; nothing for claims.
+    /// The basis of a value, for instance `64 samples a cell`; None for claims.
     pub basis: Option<String>,
     /// The samples of each value; none for claims.
     pub samples: Option<u32>,
@@ -34,13 +34,13 @@ pub struct Sheet {
 /// A printed value and what the simulation has for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What it is.
+    /// The quantity.
     pub what: What,
     /// The quantity that it is judged with; none for what is only shown.
     pub quantity: Option<&'static str>,
-    /// What was printed.
+    /// The printed value.
     pub printed: f64,
-    /// What was simulated; none where there was no miss to speak of.
+    /// The simulated value; None without enough misses.
     pub simulated: Option<f64>,
     /// Over how many samples, where that differs from row to row.
     pub n: Option<usize>,
@@ -50,7 +50,7 @@ pub struct Row {
     pub error: Option<f64>,
 }
 
-/// What a printed value is.
+/// The kind of a printed value.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum What {
@@ -67,7 +67,7 @@ pub enum What {
     },
     /// A single value.
     Point {
-        /// What it is called.
+        /// Its name.
         name: String,
     },
     /// A value of a gang.
@@ -76,9 +76,9 @@ pub enum What {
         program: &'static str,
         /// The size of its data.
         items: u64,
-        /// What else it was given.
+        /// Its other parameters.
         parameters: String,
-        /// What it is.
+        /// The quantity.
         quantity: GangQuantity,
     },
 }
@@ -179,7 +179,7 @@ impl Sheet {
         Self { samples, basis, rows, quantities, ..Self::of_claims(head, Vec::new()) }
     }
 
-    /// What claims come to.
+    /// The result of claims.
     pub(super) fn of_claims(head: Head<'_>, claims: Vec<Tested>) -> Self {
         Self {
             id: head.id.to_owned(),

@@ -47,7 +47,7 @@ const CLAIMS: &[(&str, &str)] = described![
 /// The studies that come with the program: tables, single values, tables of gangs, claims.
 ///
 /// # Errors
-/// Where a file is wrong; a test reads them all.
+/// If a file is wrong; a test reads them all.
 pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
     let mut all: Vec<Box<dyn Study>> = Vec::new();
     for (_, description, table) in TABLES {
@@ -69,7 +69,7 @@ impl TableStudy {
     /// The table of this name, if it comes with the program.
     ///
     /// # Errors
-    /// Where its files are wrong; a test reads them all.
+    /// If its files are wrong; a test reads them all.
     pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
         let (_, description, table) = TABLES.iter().find(|&&(other, ..)| other == id)?;
         Some(Self::new(description, table))

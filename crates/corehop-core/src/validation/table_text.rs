@@ -25,7 +25,7 @@ pub(super) fn lines<'a>(table: &'a str, columns: &[&str]) -> Result<Vec<Line<'a>
 }
 
 impl<'a> Line<'a> {
-    /// What stands in a column; nothing where it is not there.
+    /// The value in a column; empty if it is missing.
     pub(super) fn cell(&self, column: &str) -> &'a str {
         let place = self.header.split(',').position(|name| name == column);
         place.and_then(|place| self.text.split(',').nth(place)).unwrap_or_default()

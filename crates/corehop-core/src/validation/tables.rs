@@ -25,13 +25,13 @@ const LEAST_US: f64 = 1.0;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableStudy {
-    /// What it is called.
+    /// Its name.
     pub id: String,
-    /// What was printed, with its source.
+    /// The printed table, with its source.
     pub title: String,
     /// The platform it was measured on, by id.
     pub platform: String,
-    /// How many samples a cell gets.
+    /// The number of samples of a cell.
     pub samples: u32,
     /// The order of the accesses.
     pub pattern: Pattern,
@@ -39,13 +39,13 @@ pub struct TableStudy {
     pub page: Page,
     /// The share of word accesses that write.
     pub write_ratio: f64,
-    /// What runs beside the job on every CPU; nothing if it is not stated.
+    /// The work beside the job on every CPU; None if it is not stated.
     #[serde(default)]
     pub polluter: Option<Polluter>,
     /// The program with a changing working set that runs on every CPU, in place of a polluter.
     #[serde(default)]
     pub changing: Option<Changing>,
-    /// What a polluter needs for a line besides accessing it; nothing if it is not stated.
+    /// The time that a polluter needs for a line besides accessing it; None if it is not stated.
     #[serde(default)]
     pub polluter_pause: Option<Fact<Latency>>,
     /// The preemption length behind each label of the table's column `preemption_length`.
@@ -72,7 +72,7 @@ pub struct Fitted {
     pub event: Event,
     /// The working-set sizes in KiB.
     pub wss_kib: Vec<u64>,
-    /// Which parameters, for the reader.
+    /// The parameters, for the reader.
     pub parameters: Vec<String>,
 }
 
@@ -119,7 +119,7 @@ impl TableStudy {
         }
     }
 
-    /// What a polluter needs for a line besides accessing it, in picoseconds.
+    /// The time that a polluter needs for a line besides accessing it, in picoseconds.
     pub(super) fn pause(&self, platform: &Platform) -> u64 {
         let core = platform.clock.core.as_ref().map_or(Hertz::new(0), |fact| fact.value);
         self.polluter_pause.as_ref().map_or(0, |fact| fact.value.picos(core))
@@ -174,7 +174,7 @@ impl TableStudy {
         Ok(plan)
     }
 
-    /// What the cells of [`TableStudy::experiment`] are, in their order.
+    /// The cells of [`TableStudy::experiment`], in their order.
     fn cells(&self) -> Vec<(String, u64, Event)> {
         let sizes = self.sizes();
         let mut cells = Vec::new();

@@ -19,7 +19,7 @@ impl Blocks {
         let word = self.0.get(block as usize / 64).copied().unwrap_or(0);
         word >> (block % 64) & 1 == 1
     }
-    /// How many.
+    /// The number of blocks.
     pub fn count(&self) -> u64 {
         self.0.iter().map(|word| u64::from(word.count_ones())).sum()
     }
@@ -30,7 +30,7 @@ impl Blocks {
         let word = |set: &Self, at: usize| set.0.get(at).copied().unwrap_or(0);
         Self((0..length).map(|at| word(self, at) | word(other, at)).collect())
     }
-    /// How many are in both.
+    /// The number of blocks in both.
     pub fn common(&self, other: &Self) -> u64 {
         self.0.iter().zip(&other.0).map(|(a, b)| u64::from((a & b).count_ones())).sum()
     }
@@ -89,7 +89,7 @@ impl FromStr for Blocks {
     }
 }
 
-/// What a task does to a cache.
+/// The effect of a task on a cache.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Footprint {
     /// Useful cache blocks: those it may use again after a preemption.
@@ -98,7 +98,7 @@ pub struct Footprint {
     pub ecb: Blocks,
 }
 
-/// What it takes to reload blocks: so much time for so many of them.
+/// The time to reload blocks: so much for so many of them.
 ///
 /// A fraction, since a block takes less than the unit of time; what it comes to is rounded up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,19 +115,19 @@ impl Reload {
         Self { time: each, blocks: 1_000 }
     }
 
-    /// What so many blocks take; at most what fits nowhere.
+    /// The time for so many blocks; at most a time that fits nowhere.
     pub fn of(self, blocks: u64) -> Time {
         let time = (u128::from(blocks) * u128::from(self.time)).div_ceil(self.blocks.into());
         time.min(2 * u128::from(LONGEST)) as Time
     }
 }
 
-/// What the tasks of a set do to the cache that they share.
+/// The effect of a set's tasks on the cache that they share.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheUse {
     /// Of each task, in order.
     pub footprints: Vec<Footprint>,
-    /// What it takes to reload blocks.
+    /// The time to reload blocks.
     pub reload: Reload,
 }
 

@@ -6,26 +6,26 @@ use super::time::Time;
 /// A piece of a task: so much of its work on one CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedPiece {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: usize,
-    /// How much of the work is done there.
+    /// The part of the work that is done there.
     pub wcet: Time,
-    /// How long it may run there: the work, and what it reloads after its move.
+    /// The time it may run there: the work, and its reload after its move.
     pub budget: Time,
     /// Within how long of its release there, which is when the piece before it is due.
     pub deadline: Time,
 }
 
-/// What a task has of a CPU from job to job.
+/// The share of a CPU that a task has from job to job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlacedShare {
-    /// Which CPU.
+    /// The CPU.
     pub cpu: usize,
     /// The share of the CPU, rounded.
     pub share: f64,
 }
 
-/// Where a task runs.
+/// The CPUs of a task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TaskPlacement {
     /// On any of these CPUs, ascending.

@@ -23,15 +23,15 @@ pub enum RtAppError {
     /// A thread does something that is no sporadic task, or lacks something.
     #[error("thread `{thread}`: {what}")]
     Thread {
-        /// Which one.
+        /// The thread.
         thread: String,
-        /// What is wrong with it.
+        /// The error in it.
         what: String,
     },
     /// There are no threads.
     #[error("the table `tasks` of threads is missing")]
     NoTasks,
-    /// What comes out makes no sense.
+    /// The resulting parameters make no sense.
     #[error(transparent)]
     Parameter(#[from] TaskError),
 }
@@ -205,7 +205,7 @@ fn plain(text: &str) -> String {
     kept
 }
 
-/// How long the string is that a text begins with.
+/// The length of the string that a text begins with.
 fn string(text: &str) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -27,9 +27,9 @@ pub enum SetFileError {
     /// A field is missing, unknown, twice there, or of the wrong kind.
     #[error("{place}{what}")]
     Field {
-        /// Where: `task 3 (`video`): ` or nothing for the set itself.
+        /// The place: `task 3 (`video`): ` or nothing for the set itself.
         place: String,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// A parameter makes no sense.

@@ -74,7 +74,7 @@ impl Task {
     }
 }
 
-/// What is given of a task, before it is known to make sense. Times in one unit, microseconds in files.
+/// The parameters of a task, before it is known to make sense. Times in one unit, microseconds in files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Parameters {
     /// A name for messages and tables.
@@ -100,15 +100,15 @@ pub struct Parameters {
 /// Why parameters are no task set: the task, the field, its value, and what would do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct TaskError {
-    /// Which task, from 0; none for what is said of the whole set.
+    /// The task, from 0; None for the whole set.
     pub task: Option<usize>,
     /// Its name, where it has one.
     pub name: Option<String>,
     /// The field, as files call it.
     pub field: &'static str,
-    /// What stands there.
+    /// The present value.
     pub value: String,
-    /// What would do.
+    /// The expected value.
     pub expected: String,
 }
 
@@ -228,12 +228,12 @@ impl TaskSet {
         Ok(Self { placement: Some(places), ..self })
     }
 
-    /// Where each task runs, where that was said.
+    /// The CPUs of each task, if given.
     pub fn placement(&self) -> Option<&[TaskPlacement]> {
         self.placement.as_deref()
     }
 
-    /// How many CPUs.
+    /// The number of CPUs.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
@@ -249,7 +249,7 @@ impl TaskSet {
     pub fn wss_kib(&self) -> &[Option<u64>] {
         &self.wss_kib
     }
-    /// What its tasks do to the cache that they share, where that is known.
+    /// The effect of its tasks on the cache that they share, where known.
     pub fn cache(&self) -> Option<&CacheUse> {
         self.cache.as_ref()
     }

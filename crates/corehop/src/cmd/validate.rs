@@ -126,7 +126,7 @@ impl From<ValidationError> for Failure {
     }
 }
 
-/// What a study comes to, with the fields of its kind.
+/// The result of a study, with the fields of its kind.
 fn json(sheet: &Sheet) -> Value {
     let mut value = json!({ "study": sheet.id, "title": sheet.title, "platform": sheet.platform });
     let Some(samples) = sheet.samples else {

@@ -10,11 +10,11 @@ use crate::workload::Event;
 #[derive(Debug, Clone)]
 pub struct ModelCosts<'a> {
     model: &'a Model,
-    /// What is asked, of any event and size.
+    /// The question, of any event and size.
     asked: Question,
-    /// What was measured of each event, found once: it is read off often.
+    /// The measured series of each event, found once: it is read off often.
     series: Vec<(Event, Result<&'a Series, NoAnswer>)>,
-    /// What can happen on the machines, where that is known of all.
+    /// The events that can happen on the machines, where known of all.
     events: Option<Vec<Event>>,
 }
 

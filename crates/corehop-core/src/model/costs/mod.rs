@@ -26,7 +26,7 @@ pub struct Cost {
     pub high_us: Option<f64>,
 }
 
-/// What a largest cost was found among.
+/// The cells among which a largest cost was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Basis {
     /// Samples at the size, or the fewer of those at the sizes around it.
@@ -62,7 +62,7 @@ pub trait Costs {
     /// [`NoCost`] where that is not known.
     fn cost(&self, event: Event, wss_kib: f64) -> Result<Cost, NoCost>;
 
-    /// What a preemption costs a working set of this size, by the size in KiB of what the preemptor walks,
+    /// The cost of a preemption to a working set of this size, by the size in KiB of the preemptor's walk,
     /// ascending.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ pub trait Costs {
         Err(NoCost(format!("costs at {wss_kib} KiB: {what}")))
     }
 
-    /// What the cost of an event at this size rests on, where that is known.
+    /// The basis of an event's cost at this size, where known.
     fn basis(&self, _: Event, _: f64) -> Option<Basis> {
         None
     }

@@ -16,7 +16,7 @@ pub enum Source {
     Model(Model),
 }
 
-/// Which costs of a source are meant.
+/// The part of a source's costs to use.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Selection {
     /// The background load; the only one there is, where none is named.

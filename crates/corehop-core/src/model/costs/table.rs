@@ -29,7 +29,7 @@ pub enum CostError {
     Field {
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
     /// It has no costs.

@@ -29,9 +29,8 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
         length::asked_and_got(data),
         sharing::sharing(data),
     ];
-    let sets = tables([tasks::tasks(data)]);
-    let recorded = recorded::tables(data).into_iter().chain(overheads::tables(data));
-    sweep::saturation(data).into_iter().chain(tables(parts)).chain(sets).chain(recorded).collect()
+    let own = tables(parts.into_iter().chain([tasks::tasks(data)]));
+    sweep::saturation(data).into_iter().chain(own).chain(of_programs(data)).collect()
 }
 
 /// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
@@ -39,13 +38,17 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
 pub(super) fn tables_around_cells(data: &ReportData) -> (Vec<Table>, Vec<Table>) {
     let first = [conditions::conditions(data), tasks::tasks(data)];
     let later = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
-    let own = recorded::tables(data).into_iter().chain(overheads::tables(data));
-    let first = tables(first).chain(sweep::saturation(data)).chain(own).collect();
-    (first, tables(later).collect())
+    let first = tables(first).chain(sweep::saturation(data)).chain(of_programs(data));
+    (first.collect(), tables(later).collect())
 }
 
 fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<Item = Table> {
     sections.into_iter().flatten().flat_map(|section| section.tables)
+}
+
+/// Recorded programs, and the kernel's overheads.
+fn of_programs(data: &ReportData) -> impl Iterator<Item = Table> {
+    recorded::tables(data).into_iter().chain(overheads::tables(data))
 }
 
 /// The notes beside these tables in a terminal.

@@ -83,12 +83,12 @@ impl Tasks<'_> {
         (0..self.0.len()).filter(move |&k| self.0[k].deadline > own && self.0[k].deadline <= t)
     }
 
-    /// How many jobs are due within `t`.
+    /// The number of jobs due within `t`.
     pub(super) fn jobs(&self, at: usize, t: Time) -> u64 {
         self.0[at].demand(t) / self.0[at].wcet
     }
 
-    /// How often `j` can preempt jobs of `k` that are due within `t`.
+    /// The number of times `j` can preempt jobs of `k` that are due within `t`.
     pub(super) fn preemptions(&self, k: usize, j: usize, t: Time) -> u64 {
         let room = self.0[k].deadline - self.0[j].deadline;
         room.div_ceil(self.0[j].period) * self.jobs(k, t)
@@ -110,7 +110,7 @@ impl Demand<'_> {
         self.tasks.0.iter().enumerate().map(of).sum()
     }
 
-    /// How many blocks the jobs of `j` that are due within `t` make others reload.
+    /// The number of blocks that the jobs of `j` due within `t` make others reload.
     fn blocks(&self, j: usize, t: Time, approach: Approach) -> u64 {
         let jobs = self.tasks.jobs(j, t);
         match approach {
@@ -120,7 +120,7 @@ impl Demand<'_> {
         }
     }
 
-    /// How many one job of `j` does at most, among the tasks due within `t`.
+    /// The greatest number for one job of `j`, among the tasks due within `t`.
     fn each(&self, j: usize, t: Time, approach: Approach) -> u64 {
         let own = &self.footprints[j];
         let useful = || self.tasks.affected(j, t).map(|k| &self.footprints[k].ucb);
@@ -142,7 +142,7 @@ impl Demand<'_> {
         }
     }
 
-    /// What `j`, and all that can preempt it, evicts.
+    /// The blocks that `j`, and all that can preempt it, evict.
     fn evicting(&self, j: usize) -> Blocks {
         let before = self.tasks.0.iter().zip(self.footprints);
         let before = before.filter(|(task, _)| task.deadline <= self.tasks.0[j].deadline);

@@ -55,12 +55,12 @@ impl<'a> Levels<'a> {
         &self.tasks[self.order[level]]
     }
 
-    /// How many jobs of a level there can be within `response`: `E_j`.
+    /// The number of jobs of a level that there can be within `response`: `E_j`.
     pub(super) fn jobs(&self, j: usize, response: Time) -> u64 {
         response.div_ceil(self.task(j).period)
     }
 
-    /// How often `j` can preempt `k` while the task at `level` responds: `E_j(R_k) E_k(R_i)`.
+    /// The number of times `j` can preempt `k` while the task at `level` responds: `E_j(R_k) E_k(R_i)`.
     pub(super) fn preemptions(&self, level: usize, k: usize, j: usize, response: Time) -> u64 {
         let of_k = if k == level { response } else { self.responses[k] };
         self.jobs(j, of_k) * self.jobs(k, response)
@@ -98,7 +98,7 @@ impl<'a> Levels<'a> {
     }
 }
 
-/// What tasks do to the cache, by level.
+/// The effect of tasks on the cache, by level.
 struct Prints<'a> {
     reload: Reload,
     by_level: Vec<&'a Footprint>,
@@ -135,7 +135,8 @@ impl<'a> Prints<'a> {
         self.reload.of(self.blocks(levels, level, j, response, approach))
     }
 
-    /// How many blocks preemptions by level `j` make the tasks down to `level` reload within `response`.
+    /// The number of blocks that preemptions by level `j` make the tasks down to `level` reload within
+    /// `response`.
     fn blocks(
         &self,
         levels: &Levels<'_>,
@@ -162,7 +163,7 @@ impl<'a> Prints<'a> {
         }
     }
 
-    /// What `k` can lose to `j` and all that preempts `j`.
+    /// The blocks that `k` can lose to `j` and all that preempt `j`.
     fn evicted(&self, k: usize, j: usize) -> u64 {
         self.ucb(k).common(&self.evicting[j])
     }

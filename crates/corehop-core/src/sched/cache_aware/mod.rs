@@ -11,7 +11,7 @@ pub mod pairs;
 
 pub use crate::workload::blocks::{Blocks, CacheUse, Footprint, Reload};
 
-/// How the reload cost of preemptions is bounded.
+/// The bound on the reload cost of preemptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Approach {
     /// `|ECB_j|`: what the preempting task can evict (Busquets-Mataix et al. 1996).

@@ -30,7 +30,7 @@ pub struct Pairs {
     pub sizes: Vec<u64>,
 }
 
-/// What is not bounded.
+/// The value of an unbounded time.
 const UNBOUNDED: Time = Time::MAX;
 
 impl Pairs {
@@ -42,18 +42,18 @@ impl Pairs {
         }
     }
 
-    /// What task `k` loses to preemptors of so many KiB together: that of the next larger size measured.
+    /// The loss of task `k` to preemptors of so many KiB together: that of the next larger size measured.
     fn loss(&self, k: usize, kib: u64) -> Time {
         let bound = self.losses[k].iter().find(|&&(size, _)| size >= kib);
         bound.map_or(UNBOUNDED, |&(_, loss)| loss)
     }
 
-    /// What task `k` loses to task `j` alone.
+    /// The loss of task `k` to task `j` alone.
     fn alone(&self, k: usize, j: usize) -> Time {
         self.loss(k, self.sizes[j])
     }
 
-    /// What task `k` loses to all of these.
+    /// The loss of task `k` to all of these.
     fn together(&self, k: usize, all: impl Iterator<Item = usize> + Clone) -> Time {
         let size = all.clone().map(|h| self.sizes[h]).fold(0, u64::saturating_add);
         let each = all.map(|h| self.alone(k, h)).fold(0, Time::saturating_add);
@@ -61,7 +61,7 @@ impl Pairs {
     }
 }
 
-/// Which of the two arguments bounds what preemptions cost.
+/// The argument, of two, that bounds the cost of preemptions.
 #[derive(Debug, Clone, Copy)]
 enum Form {
     Together,
@@ -95,7 +95,7 @@ pub fn responses(tasks: &[Task], pairs: &Pairs) -> Option<Vec<Time>> {
     Some(levels.in_order_of_the_tasks())
 }
 
-/// What preemptions by level `j` cost the tasks down to `level` within `response`.
+/// The cost of preemptions by level `j` to the tasks down to `level` within `response`.
 fn paid(
     levels: &Levels<'_>,
     pairs: &Pairs,

@@ -156,11 +156,11 @@ pub(super) static BY_PAIRS: [Test; 5] = [
     },
 ];
 
-/// What both have in common: nothing is charged to jobs, but preemptions happen.
+/// The common part of both: nothing is charged to jobs, but preemptions happen.
 const PAIRED: Test =
     Test { suffers: Suffers::Preemptions, deadlines: Constrained, one_cpu: true, ..BASE };
 
-/// What packing by them has in common.
+/// The common part of packing by them.
 const PACKED: Test = Test {
     scheduler: "partitioned fixed priorities, with delays by pair",
     one_cpu: false,

@@ -17,7 +17,7 @@ use crate::words::edit_distance;
 use crate::workload::Event;
 use crate::workload::task::Task;
 
-/// What a test can say.
+/// The kind of a test, by its possible answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Yes or no.
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// Which relative deadlines a test admits.
+/// The relative deadlines that a test admits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deadlines {
     /// D = T.
@@ -58,30 +58,30 @@ pub struct Test {
     pub name: &'static str,
     /// The scheduler that it is about.
     pub scheduler: &'static str,
-    /// What it asks, in the paper's letters.
+    /// The question, in the paper's letters.
     pub title: &'static str,
-    /// What it can say.
+    /// The kind, by its possible answers.
     pub kind: Kind,
-    /// Which deadlines it admits; for others it does not tell.
+    /// The deadlines it admits; for others it does not tell.
     pub deadlines: Deadlines,
     /// Whether it is about one CPU only.
     pub one_cpu: bool,
     /// Whether it charges jitter and blocking; where it does not, it does not tell of tasks with them.
     pub jitter: bool,
-    /// What interrupts jobs under its scheduler and is not charged by the test itself. (What is necessary for all
-    /// schedulers holds for one under which nothing does.)
+    /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
+    /// for all schedulers holds for one under which nothing does.)
     pub suffers: Suffers,
-    /// Who pays for that ([`bill`](super::bill)).
+    /// The payer for that ([`bill`](super::bill)).
     pub payer: Payer,
-    /// How an operating system's overheads are charged to a set before the test is asked.
+    /// The way to charge an operating system's overheads to a set before the test is asked.
     pub charging: Charging,
     /// Whether it charges cache reloads by the blocks that tasks use.
     pub reloads: bool,
     /// Whether it charges measured delays by pair of tasks, and nothing to jobs.
     pub by_pair: bool,
-    /// What else it assumes.
+    /// Its other assumptions.
     pub assumes: &'static [&'static str],
-    /// Where it comes from.
+    /// The citation.
     pub citation: &'static str,
     run: fn(System<'_>) -> Answer,
 }
@@ -93,7 +93,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
     others.chain(cached).chain(&cached_entries::BY_PAIRS)
 }
 
-/// What interrupts jobs under a scheduler, once they have begun.
+/// The interruptions of jobs under a scheduler, once they have begun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Suffers {
     /// Nothing.
@@ -106,7 +106,7 @@ pub enum Suffers {
     Everything,
 }
 
-/// How overheads are charged ([`overhead::system`](super::overhead::system)).
+/// The way to charge overheads ([`overhead::system`](super::overhead::system)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Charging {
     /// To each job, which pays for the preemption that it causes.
@@ -119,7 +119,7 @@ pub enum Charging {
     NotKnown,
 }
 
-/// What most tests have in common.
+/// The common part of most tests.
 const BASE: Test = Test {
     name: "",
     scheduler: "global EDF",
@@ -196,7 +196,7 @@ const CACHED: Test = Test {
 const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
      not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
 
-/// What every test here assumes.
+/// The assumptions of every test here.
 const ALWAYS: [&str; 3] = [
     "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
     "Time is integer: releases and execution times are multiples of the unit.",
@@ -204,7 +204,7 @@ const ALWAYS: [&str; 3] = [
 ];
 
 impl Test {
-    /// What the verdict rests on, in order.
+    /// The basis of the verdict, in order.
     pub fn assumptions(&self) -> Vec<&'static str> {
         let deadlines = match self.deadlines {
             Deadlines::Implicit => Some("Deadlines are periods."),
@@ -217,8 +217,8 @@ impl Test {
         ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
     }
 
-    /// What may cost a job its delay under its scheduler, nearest first. `platform` says which migrations stay
-    /// within a cluster of so many CPUs, and which there are at all; without it all count.
+    /// The events that may cost a job its delay under its scheduler, nearest first. `platform` says which
+    /// migrations stay within a cluster of so many CPUs, and which there are at all; without it all count.
     pub fn events(&self, platform: Option<&Platform>) -> Vec<Event> {
         let all = Event::RESUMING;
         let reached = match self.suffers {
@@ -236,7 +236,7 @@ impl Test {
         reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
     }
 
-    /// What the test says of a system, with what is charged to it.
+    /// The answer of the test for a system, with its charges.
     pub fn run(&self, system: System<'_>) -> Answer {
         if let Some(why) = self.refusal(system) {
             return Answer::unknown(why);
@@ -297,7 +297,7 @@ impl Test {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
 pub struct UnknownTest {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
     /// Names that are near to it.
     pub nearest: String,

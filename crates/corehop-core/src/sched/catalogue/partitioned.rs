@@ -54,7 +54,7 @@ fn in_bins(system: System<'_>, cpus: u32, bins: Vec<Vec<usize>>) -> Answer {
     Answer { partition: Some(bins), charged: charges, ..Answer::plain(Verdict::Schedulable) }
 }
 
-/// What groups are charged, in the order of the tasks.
+/// The charges of groups, in the order of the tasks.
 fn by_task<'a>(
     system: System<'_>,
     groups: impl Iterator<Item = (&'a [usize], Charges)>,
@@ -132,7 +132,7 @@ fn by_priority(
     Answer { partition: Some(bins), ..Answer::bounded(Verdict::Schedulable, bounds) }
 }
 
-/// What each task of CPUs under fixed priorities is charged in the busy window of the lowest one there.
+/// The charge of each task of CPUs under fixed priorities in the busy window of the lowest one there.
 fn priority_charges(system: System<'_>, bins: &[Vec<usize>]) -> Option<Charges> {
     let bill = system.bill?;
     let of = |group: &[usize]| {
@@ -272,7 +272,7 @@ pub(super) fn compliant(system: System<'_>, points: compliant::Points) -> Answer
     soft_bounds(system, compliant::responses(system, points))
 }
 
-/// What is not bounded is known not to be.
+/// The answer of a soft test: without a bound on tardiness it is no.
 fn soft_bounds(system: System<'_>, bounds: Option<Vec<u64>>) -> Answer {
     match bounds {
         None => Answer::plain(soft::bounded(system)),

@@ -11,7 +11,7 @@ use crate::sched::system::System;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
-/// What any scheduler needs: `U <= m` and `C <= D` of each task. Never says yes.
+/// The needs of any scheduler: `U <= m` and `C <= D` of each task. Never says yes.
 pub fn necessary(system: System<'_>) -> Verdict {
     let over = compare_sum(system.tasks.iter().map(Task::u), system.m()).is_gt();
     if over || !each_fits(system.tasks) { Verdict::Unschedulable } else { Verdict::Unknown }
@@ -124,7 +124,7 @@ pub fn bcl(system: System<'_>) -> Verdict {
     Verdict::sufficient(tasks.iter().enumerate().all(fits))
 }
 
-/// What jobs of `task` with deadlines in a window of length `window` can execute in it, one of them
+/// The greatest execution in a window of length `window` of jobs of `task` with deadlines in it, one of them
 /// due at its end: `N C + min(C, max(0, window - N T))`.
 #[inline]
 fn aligned(task: &Task, window: Time) -> Time {
@@ -245,7 +245,7 @@ impl Part {
         let (jobs, rest) = period.divide(window);
         Self { whole: jobs * task.wcet, rest }
     }
-    /// Where the task is known to have this slack.
+    /// The same, if the task is known to have this slack.
     #[inline]
     pub(super) fn less(self, task: &Task, slack: Time) -> Time {
         self.whole + task.wcet.min(self.rest.saturating_sub(slack))

@@ -106,7 +106,7 @@ fn carried(task: &Task, period: Divisor, response: Time, x: Time) -> Work {
 #[derive(Debug, Default)]
 struct Split {
     alone: Vec<Neighbour>,
-    /// What a task gains by carrying in, and both of its workloads.
+    /// The gain of a task from carrying in, and both of its workloads.
     both: Vec<(Time, Grower, Grower, f64)>,
     sweep: Sweep,
 }

@@ -71,7 +71,7 @@ struct Analysis<'a> {
     least: Vec<Time>,
     others: Vec<Neighbour>,
     sweep: Sweep,
-    /// How often a slack has grown, from 1.
+    /// The number of times a slack has grown, from 1.
     changes: u64,
     /// Of each task, when its window was last looked for, in changes, and whether it makes it.
     seen: Vec<(u64, bool)>,

@@ -14,7 +14,7 @@ pub(super) struct Sweep {
     m: u64,
     y: Time,
     growers: Vec<Grower>,
-    /// How many are cut to the window, and what the others have.
+    /// The number that are cut to the window, and the work of the others.
     capped: u64,
     below: Time,
     /// Their utilisation, and how often they begin a job: both only guide how far to look.
@@ -24,7 +24,7 @@ pub(super) struct Sweep {
     instants: Vec<u64>,
 }
 
-/// Where the window is that was looked for.
+/// The place of the wanted window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// All windows before this one are filled; it itself is not, if nothing was left out.
@@ -33,12 +33,12 @@ pub(super) enum Next {
     From(Time),
 }
 
-/// Which windows are looked at.
+/// The windows to look at.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Among {
     pub(super) from: Time,
     pub(super) limit: Time,
-    /// What others do beside a window, they do in one that is longer by this.
+    /// The work of others beside a window is done in one that is longer by this.
     pub(super) wait: Time,
 }
 
@@ -166,7 +166,7 @@ impl Sweep {
     }
 }
 
-/// What the workloads have beyond all that the CPUs can do, on a stretch where it is straight.
+/// The excess of the workloads over all that the CPUs can do, on a stretch where it is straight.
 #[derive(Debug, Clone, Copy)]
 struct Line {
     excess: i64,

@@ -83,12 +83,12 @@ impl Neighbour {
     pub(super) fn at_most(self, most: Time) -> Self {
         Self { most, ..self }
     }
-    /// How many of its jobs begin in a unit, rounded.
+    /// The number of its jobs that begin in a unit, rounded.
     #[inline]
     pub(super) fn per_unit(&self) -> f64 {
         self.period.inverse()
     }
-    /// What it does in a window of `x`, and goes on to do.
+    /// Its work in a window of `x`, and its growth from there.
     #[inline]
     pub(super) fn at(&self, x: Time) -> Grower {
         let Self { wcet, period, lead, most } = *self;
@@ -112,7 +112,7 @@ pub(super) struct Fill {
     /// Tasks that could fill the window alone, and the least that one of them has.
     capped: u64,
     least_capped: Time,
-    /// What the others have, how many of them are growing, and the shortest time they go on.
+    /// The work of the others, the number of them that are growing, and the shortest time they go on.
     below: Time,
     growing: u64,
     shortest_run: Time,

@@ -31,13 +31,13 @@ pub enum NoRegions {
     /// A parameter that the analysis does not cover.
     #[error("task {task}: {field} is {value}: expected {expected}; regions are not known for it")]
     Beyond {
-        /// Which task, from 0.
+        /// The task, from 0.
         task: usize,
         /// The field, as files call it.
         field: &'static str,
-        /// What stands there.
+        /// The present value.
         value: Time,
-        /// What would do.
+        /// The expected value.
         expected: &'static str,
     },
     /// It takes more steps than are allowed.

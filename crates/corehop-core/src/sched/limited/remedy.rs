@@ -18,7 +18,7 @@ use crate::workload::Event;
 use crate::workload::task::{Task, TaskError, TaskSet, Time};
 
 words! {
-    /// How preemptions are limited.
+    /// The way to limit preemptions.
     Limit, "a way to limit preemptions" {
         /// Floating non-preemptive regions under EDF.
         EdfRegions = "edf_regions",
@@ -29,21 +29,21 @@ words! {
     }
 }
 
-/// What limiting preemptions does for a set.
+/// The effect of limiting preemptions for a set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Remedy {
-    /// How.
+    /// The way.
     pub limit: Limit,
     /// Whether the set is schedulable fully preemptive, each job paying for all preemptions that it may
     /// suffer then; None where the test does not know.
     pub preemptive: Option<bool>,
     /// For each task, in the order of the set.
     pub tasks: Vec<Treated>,
-    /// What is saved of the CPU: the sum over the tasks of what a job saves over its period.
+    /// The share of the CPU that is saved: the sum over the tasks of the saving of a job over its period.
     pub saves_share: Cost,
 }
 
-/// What is done with a task, and what it saves.
+/// The treatment of a task, and the savings.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Treated {
     /// For how long it may run on once something more urgent came, in microseconds. With thresholds its whole
@@ -56,13 +56,13 @@ pub struct Treated {
     pub preemptions: u64,
     /// The most that remain.
     pub remaining: u64,
-    /// What one costs the job, in microseconds.
+    /// The cost of one to the job, in microseconds.
     pub delay: Cost,
-    /// What a job saves at most, in microseconds.
+    /// The greatest saving of a job, in microseconds.
     pub saves: Cost,
 }
 
-/// What each way to limit preemptions does for a set on one CPU, or why nothing is known of it.
+/// The effect of each way to limit preemptions for a set on one CPU, or the reason why it is unknown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Remedies(pub Vec<(Limit, Result<Remedy, NoRegions>)>);
 
@@ -101,7 +101,7 @@ impl Remedies {
     }
 }
 
-/// What a preemption costs each task, by its working set.
+/// The cost of a preemption to each task, by its working set.
 fn delays(set: &TaskSet, costs: &dyn Costs) -> Result<Vec<Cost>, TaskError> {
     let of = |(at, wss): (usize, &Option<u64>)| {
         let wrong = |value: String, expected: String| {
@@ -116,8 +116,8 @@ fn delays(set: &TaskSet, costs: &dyn Costs) -> Result<Vec<Cost>, TaskError> {
     set.wss_kib().iter().enumerate().map(of).collect()
 }
 
-/// What limiting preemptions in this way does for `tasks` on one CPU, of which a preemption costs each its
-/// `delays`. The upper end of each, rounded up to whole microseconds, is charged.
+/// The effect of limiting preemptions in this way for `tasks` on one CPU, of which a preemption costs each
+/// its `delays`. The upper end of each, rounded up to whole microseconds, is charged.
 ///
 /// # Errors
 /// [`NoRegions`] where deadlines are missed whatever is done, or the analysis does not cover the tasks.
@@ -170,8 +170,8 @@ fn times(cost: Cost, by: f64) -> Cost {
     Cost { us: cost.us * by, low_us: end(cost.low_us), high_us: end(cost.high_us) }
 }
 
-/// How often a job may be preempted at most, if nothing limits it: by each release of a more urgent task before
-/// its deadline.
+/// The greatest number of preemptions of a job, if nothing limits it: one by each release of a more urgent
+/// task before its deadline.
 fn arrivals(tasks: &[Task], limit: Limit) -> Vec<u64> {
     let order = by_priority(tasks);
     let of = |i: usize| -> u64 {
@@ -241,8 +241,8 @@ impl Limited {
         })
     }
 
-    /// How often a job is preempted at most: between two preemptions lies a region, and none comes before a
-    /// region has passed; with a threshold, by each release of what is above it.
+    /// The greatest number of preemptions of a job: between two preemptions lies a region, and none comes
+    /// before a region has passed; with a threshold, one by each release of a task above it.
     fn preemptions(&self, tasks: &[Task], i: usize) -> u64 {
         let own = &tasks[i];
         match &self.preempted_by {

@@ -3,7 +3,7 @@
 
 use crate::workload::task::{Task, Time};
 
-/// What limits preemptions.
+/// The rules that limit preemptions.
 #[derive(Debug, Clone)]
 pub(super) struct Rules {
     /// Whether the earlier deadline goes first, otherwise the lower rank.
@@ -16,7 +16,7 @@ pub(super) struct Rules {
     pub(super) regions: Vec<Time>,
 }
 
-/// What became of a task.
+/// The outcome of a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Seen {
     /// The longest response of a job that ended, or that time has run out for.

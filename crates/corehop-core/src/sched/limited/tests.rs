@@ -112,7 +112,7 @@ fn misses(tasks: &[Task], seen: &[Seen]) -> bool {
     tasks.iter().zip(seen).any(|(task, seen)| seen.response > task.deadline)
 }
 
-/// How many of so many sets that have regions miss in some schedule, if each region is longer by `more`.
+/// The number of so many sets with regions that miss in some schedule, if each region is longer by `more`.
 fn missed(regions: fn(&[Task]) -> Result<Vec<Time>, NoRegions>, edf: bool, more: Time) -> [u32; 2] {
     let mut draw = Draw(7);
     let mut count = [0; 2];

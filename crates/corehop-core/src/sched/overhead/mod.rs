@@ -20,7 +20,7 @@ pub struct Inflated {
 }
 
 impl Inflated {
-    /// What a test is given.
+    /// The input of a test.
     pub fn system(&self) -> System<'_> {
         System {
             cpus: self.cpus,

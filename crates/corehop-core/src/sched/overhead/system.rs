@@ -11,7 +11,7 @@ use crate::sched::exact::{self, settle};
 use crate::sched::uni::fixed::by_priority;
 use crate::workload::task::{LONGEST, Task, Time};
 
-/// What an operating system takes, each as a bound, in the unit of the tasks.
+/// The times of an operating system, each as a bound, in the unit of the tasks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Overheads {
     /// A timer tick, and the time between two (none where there are no ticks).

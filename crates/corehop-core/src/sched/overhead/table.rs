@@ -33,7 +33,7 @@ pub enum OverheadError {
         line: usize,
         /// The column.
         column: String,
-        /// What stands there.
+        /// The text there.
         text: String,
     },
     /// More tasks than it knows of.

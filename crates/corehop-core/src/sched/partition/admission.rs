@@ -9,14 +9,14 @@ use crate::sched::uni::{edf, fixed};
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
-/// What a bin admits.
+/// The condition of a bin for admitting tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Admission {
     /// A utilisation of at most the number of its CPUs, and of each task of at most 1.
     Utilisation,
-    /// What processor-demand analysis accepts; for bins of one CPU.
+    /// Processor-demand analysis accepts; for bins of one CPU.
     Demand,
-    /// What response-time analysis accepts under fixed priorities; for bins of one CPU.
+    /// Response-time analysis accepts under fixed priorities; for bins of one CPU.
     Response,
     /// The same with the reload cost of preemptions by cache blocks.
     Blocks(Approach),
@@ -24,7 +24,7 @@ pub enum Admission {
     Pairs,
 }
 
-/// Who pays among the tasks of a bin of so many CPUs under EDF.
+/// The payer among the tasks of a bin of so many CPUs under EDF.
 pub(crate) fn payer(cpus: u32) -> Payer {
     if cpus == 1 { Payer::LaterDeadline } else { Payer::Others }
 }

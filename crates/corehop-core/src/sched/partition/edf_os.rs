@@ -28,18 +28,18 @@ use crate::sched::soft;
 use crate::sched::system::System;
 use crate::workload::task::{Task, Time};
 
-/// What a task has of a CPU.
+/// The portion of a CPU that a task has.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Portion {
-    /// Which task.
+    /// The task.
     pub task: usize,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: usize,
     /// The share of the CPU, rounded.
     pub share: f64,
 }
 
-/// Where every task runs.
+/// The CPUs of every task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Assignment {
     /// The fixed tasks of each CPU.
@@ -48,7 +48,7 @@ pub struct Assignment {
     pub cut: Vec<Portion>,
 }
 
-/// Where every task runs; nothing where tardiness is not bounded.
+/// The CPUs of every task; None where tardiness is not bounded.
 pub fn assign(system: System<'_>) -> Option<Assignment> {
     if !soft::bounded(system).is_schedulable() {
         return None;
@@ -114,7 +114,7 @@ fn utilisation(task: &Task) -> f64 {
     task.wcet as f64 / task.period as f64
 }
 
-/// What fixed tasks leave of their CPU; nothing at all where they fill it exactly.
+/// The room that fixed tasks leave on their CPU; zero where they fill it exactly.
 fn room_of(system: System<'_>, fixed: &[usize]) -> f64 {
     let fixed = fixed.iter().map(|&at| &system.tasks[at]);
     let full = exact::compare_sum(fixed.clone().map(Task::u).collect::<Vec<_>>().into_iter(), 1);

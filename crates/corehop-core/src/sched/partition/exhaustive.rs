@@ -8,7 +8,7 @@ use crate::sched::verdict::Verdict;
 use super::admission::charged;
 use super::packing::by_utilisation;
 
-/// How many CPUs are asked for demand before the search gives up.
+/// The number of CPUs asked for demand before the search gives up.
 const LOOKS: u32 = 200_000;
 
 /// An assignment of tasks to CPUs such that EDF meets all deadlines on each.

@@ -10,7 +10,7 @@ use crate::sched::uni::{edf, fixed};
 use crate::sched::verdict::Verdict;
 use crate::workload::task::Task;
 
-/// Which of the bins that admit a task gets it.
+/// The bin that gets a task, of those that admit it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fit {
     /// The last one that was used, or one after it.
@@ -45,16 +45,16 @@ impl Fit {
     }
 }
 
-/// How tasks are packed.
+/// The way to pack tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Packing {
-    /// Which bin gets a task.
+    /// The bin that gets a task.
     pub fit: Fit,
     /// Whether the tasks are taken by falling utilisation, not in their order.
     pub decreasing: bool,
-    /// What a bin admits.
+    /// The condition of a bin for admitting tasks.
     pub admission: Admission,
-    /// How many CPUs a bin has: 1, or the size of a cluster.
+    /// The number of CPUs of a bin: 1, or the size of a cluster.
     pub cluster: u32,
 }
 
@@ -193,7 +193,7 @@ impl Bin {
     }
 }
 
-/// How the utilisation of one bin compares with that of another.
+/// The order of two bins by utilisation.
 fn fuller(tasks: &[Task], a: &Bin, b: &Bin) -> Ordering {
     if a.tasks.is_empty() || b.tasks.is_empty() {
         return a.tasks.is_empty().cmp(&b.tasks.is_empty()).reverse();

@@ -20,21 +20,21 @@ use super::packing::by_utilisation;
 /// A task, or a piece of it, on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Piece {
-    /// Which task.
+    /// The task.
     pub task: usize,
-    /// Which CPU.
+    /// The CPU.
     pub cpu: usize,
-    /// How much of its work is done there.
+    /// The part of its work that is done there.
     pub wcet: Time,
-    /// How long it may run there: its work, and what it reloads after its move.
+    /// The time it may run there: its work, and its reload after its move.
     pub budget: Time,
-    /// What it pays for the job that it preempts there.
+    /// Its payment for the job that it preempts there.
     pub paid: Time,
     /// Within how long of its release there.
     pub deadline: Time,
 }
 
-/// What runs on a CPU: tasks and pieces as tasks, and what each reloads when it resumes.
+/// The load of a CPU: tasks and pieces as tasks, and the reload of each when it resumes.
 #[derive(Debug, Clone, Default)]
 pub struct Load {
     tasks: Vec<Task>,
@@ -55,7 +55,7 @@ impl Load {
         self.resumed.push(resumed);
     }
 
-    /// What each pays for delays.
+    /// The payment of each for delays.
     pub(crate) fn paid(&self, bill: Option<&Bill>) -> Vec<Time> {
         let none = || vec![0; self.tasks.len()];
         bill.map_or_else(none, |it| it.paid(Payer::LaterDeadline, &self.tasks, &self.resumed))
@@ -73,13 +73,13 @@ impl Load {
     }
 }
 
-/// What is left of a task that is being placed.
+/// The rest of a task that is being placed.
 #[derive(Debug, Clone, Copy)]
 struct Rest {
     task: Task,
-    /// What its jobs reload when they resume.
+    /// The reload of its jobs when they resume.
     resumed: Time,
-    /// What it reloads first on the next CPU.
+    /// Its first reload on the next CPU.
     reload: Time,
 }
 

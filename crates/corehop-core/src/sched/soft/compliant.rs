@@ -19,7 +19,7 @@ use crate::sched::system::System;
 use crate::sched::verdict::Verdict;
 use crate::workload::task::{Task, Time};
 
-/// Which priority points.
+/// The priority points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Points {
     /// The deadline: global EDF.
@@ -67,8 +67,8 @@ impl<'a> Analysis<'a> {
         i128::from(task.wcet) * (i128::from(task.period) - point).max(0)
     }
 
-    /// What a task that carries in adds at `s = a / m`, times `m T`: `C (a - C) + m (C T - S T)`. A carrier
-    /// is there by choice, so it adds nothing negative.
+    /// The addition of a task that carries in at `s = a / m`, times `m T`: `C (a - C) + m (C T - S T)`. A
+    /// carrier is there by choice, so it adds nothing negative.
     fn gain(&self, task: &Task, point: i128, a: i128) -> i128 {
         let (c, t, m) =
             (i128::from(task.wcet), i128::from(task.period), i128::from(self.system.cpus));
@@ -157,7 +157,7 @@ impl Line {
     }
 }
 
-/// What a carrier adds, exact as a fraction, and rounded.
+/// The addition of a carrier, exact as a fraction, and rounded.
 #[derive(Debug, Clone, Copy)]
 struct Gain {
     numerator: i128,

@@ -41,7 +41,7 @@ pub fn hyperbolic(tasks: &[Task]) -> Verdict {
     Verdict::sufficient(product_at_most_two(tasks))
 }
 
-/// What a product of so many rounded factors may be off by, with plenty to spare.
+/// The possible error of a product of so many rounded factors, with plenty to spare.
 fn growth(terms: usize) -> f64 {
     (terms * terms + 12 * terms + 12) as f64 * f64::EPSILON
 }
@@ -156,7 +156,7 @@ fn levels(
     verdict
 }
 
-/// What the analysis of one task ends with.
+/// The end of the analysis of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Its worst response, which is not after its deadline.
@@ -206,9 +206,10 @@ pub(crate) fn response(tasks: &[Task], above: &[usize], i: usize, steps: &mut u6
     }
 }
 
-/// How many jobs of a task a busy window holds before it repeats itself. At a utilisation of 1 with jitter it never ends;
-/// but `H` later, the least common multiple of the periods, `w(q + H / T) = w(q) + H` solves the same equation, and
-/// each `w(q + H / T)` is at least `H`, so the responses repeat. Below that utilisation it ends by itself.
+/// The number of jobs of a task that a busy window holds before it repeats itself. At a utilisation of 1 with
+/// jitter it never ends; but `H` later, the least common multiple of the periods, `w(q + H / T) = w(q) + H`
+/// solves the same equation, and each `w(q + H / T)` is at least `H`, so the responses repeat. Below that
+/// utilisation it ends by itself.
 fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task) -> u64 {
     let all = || above.iter().map(|&j| &tasks[j]).chain([own]);
     if compare_sum(all().map(Task::u).collect::<Vec<_>>().into_iter(), 1).is_ne() {
@@ -222,8 +223,8 @@ fn jobs_of_a_cycle(tasks: &[Task], above: &[usize], own: &Task) -> u64 {
 /// that are left gets it. Optimal for this analysis.
 ///
 /// # Errors
-/// Where no order passes: [`Verdict::Unschedulable`], or [`Verdict::Unknown`] where blocking or a limit
-/// on steps leaves a doubt.
+/// If no order passes: [`Verdict::Unschedulable`], or [`Verdict::Unknown`] where blocking or a limit on steps
+/// leaves a doubt.
 pub fn audsley(tasks: &[Task]) -> Result<Vec<usize>, Verdict> {
     let mut steps = STEPS;
     let mut out_of_steps = false;

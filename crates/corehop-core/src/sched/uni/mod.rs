@@ -8,8 +8,8 @@ pub mod nonpreemptive;
 
 use crate::workload::task::{Task, Time};
 
-/// How many steps an analysis may take before it answers that it does not know. A count, not a
-/// clock: the verdict is the same on every machine.
+/// The number of steps after which an analysis answers that it does not know. A count, not a clock: the
+/// verdict is the same on every machine.
 pub(crate) const STEPS: u64 = 1 << 24;
 
 /// Beyond this a busy period is given up: far beyond any deadline, and far inside 64 bits.

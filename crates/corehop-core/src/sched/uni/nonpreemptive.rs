@@ -101,7 +101,7 @@ fn response(tasks: &[Task], above: &[usize], i: usize, below: &[usize], steps: &
     Found::Bound(worst)
 }
 
-/// How many jobs of `i` are in the longest busy period of its own and of what is above.
+/// The number of jobs of `i` in the longest busy period of its own and of all above it.
 fn busy_jobs(tasks: &[Task], above: &[usize], i: usize, blocking: Time) -> Option<u64> {
     let level: Vec<Task> = above.iter().chain([&i]).map(|&j| tasks[j]).collect();
     let busy = busy_period(&level, blocking)?;

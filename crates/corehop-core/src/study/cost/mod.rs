@@ -30,11 +30,11 @@ use crate::workload::task::{Parameters, TaskError, TaskSet};
 pub struct CostStudy {
     /// A name for tables and files.
     pub id: String,
-    /// What it shows, with its source.
+    /// The question, with its source.
     pub title: String,
     /// The seed of every draw.
     pub seed: u64,
-    /// How many sets are drawn for each cap.
+    /// The number of sets drawn for each cap.
     pub sets: u64,
     /// The ways to read it, at least one.
     pub readings: Vec<Reading>,
@@ -45,16 +45,16 @@ pub struct CostStudy {
 pub struct Reading {
     /// Its name.
     pub name: String,
-    /// How many CPUs serve a set.
+    /// The number of CPUs that serve a set.
     pub cpus: u32,
     /// The utilisations, together, of the sets.
     pub caps: Caps,
-    /// How tasks are drawn.
+    /// The way to draw tasks.
     pub generator: Generator,
     /// The least and the largest working set in KiB; between them they are log-uniform.
     pub wss_kib: [u64; 2],
-    /// What a preemption costs for each KiB of the smaller of both working sets, in microseconds, where no other costs are
-    /// given.
+    /// The cost of a preemption for each KiB of the smaller of both working sets, in microseconds, where no
+    /// other costs are given.
     pub us_per_kib: Option<f64>,
     /// The tests that are set side by side.
     pub compared: Vec<Compared>,
@@ -81,7 +81,7 @@ pub enum CostStudyError {
         "the cost of a preemption is missing: give a table, a model or samples with --costs, or costs.us_per_kib in the study"
     )]
     NoCosts,
-    /// What a working set costs is not known.
+    /// The cost of a working set is not known.
     #[error("reading {reading}: a working set of {wss_kib} KiB: {why}")]
     Size {
         /// In which reading.
@@ -99,14 +99,14 @@ pub enum CostStudyError {
     Set(#[from] TaskError),
 }
 
-/// What came of a study.
+/// The result of a study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CostStudyResult {
     /// By reading.
     pub readings: Vec<Found>,
 }
 
-/// What came of a reading.
+/// The result of a reading.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Found {
     /// The reading.
@@ -117,7 +117,7 @@ pub struct Found {
     pub all: Row,
 }
 
-/// What was counted at a cap.
+/// The counts at a cap.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Row {
     /// The cap; none of all together.
@@ -131,7 +131,7 @@ pub struct Row {
     pub limited: Vec<Saved>,
 }
 
-/// How many sets two tests accept.
+/// The numbers of sets that two tests accept.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
     /// The comparison.
@@ -215,7 +215,7 @@ impl Reading {
         Ok(tasks)
     }
 
-    /// What preemptions cost every size that can be drawn.
+    /// The cost of preemptions to every size that can be drawn.
     fn tabulated(&self, costs: Option<&dyn Costs>) -> Result<Known, CostStudyError> {
         let [low, high] = self.wss_kib;
         let by_pair = self.compared.iter().any(|it| it.test.by_pair || it.against.by_pair);
@@ -263,7 +263,7 @@ fn by_smaller(each: f64, kib: u64, low: u64, high: u64) -> Vec<(f64, Cost)> {
     sizes.into_iter().map(|size| (size as f64, linear(each, kib.min(size)))).collect()
 }
 
-/// What preemptions cost by size, looked up beforehand.
+/// The cost of preemptions by size, looked up beforehand.
 #[derive(Debug)]
 struct Known {
     least: u64,

@@ -13,7 +13,7 @@ use crate::workload::task::{Task, TaskSet};
 /// Sums over sets, before and after.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saved {
-    /// How preemptions are limited.
+    /// The way to limit preemptions.
     pub limit: Limit,
     /// Sets that are schedulable fully preemptive, with all preemptions that jobs may suffer then paid for.
     pub before: u64,
@@ -23,9 +23,9 @@ pub struct Saved {
     pub preemptions_before: f64,
     /// The most that remain.
     pub preemptions_after: f64,
-    /// What the former cost at most, in CPUs, summed up.
+    /// The greatest cost of the former, in CPUs, summed up.
     pub cpus_before: f64,
-    /// What the latter do.
+    /// The greatest cost of the latter.
     pub cpus_after: f64,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::workload::draw::Draw;
 
-/// How utilisations with a given sum are drawn.
+/// The way to draw utilisations with a given sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Method {
     /// UUniFast (Bini and Buttazzo, Real-Time Systems 30, 2005): uniform, for sums up to 1; beyond that
@@ -25,7 +25,7 @@ impl Method {
     pub const ALL: &'static [Self] =
         &[Self::UUniFastDiscard, Self::RandFixedSum, Self::Convolution];
 
-    /// What is wrong with its draws, where something is.
+    /// The flaw of its draws, if any.
     pub fn warning(self) -> Option<&'static str> {
         (self == Self::DirichletRescale).then_some(
             "DRS does not draw uniformly, as its authors found after they had published it: use \
@@ -61,14 +61,14 @@ impl Method {
     }
 }
 
-/// How often UUniFast-discard draws before it gives up.
+/// The number of draws after which UUniFast-discard gives up.
 pub const MOST_ATTEMPTS: u32 = 100_000;
 
 /// No utilisations with this sum.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error("no {n} utilisations with the sum {sum}: {why}")]
 pub struct NoSuchSum {
-    /// How many.
+    /// The number of utilisations.
     pub n: usize,
     /// Their sum.
     pub sum: f64,
@@ -88,7 +88,7 @@ fn uunifast(n: usize, sum: f64, stream: &mut Draw) -> Vec<f64> {
     drawn
 }
 
-/// How often a draw is rescaled before another one is made.
+/// The number of times a draw is rescaled before another one is made.
 const MOST_RESCALINGS: u32 = 1_000;
 
 /// A point of the simplex; as long as tasks are above 1, the corner in which they are is stretched over all of
@@ -177,7 +177,7 @@ const LATTICE: usize = 4_096;
 /// spread within its cells.
 ///
 /// # Errors
-/// Where the bounds do not allow the sum.
+/// If the bounds do not allow the sum.
 pub fn convolution(
     bounds: &[(f64, f64)],
     sum: f64,

@@ -31,7 +31,7 @@ pub struct Capped {
     pub period: Period,
     /// Of each task's deadline.
     pub deadline: Deadline,
-    /// What is done with the task that exceeds the cap.
+    /// The treatment of the task that exceeds the cap.
     pub last: Last,
 }
 
@@ -81,11 +81,11 @@ pub(crate) fn scaled(task: &Parameters, left: f64) -> Option<Parameters> {
 /// A fixed number of tasks with a fixed sum of utilisations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FixedSum {
-    /// How many tasks.
+    /// The number of tasks.
     pub tasks: usize,
     /// The sum of their utilisations.
     pub sum: f64,
-    /// How the utilisations are drawn.
+    /// The way to draw the utilisations.
     pub method: fixed_sum::Method,
     /// Of each task's period.
     pub period: Period,
@@ -97,7 +97,7 @@ impl FixedSum {
     /// The tasks of the set with this index, in microseconds.
     ///
     /// # Errors
-    /// Where no such utilisations exist (a sum above the number of tasks), or the method gives up.
+    /// If no such utilisations exist (a sum above the number of tasks), or the method gives up.
     pub fn set(&self, seed: u64, index: u64) -> Result<Vec<Parameters>, fixed_sum::NoSuchSum> {
         let mut stream = Draw::of_set(seed, index);
         let utilisations = self.method.draw(self.tasks, self.sum, &mut stream)?;

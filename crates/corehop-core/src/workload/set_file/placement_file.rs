@@ -11,7 +11,7 @@ use crate::workload::task::{LONGEST, MOST_CPUS};
 /// The fields that say it.
 const WAYS: [&str; 3] = ["cpus", "pieces", "shares"];
 
-/// Where each task runs, if the file says it of all.
+/// The CPUs of each task, if the file has them for all.
 pub(super) fn places(tasks: &[Tree]) -> Result<Option<Vec<TaskPlacement>>, SetFileError> {
     let places: Vec<Option<TaskPlacement>> =
         tasks.iter().enumerate().map(|(at, task)| place(at, task)).collect::<Result<_, _>>()?;
@@ -108,7 +108,7 @@ fn object<'a>(
     Ok(fields)
 }
 
-/// Where a task runs, as files have it: `cpus`, `pieces` or `shares`.
+/// The placement of a task, as files have it: `cpus`, `pieces` or `shares`.
 pub(crate) fn place_json(place: &TaskPlacement) -> Value {
     let piece = |it: &PlacedPiece| json!({ "cpu": it.cpu, "wcet_us": it.wcet, "budget_us": it.budget, "deadline_us": it.deadline });
     let share = |it: &PlacedShare| json!({ "cpu": it.cpu, "share": it.share });
