@@ -27,7 +27,7 @@ impl Mapped {
         Self::map(bytes, WRITABLE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags, -1)
     }
 
-    /// What `fd` shows from its beginning, shared with all who see it and present at once.
+    /// The memory that `fd` shows from its beginning, shared and present at once.
     pub(crate) fn shared(fd: BorrowedFd<'_>, bytes: usize, access: i32) -> io::Result<Self> {
         Self::map(bytes, access, libc::MAP_SHARED | libc::MAP_POPULATE, fd.as_raw_fd())
     }
@@ -41,13 +41,13 @@ impl Mapped {
         }
     }
 
-    /// Where it begins: aligned to a page, valid as long as self.
+    /// The first byte: aligned to a page, valid as long as self.
     #[inline]
     pub(crate) const fn start<T>(&self) -> NonNull<T> {
         self.start.cast()
     }
 
-    /// How long it is.
+    /// The length.
     #[inline]
     pub(crate) const fn bytes(&self) -> usize {
         self.bytes
@@ -60,7 +60,7 @@ impl Mapped {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Advises the kernel; whether it took the advice.
+    /// Advises the kernel, and tells whether it took the advice.
     pub(crate) fn advise(&self, advice: i32) -> bool {
         // SAFETY: advice on our own mapping.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) == 0 }

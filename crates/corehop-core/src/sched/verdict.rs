@@ -77,7 +77,7 @@ impl Answer {
     }
 }
 
-/// What came of charging: tasks, in the order in which they were given, and what each job pays for delays.
+/// The result of charging: tasks, in the order in which they were given, and what each job pays for delays.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Charges {
     /// The tasks with what is charged to them.

@@ -3,10 +3,10 @@
 
 use serde::Serialize;
 
-/// How far off some rows are.
+/// The errors of some rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Errors {
-    /// How many rows.
+    /// The number of rows.
     pub rows: usize,
     /// The median of their errors.
     pub median: f64,
@@ -15,7 +15,7 @@ pub struct Errors {
 }
 
 impl Errors {
-    /// What these errors come to. None without any.
+    /// The summary of these errors. None without any.
     pub(super) fn over(mut values: Vec<f64>) -> Option<Self> {
         if values.is_empty() {
             return None;

@@ -84,7 +84,7 @@ pub enum What {
 }
 
 words! {
-    /// What a table of gangs has.
+    /// The quantities in tables of gangs.
     GangQuantity, "a quantity of gangs" {
         /// The time below a common cache over that on two packages.
         RuntimeRatio = "runtime_ratio",
@@ -211,9 +211,9 @@ pub(super) fn errors(rows: &[Row], quantity: &Judged, fitted: bool) -> Option<Er
 pub struct Tested {
     /// The claim.
     pub claim: String,
-    /// What was found by those who printed it; nothing where a length is only compared.
+    /// The printed finding; nothing where a length is only compared.
     pub expected: Option<TestOutcome>,
-    /// What is found here.
+    /// The finding here.
     pub found: TestOutcome,
     /// The numbers behind it.
     pub evidence: String,

@@ -60,7 +60,8 @@ impl TaskPlacement {
         }
     }
 
-    /// What is wrong with it for a task with this C, T and D of a set on so many CPUs: the field, what stands there, what would do.
+    /// The first fault of it for a task with this C, T and D in a set on so many CPUs: the field, its value, and a
+    /// value that would do.
     pub(crate) fn wrong(
         &self,
         [wcet, period, deadline]: [Time; 3],

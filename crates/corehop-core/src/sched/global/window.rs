@@ -8,7 +8,7 @@
 use super::workload::{Grower, Neighbour};
 use crate::workload::task::{Task, Time};
 
-/// What is filled at one window, by workloads that are added one by one.
+/// The time that workloads, added one by one, fill in one window.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
     m: u64,

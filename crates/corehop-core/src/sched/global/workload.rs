@@ -14,7 +14,7 @@ pub(super) struct Grower {
     pub(super) next: Time,
     pub(super) wcet: Time,
     pub(super) period: Time,
-    /// What it never exceeds.
+    /// Its upper bound.
     pub(super) most: Time,
 }
 

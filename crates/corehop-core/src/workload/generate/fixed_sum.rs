@@ -36,7 +36,7 @@ impl Method {
     /// `n` utilisations of at most 1 with this sum.
     ///
     /// # Errors
-    /// Where there are none, or none was found in [`MOST_ATTEMPTS`] attempts.
+    /// If there are none, or none was found in [`MOST_ATTEMPTS`] attempts.
     pub fn draw(self, n: usize, sum: f64, stream: &mut Draw) -> Result<Vec<f64>, NoSuchSum> {
         let refused = |why| Err(NoSuchSum { n, sum, why });
         if n == 0 || sum.is_nan() || sum <= 0.0 || sum > n as f64 {

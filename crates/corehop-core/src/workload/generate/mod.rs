@@ -11,7 +11,7 @@ pub use distribution::{Deadline, Period, Utilisation};
 use super::draw::Draw;
 use super::task::{Parameters, Time};
 
-/// What is done with the task that exceeds the cap.
+/// The treatment of the task that exceeds the cap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Last {
     /// It is left out: every task is from the distributions, and the set stays below the cap.
