@@ -60,7 +60,7 @@ impl Mapped {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Advises the kernel; whether it took the advice.
+    /// Advises the kernel, and tells whether it took the advice.
     pub(crate) fn advise(&self, advice: i32) -> bool {
         // SAFETY: advice on our own mapping.
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.bytes, advice) == 0 }

@@ -31,32 +31,20 @@ fn answer(arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)))
 }
 
+/// The words of a command line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// Some samples a cell of three sizes on a published machine.
 fn samples(folder: &TempDir, name: &str, seed: &str) -> PathBuf {
     let file = folder.path().join(name);
     let events = "idle_leave,preemption,l3_migration,memory_migration";
-    let run = [
-        "measure",
-        "synthetic",
-        "--on",
-        "xeon_x5650",
-        "--load",
-        "idle",
-        "--wss",
-        "16KiB,64KiB,256KiB",
-        "--event",
-        events,
-        "--length",
-        "4ms",
-        "--samples",
-        "24",
-        "--seed",
-        seed,
-        "-q",
-        "-o",
-        text(&file),
-    ];
-    says(&run, 0, &[]);
+    let run = format!(
+        "measure synthetic --on xeon_x5650 --load idle --wss 16KiB,64KiB,256KiB --event {events} \
+         --length 4ms --samples 24 --seed {seed} -q -o"
+    );
+    says(&[&words(&run)[..], &[text(&file)]].concat(), 0, &[]);
     file
 }
 
@@ -91,35 +79,15 @@ fn a_model_is_fitted_and_asked_at_sizes_that_were_measured_and_in_between() {
         0,
         &["memory_migration", "fitted", "survivors"],
     );
-    let ask = [
-        "predict",
-        text(&model),
-        "--event",
-        "memory_migration",
-        "--wss",
-        "64KiB,128KiB",
-        "--method",
-        "fitted",
-    ];
+    let question = words("--event memory_migration --wss 64KiB,128KiB --method fitted");
+    let ask = [&["predict", text(&model)], &question[..]].concat();
     let answers = answer(&ask);
     let [at, between] = [0, 1].map(|place| answers[place]["estimate_us"].as_f64().unwrap());
     assert!(0.0 < at && at < between, "{answers}");
     assert_eq!(answers[0]["place"], "measured");
     assert_eq!(answers[1]["place"]["between"]["below_bytes"], 64 << 10);
     // Samples are as good as the model fitted to them.
-    assert_eq!(
-        answer(&[
-            "predict",
-            text(&file),
-            "--event",
-            "memory_migration",
-            "--wss",
-            "64KiB,128KiB",
-            "--method",
-            "fitted"
-        ]),
-        answers
-    );
+    assert_eq!(answer(&[&["predict", text(&file)], &question[..]].concat()), answers);
     let worst = [&ask[..4], &["--wss", "64KiB", "--method", "worst_case"]].concat();
     assert!(answer(&worst)[0]["estimate_us"].as_f64().unwrap() > 0.0);
 }
@@ -159,24 +127,11 @@ fn advice_names_the_cheapest_choice_and_the_migrations_to_avoid() {
     assert_eq!(choices[2]["event"], "memory_migration");
     assert_eq!(choices[2]["avoid"], true);
     let alone = folder.path().join("alone.parquet");
-    let run = [
-        "measure",
-        "synthetic",
-        "--on",
-        "xeon_x5650",
-        "--load",
-        "idle",
-        "--wss",
-        "16KiB",
-        "--event",
-        "flush",
-        "--samples",
-        "8",
-        "-q",
-        "-o",
-        text(&alone),
-    ];
-    says(&run, 0, &[]);
+    let run = words(
+        "measure synthetic --on xeon_x5650 --load idle --wss 16KiB --event flush \
+         --samples 8 -q -o",
+    );
+    says(&[&run[..], &[text(&alone)]].concat(), 0, &[]);
     says(&["advise", text(&alone)], 1, &["No advice"]);
 }
 
@@ -185,26 +140,11 @@ fn a_result_compared_with_itself_passes_and_one_of_another_machine_does_not() {
     let folder = TempDir::new().unwrap();
     let (a, b) = (samples(&folder, "a.parquet", "1"), folder.path().join("b.parquet"));
     says(&["compare", text(&a), text(&a)], 0, &["0 slower", "0 cannot tell"]);
-    let run = [
-        "measure",
-        "synthetic",
-        "--on",
-        "xeon_l7455",
-        "--load",
-        "idle",
-        "--wss",
-        "64KiB",
-        "--event",
-        "memory_migration",
-        "--length",
-        "4ms",
-        "--samples",
-        "10",
-        "-q",
-        "-o",
-        text(&b),
-    ];
-    says(&run, 0, &[]);
+    let run = words(
+        "measure synthetic --on xeon_l7455 --load idle --wss 64KiB --event \
+         memory_migration --length 4ms --samples 10 -q -o",
+    );
+    says(&[&run[..], &[text(&b)]].concat(), 0, &[]);
     let comparison = answer(&["compare", text(&a), text(&b)]);
     assert_eq!(
         comparison["only_b"].as_u64().unwrap()

@@ -26,23 +26,14 @@ fn refused(words: &[&str], code: i32, part: &str) {
     assert!(said.contains(part), "{words:?}: {said}");
 }
 
+/// The words of a command line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// A small set for a second, under the kernel's fair scheduler.
-const SMALL: [&str; 14] = [
-    "--scheduler",
-    "eevdf",
-    "--tasks",
-    "6",
-    "--sets",
-    "1",
-    "--wss",
-    "16KiB",
-    "--duration",
-    "1s",
-    "--load",
-    "idle",
-    "--seed",
-    "3",
-];
+const SMALL: &str = "--scheduler eevdf --tasks 6 --sets 1 --wss 16KiB --duration 1s --load \
+     idle --seed 3";
 
 fn rows<R: corehop_core::samples::Row>(path: &Path) -> Vec<R> {
     Reader::open(std::fs::File::open(path).unwrap()).unwrap().all().unwrap()
@@ -53,7 +44,7 @@ fn a_run_leaves_samples_and_jobs_that_agree_with_its_answer_and_its_plan() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.parquet");
     let path = file.to_string_lossy().into_owned();
-    let output = corehop(&[&SMALL[..], &["-o", &path, "--json"]].concat());
+    let output = corehop(&[&words(SMALL)[..], &["-o", &path, "--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let samples: Vec<Sample> = rows(&file);
@@ -64,7 +55,7 @@ fn a_run_leaves_samples_and_jobs_that_agree_with_its_answer_and_its_plan() {
     let courses: u64 =
         answer["courses"].as_object().unwrap().values().map(|it| it.as_u64().unwrap()).sum();
     assert_eq!(courses as usize, jobs.len());
-    let planned = corehop(&[&SMALL[..], &["--dry-run", "--json"]].concat());
+    let planned = corehop(&[&words(SMALL)[..], &["--dry-run", "--json"]].concat());
     let plan = tasks_of(&planned.stdout);
     let releases: usize = (0..6).map(|task| plan.releases(3, 0, task).count()).sum();
     assert_eq!(releases, jobs.len(), "every release has a job");
@@ -81,7 +72,7 @@ fn what_watching_changes_is_told_from_runs_with_and_without_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.parquet");
     let path = file.to_string_lossy().into_owned();
-    let output = corehop(&[&SMALL[..], &["--paired", "-o", &path, "--json"]].concat());
+    let output = corehop(&[&words(SMALL)[..], &["--paired", "-o", &path, "--json"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let jobs: Vec<TaskJob> = rows(&folder.path().join("run.jobs.parquet"));
@@ -91,7 +82,7 @@ fn what_watching_changes_is_told_from_runs_with_and_without_it() {
     let samples: Vec<Sample> = rows(&file);
     let of_watched = jobs.iter().filter(|job| job.run == 1).count();
     assert!(samples.len() <= of_watched);
-    let text = corehop(&[&SMALL[..], &["--paired", "-o", &path]].concat());
+    let text = corehop(&[&words(SMALL)[..], &["--paired", "-o", &path]].concat());
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
         text.contains("watched against unwatched") && text.contains("response times"),
@@ -140,25 +131,14 @@ fn planned(words: &[&str]) -> Tasks {
 
 #[test]
 fn every_option_comes_through_to_the_plan() {
-    let words =
-        ["--on", "xeon_l7455", "--tasks", "7", "--sets", "1", "--load", "idle", "--seed", "3"];
-    let with = |more: &[&str]| planned(&[&words[..], more].concat());
+    let usual = words("--on xeon_l7455 --tasks 7 --sets 1 --load idle --seed 3");
+    let with = |more: &[&str]| planned(&[&usual[..], more].concat());
     let usual = with(&[]);
     assert_eq!(usual.runs.len(), 2, "of 64 and of 256 KiB");
-    let plan = with(&[
-        "--wss",
-        "32KiB",
-        "--write-ratio",
-        "0.25",
-        "--period",
-        "20..30ms",
-        "--sporadic",
-        "0.5",
-        "--utilisation",
-        "0.2..0.3",
-        "--duration",
-        "250ms",
-    ]);
+    let plan = with(&words(
+        "--wss 32KiB --write-ratio 0.25 --period 20..30ms --sporadic 0.5 \
+         --utilisation 0.2..0.3 --duration 250ms",
+    ));
     let run = &plan.runs[0];
     assert_eq!(
         (plan.runs.len(), run.tasks.len(), run.duration.to_string()),
@@ -231,20 +211,8 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
 fn a_scheduler_that_is_not_loaded_and_changes_that_are_not_allowed_are_named_and_leave_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.parquet").to_string_lossy().into_owned();
-    let set = [
-        "--tasks",
-        "4",
-        "--sets",
-        "1",
-        "--wss",
-        "16KiB",
-        "--duration",
-        "1s",
-        "--load",
-        "idle",
-        "-o",
-        &path,
-    ];
+    let set = [&words("--tasks 4 --sets 1 --wss 16KiB --duration 1s --load idle -o")[..], &[&path]]
+        .concat();
     refused(
         &[&set[..], &["--scheduler", "sched_ext:nobody"]].concat(),
         3,
@@ -349,32 +317,15 @@ fn partitions_come_and_go_with_the_run_even_when_it_is_killed() {
 }
 
 /// A set that keeps a described machine busy for a little while.
-const DESCRIBED: [&str; 17] = [
-    "--on",
-    "xeon_l7455",
-    "--sampled",
-    "--tasks",
-    "60",
-    "--sets",
-    "1",
-    "--utilisation",
-    "0.1..0.9",
-    "--wss",
-    "64KiB",
-    "--write-ratio",
-    "0.25",
-    "--duration",
-    "100ms",
-    "--load",
-    "idle",
-];
+const DESCRIBED: &str = "--on xeon_l7455 --sampled --tasks 60 --sets 1 --utilisation 0.1..0.9 \
+     --wss 64KiB --write-ratio 0.25 --duration 100ms --load idle";
 
 #[test]
 fn a_described_machine_runs_task_sets_and_its_files_are_reported_together() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
     let run = |name: &str| {
-        let output = corehop(&[&DESCRIBED[..], &["-o", &path(name)]].concat());
+        let output = corehop(&[&words(DESCRIBED)[..], &["-o", &path(name)]].concat());
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     };
     run("a.parquet");

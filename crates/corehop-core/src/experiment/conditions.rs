@@ -101,10 +101,6 @@ impl Experiment for Conditions {
         "conditions"
     }
 
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
     fn replicates(&self) -> Option<u32> {
         Some(self.steps())
     }

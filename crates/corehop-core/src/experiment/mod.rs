@@ -48,6 +48,8 @@ pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
 pub use tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
 pub use unit::Unit;
 
+use serde::Serialize;
+
 use crate::platform::Platform;
 use crate::units::{Cpu, Nanos};
 use crate::workload::{Event, WorkloadError};
@@ -101,8 +103,20 @@ pub enum ExperimentError {
     },
 }
 
+/// The parameters of an experiment, from which with the seed every plan follows.
+pub trait Parameters {
+    /// The parameters as JSON.
+    fn parameters(&self) -> serde_json::Value;
+}
+
+impl<T: Serialize> Parameters for T {
+    fn parameters(&self) -> serde_json::Value {
+        serde_json::json!(self)
+    }
+}
+
 /// An experiment makes plans: so many samples of such cells, on a given platform.
-pub trait Experiment {
+pub trait Experiment: Parameters {
     /// The name that the command line and the column `experiment` use.
     fn name(&self) -> &'static str;
 
@@ -125,9 +139,6 @@ pub trait Experiment {
         turn: Turn,
         quota: &[u32],
     ) -> Result<Plan, ExperimentError>;
-
-    /// The parameters, from which with the seed every plan follows.
-    fn parameters(&self) -> serde_json::Value;
 
     /// The number of replicates by design; None where that is a choice.
     fn replicates(&self) -> Option<u32> {

@@ -2,7 +2,6 @@
 //! A plan to measure the scheduling overheads of a kernel.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::plan::Plan;
 use super::task_sets::TaskSets;
@@ -81,10 +80,6 @@ impl KernelOverheads {
 impl Experiment for KernelOverheads {
     fn name(&self) -> &'static str {
         "overheads"
-    }
-
-    fn parameters(&self) -> Value {
-        serde_json::json!(self)
     }
 
     /// One replicate: each quantity is measured once in many repetitions.

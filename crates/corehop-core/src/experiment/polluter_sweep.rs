@@ -76,10 +76,6 @@ impl Experiment for PolluterSweep {
         "polluter-sweep"
     }
 
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
     fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
         Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
     }

@@ -5,7 +5,6 @@ use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::plan::Plan;
 use super::{Experiment, ExperimentError, Turn, Unit};
@@ -89,10 +88,6 @@ impl Program {
 impl Experiment for Program {
     fn name(&self) -> &'static str {
         "program"
-    }
-
-    fn parameters(&self) -> Value {
-        serde_json::json!(self)
     }
 
     /// One replicate: a program runs once.

@@ -87,10 +87,6 @@ impl Experiment for SharedData {
         "shared-data"
     }
 
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
     /// One replicate: a simulated machine starts every run anew.
     fn replicates(&self) -> Option<u32> {
         Some(1)

@@ -148,10 +148,6 @@ impl Experiment for Synthetic {
         "synthetic"
     }
 
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
     fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
         Ok(Unit::of_cells(&self.cells(platform)?, &self.sets()))
     }

@@ -418,10 +418,6 @@ impl Experiment for TaskSets {
         "schedule-sensitive"
     }
 
-    fn parameters(&self) -> serde_json::Value {
-        serde_json::json!(self)
-    }
-
     /// Every run starts its threads and maps its memory anew: one replicate of the plan is enough.
     fn replicates(&self) -> Option<u32> {
         Some(1)

@@ -30,6 +30,11 @@ fn corehop(arguments: &[&str]) -> Command {
     command
 }
 
+/// The words of a command line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
 /// A small synthetic run into `file`.
 fn small(file: &Path, more: &[&str]) -> Command {
     let mut command = corehop(&["measure", "synthetic", "--load", "idle", "--no-real-time", "-q"]);
@@ -327,21 +332,10 @@ fn after_sigkill_the_stream_opens_and_the_run_can_be_resumed() {
 #[test]
 fn a_torn_stream_gives_its_whole_batches_and_a_torn_parquet_file_an_error() {
     let (directory, file) = scratch();
-    let output = corehop(&[
-        "measure",
-        "synthetic",
-        "--load",
-        "idle",
-        "--no-real-time",
-        "-q",
-        "--stream",
-        "--wss",
-        "4KiB",
-        "--event",
-        "none",
-        "--samples",
-        "5",
-    ])
+    let output = corehop(&words(
+        "measure synthetic --load idle --no-real-time -q --stream \
+         --wss 4KiB --event none --samples 5",
+    ))
     .output()
     .unwrap();
     assert!(output.status.success());
@@ -412,22 +406,10 @@ fn on_a_single_cpu_there_is_no_real_time_and_no_migration_but_still_a_result() {
         };
         command
     };
-    let mut command = corehop(&[
-        "measure",
-        "synthetic",
-        "--load",
-        "idle",
-        "-q",
-        "--wss",
-        "4KiB",
-        "--event",
-        "none,preemption",
-        "--length",
-        "1ms",
-        "--samples",
-        "5",
-        "-o",
-    ]);
+    let mut command = corehop(&words(
+        "measure synthetic --load idle -q --wss 4KiB --event \
+         none,preemption --length 1ms --samples 5 -o",
+    ));
     command.arg(&file);
     assert!(on_one_cpu(command).status().unwrap().success());
     let (rows, provenance) = rows(&file);
@@ -454,20 +436,7 @@ fn without_privileges_it_measures_under_the_ordinary_policy_and_says_why() {
     std::fs::copy(BINARY, &binary).unwrap();
     let mut command = Command::new(&binary);
     command
-        .args([
-            "measure",
-            "synthetic",
-            "--load",
-            "idle",
-            "-q",
-            "--wss",
-            "4KiB",
-            "--event",
-            "none",
-            "--samples",
-            "5",
-            "-o",
-        ])
+        .args(words("measure synthetic --load idle -q --wss 4KiB --event none --samples 5 -o"))
         .arg(&file);
     let output = command.uid(65534).gid(65534).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));
@@ -535,23 +504,10 @@ fn a_precision_is_reached_with_as_many_samples_as_it_takes() {
     let (_directory, file) = scratch();
     let output = small(&file, &["--samples", "1"]).output().unwrap();
     assert!(output.status.success());
-    let mut command = corehop(&[
-        "measure",
-        "synthetic",
-        "--load",
-        "idle",
-        "--no-real-time",
-        "-q",
-        "--wss",
-        "64KiB",
-        "--event",
-        "none",
-        "--precision",
-        "20%",
-        "--budget",
-        "30s",
-        "-o",
-    ]);
+    let mut command = corehop(&words(
+        "measure synthetic --load idle --no-real-time -q --wss \
+         64KiB --event none --precision 20% --budget 30s -o",
+    ));
     command.arg(&file);
     assert!(command.status().unwrap().success());
     let count = rows(&file).0.len();

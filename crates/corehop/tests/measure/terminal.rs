@@ -32,23 +32,10 @@ fn on_a_terminal(command: &Command, directory: &TempDir) -> Option<String> {
 #[test]
 fn on_a_terminal_every_cell_that_lacks_samples_has_a_bar_and_its_time_left() {
     let (directory, file) = scratch();
-    let command = corehop(&[
-        "measure",
-        "synthetic",
-        "--load",
-        "idle",
-        "--no-real-time",
-        "--wss",
-        "4KiB,8KiB",
-        "--event",
-        "idle_leave",
-        "--length",
-        "2ms",
-        "--samples",
-        "400",
-        "-o",
-    ]);
-    let mut command = command;
+    let mut command = corehop(&words(
+        "measure synthetic --load idle --no-real-time --wss \
+         4KiB,8KiB --event idle_leave --length 2ms --samples 400 -o",
+    ));
     command.arg(&file);
     let Some(sent) = on_a_terminal(&command, &directory) else { return };
     for (cell, whole) in
