@@ -43,7 +43,12 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = on::platform(on::LIVE)?;
-        let cpus = self.cpus.clone().unwrap_or_else(|| platform.usable());
+        let usable = platform.usable();
+        let cpus = self.cpus.clone().unwrap_or_else(|| usable.clone());
+        if let Some(cpu) = cpus.iter().find(|&cpu| !usable.contains(cpu)) {
+            let what = format!("--cpus: this process may not use CPU {cpu}");
+            return Err(Failure::says(Exit::Usage, what));
+        }
         let sets = (!self.no_bpf).then(|| self.tasks.of_overheads(&platform, cpus.clone()));
         let experiment = KernelOverheads { cpus, sets: sets.transpose()? };
         if self.out.dry_run {
