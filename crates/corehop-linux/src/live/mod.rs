@@ -46,7 +46,7 @@ use crate::memory::{MemoryError, SetMemory};
 use crate::observe::{How, record};
 use crate::overheads::overheads;
 use crate::preflight;
-use crate::supervisor::Guard;
+use crate::supervisor::{Guard, all_leftovers, refuse_leftovers};
 
 use calibrate::Calibration;
 use counters::Counters;
@@ -100,6 +100,8 @@ pub struct LiveMachine {
     loads: Vec<Known>,
     /// Takes back what a load changes on the system; it starts nothing before that.
     guard: Guard,
+    /// What a dead run has left changed on the system, and the remedy.
+    left_behind: Option<String>,
     /// The pages by which threads of task sets notice that they were away; None until requested.
     pages: Option<tasks::Pages>,
     /// The recorder of events from the start of a task set on.
@@ -130,6 +132,7 @@ impl LiveMachine {
             calibrations: Vec::new(),
             loads: Vec::new(),
             guard: Guard::new(),
+            left_behind: refuse_leftovers(&all_leftovers()).err().map(|error| error.to_string()),
             pages: None,
             events: None,
             facts: Map::from_iter([
@@ -414,6 +417,9 @@ impl Machine for LiveMachine {
 
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         plan.check(&self.platform)?;
+        if let Some(why) = &self.left_behind {
+            return Err(MachineError::Refused(why.clone()));
+        }
         let ended = match &plan.body {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),

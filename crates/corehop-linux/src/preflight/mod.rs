@@ -15,12 +15,14 @@ use corehop_core::finding::{Finding, Severity};
 use corehop_core::platform::Platform;
 
 use crate::discover::SysRoot;
+use crate::supervisor::all_leftovers;
 
 mod cgroup;
 mod distance;
 mod frequency;
 mod host;
 mod isolation;
+mod leftovers;
 mod memory;
 mod neighbours;
 mod observation;
@@ -97,7 +99,8 @@ const NOT_TOLD_WHY: &str = "A setting that cannot be read may be right, or may s
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let others = [(distance::ID, distance::WHY), (NOT_TOLD, NOT_TOLD_WHY)];
+    let others =
+        [(distance::ID, distance::WHY), (leftovers::ID, leftovers::WHY), (NOT_TOLD, NOT_TOLD_WHY)];
     concerns().map(|concern| (concern.id, concern.why)).chain(others)
 }
 
@@ -106,7 +109,12 @@ pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
 /// `platform` describes the same host. System calls are made only where `root` is this host.
 pub fn doctor(root: &SysRoot, platform: &Platform) -> Vec<Finding> {
     let probes = if root.is_live() { Probes::ask() } else { Probes::default() };
-    examine(root, platform, &probes)
+    let mut findings = examine(root, platform, &probes);
+    if root.is_live() {
+        findings.extend(leftovers::of(&all_leftovers()));
+        findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    }
+    findings
 }
 
 /// [`doctor`], with the answers of the system calls handed in.

@@ -27,6 +27,9 @@ pub(super) struct Header {
     program_version: String,
     pub(super) owner: ProcessId,
     boot_id: String,
+    /// The namespace in which the number of the owner counts: the inode of `/proc/PID/ns/pid`.
+    #[serde(default)]
+    pid_namespace: Option<u64>,
 }
 
 /// A line after the first.
@@ -74,12 +77,26 @@ fn invalid(problem: String) -> io::Error {
 impl Journal {
     /// A new journal of the calling process in `directory`, with the header on disk.
     pub(super) fn create(directory: &Path) -> io::Result<Self> {
+        for _ in 0..10 {
+            match Self::create_in(directory) {
+                // A run that ended just now has removed the folder, which was empty.
+                Err(error)
+                    if error.kind() == ErrorKind::NotFound
+                        && directory.parent().is_some_and(Path::exists) => {}
+                result => return result,
+            }
+        }
+        Self::create_in(directory)
+    }
+
+    fn create_in(directory: &Path) -> io::Result<Self> {
         let directory = private_directory(directory)?;
         let header = Header {
             corehop_journal: VERSION,
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             owner: ProcessId::own()?,
             boot_id: boot_id()?,
+            pid_namespace: pid_namespace(),
         };
         let (path, file) = new_file(&directory, header.owner.pid)?;
         let mut journal = Self { path, header, file, length: 0, entries: vec![], torn: false };
@@ -214,6 +231,27 @@ impl Journal {
         boot_id().is_ok_and(|now| now == self.header.boot_id)
     }
 
+    /// Whether the owner is dead. In another PID namespace its number may be that of a stranger, or of
+    /// no process; there the lock alone tells, which the owner holds for as long as it lives.
+    ///
+    /// # Errors
+    /// When the lock cannot be asked for.
+    pub(super) fn owner_is_dead(&self) -> io::Result<bool> {
+        let comparable = self.header.pid_namespace.is_none_or(|it| Some(it) == pid_namespace());
+        let alive = comparable && self.of_this_boot() && self.header.owner.is_alive();
+        Ok(self.try_lock()? && !alive)
+    }
+
+    /// What is still to take back, in words.
+    pub(super) fn left(&self) -> Vec<String> {
+        let live = self.entries.iter().filter(|entry| entry.live);
+        live.filter_map(|entry| match &entry.undo {
+            Ok(undo) => (self.of_this_boot() || undo.survives_reboot()).then(|| undo.to_string()),
+            Err(line) => Some(format!("the line `{line}`")),
+        })
+        .collect()
+    }
+
     /// Whether nothing listed is left to take back.
     pub(super) fn is_settled(&self) -> bool {
         !self.entries.iter().any(|entry| entry.live)
@@ -271,8 +309,10 @@ fn whole(file: &File) -> io::Result<Vec<u8>> {
 
 fn read_header(bytes: &[u8]) -> io::Result<Header> {
     let end = bytes.iter().position(|&byte| byte == b'\n');
-    let end =
-        end.ok_or_else(|| invalid("ends within its first line: nothing was changed yet".into()))?;
+    let end = end.ok_or_else(|| {
+        let problem = "ends within its first line: nothing was changed yet";
+        io::Error::new(ErrorKind::UnexpectedEof, problem)
+    })?;
     let value: serde_json::Value = serde_json::from_slice(&bytes[..end])
         .map_err(|_| invalid("is no journal of corehop: its first line is not JSON".into()))?;
     match value["corehop_journal"].as_u64() {
@@ -300,6 +340,11 @@ fn parse(offset: u64, line: &[u8]) -> Entry {
 
 fn boot_id() -> io::Result<String> {
     Ok(fs::read_to_string("/proc/sys/kernel/random/boot_id")?.trim().to_owned())
+}
+
+/// The inode of this process's PID namespace; None where the kernel does not tell.
+fn pid_namespace() -> Option<u64> {
+    Some(fs::metadata("/proc/self/ns/pid").ok()?.ino())
 }
 
 fn own_uid() -> u32 {

@@ -15,6 +15,7 @@
 mod process;
 mod undo;
 mod journal;
+mod whole;
 mod watch;
 pub mod interrupt;
 mod load;
@@ -34,11 +35,15 @@ use std::time::{Duration, Instant};
 use corehop_core::units::CpuList;
 
 use journal::Journal;
+use whole::{Lock, Waited};
 
 pub use journal::journal_directories;
 pub use load::{LoadChild, LoadCommand, spawn_load};
 pub use process::ProcessId;
-pub use restore::{Restored, Verdict, restore};
+pub(crate) use restore::REMEDY;
+pub use restore::{
+    Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,
+};
 pub use undo::{Undo, UndoOutcome};
 
 /// Why a change was refused, or could not be taken back.
@@ -109,6 +114,20 @@ pub enum SupervisorError {
         /// The journal that lists them.
         journal: PathBuf,
     },
+    /// Another run changes the whole host.
+    #[error(
+        "another run, {owner}, changes settings of the whole host now ({seconds} s waited); start this \
+         one when that has ended"
+    )]
+    WholeHostInUse {
+        /// `process 123`, or that it is unknown.
+        owner: String,
+        /// The time waited.
+        seconds: u64,
+    },
+    /// A dead run has left changes behind.
+    #[error("{0}")]
+    LeftBehind(String),
     /// A load cannot be started.
     #[error("the load `{command}` cannot be started: {source}")]
     LoadStart {
@@ -187,7 +206,29 @@ struct Active {
     journal: Journal,
     supervisor: Child,
     lifeline: UnixStream,
+    /// The lock on the whole host, where this run has taken it; the supervisor shares it.
+    whole: Option<Lock>,
 }
+
+/// The lock on the whole host, until dropped. Drop it after the changes are taken back.
+#[derive(Debug)]
+pub struct WholeHost(Lock);
+
+impl WholeHost {
+    /// Keeps the lock for as long as this process lives: not everything could be taken back.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for WholeHost {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+/// The longest that a run waits for another one that changes the whole host.
+const WHOLE_HOST_WAIT: Duration = Duration::from_secs(10);
 
 impl Default for Guard {
     fn default() -> Self {
@@ -226,6 +267,26 @@ impl Guard {
     pub fn record(&self, undo: Undo) -> Result<UndoId, SupervisorError> {
         let change = undo.to_string();
         self.shared.with_active(&change, |active| active.record(undo))
+    }
+
+    /// Takes the lock on the whole host, which changes of settings that all programs share need; waits
+    /// for another run for some seconds.
+    ///
+    /// # Errors
+    /// When another run keeps it, when a dead run has left changes behind, and as [`Guard::record`].
+    pub fn lock_whole_host(&self) -> Result<WholeHost, SupervisorError> {
+        let directory = &self.shared.directory;
+        let failed = |source| SupervisorError::Directory { path: directory.clone(), source };
+        let lock = match Lock::wait(directory, WHOLE_HOST_WAIT, interrupt::requested) {
+            Ok(Waited::Held(lock)) => WholeHost(lock),
+            Ok(Waited::Busy(holder)) => return Err(in_use(holder)),
+            Err(error) => return Err(failed(error)),
+        };
+        // What the run before has left changed would be recorded as what to restore.
+        restore::refuse_leftovers(&leftovers(directory))?;
+        let shared = lock.0.share().map_err(failed)?;
+        self.shared.with_active("the lock on the whole host", |active| active.share(shared))?;
+        Ok(lock)
     }
 
     /// Takes one change back before the end of the run. Does nothing the second time, and for a
@@ -293,6 +354,11 @@ impl Guard {
     }
 }
 
+fn in_use(holder: Option<i32>) -> SupervisorError {
+    let owner = holder.map_or("whose number is unknown".to_owned(), |pid| format!("process {pid}"));
+    SupervisorError::WholeHostInUse { owner, seconds: WHOLE_HOST_WAIT.as_secs() }
+}
+
 /// The text to write to get back to the setting that reads as `shown`.
 fn chosen(shown: &str) -> &str {
     let in_brackets = |word: &&str| word.starts_with('[') && word.ends_with(']') && word.len() > 2;
@@ -344,12 +410,13 @@ impl Active {
             }
             _ => SupervisorError::Directory { path: directory.into(), source },
         })?;
-        match start_supervisor(&journal) {
+        match start_supervisor(&journal, None) {
             Ok((supervisor, lifeline)) => Ok(Self {
                 serial: JOURNALS_BEGUN.fetch_add(1, Ordering::Relaxed),
                 journal,
                 supervisor,
                 lifeline,
+                whole: None,
             }),
             Err(error) => {
                 // It lists nothing; a file left over would be reported as such, and do no harm.
@@ -362,7 +429,8 @@ impl Active {
     fn record(&mut self, undo: Undo) -> Result<UndoId, SupervisorError> {
         if !matches!(self.supervisor.try_wait(), Ok(None)) {
             interrupt::clear_lifeline(self.lifeline.as_raw_fd());
-            (self.supervisor, self.lifeline) = start_supervisor(&self.journal)?;
+            (self.supervisor, self.lifeline) =
+                start_supervisor(&self.journal, self.whole.as_ref())?;
         }
         let change = undo.to_string();
         match self.journal.append(undo) {
@@ -373,6 +441,14 @@ impl Active {
         }
     }
 
+    /// Replaces the supervisor by one that shares `lock`.
+    fn share(&mut self, lock: Lock) -> Result<(), SupervisorError> {
+        let (supervisor, lifeline) = start_supervisor(&self.journal, Some(&lock))?;
+        dismiss(&mut self.supervisor, &mut self.lifeline);
+        (self.supervisor, self.lifeline, self.whole) = (supervisor, lifeline, Some(lock));
+        Ok(())
+    }
+
     fn end(mut self) -> Result<(), SupervisorError> {
         let outcomes = self.journal.undo_all();
         let result = self.report(outcomes);
@@ -380,7 +456,10 @@ impl Active {
             // A journal without a live line does no harm.
             let _left_over = self.journal.remove();
         }
-        self.dismiss_supervisor();
+        dismiss(&mut self.supervisor, &mut self.lifeline);
+        if let Some(directory) = self.journal.path.parent() {
+            whole::tidy(directory);
+        }
         result
     }
 
@@ -395,31 +474,35 @@ impl Active {
         }
         Err(SupervisorError::Left { left: left.join("; "), journal: self.journal.path.clone() })
     }
+}
 
-    /// A supervisor that was stopped from outside does not hear; it is our child, so its number
-    /// cannot have gone to another.
-    fn dismiss_supervisor(&mut self) {
-        interrupt::clear_lifeline(self.lifeline.as_raw_fd());
-        let _dead_already = self.lifeline.write_all(&[watch::DONE]);
-        let begun = Instant::now();
-        while matches!(self.supervisor.try_wait(), Ok(None)) {
-            if begun.elapsed() > Duration::from_secs(1) {
-                let _ends_it = self.supervisor.kill();
-            }
-            std::thread::sleep(Duration::from_micros(200));
+/// Ends a supervisor. One that was stopped from outside does not hear; it is our child, so its number
+/// cannot have gone to another.
+fn dismiss(supervisor: &mut Child, lifeline: &mut UnixStream) {
+    interrupt::clear_lifeline(lifeline.as_raw_fd());
+    let _dead_already = lifeline.write_all(&[watch::DONE]);
+    let begun = Instant::now();
+    while matches!(supervisor.try_wait(), Ok(None)) {
+        if begun.elapsed() > Duration::from_secs(1) {
+            let _ends_it = supervisor.kill();
         }
+        std::thread::sleep(Duration::from_micros(200));
     }
 }
 
-fn start_supervisor(journal: &Journal) -> Result<(Child, UnixStream), SupervisorError> {
+fn start_supervisor(
+    journal: &Journal,
+    whole: Option<&Lock>,
+) -> Result<(Child, UnixStream), SupervisorError> {
     let arguments = [journal.path.as_os_str()];
-    let (child, lifeline) =
-        process::start_helper(watch::ROLE, &arguments, Stdio::null(), Stdio::null()).map_err(
-            |source| match source.kind() {
-                io::ErrorKind::NotConnected => SupervisorError::NotPrepared,
-                _ => SupervisorError::Start { source },
-            },
-        )?;
+    let shared = whole.map(|lock| lock.file.try_clone()).transpose();
+    let shared = shared.map_err(|source| SupervisorError::Start { source })?;
+    let stdout = shared.map_or_else(Stdio::null, Stdio::from);
+    let (child, lifeline) = process::start_helper(watch::ROLE, &arguments, stdout, Stdio::null())
+        .map_err(|source| match source.kind() {
+        io::ErrorKind::NotConnected => SupervisorError::NotPrepared,
+        _ => SupervisorError::Start { source },
+    })?;
     interrupt::set_lifeline(lifeline.as_raw_fd());
     Ok((child, lifeline))
 }

@@ -4,12 +4,15 @@
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::SupervisorError;
-use super::journal::{EXTENSION, Journal, check_private};
-use super::process::ProcessId;
+use super::journal::{EXTENSION, Journal, check_private, journal_directories};
+use super::process::{ProcessId, Stat};
 use super::undo::UndoOutcome;
+use super::watch::ROLE;
+use super::whole;
 
 /// One journal that was found, and what was done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,14 +95,92 @@ pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         checked => checked.map_err(unusable)?,
     }
-    let mut journals: Vec<PathBuf> = fs::read_dir(directory)
-        .map_err(unusable)?
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION))
-        .collect();
+    let restored = journals(directory).map_err(unusable)?.into_iter().map(restore_one).collect();
+    whole::tidy(directory);
+    Ok(restored)
+}
+
+fn journals(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let paths = fs::read_dir(directory)?.flatten().map(|entry| entry.path());
+    let of_name = |path: &PathBuf| path.extension().is_some_and(|it| it == EXTENSION);
+    let mut journals: Vec<PathBuf> = paths.filter(of_name).collect();
     journals.sort();
-    Ok(journals.into_iter().map(restore_one).collect())
+    Ok(journals)
+}
+
+/// A journal of a dead run whose supervisor is dead too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leftover {
+    /// The journal.
+    pub journal: PathBuf,
+    /// What is still changed: each step that would take a change back, or why the journal is not read.
+    pub changes: Vec<String>,
+}
+
+impl fmt::Display for Leftover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.journal.display(), self.changes.join("; "))
+    }
+}
+
+/// The command that takes back what was left.
+pub(crate) const REMEDY: &str = "corehop doctor --restore";
+
+/// What dead runs have left changed, by the journals in `directory`. Changes nothing.
+///
+/// A directory that is not there, or not the caller's own, has none, and without `/proc` there is no answer.
+pub fn leftovers(directory: &Path) -> Vec<Leftover> {
+    if ProcessId::own().is_err() || check_private(directory).is_err() {
+        return vec![];
+    }
+    journals(directory).unwrap_or_default().into_iter().filter_map(leftover).collect()
+}
+
+/// [`leftovers`] in every folder of the caller's journals.
+pub fn all_leftovers() -> Vec<Leftover> {
+    journal_directories().iter().flat_map(|directory| leftovers(directory)).collect()
+}
+
+fn leftover(path: PathBuf) -> Option<Leftover> {
+    let changes = match Journal::open(&path) {
+        // The supervisor is about to take it back.
+        Ok(_) if is_supervised(&path) => return None,
+        Ok(mut journal) => {
+            if !journal.owner_is_dead().ok()? {
+                return None;
+            }
+            journal.reload().ok()?;
+            journal.left()
+        }
+        Err(error) if error.kind() == ErrorKind::InvalidData => vec![format!("it {error}")],
+        Err(_) => vec![],
+    };
+    (!changes.is_empty()).then_some(Leftover { journal: path, changes })
+}
+
+/// Whether a supervisor of this journal still runs.
+fn is_supervised(journal: &Path) -> bool {
+    let wanted = [ROLE.as_bytes(), journal.as_os_str().as_bytes()];
+    Stat::all().filter(|stat| !stat.dead).any(|stat| {
+        let line = fs::read(format!("/proc/{}/cmdline", stat.id.pid)).unwrap_or_default();
+        line.split(|&byte| byte == 0).skip(1).take(2).eq(wanted)
+    })
+}
+
+/// Refuses to go on while something is left.
+///
+/// # Errors
+/// With what is left, and what to type.
+pub fn refuse_leftovers(left: &[Leftover]) -> Result<(), SupervisorError> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    let lines: Vec<String> = left.iter().map(ToString::to_string).collect();
+    Err(SupervisorError::LeftBehind(format!(
+        "a run that was killed together with its supervisor has left changes behind, and the results would be \
+         false: still to do: {}; type `{REMEDY}`",
+        lines.join("; ")
+    )))
 }
 
 fn restore_one(journal: PathBuf) -> Restored {
@@ -111,7 +192,7 @@ fn restore_one(journal: PathBuf) -> Restored {
 fn try_restore(path: &Path) -> io::Result<Verdict> {
     let mut journal = Journal::open(path)?;
     let owner = journal.header.owner;
-    if !journal.try_lock()? || (journal.of_this_boot() && owner.is_alive()) {
+    if !journal.owner_is_dead()? {
         return Ok(Verdict::StillOwned { owner });
     }
     journal.reload()?;

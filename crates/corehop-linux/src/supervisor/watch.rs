@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use super::journal::Journal;
 use super::process::{READY, enter_helper, wait_readable};
+use super::whole;
 
 /// The argument that makes the program a supervisor.
 pub(super) const ROLE: &str = "__supervise";
@@ -39,7 +40,12 @@ pub(super) fn supervise(journal: &OsStr) -> io::Result<()> {
     journal.reload()?;
     journal.undo_all();
     // What could not be taken back stays listed for `corehop doctor --restore`.
-    if journal.is_settled() { journal.remove() } else { Ok(()) }
+    if journal.is_settled() {
+        journal.remove()?;
+    }
+    whole::release_stdout()?;
+    journal.path.parent().into_iter().for_each(whole::tidy);
+    Ok(())
 }
 
 /// Whether the owner took everything back itself; false when it died.

@@ -72,6 +72,9 @@ fn obey(order: &str, guard: &Guard, loads: &mut Vec<LoadChild>) -> Result<String
             return Ok(faults.to_string());
         }
         "unload" => drop(loads.pop()),
+        // Held until the process ends.
+        "whole" => guard.lock_whole_host()?.keep(),
+        "whole-once" => drop(guard.lock_whole_host()?),
         "back" => guard.take_all_back()?,
         "check" => load()?.check()?,
         "leader" => return Ok(load()?.leader().pid.to_string()),

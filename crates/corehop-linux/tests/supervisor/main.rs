@@ -13,6 +13,7 @@ mod run;
 mod endings;
 mod loads;
 mod journals;
+mod whole;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,11 @@ const TESTS: &[Test] = tests![
     journals::killed_with_its_supervisor_a_run_leaves_one_readable_journal,
     journals::a_line_of_which_only_half_can_be_written_is_cut_off_again,
     journals::on_a_full_disk_the_change_is_refused_before_it_is_made,
+    whole::a_second_run_that_would_change_the_whole_host_is_refused_with_the_number_of_the_first,
+    whole::the_lock_on_the_whole_host_lasts_until_the_supervisor_has_restored,
+    whole::what_two_dead_processes_left_is_told_and_refuses_the_lock_until_it_is_restored,
+    whole::a_number_of_another_pid_namespace_is_not_taken_for_the_owner,
+    whole::a_run_removes_its_empty_folder,
 ];
 
 fn main() -> ExitCode {

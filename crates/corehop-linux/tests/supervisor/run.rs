@@ -30,6 +30,13 @@ impl Run {
         Self::begin_as(command, folder)
     }
 
+    /// A run with its journal in the folder of `other`.
+    pub(crate) fn begin_beside(other: &Self) -> Self {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(guarded::ROLE).arg(other.path("run"));
+        Self::begin_as(command, tempfile::tempdir().unwrap())
+    }
+
     pub(crate) fn begin_as(mut command: Command, folder: TempDir) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         heed_signals(&mut command);
@@ -52,6 +59,10 @@ impl Run {
 
     pub(crate) fn ask(&mut self, order: &str) -> String {
         self.tell(order);
+        self.answer()
+    }
+
+    pub(crate) fn answer(&mut self) -> String {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).unwrap();
         answer.trim_end().to_owned()
@@ -103,7 +114,8 @@ impl Run {
 
     pub(crate) fn journals(&self) -> Vec<PathBuf> {
         let names = fs::read_dir(self.path("run")).into_iter().flatten().flatten();
-        names.map(|entry| entry.path()).collect()
+        let paths = names.map(|entry| entry.path());
+        paths.filter(|path| path.extension().is_some_and(|it| it == "journal")).collect()
     }
 
     pub(crate) fn wait(&mut self) -> ExitStatus {

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use corehop_core::machine::MachineError;
 use corehop_core::units::{CpuList, Nanos};
 
-use crate::supervisor::{Guard, SupervisorError, Undo, UndoId};
+use crate::supervisor::{Guard, SupervisorError, Undo, UndoId, WholeHost};
 
 /// The longest that the machine may do without load balancing.
 const LONGEST_V1: Nanos = Nanos::from_secs(60);
@@ -35,6 +35,8 @@ pub(super) struct Partitions {
     /// The file to which a thread of each cluster writes its number.
     doors: Vec<PathBuf>,
     undos: Vec<UndoId>,
+    /// Held until the undos are done.
+    whole: Option<WholeHost>,
 }
 
 /// Whether the whole machine may be affected, and for how long it would be.
@@ -55,11 +57,16 @@ impl Partitions {
         permission: Permission,
     ) -> Result<Self, MachineError> {
         let mounts = fs::read_to_string("/proc/mounts").unwrap_or_default();
-        let mut made = Self { guard: guard.clone(), doors: Vec::new(), undos: Vec::new() };
+        let mut made =
+            Self { guard: guard.clone(), doors: Vec::new(), undos: Vec::new(), whole: None };
         match hierarchy(&mounts) {
-            Some(Hierarchy::Unified(root)) => made.unified(&root, clusters)?,
+            Some(Hierarchy::Unified(root)) => {
+                made.lock_whole_host()?;
+                made.unified(&root, clusters)?;
+            }
             Some(Hierarchy::Legacy(root)) => {
                 permitted(permission)?;
+                made.lock_whole_host()?;
                 made.legacy(&root, clusters)?;
             }
             None => {
@@ -87,6 +94,7 @@ impl Partitions {
         if left.is_empty() {
             return Ok(());
         }
+        self.whole.take().into_iter().for_each(WholeHost::keep);
         let why = format!("{}; try `corehop doctor --restore`", left.join("; "));
         Err(MachineError::Failed { what: "taking clusters of CPUs back".to_owned(), why })
     }
@@ -102,6 +110,11 @@ impl Partitions {
     /// The file in which a thread of cluster `cluster` writes its number.
     pub(super) fn door(&self, cluster: usize) -> PathBuf {
         self.doors[cluster].clone()
+    }
+
+    fn lock_whole_host(&mut self) -> Result<(), MachineError> {
+        self.whole = Some(self.guard.lock_whole_host().map_err(|error| of_guard(&error))?);
+        Ok(())
     }
 
     fn legacy(&mut self, root: &Path, clusters: &[CpuList]) -> Result<(), MachineError> {
@@ -185,9 +198,10 @@ impl Partitions {
 
 impl Drop for Partitions {
     fn drop(&mut self) {
-        for &id in self.undos.iter().rev() {
-            // The set has failed already, and says why; what cannot be taken back stays listed.
-            let _stays_listed = self.guard.undo(id);
+        // The set has failed already, and says why; what cannot be taken back stays listed.
+        let undone = self.undos.iter().rev().filter(|id| self.guard.undo(**id).is_ok()).count();
+        if undone < self.undos.len() {
+            self.whole.take().into_iter().for_each(WholeHost::keep);
         }
     }
 }

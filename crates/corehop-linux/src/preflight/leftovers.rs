@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run has left changed that was killed together with its supervisor.
+
+use corehop_core::finding::Finding;
+
+use super::{Verdict, finding};
+use crate::supervisor::{Leftover, REMEDY};
+
+/// The name of the finding.
+pub(super) const ID: &str = "left-behind";
+/// Why it matters.
+pub(super) const WHY: &str = "A setting that a dead run has changed, or a load that it has started, makes every \
+    result false; `measure` refuses until it is taken back.";
+
+/// The finding about `left`; None where nothing is.
+pub(super) fn of(left: &[Leftover]) -> Option<Finding> {
+    let lines: Vec<String> = left.iter().map(ToString::to_string).collect();
+    let found = format!("still to do after a run that was killed: {}", lines.join("; "));
+    (!left.is_empty()).then(|| finding(ID, WHY, Verdict::obstacle(found).command(REMEDY)))
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_core::finding::Severity;
+
+    use super::*;
+
+    #[test]
+    fn a_leftover_is_an_obstacle_with_the_change_and_the_command() {
+        assert_eq!(of(&[]), None);
+        let changes = vec!["write `1` to /setting".to_owned()];
+        let found = of(&[Leftover { journal: "/run/5-0.journal".into(), changes }]).unwrap();
+        assert_eq!(found.severity, Severity::Obstacle);
+        assert!(found.found.ends_with("/run/5-0.journal: write `1` to /setting"), "{found:?}");
+        assert_eq!(found.remedy.as_deref(), Some("corehop doctor --restore"));
+    }
+}

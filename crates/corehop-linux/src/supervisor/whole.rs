@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The lock on the whole host: one run at a time changes settings that all programs share.
+//!
+//! Two runs that change the same setting would each record the value of the other as the one to restore.
+//! The lock is a file beside the journals (flock(2)). The supervisor holds the same open file as its
+//! standard output: the lock lasts until both processes are dead, or until the changes are taken back.
+//! A file of that name may be removed by its holder, so a lock counts only while the name leads to it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use super::journal::{check_private, private_directory};
+
+/// The name of the file.
+const NAME: &str = "whole-host.lock";
+
+/// The pause between two attempts.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The open file.
+#[derive(Debug)]
+pub(super) struct Lock {
+    path: PathBuf,
+    pub(super) file: File,
+}
+
+/// The result of waiting for the lock.
+#[derive(Debug)]
+pub(super) enum Waited {
+    /// It is held now.
+    Held(Lock),
+    /// Another process had it all the time: its number, where it has written it.
+    Busy(Option<i32>),
+}
+
+impl Lock {
+    /// Waits for the lock in `directory` for at most `limit`, or until `stop`.
+    ///
+    /// # Errors
+    /// When the file cannot be made, or not locked.
+    pub(super) fn wait(
+        directory: &Path,
+        limit: Duration,
+        stop: fn() -> bool,
+    ) -> io::Result<Waited> {
+        let begun = Instant::now();
+        loop {
+            let directory = private_directory(directory)?;
+            let mut lock = match Self::open(&directory, true) {
+                // A run that ended just now has removed the folder, which was empty.
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                opened => opened?,
+            };
+            if lock.is_taken()? {
+                write!(lock.file, "{}", std::process::id())?;
+                return Ok(Waited::Held(lock));
+            }
+            if begun.elapsed() > limit || stop() {
+                return Ok(Waited::Busy(lock.holder()));
+            }
+            sleep(PAUSE);
+        }
+    }
+
+    fn open(directory: &Path, create: bool) -> io::Result<Self> {
+        let path = directory.join(NAME);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(create).mode(0o600);
+        let file = options.custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        Ok(Self { path, file })
+    }
+
+    /// Takes the lock if it is free, and the file is still that of its name.
+    fn is_taken(&mut self) -> io::Result<bool> {
+        match self.file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        if !self.has_its_name()? {
+            return Ok(false);
+        }
+        self.file.set_len(0)?;
+        self.file.rewind()?;
+        Ok(true)
+    }
+
+    fn has_its_name(&self) -> io::Result<bool> {
+        let open = self.file.metadata()?;
+        match fs::symlink_metadata(&self.path) {
+            Ok(named) => Ok((named.dev(), named.ino()) == (open.dev(), open.ino())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn holder(&mut self) -> Option<i32> {
+        let mut text = String::new();
+        self.file.read_to_string(&mut text).ok()?;
+        text.trim().parse().ok()
+    }
+
+    /// Another name of the same open file, with the same lock.
+    pub(super) fn share(&self) -> io::Result<Self> {
+        Ok(Self { path: self.path.clone(), file: self.file.try_clone()? })
+    }
+
+    /// Removes the file and lets go of the lock, for every process that shares it.
+    pub(super) fn release(&self) {
+        if self.has_its_name().unwrap_or(false) {
+            // A file that stays does no harm: the lock counts, not the file.
+            let _stays = fs::remove_file(&self.path);
+        }
+        let _ends_with_the_process = self.file.unlock();
+    }
+}
+
+/// Lets go of the lock that the calling supervisor shares as its standard output, if it does.
+pub(super) fn release_stdout() -> io::Result<()> {
+    File::from(io::stdout().as_fd().try_clone_to_owned()?).unlock()
+}
+
+/// Removes the lock's file if nobody holds it, and `directory` if nothing is in it.
+pub(super) fn tidy(directory: &Path) {
+    if check_private(directory).is_err() {
+        return;
+    }
+    if let Ok(mut lock) = Lock::open(directory, false)
+        && lock.is_taken().unwrap_or(false)
+    {
+        lock.release();
+    }
+    // It stays where another run has a journal in it.
+    let _in_use = fs::remove_dir(directory);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER: fn() -> bool = || false;
+
+    fn wait(directory: &Path) -> Waited {
+        Lock::wait(directory, Duration::ZERO, NEVER).unwrap()
+    }
+
+    #[test]
+    fn the_second_is_told_the_number_of_the_first_and_has_the_lock_after_it() {
+        let here = tempfile::tempdir().unwrap();
+        let Waited::Held(first) = wait(here.path()) else { panic!("nobody else has it") };
+        let own = std::process::id() as i32;
+        assert!(matches!(wait(here.path()), Waited::Busy(Some(pid)) if pid == own));
+        let shared = first.share().unwrap();
+        drop(first);
+        assert!(matches!(wait(here.path()), Waited::Busy(Some(_))), "the supervisor has it still");
+        shared.release();
+        assert!(matches!(wait(here.path()), Waited::Held(_)));
+    }
+
+    #[test]
+    fn a_lock_on_a_file_that_lost_its_name_does_not_count() {
+        let here = tempfile::tempdir().unwrap();
+        let Waited::Held(first) = wait(here.path()) else { panic!("nobody else has it") };
+        // Opened before the first lets go, locked afterwards.
+        let mut late = Lock::open(here.path(), false).unwrap();
+        first.release();
+        assert!(!late.is_taken().unwrap());
+    }
+
+    #[test]
+    fn a_file_without_a_holder_goes_and_so_does_the_folder_but_not_while_it_is_held() {
+        let here = tempfile::tempdir().unwrap();
+        let place = here.path().join("run");
+        let Waited::Held(lock) = wait(&place) else { panic!("nobody else has it") };
+        tidy(&place);
+        assert!(place.join(NAME).exists());
+        drop(lock);
+        tidy(&place);
+        assert!(!place.exists());
+    }
+}
