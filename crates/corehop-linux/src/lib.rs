@@ -3,6 +3,7 @@
 
 pub mod bpf;
 pub mod clock;
+pub mod rights;
 pub mod counters;
 pub mod discover;
 pub mod live;

@@ -95,7 +95,8 @@ fn rights_that_are_missing_are_told_with_the_command_that_gives_them() {
     let swap = "\nproc/swaps: Filename\\n/dev/sda2 partition 8388604 0 -2";
     let no_proc = "- proc\nproc2/x: 1";
     let with_swap: &'static str = Box::leak(format!("{none}{swap}").into_boxed_str());
-    let setcap = "sudo setcap cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon+ep /opt/corehop";
+    let setcap = "sudo groupadd -f corehop && sudo chgrp corehop /opt/corehop && \
+                  sudo chmod 0750 /opt/corehop && sudo setcap cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon+ep /opt/corehop";
     check(&[
         ("no capabilities", none, "memory-lock", Note, "8 MiB", setcap),
         ("… where there is swap", with_swap, "memory-lock", Warning, "8 MiB", setcap),
@@ -119,7 +120,7 @@ fn real_time_is_what_the_kernel_answers_and_the_files_explain_it() {
     let finding = about(&findings, "real-time");
     assert!(finding.found.contains("neither CAP_SYS_NICE nor RLIMIT_RTPRIO"), "{finding:?}");
     // To root the command is told without sudo.
-    assert!(finding.remedy.as_ref().unwrap().starts_with("setcap "), "{finding:?}");
+    assert!(finding.remedy.as_ref().unwrap().starts_with("groupadd "), "{finding:?}");
     let unasked = Probes::default();
     let limit = "proc/self/limits: Max realtime priority     99    99";
     let by_limit = changed(&format!("{bare}\n{limit}"));

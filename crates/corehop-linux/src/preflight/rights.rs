@@ -68,6 +68,9 @@ fn limit(host: &Host, name: &str) -> Option<u64> {
     }
 }
 
+/// The users who may run a program file with rights of its own.
+const GROUP: &str = "corehop";
+
 /// Adds how the rights are given.
 fn with_rights(host: &Host, verdict: Verdict) -> Verdict {
     if host.line("proc/self/status", "NoNewPrivs").as_deref() == Some("1") {
@@ -80,7 +83,15 @@ fn with_rights(host: &Host, verdict: Verdict) -> Verdict {
     let program = host.probes.program.as_ref().map(|path| path.display().to_string());
     let program = program.unwrap_or_else(|| "\"$(command -v corehop)\"".to_owned());
     let rights = "cap_sys_nice,cap_ipc_lock,cap_bpf,cap_perfmon+ep";
-    verdict.command(format!("{}setcap {rights} {program}", host.sudo()))
+    let sudo = host.sudo();
+    // Another group clears capabilities, so they come last.
+    verdict.command(format!(
+        "{sudo}groupadd -f {GROUP} && {sudo}chgrp {GROUP} {program} && {sudo}chmod 0750 {program} && \
+         {sudo}setcap {rights} {program}"
+    ))
+    .remark(format!(
+        "Members of the group {GROUP} may then use these rights (usermod -aG {GROUP} NAME): see SECURITY.md."
+    ))
 }
 
 fn procfs(host: &Host) -> Option<Verdict> {

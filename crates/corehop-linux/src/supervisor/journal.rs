@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::ProcessId;
 use super::undo::{Undo, UndoOutcome};
+use crate::rights;
 
 /// The version of the format. A journal of a later one is not touched.
 const VERSION: u32 = 1;
@@ -393,7 +394,9 @@ pub(super) fn check_private(directory: &Path) -> io::Result<()> {
 pub fn journal_directories() -> Vec<PathBuf> {
     let uid = own_uid();
     let root = (uid == 0).then(|| PathBuf::from("/run"));
-    let session = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    // With lent rights the environment is another's.
+    let session = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rights::are_lent());
+    let session = session.map(PathBuf::from);
     let bases = root.into_iter().chain(session).filter(|base| is_usable(base));
     let named = bases.map(|base| base.join("corehop"));
     named.chain([PathBuf::from(format!("/tmp/corehop-{uid}"))]).collect()

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::rights;
 use crate::thread::set_affinity_everywhere;
 
 /// A process or thread that cannot be mistaken for another: a number is given out again after its
@@ -100,6 +101,34 @@ impl ProcessId {
             sleep(Duration::from_millis(1));
         }
         true
+    }
+
+    /// Sends `signal` to this process and to no other that has got its number meanwhile
+    /// (pidfd_send_signal(2)).
+    ///
+    /// # Errors
+    /// `ESRCH` where it is gone; those of kill(2).
+    pub(super) fn signal(self, signal: libc::c_int) -> io::Result<()> {
+        let gone = || io::Error::from_raw_os_error(libc::ESRCH);
+        let Some(fd) = pidfd(self.pid) else {
+            return if self.is_alive() { self.signal_by_number(signal) } else { Err(gone()) };
+        };
+        // The descriptor stays with one process: if that is ours now, it is when the signal is sent.
+        if !self.is_alive() {
+            return Err(gone());
+        }
+        let (none, flags) = (std::ptr::null::<libc::siginfo_t>(), 0);
+        // SAFETY: takes integers and a null pointer, for which the kernel fills in what kill(2) would.
+        let sent = unsafe {
+            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, none, flags)
+        };
+        checked(sent as libc::c_int).map(|_| ())
+    }
+
+    /// Before Linux 5.3 there is only the number.
+    fn signal_by_number(self, signal: libc::c_int) -> io::Result<()> {
+        // SAFETY: kill takes two integers. The number is positive: no group, not every process.
+        checked(unsafe { libc::kill(self.pid, signal) }).map(|_| ())
     }
 
     /// A descriptor that turns readable when the process dies (pidfd_open(2)); none before Linux
@@ -202,6 +231,8 @@ pub(super) const READY: &[u8; 1] = b"R";
 /// lifeline and of a notice of its parent's death.
 pub(super) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
+    // Anyone can start a helper, with a journal or a command of their own.
+    rights::give_up_lent()?;
     // SAFETY: PR_SET_NAME reads a C string, which `name` is.
     unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
     block_only(&[]);
@@ -273,6 +304,9 @@ mod tests {
         let own = ProcessId::own().unwrap();
         assert!(own.is_alive() && own.death_notice().is_some());
         let other = ProcessId { start_time: own.start_time + 1, ..own };
+        // Signal 0 asks only.
+        own.signal(0).unwrap();
+        assert_eq!(other.signal(0).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         assert!(!other.is_alive() && other.death_notice().is_none());
     }
 }

@@ -13,6 +13,7 @@ use super::process::{ProcessId, Stat};
 use super::undo::UndoOutcome;
 use super::watch::ROLE;
 use super::whole;
+use crate::rights;
 
 /// One journal that was found, and what was done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -85,12 +86,16 @@ impl fmt::Display for Restored {
 /// A directory that does not exist holds none. Journals whose owner lives are left alone: it is
 /// alive when the process of that number and start time is, or when the lock is held.
 ///
+/// Rights that the program file has lent are given up for good first.
+///
 /// # Errors
 /// When `directory` is a symbolic link or belongs to another user, or `/proc` is not mounted.
 pub fn restore(directory: &Path) -> Result<Vec<Restored>, SupervisorError> {
     let unusable = |source| SupervisorError::Directory { path: directory.into(), source };
     // Without /proc every owner would look dead.
     ProcessId::own().map_err(|source| SupervisorError::Proc { source })?;
+    // The journals are the user's, who can write anything into them.
+    rights::give_up_lent().map_err(unusable)?;
     match check_private(directory) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(vec![]),
         checked => checked.map_err(unusable)?,

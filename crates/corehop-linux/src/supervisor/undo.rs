@@ -240,10 +240,8 @@ fn carries(pid: i32, mark: &str) -> bool {
 }
 
 fn signal_all(processes: &[ProcessId], signal: libc::c_int) -> io::Result<()> {
-    for process in processes.iter().filter(|process| process.is_alive()) {
-        // SAFETY: kill takes two integers. The number is positive: no group, not everybody.
-        let sent = super::process::checked(unsafe { libc::kill(process.pid, signal) });
-        if let Err(error) = sent
+    for process in processes {
+        if let Err(error) = process.signal(signal)
             && !is_gone(&error)
         {
             return Err(error);

@@ -4,6 +4,8 @@
 use std::ffi::CString;
 use std::path::Path;
 
+use crate::rights;
+
 /// `void f(void *memory, size_t bytes, uint64_t pass)`: accesses the working set once.
 pub(super) type Function = unsafe extern "C" fn(*mut u8, usize, u64);
 
@@ -18,6 +20,12 @@ pub(crate) enum OwnJobError {
     /// Not of the form `LIB.so:FUNCTION`.
     #[error("`{0}` names no library and function: write LIB.so:FUNCTION")]
     Form(String),
+    /// The library would run with rights that the user has not.
+    #[error(
+        "`{0}` is refused: the program file has rights of its own (setcap), and a library would run with \
+         them; use a copy of the program without them, or run as root"
+    )]
+    LentRights(String),
     /// The dynamic linker does not take the library.
     #[cfg_attr(target_feature = "crt-static", expect(dead_code, reason = "nothing is loaded"))]
     #[error("the library {library} cannot be loaded: {why}; build it with `cc -O2 -shared -fPIC`")]
@@ -56,6 +64,9 @@ impl OwnJob {
         let (library, function) = text.rsplit_once(':').ok_or_else(form)?;
         if library.is_empty() || function.is_empty() || text.contains('\0') {
             return Err(form());
+        }
+        if rights::are_lent() {
+            return Err(OwnJobError::LentRights(text.to_owned()));
         }
         // Without a slash the dynamic linker would look in the system's folders alone.
         let here = !library.contains('/') && Path::new(library).exists();

@@ -42,6 +42,7 @@ pub(crate) fn the_lock_on_the_whole_host_lasts_until_the_supervisor_has_restored
 
 pub(crate) fn what_two_dead_processes_left_is_told_and_refuses_the_lock_until_it_is_restored() {
     let run = Run::killed_with_its_supervisor();
+    eventually("both are dead", || !leftovers(&run.path("run")).is_empty());
     let left = leftovers(&run.path("run"));
     let told = left[0].to_string();
     let setting = format!("write `before` to {}", run.path("setting").display());
@@ -70,7 +71,7 @@ pub(crate) fn a_number_of_another_pid_namespace_is_not_taken_for_the_owner() {
     assert_eq!(leftovers(&run.path("run")), [], "the owner lives");
     header["pid_namespace"] = 1.into();
     write(&header).unwrap();
-    assert_eq!(leftovers(&run.path("run")).len(), 1);
+    eventually("it is told", || leftovers(&run.path("run")).len() == 1);
     assert!(matches!(run.restore()[0].verdict, Verdict::Restored { .. }));
     assert_eq!(run.setting(), "before");
     run.wait();

@@ -19,6 +19,7 @@ use corehop_core::workload::Page;
 
 use super::workers::Work;
 use crate::memory::{Mapping, MemoryError};
+use crate::rights;
 
 /// The most that all files of the load take together.
 const MOST: u64 = 64 << 20;
@@ -100,7 +101,9 @@ impl Work for Direct {
 
 /// The possible folders of temporary files, most wanted first.
 fn candidates() -> Vec<PathBuf> {
-    let mut folders = vec![std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
+    // With lent rights the environment is another's.
+    let first = if rights::are_lent() { "/tmp".into() } else { std::env::temp_dir() };
+    let mut folders = vec![first, PathBuf::from("/var/tmp"), PathBuf::from(".")];
     folders.dedup();
     folders
 }

@@ -29,6 +29,9 @@ use crate::memory::MemoryError;
 use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
 use crate::walk::StampCost;
 
+/// The time for which one step of the calibration may keep a CPU busy, in nanoseconds.
+const CALIBRATION_NS: f64 = BUDGET_NS / 2.0;
+
 /// The uses of the wall time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
@@ -267,8 +270,19 @@ impl Runner {
 
     /// Carries out what is ordered, as far as this thread can.
     pub(crate) fn go_on(&mut self, seat: &mut Seat) -> Next {
+        if self.crossing.is_none() {
+            // Awake from here on, whatever it does first.
+            self.here = current_cpu();
+            self.busy_since = now();
+            self.awake_since = self.busy_since;
+        }
         match self.advance(seat) {
-            Ok(next) => next,
+            Ok(next) => {
+                if self.crossing.is_none() {
+                    self.enter();
+                }
+                next
+            }
             Err(error) => {
                 self.error = Some(error);
                 self.jobs = self.jobs.end..self.jobs.end;
@@ -313,10 +327,12 @@ impl Runner {
     fn calibrate(&mut self) -> Result<(), MemoryError> {
         if self.calibration.is_none() {
             self.calibration = Some(Calibration::measure(&self.clock)?);
+            self.keep_to_budget(CALIBRATION_NS);
         }
         let mut known: Vec<(WorkingSet, StampCost)> = Vec::new();
-        for (state, set) in self.sets.iter_mut().zip(&self.plan.sets) {
-            if state.stamps.is_none() {
+        for at in 0..self.sets.len() {
+            let set = &self.plan.sets[at];
+            if self.sets[at].stamps.is_none() {
                 // What a stamp costs does not depend on the size or the pages of a set.
                 let kind = WorkingSet {
                     wss: Bytes::default(),
@@ -327,7 +343,8 @@ impl Runner {
                 let same = known.iter().find(|(of, _)| *of == kind).map(|&(_, cost)| cost);
                 let cost = same.map_or_else(|| StampCost::measure(set), Ok)?;
                 known.push((kind, cost));
-                state.stamps = Some(cost);
+                self.sets[at].stamps = Some(cost);
+                self.keep_to_budget(CALIBRATION_NS);
             }
         }
         Ok(())
@@ -335,6 +352,8 @@ impl Runner {
 
     /// Goes to the job's first CPU, waits until its duty budget allows the job, takes its policy.
     fn begin(&mut self, seat: &mut Seat, start: Cpu) -> Result<(), MachineError> {
+        // What the thread has done since the job before counts for the CPU on which it did it.
+        self.enter();
         if !seat.parked {
             move_to(start)?;
         }
@@ -372,18 +391,29 @@ impl Runner {
         self.used = Usage::default();
         self.awake_ns = 0.0;
         self.usage = usage();
-        self.busy_since = now();
-        self.awake_since = self.busy_since;
+        // The budget counts what has been done since the wait too: fresh memory, for instance.
+        self.awake_since = now();
         Ok(())
     }
 
+    /// Enters what the thread has done, and waits until `need` more keeps to the budget.
     fn keep_to_budget(&mut self, need: f64) {
+        self.enter();
         let at = self.clock.between(self.origin, now());
         let wait = self.ledgers.entry(self.here).or_default().wait(at, need);
         if wait > 0.0 {
             sleep_until(clock::read(libc::CLOCK_MONOTONIC) + wait as i64);
             self.tally.duty_ns += wait;
+            self.busy_since = now();
+            self.awake_since = self.busy_since;
         }
+    }
+
+    /// Enters the time up to now as busy; the thread goes on.
+    fn enter(&mut self) {
+        let until = now();
+        self.was_busy(until);
+        (self.busy_since, self.awake_since) = (until, until);
     }
 
     /// Enters the time since the job came to this CPU as busy.
@@ -395,7 +425,7 @@ impl Runner {
     }
 
     fn finish(&mut self) {
-        self.was_busy(now());
+        self.enter();
         self.blame();
         self.records.push(std::mem::take(&mut self.record));
         self.tally.jobs += 1;
@@ -428,10 +458,7 @@ impl Runner {
         let (begin, mut since, waited) = (now(), now(), self.tally.duty_ns);
         eviction.fill(|| {
             if self.clock.between(since, now()) > BUDGET_NS / 2.0 {
-                self.was_busy(now());
                 self.keep_to_budget(BUDGET_NS / 2.0);
-                self.busy_since = now();
-                self.awake_since = self.busy_since;
                 since = now();
             }
         });
