@@ -8,6 +8,7 @@ pub mod counters;
 pub mod discover;
 pub mod live;
 mod mapped;
+mod group_memory;
 pub mod memory;
 pub mod observe;
 pub mod overheads;

@@ -12,6 +12,7 @@ use corehop_core::experiment::Draw;
 use corehop_core::units::Bytes;
 use corehop_core::workload::{LINE, Page, Pattern, WorkingSet};
 
+use crate::group_memory;
 use crate::mapped::{Mapped, WRITABLE};
 use crate::walk::CodeMemory;
 
@@ -371,10 +372,11 @@ fn holds(line: &str, address: u64) -> bool {
         .is_some_and(|range| range.contains(&address))
 }
 
-/// The memory that could be allocated without swapping, by the system.
+/// The memory that could be allocated without swapping, by the system and by the control groups of this process.
 pub(crate) fn available_memory() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-    kib.map_or(Bytes::new(u64::MAX), Bytes::from_kib)
+    let free = kib.map_or(Bytes::new(u64::MAX), Bytes::from_kib);
+    group_memory::room().map_or(free, |room| room.min(free))
 }

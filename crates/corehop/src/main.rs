@@ -10,10 +10,14 @@ mod input;
 
 use std::process::ExitCode;
 
+use corehop_linux::supervisor::interrupt;
+
 fn main() -> ExitCode {
     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
         return code;
     }
+    // Where it fails, a file that grows too large ends the program as before.
+    let _as_before = interrupt::outlive_file_limit();
     match cli::parse(&cli::words(std::env::args_os())).and_then(cli::run) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use corehop_core::machine::MachineError;
 use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::Mover;
 
@@ -123,10 +125,19 @@ impl Crew {
     }
 }
 
+fn panicked() -> MachineError {
+    MachineError::Failed {
+        what: "the measured thread".to_owned(),
+        why: "a panic, whose message is above; please report it".to_owned(),
+    }
+}
+
 fn work(cpu: Cpu, mut seat: Seat, slots: &Slots) {
     let mine = slots.of(cpu);
     while let Some(mut runner) = mine.and_then(Slot::take) {
-        let next = runner.go_on(&mut seat);
+        // A panic must not leave the coordinator waiting: the runner goes home with what it has recorded.
+        let gone = catch_unwind(AssertUnwindSafe(|| runner.go_on(&mut seat)));
+        let next = gone.unwrap_or_else(|_| runner.give_up(panicked()));
         let to = match next {
             Next::HandTo(cpu) => slots.of(cpu).unwrap_or(&slots.home),
             Next::Done => &slots.home,
@@ -144,5 +155,22 @@ impl Drop for Crew {
             // A thread that panicked has left its state to nobody; there is nothing to save here.
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_the_measured_thread_is_an_error_and_the_coordinator_goes_on() {
+        let crew = Crew::start(Mover::Affinity, &CpuList::new([Cpu(0)]), &Err("a test".into()));
+        let mut runner = Box::new(Runner::nobody());
+        // A job of a plan without any.
+        runner.jobs = 0..1;
+        crew.unwrap().run(&mut runner, Cpu(0));
+        let error = runner.error.as_ref().map(ToString::to_string).unwrap_or_default();
+        assert!(error.contains("the measured thread failed: a panic"), "{error}");
+        assert!(runner.jobs.is_empty());
     }
 }

@@ -47,6 +47,23 @@ pub fn install() -> io::Result<()> {
     Ok(())
 }
 
+/// Lets a write beyond the limit on the size of files (`ulimit -f`) fail, instead of ending the process.
+///
+/// A handler, not `SIG_IGN`: programs that this one starts have the default again.
+///
+/// # Errors
+/// None that a correct kernel gives.
+pub fn outlive_file_limit() -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is valid: no flags, an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as *const () as libc::sighandler_t;
+    action.sa_flags = libc::SA_RESTART;
+    // SAFETY: the handler does nothing, which signal-safety(7) allows.
+    checked(unsafe { libc::sigaction(libc::SIGXFSZ, &raw const action, std::ptr::null_mut()) })?;
+    Ok(())
+}
+
 /// Whether the run has been asked to end.
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)

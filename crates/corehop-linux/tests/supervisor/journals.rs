@@ -111,6 +111,9 @@ pub(crate) fn a_journal_whose_owner_lives_is_left_alone() {
     eventually("the lock is free", || {
         matches!(restore(folder.path()).unwrap()[0].verdict, Verdict::Restored { .. })
     });
+    // The folder went with its last journal.
+    assert!(!folder.path().exists());
+    let folder = private_folder();
     journal(folder.path(), owner, &[]);
     assert!(matches!(restore(folder.path()).unwrap()[0].verdict, Verdict::StillOwned { .. }));
 }

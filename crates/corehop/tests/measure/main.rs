@@ -17,6 +17,7 @@ use tempfile::TempDir;
 mod conditions;
 mod cpuset;
 mod kinds;
+mod leftovers;
 mod refused;
 mod replicates;
 mod simulated;

@@ -119,7 +119,7 @@ pub(crate) struct Runner {
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
     origin: Ticks,
-    jobs: Range<usize>,
+    pub(super) jobs: Range<usize>,
     step: usize,
     here: Cpu,
     busy_since: Ticks,
@@ -136,7 +136,7 @@ pub(crate) struct Runner {
     at_begin: (Cpu, Sight),
     record: JobRecord,
     records: Vec<JobRecord>,
-    error: Option<MachineError>,
+    pub(super) error: Option<MachineError>,
     tally: Tally,
 }
 
@@ -283,13 +283,16 @@ impl Runner {
                 }
                 next
             }
-            Err(error) => {
-                self.error = Some(error);
-                self.jobs = self.jobs.end..self.jobs.end;
-                self.crossing = None;
-                Next::Done
-            }
+            Err(error) => self.give_up(error),
         }
+    }
+
+    /// Does nothing of what is left to do; what was recorded stays.
+    pub(crate) fn give_up(&mut self, error: MachineError) -> Next {
+        self.error = Some(error);
+        self.jobs = self.jobs.end..self.jobs.end;
+        self.crossing = None;
+        Next::Done
     }
 
     fn advance(&mut self, seat: &mut Seat) -> Result<Next, MachineError> {
