@@ -23,6 +23,7 @@ const TESTS: &[Test] = tests![
     touches::the_users_own_job_is_measured_as_any_other,
     touches::a_job_of_the_users_own_that_cannot_be_loaded_is_refused_by_name,
     touches::the_duty_budget_is_kept,
+    touches::no_window_is_busier_than_the_budget_by_the_kernels_account,
     loads::polluters_run_and_are_gone_afterwards,
     loads::changing_programs_run_and_are_gone_afterwards,
     loads::direct_transfers_run_and_are_gone_afterwards,

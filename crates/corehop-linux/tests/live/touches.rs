@@ -4,6 +4,11 @@
 use std::path::Path;
 use std::process::Command;
 
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
 use corehop_core::experiment::{Jobs, Step};
 use corehop_core::machine::{Machine, MachineError};
 use corehop_core::samples::{Certificate, JobRecord};
@@ -128,4 +133,58 @@ pub(crate) fn the_duty_budget_is_kept() {
     let facts = machine.provenance();
     let of = |name: &str| facts["wall"].get(name).and_then(Value::as_f64).unwrap();
     assert!(of("duty_waits_ns") > 0.0 && of("jobs") as u32 == 200);
+}
+
+/// Short jobs, between which the thread has as much to do as in them.
+pub(crate) fn no_window_is_busier_than_the_budget_by_the_kernels_account() {
+    let done = AtomicBool::new(false);
+    let samples = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| account(&done));
+        records(&mut machine(), &plan_of(list(4), Load::Idle, 40_000, &[Step::Touch]));
+        done.store(true, Ordering::Relaxed);
+        watch.join().unwrap()
+    });
+    let mut windows = 0;
+    for (at, &(begun, _, before)) in samples.iter().enumerate() {
+        let later = samples[at..].iter().find(|&&(_, now, _)| now - begun >= 100_000_000);
+        let Some(&(_, ended, after)) = later else { break };
+        // A busy machine looks late, at a window and a part of the next one. The account of a thread that
+        // runs is that of the last tick, 10 ms ago at most.
+        let (span, window) = (ended - begun, 100_000_000);
+        let allowed = window / 2 * (span / window) + (span % window).min(window / 2) + 10_000_000;
+        let ran = after - before;
+        assert!(ran <= allowed, "{ran} ns of {span} ns");
+        windows += 1;
+    }
+    if windows == 0 {
+        println!("skipped: the busy share of windows (the run was over too soon, or no schedstat)");
+    }
+}
+
+/// The time before and after a look, and the time that the measured thread has run, in nanoseconds.
+type Account = (u64, u64, u64);
+
+/// Looks at the kernel's account of the measured thread until `done`.
+fn account(done: &AtomicBool) -> Vec<Account> {
+    let (begun, mut samples) = (Instant::now(), Vec::new());
+    let now = || begun.elapsed().as_nanos() as u64;
+    let mut thread = None;
+    while !done.load(Ordering::Relaxed) {
+        thread = thread.or_else(measured_thread);
+        let before = now();
+        let file = thread.as_ref().map(|it: &PathBuf| it.join("schedstat"));
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
+        let ran = text.and_then(|text| text.split(' ').next()?.parse().ok());
+        samples.extend(ran.map(|ran| (before, now(), ran)));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    samples
+}
+
+fn measured_thread() -> Option<PathBuf> {
+    let threads = fs::read_dir("/proc/self/task").ok()?.flatten().map(|entry| entry.path());
+    let is_measured = |thread: &PathBuf| {
+        fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with("job-"))
+    };
+    threads.into_iter().find(is_measured)
 }
