@@ -72,7 +72,10 @@ pub(crate) fn a_number_of_another_pid_namespace_is_not_taken_for_the_owner() {
     header["pid_namespace"] = 1.into();
     write(&header).unwrap();
     eventually("it is told", || leftovers(&run.path("run")).len() == 1);
-    assert!(matches!(run.restore()[0].verdict, Verdict::Restored { .. }));
+    // A child that another test has just started holds a copy of the lock until its exec.
+    eventually("it is restored", || {
+        matches!(run.restore()[0].verdict, Verdict::Restored { .. })
+    });
     assert_eq!(run.setting(), "before");
     run.wait();
 }
