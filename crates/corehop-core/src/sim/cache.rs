@@ -338,13 +338,13 @@ impl Cache {
     }
 
     /// The cache taken apart for [`super::fast_path`], if its sets are this wide.
-    pub(super) fn lane<const N: usize, const LRU: bool, const POWER: bool>(
+    pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
         &mut self,
         blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
         allowed: u32,
         own: usize,
         lonely: bool,
-    ) -> Option<Lane<'_, N, LRU, POWER>> {
+    ) -> Option<Lane<'_, N, KNOWN, POWER>> {
         if !self.blocks.is_allocated() {
             self.allocate();
         }
@@ -364,9 +364,9 @@ impl Cache {
         })
     }
 
-    /// Whether its least recently used line goes, when these ways may be filled.
-    pub(super) fn is_lru(&self, allowed: u32) -> bool {
-        self.policy.is_lru(allowed & self.policy.every())
+    /// What its policy is known by, when these ways may be filled.
+    pub(super) fn known(&self, allowed: u32) -> u8 {
+        self.policy.known(allowed & self.policy.every())
     }
 
     /// Whether a mask finds the set of a line.

@@ -11,6 +11,8 @@
 //! No prefetcher leaves the page. With few trackers, accesses that visit many pages in random order
 //! find theirs gone, and nothing is fetched.
 
+use wide::u32x8;
+
 use super::tags::Line;
 use crate::platform::{self, Platform, PrefetchKind};
 
@@ -80,6 +82,7 @@ impl Prefetcher {
     }
 
     /// An access to `line`; calls `fetch` for each line to bring, nearest first.
+    #[inline(always)]
     pub fn access(&mut self, line: Line, mut fetch: impl FnMut(Line)) {
         if self.kind == PrefetchKind::AdjacentLine {
             fetch(line ^ 1);
@@ -104,9 +107,10 @@ impl Prefetcher {
     }
 
     /// The step to `line` in its page, and how often it was the same; nothing for a new page.
+    #[inline(always)]
     fn track(&mut self, line: Line) -> Option<(i32, u32)> {
         let page = line >> self.page;
-        if !self.pages.contains(&page) {
+        if !is_among(&self.pages, page) {
             self.meet(page, line);
             return None;
         }
@@ -123,7 +127,7 @@ impl Prefetcher {
     }
 
     /// The tracker that was not used for longest gets a new page.
-    #[inline]
+    #[inline(always)]
     fn meet(&mut self, page: u32, line: Line) {
         let count = self.pages.len();
         if count > 0 {
@@ -147,6 +151,17 @@ impl Prefetcher {
         self.known[at] = tracker;
         &mut self.known[at]
     }
+}
+
+/// Whether `page` is one of `pages`, eight at a time.
+#[inline(always)]
+fn is_among(pages: &[u32], page: u32) -> bool {
+    let (eights, rest) = pages.as_chunks::<8>();
+    let mut found = u32x8::splat(0);
+    for &eight in eights {
+        found |= u32x8::new(eight).simd_eq(u32x8::splat(page));
+    }
+    found.to_array() != [0; 8] || rest.contains(&page)
 }
 
 #[cfg(test)]

@@ -65,7 +65,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// The part of a latency that keeps the thread.
-    #[inline]
+    #[inline(always)]
     fn share(&self, time: Picos) -> Picos {
         if self.under_way == 1_000 { time } else { time * 1_000 / self.under_way }
     }
@@ -80,7 +80,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Whether they asked for none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -109,7 +109,7 @@ impl Timing {
     }
 
     /// Lets polluters that are not simulated come to the servers until `at`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
         if !self.servers.is_empty() {
             self.remote_polluters.run(at, &mut self.servers);
@@ -117,7 +117,7 @@ impl Timing {
     }
 
     /// A visit begins at time `at`, by a core whose clock may not be up yet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn begin(
         &mut self,
         cpu: usize,
@@ -134,7 +134,7 @@ impl Timing {
     }
 
     /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn met(
         &mut self,
         visit: &mut Ongoing,
@@ -164,7 +164,7 @@ impl Timing {
     }
 
     /// What `cpu` makes of latencies in a walk of this manner.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
         let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
         let under_way = manner.parallelism.unwrap_or(times.parallelism);
@@ -176,20 +176,20 @@ impl Timing {
     }
 
     /// The visit ends: how long it keeps the thread.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
         let Ongoing { visit: Visit { words, .. }, found, latency, .. } = *visit;
         self.finding += rate.share(found);
         rate.pause + (rate.work * Picos::from(words)).max(rate.share(found + latency))
     }
 
-    #[inline]
+    #[inline(always)]
     fn on(&self, visit: &Ongoing) -> &CoreTimes {
         if visit.waking { self.times.waking_on(visit.cpu) } else { self.times.on(visit.cpu) }
     }
 
     /// Shows an access to the prefetchers that see it, and notes what they ask for.
-    #[inline]
+    #[inline(always)]
     fn look_ahead(&mut self, cpu: usize, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
         for prefetcher in &mut self.prefetchers[cpu] {
             let level = prefetcher.level();
@@ -216,7 +216,7 @@ impl Timing {
     }
 
     /// Passes what follows from an access through the servers; how long the access itself waits.
-    #[inline]
+    #[inline(always)]
     fn queue(&mut self, cpu: usize, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
             return 0;

@@ -29,11 +29,15 @@ impl Level {
     }
 
     /// Whether `page` was here; it is now, and first.
-    #[inline]
+    #[inline(always)]
     fn look_up(&mut self, page: u64) -> bool {
         let set = self.mask.map_or_else(|| page % self.sets, |mask| page & mask);
+        let entries = &mut self.pages[set as usize * self.ways..][..self.ways];
+        if let Ok(four) = entries.try_into() {
+            return moved_to_front(four, page);
+        }
         let mut moved = page;
-        for entry in &mut self.pages[set as usize * self.ways..][..self.ways] {
+        for entry in entries {
             let old = std::mem::replace(entry, moved);
             if old == page {
                 return true;
@@ -42,6 +46,20 @@ impl Level {
         }
         false
     }
+}
+
+/// [`Level::look_up`] in a set of four, the usual size: nothing but the first place is a branch.
+#[inline(always)]
+fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
+    let [first, second, third, fourth] = *set;
+    if first == page {
+        return true;
+    }
+    let (is_second, is_third) = (second == page, third == page);
+    let at_third = if is_second { third } else { second };
+    let at_fourth = if is_second || is_third { fourth } else { third };
+    *set = [page, first, at_third, at_fourth];
+    is_second || is_third || fourth == page
 }
 
 /// The TLBs of one core for one kind of use and one size of page.
@@ -83,17 +101,17 @@ impl Tlb {
     }
 
     /// An access to `page`: how many levels missed it. All of them missing is a walk of the tables.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, page: u64) -> usize {
         if page == self.last {
             return 0;
         }
         self.last = page;
-        for place in 0..self.levels.len() {
-            if self.levels[place].look_up(page) {
+        for (place, (level, misses)) in self.levels.iter_mut().zip(&mut self.misses).enumerate() {
+            if level.look_up(page) {
                 return place;
             }
-            self.misses[place] += 1;
+            *misses += 1;
         }
         self.levels.len()
     }

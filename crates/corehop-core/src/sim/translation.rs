@@ -64,7 +64,7 @@ impl Translation {
 
     /// What it takes `cpu` to find the address of a line in this page, huge or not, and to fetch it
     /// as an instruction or not.
-    #[inline]
+    #[inline(always)]
     pub fn of(&mut self, cpu: usize, page: u32, huge: bool, fetch: bool) -> Picos {
         let Some(ways) = self.ways.get_mut(cpu) else { return 0 };
         let way = &mut ways[usize::from(fetch)][usize::from(huge)];
