@@ -68,14 +68,31 @@ impl Finder {
 
     #[inline(always)]
     pub(super) fn set(&self, line: Line) -> u32 {
-        if let Some(mask) = self.mask {
-            line & mask
-        } else if let Some(hash) = &self.hash {
-            hash.set(line, self.sets)
-        } else {
-            let fraction = self.magic.wrapping_mul(u64::from(line));
-            ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
+        self.mask.map_or_else(|| self.remainder().set(line), |mask| line & mask)
+    }
+
+    #[inline(always)]
+    fn remainder(&self) -> Remainder<'_> {
+        Remainder { sets: self.sets, magic: self.magic, hash: self.hash.as_deref() }
+    }
+}
+
+/// [`Finder::set`] without a mask: the remainder, unless there is a hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Remainder<'a> {
+    sets: u32,
+    magic: u64,
+    hash: Option<&'a Index>,
+}
+
+impl Remainder<'_> {
+    #[inline(always)]
+    pub(super) fn set(&self, line: Line) -> u32 {
+        if let Some(hash) = self.hash {
+            return hash.set(line, self.sets);
         }
+        let fraction = self.magic.wrapping_mul(u64::from(line));
+        ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
     }
 }
 
@@ -350,7 +367,7 @@ impl Cache {
         }
         Some(Lane {
             blocks: blocks(&mut self.blocks)?,
-            finder: &self.finder,
+            finder: self.finder.remainder(),
             mask: if POWER { self.finder.mask()? } else { 0 },
             allowed: if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every(),
             policy: &mut self.policy,

@@ -9,7 +9,7 @@
 
 use crate::platform::{Found, Supplier};
 
-use super::cache::{Bits, Cache, CacheCounters, Finder, Inserted};
+use super::cache::{Bits, Cache, CacheCounters, Inserted, Remainder};
 use super::outcome::AccessOutcome;
 use super::replacement::Policy;
 use super::tags::{Block, Line, NO_LINE};
@@ -24,7 +24,7 @@ const NAMES: u32 = 3;
 /// and with `POWER` a mask finds the set.
 pub(super) struct Lane<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
     pub(super) blocks: &'a mut [Block<N>],
-    pub(super) finder: &'a Finder,
+    pub(super) finder: Remainder<'a>,
     /// The mask that finds the set, with `POWER`.
     pub(super) mask: u32,
     pub(super) policy: &'a mut Policy,
@@ -314,19 +314,19 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
                 return Stop::Ask;
             }
             let (set, write) = (self.l1.set(line), does == Does::Writes);
-            let (way, outcome) = match self.l1.blocks[set].find(line) {
+            let (way, goes_on) = match self.l1.blocks[set].find(line) {
                 Some(way) if self.l1.hit(set, way, write) => {
                     tally.found[0] += 1;
-                    (way, AccessOutcome::HIT)
+                    (way, visitor.met(AccessOutcome::HIT))
                 }
                 Some(_) => return Stop::Ask,
-                None => match self.bring(set, line, write, visitor.ahead(), tally) {
+                None => match self.bring(set, line, write, visitor, tally) {
                     Ok(brought) => brought,
                     Err(stop) => return stop,
                 },
             };
             tally.accesses[usize::from(write)] += 1;
-            if !visitor.met(outcome) {
+            if !goes_on {
                 return Stop::Paused;
             }
             if does == Does::Both {
@@ -341,18 +341,18 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         Stop::Done
     }
 
-    /// One line that the innermost cache lacks: the way it gets there, and what it came to. `ahead`
-    /// is one that will be asked for before long.
+    /// One line that the innermost cache lacks: the way it gets there, and whether the visitor, told
+    /// of it, lets the walk go on. Each outcome is told where it is known, which is quicker.
     #[inline(always)]
-    fn bring(
+    fn bring<V: Visitor>(
         &mut self,
         first: usize,
         line: Line,
         write: bool,
-        ahead: Option<Line>,
+        visitor: &mut V,
         tally: &mut Tally,
-    ) -> Result<(u32, AccessOutcome), Stop> {
-        if let Some(later) = ahead {
+    ) -> Result<(u32, bool), Stop> {
+        if let Some(later) = visitor.ahead() {
             self.expect(later);
         }
         let second = self.l2.set(line);
@@ -360,7 +360,8 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
             tally.found[1] += 1;
             let fill = Fill { line, alone: word & ALONE != 0, write };
-            return self.fill_first(first, fill, supplied(self.l2.level, word));
+            let outcome = supplied(self.l2.level, word);
+            return Ok((self.fill_first(first, fill, outcome)?, visitor.met(outcome)));
         }
         let third = self.l3.set(line);
         if self.l2.asks {
@@ -370,18 +371,22 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
             let fill = Fill { line, alone: word & ALONE != 0, write };
-            return self.fill_inner((first, second), fill, supplied(self.l3.level, word));
+            let outcome = supplied(self.l3.level, word);
+            let way = self.fill_inner((first, second), fill, outcome)?;
+            return Ok((way, visitor.met(outcome)));
         }
         if self.l3.asks || (!self.remote.is_empty() && self.is_remote(line)) {
             return Err(Stop::Ask);
         }
-        self.bring_from_memory((first, second, third), Fill { line, alone: true, write }, tally)
+        let fill = Fill { line, alone: true, write };
+        let (way, outcome) = self.bring_from_memory((first, second, third), fill, tally)?;
+        Ok((way, visitor.met(outcome)))
     }
 
     /// Has the host fetch what it needs to find where `later` is, and where the line will go that it
     /// is going to displace in the second cache, if that line is newer there.
     #[inline(always)]
-    fn expect(&mut self, later: Line) {
+    fn expect(&self, later: Line) {
         self.l3.expect(later);
         if !self.remote.is_empty() {
             self.remote.iter().for_each(|root| root.expect(later));
@@ -417,9 +422,9 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             return Err(Stop::Evicted { place: 2, inserted, fill, outcome });
         }
         let written = u64::from(outcome.written_back);
-        let brought = self.fill_inner((first, second), fill, outcome)?;
+        let way = self.fill_inner((first, second), fill, outcome)?;
         tally.written += written;
-        Ok(brought)
+        Ok((way, outcome))
     }
 
     /// The line, from further out, enters the second cache and then the first.
@@ -429,7 +434,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         (first, second): (usize, usize),
         fill: Fill,
         outcome: AccessOutcome,
-    ) -> Result<(u32, AccessOutcome), Stop> {
+    ) -> Result<u32, Stop> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
             && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
@@ -447,7 +452,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         first: usize,
         fill: Fill,
         outcome: AccessOutcome,
-    ) -> Result<(u32, AccessOutcome), Stop> {
+    ) -> Result<u32, Stop> {
         let written = fill.write && !bug!(FastPathForgetsWrite);
         let flags = fill.flags() | (u16::from(written) * DIRTY);
         let displaced = self.l1.insert(first, fill.line, flags);
@@ -458,7 +463,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             }
             self.l1.counters.write_backs += 1;
         }
-        Ok((displaced.way, outcome))
+        Ok(displaced.way)
     }
 }
 

@@ -6,7 +6,7 @@ use super::outcome::AccessOutcome;
 use super::package_clock::PackageClock;
 use super::tags::Line;
 use super::times::Picos;
-use super::timing::{Ongoing, Rate, Timing, Wanted};
+use super::timing::{Course, Ongoing, Rate, Wanted};
 use super::walk::{Does, Visitor};
 use super::walker::{Visit, Walker};
 
@@ -40,11 +40,10 @@ pub(super) enum Next {
 /// The job on its way. Its accesses come one after the other; between two visits it looks whether
 /// somebody else acts first.
 pub(super) struct OnTheWay<'a> {
-    pub(super) timing: &'a mut Timing,
+    pub(super) course: Course<'a>,
     pub(super) frames: &'a Frames,
     pub(super) package_clock: &'a PackageClock,
     pub(super) walker: &'a mut Walker,
-    pub(super) cpu: usize,
     /// The time.
     pub(super) now: Picos,
     /// When somebody else acts.
@@ -68,11 +67,10 @@ impl OnTheWay<'_> {
             return false;
         }
         self.left -= 1;
-        self.timing.run_elsewhere(self.now);
+        self.course.run_elsewhere(self.now);
         let visit = self.walker.visit();
         let waking = self.package_clock.still(self.now);
-        let manner = self.walker.manner();
-        self.ongoing = self.timing.begin(self.cpu, visit, manner, self.now, waking);
+        self.ongoing = self.course.begin(visit, self.now, waking);
         self.next = Next::First;
         true
     }
@@ -80,7 +78,7 @@ impl OnTheWay<'_> {
     #[inline(always)]
     fn end(&mut self) {
         let rate = &self.rates[usize::from(self.ongoing.waking)];
-        self.now += self.timing.end(&self.ongoing, rate);
+        self.now += self.course.end(&self.ongoing, rate);
         self.next = Next::Visit;
     }
 }
@@ -111,7 +109,7 @@ impl Visitor for OnTheWay<'_> {
     fn met(&mut self, outcome: AccessOutcome) -> bool {
         let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
         let write = self.next == Next::Write || !(reads || fetches);
-        self.timing.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
+        self.course.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
         if write || !writes {
             self.end();
         } else {

@@ -35,6 +35,18 @@ struct Instance {
     service: Picos,
 }
 
+/// The instances that a line passes; mostly it is one.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    /// The first of them, or [`NOWHERE`].
+    first: u32,
+    /// The others: from the first of these places in [`Servers::stops`] to before the second.
+    others: (u32, u32),
+}
+
+/// No instance.
+const NOWHERE: u32 = u32::MAX;
+
 /// All servers of a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Servers {
@@ -42,10 +54,10 @@ pub struct Servers {
     instances: Vec<Instance>,
     /// How many each server has.
     counts: Vec<usize>,
-    /// The instances that lines pass: those of the first route, of the second one, and so on.
-    stops: Vec<usize>,
-    /// The first of the stops, and the one after the last, by traffic, CPU and home.
-    routes: Vec<(usize, usize)>,
+    /// The instances that lines pass after their first one.
+    stops: Vec<u32>,
+    /// By traffic, CPU and home.
+    routes: Vec<Route>,
     cpus: usize,
     homes: usize,
 }
@@ -87,9 +99,10 @@ impl Servers {
     fn add_routes(&mut self, carriers: &[&Described]) {
         for cpu in 0..self.cpus {
             for home in 0..self.homes {
-                let begin = self.stops.len();
-                self.stops.extend(carriers.iter().filter_map(|server| server.stop(cpu, home)));
-                self.routes.push((begin, self.stops.len()));
+                let mut stops = carriers.iter().filter_map(|server| server.stop(cpu, home));
+                let (first, begin) = (stops.next().unwrap_or(NOWHERE), self.stops.len() as u32);
+                self.stops.extend(stops);
+                self.routes.push(Route { first, others: (begin, self.stops.len() as u32) });
             }
         }
     }
@@ -105,13 +118,13 @@ impl Servers {
     #[inline(always)]
     pub fn pass(&mut self, traffic: Traffic, cpu: usize, home: usize, at: Picos) -> Picos {
         let route = (traffic as usize * self.cpus + cpu) * self.homes + home;
-        let mut time = at;
-        let (begin, end) = self.routes.get(route).copied().unwrap_or_default();
-        for &stop in &self.stops[begin..end] {
-            let instance = &mut self.instances[stop];
-            time = instance.free.max(time);
-            instance.free = time + instance.service;
-            instance.busy += instance.service;
+        let Some(&Route { first, others: (begin, end) }) = self.routes.get(route) else { return 0 };
+        let Some(instance) = self.instances.get_mut(first as usize) else { return 0 };
+        let mut time = instance.pass(at);
+        if begin < end {
+            for &stop in &self.stops[begin as usize..end as usize] {
+                time = self.instances[stop as usize].pass(time);
+            }
         }
         time - at
     }
@@ -129,6 +142,17 @@ impl Servers {
         };
         let mut rest = self.instances.iter().map(share);
         self.counts.iter().map(|&count| rest.by_ref().take(count).collect()).collect()
+    }
+}
+
+impl Instance {
+    /// A line that comes at `at`: when it is served.
+    #[inline(always)]
+    fn pass(&mut self, at: Picos) -> Picos {
+        let begins = self.free.max(at);
+        self.free = begins + self.service;
+        self.busy += self.service;
+        begins
     }
 }
 
@@ -152,12 +176,12 @@ impl Described {
     }
 
     /// The instance that a line of this home passes on its way to `cpu`.
-    fn stop(&self, cpu: usize, home: usize) -> Option<usize> {
+    fn stop(&self, cpu: usize, home: usize) -> Option<u32> {
         let instance = match self.side {
             Side::Requester => self.of_cpu[cpu],
             Side::Home => self.of_node.get(home).copied().flatten(),
         };
-        instance.map(|instance| self.first + instance)
+        instance.map(|instance| (self.first + instance) as u32)
     }
 }
 

@@ -13,8 +13,11 @@ const NO_PAGE: u64 = u64::MAX;
 /// One level.
 #[derive(Debug, Clone)]
 struct Level {
-    /// The pages, set by set; in each the last used one first.
+    /// The pages, set by set; in each the last used one first. None where sets are of four.
     pages: Vec<u64>,
+    /// Sets of four.
+    fours: Vec<[u64; 4]>,
+    misses: u64,
     ways: usize,
     sets: u64,
     /// Of a power of two of sets: one less.
@@ -25,19 +28,20 @@ impl Level {
     fn new(entries: u32, ways: u32) -> Self {
         let sets = u64::from(entries / ways);
         let mask = sets.is_power_of_two().then(|| sets - 1);
-        Self { pages: vec![NO_PAGE; entries as usize], ways: ways as usize, sets, mask }
+        let (fours, others) = if ways == 4 { (sets as usize, 0) } else { (0, entries as usize) };
+        let (pages, fours) = (vec![NO_PAGE; others], vec![[NO_PAGE; 4]; fours]);
+        Self { pages, fours, misses: 0, ways: ways as usize, sets, mask }
     }
 
     /// Whether `page` was here; it is now, and first.
     #[inline(always)]
     fn look_up(&mut self, page: u64) -> bool {
         let set = self.mask.map_or_else(|| page % self.sets, |mask| page & mask);
-        let entries = &mut self.pages[set as usize * self.ways..][..self.ways];
-        if let Ok(four) = entries.try_into() {
+        if let Some(four) = self.fours.get_mut(set as usize) {
             return moved_to_front(four, page);
         }
         let mut moved = page;
-        for entry in entries {
+        for entry in &mut self.pages[set as usize * self.ways..][..self.ways] {
             let old = std::mem::replace(entry, moved);
             if old == page {
                 return true;
@@ -68,7 +72,6 @@ pub struct Tlb {
     levels: Vec<Level>,
     /// The page of the last access: mostly also that of the next.
     last: u64,
-    misses: Vec<u64>,
 }
 
 impl Tlb {
@@ -82,7 +85,7 @@ impl Tlb {
             Level::new(entries, ways)
         };
         let levels: Vec<Level> = levels.iter().map(level).collect();
-        Self { misses: vec![0; levels.len()], levels, last: u64::MAX }
+        Self { levels, last: u64::MAX }
     }
 
     /// What `platform` has for pages of `page` bytes, for data or instructions.
@@ -107,18 +110,18 @@ impl Tlb {
             return 0;
         }
         self.last = page;
-        for (place, (level, misses)) in self.levels.iter_mut().zip(&mut self.misses).enumerate() {
+        for (place, level) in self.levels.iter_mut().enumerate() {
             if level.look_up(page) {
                 return place;
             }
-            *misses += 1;
+            level.misses += 1;
         }
         self.levels.len()
     }
 
     /// The misses of each level so far.
-    pub fn misses(&self) -> &[u64] {
-        &self.misses
+    pub fn misses(&self) -> Vec<u64> {
+        self.levels.iter().map(|level| level.misses).collect()
     }
 
     /// Forgets all translations, as a change of address space may.
@@ -126,6 +129,7 @@ impl Tlb {
         self.last = u64::MAX;
         for level in &mut self.levels {
             level.pages.fill(NO_PAGE);
+            level.fours.fill([NO_PAGE; 4]);
         }
     }
 }
