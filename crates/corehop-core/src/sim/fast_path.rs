@@ -63,11 +63,17 @@ pub(super) struct Fill {
     pub(super) line: Line,
     /// It is held alone.
     pub(super) alone: bool,
-    /// The innermost copy is written.
-    pub(super) write: bool,
+    /// What is done to the innermost copy first.
+    pub(super) does: Does,
 }
 
 impl Fill {
+    /// The innermost copy is written.
+    #[inline(always)]
+    pub(super) fn writes(self) -> bool {
+        self.does == Does::Writes
+    }
+
     /// The flags of a copy outside the innermost cache.
     #[inline(always)]
     fn flags(self) -> u16 {
@@ -317,10 +323,10 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
             let (way, goes_on) = match self.l1.blocks[set].find(line) {
                 Some(way) if self.l1.hit(set, way, write) => {
                     tally.found[0] += 1;
-                    (way, visitor.met(AccessOutcome::HIT))
+                    (way, visitor.met(does, AccessOutcome::HIT))
                 }
                 Some(_) => return Stop::Ask,
-                None => match self.bring(set, line, write, visitor, tally) {
+                None => match self.bring(set, line, does, visitor, tally) {
                     Ok(brought) => brought,
                     Err(stop) => return stop,
                 },
@@ -348,10 +354,11 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         &mut self,
         first: usize,
         line: Line,
-        write: bool,
+        does: Does,
         visitor: &mut V,
         tally: &mut Tally,
     ) -> Result<(u32, bool), Stop> {
+        let write = does == Does::Writes;
         if let Some(later) = visitor.ahead() {
             self.expect(later);
         }
@@ -359,9 +366,9 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         if let Some(way) = self.l2.blocks[second].find(line) {
             let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
             tally.found[1] += 1;
-            let fill = Fill { line, alone: word & ALONE != 0, write };
+            let fill = Fill { line, alone: word & ALONE != 0, does };
             let outcome = supplied(self.l2.level, word);
-            return Ok((self.fill_first(first, fill, outcome)?, visitor.met(outcome)));
+            return Ok((self.fill_first(first, fill, outcome)?, visitor.met(does, outcome)));
         }
         let third = self.l3.set(line);
         if self.l2.asks {
@@ -370,17 +377,17 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         if let Some(way) = self.l3.blocks[third].find(line) {
             let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
-            let fill = Fill { line, alone: word & ALONE != 0, write };
+            let fill = Fill { line, alone: word & ALONE != 0, does };
             let outcome = supplied(self.l3.level, word);
             let way = self.fill_inner((first, second), fill, outcome)?;
-            return Ok((way, visitor.met(outcome)));
+            return Ok((way, visitor.met(does, outcome)));
         }
         if self.l3.asks || (!self.remote.is_empty() && self.is_remote(line)) {
             return Err(Stop::Ask);
         }
-        let fill = Fill { line, alone: true, write };
+        let fill = Fill { line, alone: true, does };
         let (way, outcome) = self.bring_from_memory((first, second, third), fill, tally)?;
-        Ok((way, visitor.met(outcome)))
+        Ok((way, visitor.met(does, outcome)))
     }
 
     /// Has the host fetch what it needs to find where `later` is, and where the line will go that it
@@ -453,7 +460,7 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         fill: Fill,
         outcome: AccessOutcome,
     ) -> Result<u32, Stop> {
-        let written = fill.write && !bug!(FastPathForgetsWrite);
+        let written = fill.writes() && !bug!(FastPathForgetsWrite);
         let flags = fill.flags() | (u16::from(written) * DIRTY);
         let displaced = self.l1.insert(first, fill.line, flags);
         if displaced.word & DIRTY != 0 && !bug!(FastPathForgetsInnermost) {

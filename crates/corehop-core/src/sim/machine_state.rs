@@ -15,7 +15,7 @@ use super::outcome::Access;
 use super::package_clock::PackageClock;
 use super::partitioning::Ways;
 pub use super::pass::Pass;
-use super::pass::{AHEAD, Next, OnTheWay};
+use super::pass::{AHEAD, OnTheWay};
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::Picos;
@@ -186,7 +186,7 @@ impl MachineState {
             left,
             rates,
             ongoing: Ongoing::default(),
-            next: Next::Visit,
+            next: None,
             wanted: std::mem::take(&mut self.wanted),
         };
         while !self.caches.walk(cpu, fetches, pace, &mut job) {

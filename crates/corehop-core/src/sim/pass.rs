@@ -26,17 +26,6 @@ pub struct Pass {
     pub finding: Picos,
 }
 
-/// What the job does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Its next visit.
-    Visit,
-    /// The first access of the visit that has begun.
-    First,
-    /// The write of a visit that has read.
-    Write,
-}
-
 /// The job on its way. Its accesses come one after the other; between two visits it looks whether
 /// somebody else acts first.
 pub(super) struct OnTheWay<'a> {
@@ -54,50 +43,49 @@ pub(super) struct OnTheWay<'a> {
     pub(super) rates: &'a [Rate; 2],
     /// The visit that has begun last.
     pub(super) ongoing: Ongoing,
-    pub(super) next: Next,
+    /// What it still has to do to the line of that visit.
+    pub(super) next: Option<Does>,
     /// What prefetchers asked for, to be brought before the next access.
     pub(super) wanted: Wanted,
 }
 
 impl OnTheWay<'_> {
-    /// The next visit begins, unless somebody else acts first.
+    /// The next visit begins, unless somebody else acts first: its line, and what is done to it.
     #[inline(always)]
-    fn begin(&mut self) -> bool {
+    fn begin(&mut self) -> Option<(Line, Does)> {
         if self.left == 0 || self.until < self.now {
-            return false;
+            return None;
         }
         self.left -= 1;
         self.course.run_elsewhere(self.now);
         let visit = self.walker.visit();
         let waking = self.package_clock.still(self.now);
         self.ongoing = self.course.begin(visit, self.now, waking);
-        self.next = Next::First;
-        true
+        let Visit { line, reads, writes, fetches, .. } = visit;
+        let does = match (reads || fetches, writes) {
+            (false, _) => Does::Writes,
+            (true, false) => Does::Reads,
+            (true, true) => Does::Both,
+        };
+        self.next = Some(does);
+        Some((line, does))
     }
 
     #[inline(always)]
     fn end(&mut self) {
         let rate = &self.rates[usize::from(self.ongoing.waking)];
         self.now += self.course.end(&self.ongoing, rate);
-        self.next = Next::Visit;
+        self.next = None;
     }
 }
 
 impl Visitor for OnTheWay<'_> {
     #[inline(always)]
     fn next(&mut self) -> Option<(Line, Does)> {
-        if self.next == Next::Visit && !self.begin() {
-            return None;
+        match self.next {
+            Some(does) => Some((self.ongoing.line, does)),
+            None => self.begin(),
         }
-        let visit = &self.ongoing.visit;
-        let does = if self.next == Next::Write || !(visit.reads || visit.fetches) {
-            Does::Writes
-        } else if visit.writes {
-            Does::Both
-        } else {
-            Does::Reads
-        };
-        Some((visit.line, does))
     }
 
     #[inline(always)]
@@ -106,14 +94,13 @@ impl Visitor for OnTheWay<'_> {
     }
 
     #[inline(always)]
-    fn met(&mut self, outcome: AccessOutcome) -> bool {
-        let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
-        let write = self.next == Next::Write || !(reads || fetches);
+    fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool {
+        let write = does == Does::Writes;
         self.course.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
-        if write || !writes {
-            self.end();
+        if does == Does::Both {
+            self.next = Some(Does::Writes);
         } else {
-            self.next = Next::Write;
+            self.end();
         }
         self.wanted.is_empty()
     }

@@ -59,7 +59,10 @@ pub(super) struct Course<'a> {
 /// A visit under way.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ongoing {
-    pub(super) visit: Visit,
+    pub(super) line: Line,
+    words: u32,
+    reads: bool,
+    fetches: bool,
     /// The core's clock may not be up yet.
     pub(super) waking: bool,
     /// When its accesses happen.
@@ -176,8 +179,9 @@ impl Course<'_> {
     /// A visit begins at time `at`, by a core whose clock may not be up yet.
     #[inline(always)]
     pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> Ongoing {
-        let found = self.lookup.of(visit.page) * self.lookups;
-        Ongoing { visit, waking, at: at + found, found, latency: 0 }
+        let Visit { line, words, reads, fetches, page, .. } = visit;
+        let found = self.lookup.of(page) * self.lookups;
+        Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
     }
 
     /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
@@ -194,19 +198,19 @@ impl Course<'_> {
         let (time, waited) = if outcome.is_innermost_hit() {
             (core.of(&outcome, Home::Local), 0)
         } else {
-            let line = visit.visit.line;
+            let line = visit.line;
             let node = frames.home(line);
             let home = if node == self.node { Home::Local } else { Home::Remote };
             let stopped = self.locked.saturating_sub(visit.at);
             let waited = stopped + self.queue(node, outcome, visit.at + stopped);
-            if write || !visit.visit.fetches {
+            if write || !visit.fetches {
                 wanted.at = visit.at + waited;
                 self.look_ahead(line, outcome, wanted);
             }
             (core.of(&outcome, home), waited)
         };
         // A write after a read waits in the store buffer and delays no access.
-        if !(write && visit.visit.reads) {
+        if !(write && visit.reads) {
             visit.latency = time * self.weight + waited;
         }
     }
@@ -214,7 +218,7 @@ impl Course<'_> {
     /// The visit ends: how long it keeps the thread.
     #[inline(always)]
     pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
-        let Ongoing { visit: Visit { words, .. }, found, latency, .. } = *visit;
+        let Ongoing { words, found, latency, .. } = *visit;
         *self.finding += rate.share(found);
         rate.pause + (rate.work * Picos::from(words)).max(rate.share(found + latency))
     }

@@ -39,8 +39,8 @@ pub(super) trait Visitor {
     fn next(&mut self) -> Option<(Line, Does)>;
     /// A line that will be asked for before long.
     fn ahead(&self) -> Option<Line>;
-    /// What the access came to. Answers whether the walk may go on at once.
-    fn met(&mut self, outcome: AccessOutcome) -> bool;
+    /// What the access came to that was next. Answers whether the walk may go on at once.
+    fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
     /// The second of two accesses was an [`AccessOutcome::HIT`].
     fn wrote(&mut self);
 }
@@ -104,7 +104,7 @@ impl<O: Observer> Hierarchy<O> {
             if let Some(later) = visitor.ahead().filter(|_| !outcome.is_innermost_hit()) {
                 self.expect(cpu, later);
             }
-            if !visitor.met(outcome) {
+            if !visitor.met(does, outcome) {
                 return false;
             }
         }
@@ -236,11 +236,11 @@ impl<O: Observer> Hierarchy<O> {
             let mut ongoing = Ongoing { outcome, masks: way.masks };
             self.displaced(path.caches[place], inserted, &mut ongoing);
             let end = place.saturating_sub(usize::from(bug!(FastPathResumesTooLate)));
-            self.fill_quietly(path, end, fill.line, (fill.alone, fill.write), &mut ongoing);
+            self.fill_quietly(path, end, fill.line, (fill.alone, fill.writes()), &mut ongoing);
             outcome.written_back = ongoing.outcome.written_back.max(written);
             tally.written += u64::from(outcome.written_back);
-            tally.accesses[usize::from(fill.write)] += 1;
-            if !visitor.met(outcome) {
+            tally.accesses[usize::from(fill.writes())] += 1;
+            if !visitor.met(fill.does, outcome) {
                 return Some(Stop::Paused);
             }
         }
