@@ -154,6 +154,23 @@ mod tests {
     }
 
     #[test]
+    fn sets_of_four_answer_as_a_list_in_order_of_use() {
+        let mut tlb = Tlb::new(&[(8, 4)]);
+        let mut lists = [Vec::new(), Vec::new()];
+        let mut state = 1_u64;
+        for _ in 0..5_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let page = (state >> 33) % 12;
+            let list = &mut lists[page as usize % 2];
+            let place = list.iter().position(|&other| other == page);
+            place.map(|place| list.remove(place));
+            list.insert(0, page);
+            list.truncate(4);
+            assert_eq!(tlb.access(page), usize::from(place.is_none()), "{page}: {list:?}");
+        }
+    }
+
+    #[test]
     fn without_levels_nothing_misses() {
         assert_eq!(Tlb::new(&[]).access(7), 0);
     }
