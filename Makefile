@@ -11,13 +11,13 @@ PYTHON  := $(VENV)/bin/python
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
 	@mkdir -p out && rm -f out/quick*.part
-	$(COREHOP) platform --measure -o out/quick-platform.toml
-	$(COREHOP) measure access-time       --preset quick -o out/quick-access.parquet
-	$(COREHOP) measure preemption-length --preset quick -o out/quick-length.parquet
-	$(COREHOP) measure synthetic         --preset quick -o out/quick.parquet
-	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
-	    out/quick-platform.toml --table text -o out/quick.html
+	$(COREHOP) platform --measure --force -o out/quick-platform.toml
+	$(COREHOP) measure access-time       --preset quick --force -o out/quick-access.parquet
+	$(COREHOP) measure preemption-length --preset quick --force -o out/quick-length.parquet
+	$(COREHOP) measure synthetic         --preset quick --force -o out/quick.parquet
 	@echo "The report: file://$(CURDIR)/out/quick.html"
+	$(COREHOP) report out/quick.parquet out/quick-access.parquet out/quick-length.parquet \
+	    out/quick-platform.toml --table screen --force -o out/quick.html
 
 .PHONY: build
 build:

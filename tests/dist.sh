@@ -4,7 +4,7 @@
 set -eu
 binary=$1
 make --no-print-directory dist
-# What is simulated is the same to the bit, whatever the program was built for and how.
+# Simulated results are the same to the bit for every build of the program.
 simulated() {
     rm -f "$2" "$2.part"
     "$1" measure synthetic --on xeon_x5650 --load constructed --wss 4KiB,256KiB --length 1ms --samples 4 \

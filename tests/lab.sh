@@ -7,7 +7,7 @@
 #
 # LAB_SECONDS bounds the guest (170), LAB_SUITE is where its kernel comes from (trixie-backports). LAB_ALSO is
 # one more static program for the guest, a test for instance, that the check `also` runs.
-# Where the lab cannot be had it says why and succeeds, unless LAB_REQUIRED is set.
+# If the lab cannot run, it says why and succeeds, unless LAB_REQUIRED is set.
 set -eu
 binary=$1
 shift
@@ -32,7 +32,7 @@ emulator() {
         -L $system/share/qemu -L $system/share/seabios "$@"
 }
 
-# What the guest has: a shell, the program, the checks.
+# The parts of the guest: a shell, the program, the checks.
 root=$lab/guest
 rm -rf $root
 mkdir -p $root/bin $root/proc $root/sys $root/dev $root/tmp

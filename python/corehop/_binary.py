@@ -50,7 +50,7 @@ def _is_program(path: Path) -> bool:
 
 
 def _places() -> Iterator[Path]:
-    """Where installers put it: an environment, beside the interpreter, --user, --target."""
+    """The places where installers put it: an environment, beside the interpreter, --user, --target."""
     yield Path(sysconfig.get_path("scripts")) / "corehop"
     yield Path(sys.executable).parent / "corehop"
     yield Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme("user"))) / "corehop"

@@ -153,7 +153,7 @@ def limit_preemptions(
     length: str | None = None,
     only: Mapping[str, object] | None = None,
 ) -> list[dict[str, Any]]:
-    """Which task of one CPU to make non-preemptive for how long, or which may preempt it, and what that saves.
+    """The tasks of one CPU to make non-preemptive, for how long, or the tasks that may preempt each, and the savings.
 
     Args:
         tasks: The tasks of one CPU with the sizes of their working sets (`wss_kib`), as `check` takes them.

@@ -56,7 +56,7 @@ class File:
 
 @final
 class Summary:
-    """What each cell of a file says."""
+    """The statistics of each cell of a file."""
 
     def table(self) -> Table: ...
     def json(self) -> str: ...
@@ -65,7 +65,7 @@ class Summary:
 
 @final
 class Platform:
-    """What is known of a machine."""
+    """The description of a machine."""
 
     @staticmethod
     def from_toml(text: str) -> Platform: ...
@@ -155,7 +155,7 @@ class Model:
 
 @final
 class Costs:
-    """Where costs come from, and which of them are meant."""
+    """A source of costs, and the part of them to use."""
 
     def __new__(
         cls,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -36,8 +37,9 @@ def measure(
 
     Args:
         experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
-            `polluter-sweep`, `conditions`, `shared-data` or `schedule-sensitive` (of task sets; their jobs are in
-            `FILE.jobs.parquet` beside `output`).
+            `polluter-sweep`, `conditions`, `shared-data`, `schedule-sensitive` (of task sets; their jobs are in
+            `FILE.jobs.parquet` beside `output`), `overheads` (of this kernel), or `program` (the recording of
+            `command=["make", "-j4"]`, or of a `pid` or `cgroup`; its threads are in `FILE.threads.parquet`).
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
         seed: The seed of every draw (1 if left out); it is stored in the result.
         on: The machine: `live`, the id of a platform, a platform file, or a `Platform`.
@@ -59,13 +61,13 @@ def measure(
         >>> result.plot()                                                       # doctest: +SKIP
     """
     what, text = _what(experiment, plan)
-    arguments = [*_drawn(preset, seed), *flags(options)]
+    arguments = [*_drawn(preset, seed), *_arguments(experiment, options)]
     # A file even where none was asked for: a stream's head is written before the run, and lacks what
     # only its end knows (the policy it got, the calibration, what stopped it).
     with _named(on) as machine, TemporaryDirectory(prefix="corehop-") as scratch:
         file = Path(scratch, "measured.parquet") if output is None else Path(output)
         try:
-            said = _binary.run(["measure", what, f"--on={machine}", f"--output={file}", *arguments], text)
+            said = _binary.run(["measure", what, *_on(what, machine), f"--output={file}", *arguments], text)
         except _errors.Error as error:
             error.result = _recorded(file)
             raise
@@ -97,15 +99,32 @@ def plan(
         4
         >>> result = corehop.measure(plan=plan)                                 # doctest: +SKIP
     """
-    arguments = [*_drawn(preset, seed), *flags(options)]
+    arguments = ["--dry-run", "--json", *_drawn(preset, seed), *_arguments(experiment, options)]
     with _named(on) as machine:
-        said = _binary.run(["measure", experiment, f"--on={machine}", *arguments, "--dry-run", "--json"])
+        said = _binary.run(["measure", experiment, *_on(experiment, machine), *arguments])
     made: dict[str, Any] = json.loads(said.answer)
     return made
 
 
+def _on(experiment: str, machine: str) -> list[str]:
+    """The machine. What runs on this host only has no such option."""
+    only_here = experiment in ("program", "overheads") and machine == "live"
+    return [] if only_here else [f"--on={machine}"]
+
+
+def _arguments(experiment: str | None, options: Options) -> list[str]:
+    """The options, and the command of a recording, which comes last."""
+    command = options.get("command")
+    if experiment != "program" or command is None:
+        return flags(options)
+    words = shlex.split(command) if isinstance(command, str) else command
+    others = {name: value for name, value in options.items() if name != "command"}
+    # Its output goes where remarks go: nobody reads this process's standard output.
+    return [*dict.fromkeys([*flags(others), "--json"]), "--", *words]
+
+
 def _drawn(preset: str | None, seed: int | None) -> list[str]:
-    """Which values, and by which draws."""
+    """The values, and their draws."""
     given = {"preset": preset, "seed": seed}
     return [f"--{name}={value}" for name, value in given.items() if value is not None]
 
@@ -127,7 +146,7 @@ def _what(
 
 @contextmanager
 def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
-    """What to call a machine on a command line, while that is asked for."""
+    """The name of a machine on a command line, while it is in use."""
     if not isinstance(on, Platform):
         yield os.fspath(on)
         return
@@ -136,7 +155,7 @@ def _named(on: str | os.PathLike[str] | Platform) -> Iterator[str]:
 
 
 def _recorded(file: Path) -> Result | None:
-    """What a run that did not end well has left: the file, or the stream it was writing."""
+    """The remains of a run that did not end well: the file, or the stream it was writing."""
     for path in (file, file.with_name(file.name + ".part")):
         try:
             return load(path)

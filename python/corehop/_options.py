@@ -69,6 +69,11 @@ class Options(TypedDict, total=False):
     paired: bool
     cluster_level: int | None
     allow_system: bool
+    # Overheads, programs.
+    no_bpf: bool
+    pid: int | None
+    cgroup: str | os.PathLike[str] | None
+    estimate_wss: bool
     # Simulated machine.
     placement: Literal["random", "contiguous"] | None
     colours: int | None
@@ -81,6 +86,13 @@ class Options(TypedDict, total=False):
     no_real_time: bool
     quiet: bool
     resume: bool
+
+
+#: Options of `corehop measure` that Python takes as parameters or has no use for: it reads the file that
+#: the program writes, and computes costs from it.
+ELSEWHERE = frozenset(
+    "help preset seed on output plan stream dry-run json costs only statistic timeline trace".split()
+)
 
 
 def flags(options: Mapping[str, object]) -> list[str]:

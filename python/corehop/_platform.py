@@ -68,7 +68,7 @@ class Platform:
         return self._platform.memory_architecture
 
     def affinity(self, a: int, b: int) -> str:
-        """What resuming on the CPU `b` is to a job that left the CPU `a`: an `event`.
+        """The event of resuming on the CPU `b` for a job that left the CPU `a`.
 
         Raises:
             Usage: the platform has no such CPU.

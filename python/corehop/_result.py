@@ -65,7 +65,7 @@ class Result:
 
     @property
     def provenance(self) -> dict[str, Any]:
-        """Where it comes from: version, command, date, seed, parameters, platform, and what the
+        """Its origin: version, command, date, seed, parameters, platform, and what the
         machine said of itself and of the run."""
         facts: dict[str, Any] = json.loads(self._file.provenance())
         return facts

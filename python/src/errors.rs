@@ -19,7 +19,7 @@ fn exception(class: &str, sentence: &str) -> PyErr {
     })
 }
 
-/// What was asked for makes no sense.
+/// The error of a request that makes no sense.
 pub(crate) fn usage(error: impl ToString) -> PyErr {
     exception("Usage", &error.to_string())
 }
@@ -29,7 +29,7 @@ pub(crate) fn not_possible(error: impl ToString) -> PyErr {
     exception("NotPossible", &error.to_string())
 }
 
-/// What was given is damaged.
+/// The error of damaged input.
 pub(crate) fn damaged(error: impl ToString) -> PyErr {
     exception("Damaged", &error.to_string())
 }
@@ -43,12 +43,12 @@ pub(crate) fn file(path: &Path, error: FileError) -> PyErr {
     }
 }
 
-/// What a file holds is damaged.
+/// The error of a damaged file.
 pub(crate) fn content(path: &Path, error: &impl Display) -> PyErr {
     damaged(format!("{}: {error}", path.display()))
 }
 
-/// What the system says of a file.
+/// The system's error about a file.
 pub(crate) fn system(path: &Path, error: &std::io::Error) -> PyErr {
     match error.raw_os_error() {
         Some(number) => {

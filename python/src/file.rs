@@ -114,7 +114,7 @@ impl File {
         self.table.clone_ref(py)
     }
 
-    /// Where the rows come from, as JSON.
+    /// The origin of the rows, as JSON.
     fn provenance(&self) -> String {
         self.kind.provenance.to_json()
     }
@@ -126,12 +126,12 @@ impl File {
         docs
     }
 
-    /// What the file says, cell by cell.
+    /// The summary of the file, cell by cell.
     fn summary(&self, py: Python<'_>, estimator: &str) -> PyResult<Summary> {
         py.detach(|| Summary::of(self, estimator))
     }
 
-    /// What makes the spread of each cell of a run of `conditions`, as JSON.
+    /// The causes of the spread of each cell of a run of `conditions`, as JSON.
     fn conditions(&self, py: Python<'_>, estimator: &str) -> PyResult<String> {
         let estimator: Estimator = estimator.parse().map_err(errors::usage)?;
         py.detach(|| {

@@ -2,9 +2,9 @@
 //! Models of what preemptions and migrations cost, and what follows from them.
 
 use corehop_core::decision::advice::{Wanted, advise as advised};
-use corehop_core::decision::costs::{CostTable, Selection, Source};
 use corehop_core::decision::simulated::{Simulated, SimulationError};
 use corehop_core::model::balance::Levels;
+use corehop_core::model::costs::{CostTable, Selection, Source};
 use corehop_core::model::cpmd::{Fit, Method, Question, Statistic};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::platform;
@@ -72,7 +72,7 @@ impl Model {
         Ok(Self(model))
     }
 
-    /// What `corehop fit -o` wrote.
+    /// Reads the output of `corehop fit -o`.
     #[staticmethod]
     fn from_json(text: &str) -> PyResult<Self> {
         let model = corehop_core::model::cpmd::Model::from_json(text);
@@ -110,7 +110,7 @@ impl Model {
         Ok(json!(answer).to_string())
     }
 
-    /// What a scheduler should do, as JSON.
+    /// The advice to a scheduler, as JSON.
     #[pyo3(signature = (wss, length=None, margin=0.1, only=Vec::new()))]
     #[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
     fn advise(
@@ -166,7 +166,7 @@ pub(crate) fn advise_on(
     Ok(json!(advice).to_string())
 }
 
-/// Where costs come from.
+/// A source of costs.
 #[pyclass(frozen, module = "corehop._corehop")]
 #[derive(Debug)]
 pub(crate) struct Costs {
@@ -198,9 +198,9 @@ impl Costs {
     }
 }
 
-/// What an outcome says with costs, as JSON.
+/// The readings of an outcome with costs, as JSON.
 pub(crate) fn by_size(
-    outcome: &corehop_core::decision::sched::study::StudyCounts,
+    outcome: &corehop_core::study::StudyCounts,
     costs: &Costs,
 ) -> PyResult<Value> {
     let selected = costs.source.selections(&costs.selection).map_err(errors::usage)?;

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::errors;
 
-/// What is known of a machine.
+/// The description of a machine.
 #[pyclass(frozen, module = "corehop")]
 #[derive(Debug)]
 pub(crate) struct Platform(pub(crate) platform::Platform);
@@ -75,7 +75,7 @@ impl Platform {
         self.0.memory_architecture().word()
     }
 
-    /// What resuming on the CPU `b` is to a job that left the CPU `a`.
+    /// The event of resuming on the CPU `b` for a job that left the CPU `a`.
     fn affinity(&self, a: u32, b: u32) -> PyResult<&'static str> {
         Ok(self.0.affinity(self.known(a)?, self.known(b)?).event())
     }

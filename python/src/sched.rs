@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Schedulability tests and studies, computed in process.
 
-use corehop_core::decision::sched::charge::{Charged, Delay};
-use corehop_core::decision::sched::limited::remedy::Remedies;
-use corehop_core::decision::sched::study::{
-    Progress, Shard, Stopped, Study as Described, StudyCounts, run,
-};
-use corehop_core::decision::sched::{TaskError, Test, all, answer_json, set_file, test};
 use corehop_core::report::study::page;
+use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::limited::remedy::Remedies;
+use corehop_core::sched::{TaskError, Test, all, answer_json, test};
+use corehop_core::study::{Progress, Shard, Stopped, Study as Described, StudyCounts, run};
+use corehop_core::workload::set_file;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -20,7 +19,7 @@ use crate::model::{Costs, by_size};
 use crate::platform::Platform;
 use crate::table::Table;
 
-/// What a test, or every one (`all`), says of a task set, both as JSON.
+/// The answer of a test, or of every one (`all`), for a task set, both as JSON.
 #[pyfunction]
 #[pyo3(signature = (set, name, delay_us=None, costs=None, platform=None))]
 pub(crate) fn check(
@@ -56,7 +55,7 @@ pub(crate) fn check(
     Ok(answers.map_err(errors::damaged)?.to_string())
 }
 
-/// What limiting preemptions does for a task set on one CPU, both as JSON.
+/// The effect of limiting preemptions for a task set on one CPU, both as JSON.
 #[pyfunction]
 pub(crate) fn limit_preemptions(set: &str, costs: &Costs) -> PyResult<String> {
     let set = set_file::parse(set).map_err(errors::damaged)?;
@@ -87,7 +86,7 @@ impl Study {
         Ok(Self(study.with(seed, sets).map_err(errors::usage)?))
     }
 
-    /// How many sets are drawn for each cap.
+    /// The number of sets drawn for each cap.
     #[getter]
     fn sets(&self) -> u64 {
         self.0.sets
@@ -143,7 +142,7 @@ impl Progress for Watch {
 
 #[pymethods]
 impl Outcome {
-    /// What `to_bytes` gave, or a file of the program holds.
+    /// Reads the output of `to_bytes`, or a file of the program.
     #[staticmethod]
     fn from_bytes(bytes: &[u8]) -> PyResult<Self> {
         StudyCounts::read(bytes::Bytes::copy_from_slice(bytes)).map(Self).map_err(errors::damaged)
@@ -169,13 +168,13 @@ impl Outcome {
         self.0.is_whole()
     }
 
-    /// How many sets of each cap are in.
+    /// The number of sets of each cap so far.
     #[getter]
     fn sets(&self) -> u64 {
         self.0.sets()
     }
 
-    /// What it says, as `corehop study --json` does; with costs also by size.
+    /// The outcome, as `corehop study --json` prints it; with costs also by size.
     #[pyo3(signature = (costs=None))]
     fn json(&self, costs: Option<&Costs>) -> PyResult<String> {
         let answer = costs.map_or_else(|| Ok(self.0.json()), |costs| by_size(&self.0, costs));

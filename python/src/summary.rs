@@ -19,7 +19,7 @@ use crate::errors;
 use crate::file::File;
 use crate::table::Table;
 
-/// What each cell of a file says, with intervals.
+/// The statistics of each cell of a file, with intervals.
 #[pyclass(frozen, module = "corehop")]
 #[derive(Debug)]
 pub(crate) struct Summary(Cells);
@@ -133,7 +133,7 @@ fn of_cells(cells: &[CellSummary]) -> Columns {
     columns
 }
 
-/// What the samples of each cell have in common.
+/// The common properties of the samples of each cell.
 fn keys(cells: &[CellSummary]) -> Columns {
     let all = || cells.iter().map(|summary| &summary.cell);
     vec![

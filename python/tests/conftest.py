@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the tests share: a file that the program wrote, and programs that only pretend."""
+"""Shared by the tests: a file that the program wrote, and programs that only pretend."""
 
 from __future__ import annotations
 

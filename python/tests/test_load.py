@@ -17,7 +17,7 @@ DATA = Path(__file__).parent / "data"
 
 
 def addresses(table: pyarrow.Table) -> list[int]:
-    """Where the buffers of a table's numbers lie in memory."""
+    """The addresses of the buffers of a table's numbers."""
     column = table.column("warm_ns")
     return [chunk.buffers()[1].address for chunk in column.chunks]
 

@@ -126,7 +126,7 @@ def _kill_a_busy_worker(cluster: LocalCluster, client: Client) -> None:
 
 
 def _completions(dask_scheduler: Any) -> dict[str, int]:
-    """How often each part was completed, by the scheduler's own record."""
+    """The number of completions of each part, by the scheduler's own record."""
     counts: dict[str, int] = {}
     for key, start, finish, *_ in dask_scheduler.transition_log:
         if str(key).startswith("corehop-") and (start, finish) == ("processing", "memory"):

@@ -71,7 +71,7 @@ def test_a_summary_is_an_arrow_table_too(quick: corehop.Result) -> None:
     assert frame.height == len(summary) == len(summary.cells)
     assert frame.columns == summary.columns
     assert pyarrow.table(summary).to_pydict() == summary.to_dict()
-    # What nobody could measure has its type all the same.
+    # A column without values has its type all the same.
     assert frame.schema["extra_misses"] == polars.Float64
     assert frame.schema["polluter"] == polars.String
 

@@ -11,7 +11,7 @@ FIGURES = ["cost-by-wss", "cost-by-length", "delay-by-length", "access-time", "l
 
 
 def series_shown(page, figure):
-    """How many series of a figure are drawn and not switched off."""
+    """The number of series of a figure that are drawn and not switched off."""
     return page.evaluate("""(id) => {
         const { chart } = corehop.charts.find((entry) => entry.figure.id === id);
         const option = chart.getOption(), off = option.legend[0].selected || {};
@@ -62,6 +62,19 @@ def test_the_words_and_tables_are_there_without_scripts(visit):
     assert "Cost of preempting and migrating a job" in page.title()
     assert page.locator("#overview table tbody tr").count() >= 6
     assert page.locator("#machine svg").count() == 1
+
+
+def test_the_page_begins_with_the_answer_and_the_picture_with_its_legend(visit):
+    page = visit()
+    answer = page.locator("header .answer").inner_text()
+    assert re.search(r"a preemption costs [\d.]+ µs", answer) and answer.count(". ") == 0, answer
+    figure = page.locator("figure.chart").first
+    assert figure.get_attribute("id") == "cost-by-wss"
+    # Above the fold of a screen of 900 pixels.
+    assert figure.bounding_box()["y"] < 900
+    legend = figure.locator(".key").inner_text()
+    for meaning in ("median", "max: the largest value", "95 % interval", "cache size"):
+        assert meaning in legend, legend
 
 
 def test_units_statistics_and_axes_can_be_switched(visit):

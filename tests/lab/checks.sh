@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT OR Apache-2.0
-# What the kernel lab checks, in its guest: functions, never times. A check is a function here:
+# The checks of the kernel lab, in its guest: functions, never times. A check is a function here:
 # its last line of output is shown, and `fail` ends it. Called with a name, this runs that check;
 # without, it prints all names, in order.
 
@@ -140,7 +140,7 @@ set_of() {
         --seed 3 --json -o tasks.parquet >answer 2>&1
 }
 
-# What a run says of itself in a sentence
+# The sentence of a run about itself
 jobs() {
     echo "$(field jobs) jobs, $(field samples) samples, $(field valid) valid"
 }

@@ -19,7 +19,7 @@ give_up() {
     exit 1
 }
 
-# Which of apt's sources is Debian's own for this release.
+# Debian's own source for this release, among apt's sources.
 mirror() {
     apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
         sed -n "s/^$VERSION_CODENAME main //p" | head -n 1
@@ -72,7 +72,7 @@ download() {
     from=$(mirror)
     [ "$ID" = debian ] && [ -n "$from" ] ||
         give_up "apt has no source of Debian's main section here ($ID ${VERSION_CODENAME:-})"
-    # What an interrupted run has left may be of older packages.
+    # The remains of an interrupted run may be of older packages.
     rm -rf "$lab/debs" "$lab/apt" "$lab/unpacking" "$lab/root"
     mkdir -p "$lab/apt/lists/partial" "$lab/apt/cache/archives/partial" "$lab/debs" "$lab/unpacking"
     configure_apt "$from"

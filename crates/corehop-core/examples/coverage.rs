@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often 95 % intervals over replicates hold the truth, in made-up experiments where it is known.
+//! The coverage of 95 % intervals over replicates, in made-up experiments where the truth is known.
 //!
 //! Prints Markdown tables: one row a design and a number of samples in each replicate, one column a
 //! number of replicates. In brackets is the share of experiments that have an interval at all, where

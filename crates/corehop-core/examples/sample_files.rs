@@ -222,7 +222,7 @@ fn skewed(draw: &mut Draw) -> f64 {
     0.97 + 0.06 * unit(draw) + 0.05 * -(1.0 - 0.999 * unit(draw)).ln()
 }
 
-/// What each event costs a line, in nanoseconds.
+/// The cost of each event per line, in nanoseconds.
 fn loss(event: Event, length_ms: f64) -> f64 {
     match event {
         Event::None => 0.0,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 words! {
-    /// How much a finding matters to a measurement.
+    /// The severity of a finding for a measurement.
     Severity, "a severity" {
         /// As it should be.
         Ok = "ok",
@@ -28,17 +28,17 @@ pub struct Finding {
     /// The name of what was looked at, as `corehop explain` takes it: `governor`. No two findings
     /// of one visit have the same.
     pub id: String,
-    /// How much it matters.
+    /// Its severity.
     pub severity: Severity,
-    /// What was found, as a clause: "the governor is powersave on CPUs 0-7".
+    /// The finding, as a clause: "the governor is powersave on CPUs 0-7".
     pub found: String,
     /// Why it matters to a measurement, in one sentence.
     pub why: String,
     /// The command that changes it, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
-    /// What else there is to say of a remedy, in a sentence: what it costs; where there is no
-    /// command, what would help, or that nothing does.
+    /// A remark on the remedy, in a sentence: its cost; or, without a command, a change that would help, or
+    /// that none does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remark: Option<String>,
 }

@@ -5,12 +5,15 @@ use serde_json::{Map, Value};
 
 use crate::experiment::{Plan, PlanError};
 use crate::platform::Platform;
-use crate::samples::{Batch, GangRecord, JobRecord, Projector, Rows, Sample, TaskJobRecord};
+use crate::samples::{
+    Batch, GangRecord, JobRecord, OverheadRecord, ProgramRecord, Projector, Rows, Sample,
+    TaskJobRecord,
+};
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
 /// knows which.
 pub trait Machine {
-    /// What is known of it.
+    /// The description of the machine.
     fn platform(&self) -> &Platform;
 
     /// Runs `plan`, handing records to `sink` soon after what they are of has ended: those of jobs and
@@ -20,16 +23,16 @@ pub trait Machine {
     /// [`MachineError`]; the records handed over before it remain good.
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError>;
 
-    /// What the machine says of itself and of its runs so far, for the provenance.
+    /// The machine's description of itself and of its runs so far, for the provenance.
     fn provenance(&self) -> Map<String, Value>;
 }
 
-/// What takes records, and may ask for an end.
+/// A sink takes records, and may ask for an end.
 pub trait Sink {
     /// Takes some records. Whether the run should go on: false ends it after what is under way.
     ///
     /// # Errors
-    /// Whatever keeps it from keeping them; the run ends then.
+    /// The error that keeps it from keeping them; the run ends then.
     fn take(&mut self, batch: Batch<'_>) -> Result<bool, SinkError>;
 }
 
@@ -90,6 +93,10 @@ pub struct Records {
     pub tasks: Vec<TaskJobRecord>,
     /// Of runs of gangs.
     pub gangs: Vec<GangRecord>,
+    /// Of a recorded program.
+    pub program: Vec<ProgramRecord>,
+    /// Of scheduling overheads.
+    pub overheads: Vec<OverheadRecord>,
 }
 
 impl Sink for Records {
@@ -98,12 +105,14 @@ impl Sink for Records {
             Batch::Jobs(records) => self.jobs.extend_from_slice(records),
             Batch::Tasks(records) => self.tasks.extend_from_slice(records),
             Batch::Gangs(records) => self.gangs.extend_from_slice(records),
+            Batch::Program(records) => self.program.extend_from_slice(records),
+            Batch::Overheads(records) => self.overheads.extend_from_slice(records),
         }
         Ok(true)
     }
 }
 
-/// How a run ended.
+/// The end of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunEnd {
     /// All jobs have run.
@@ -121,19 +130,22 @@ pub enum MachineError {
     /// The host lacks a privilege or a feature; `remedy` is what to type or to change.
     #[error("{what} is not possible here: {why}; {remedy}")]
     NotPossible {
-        /// What was to be done.
+        /// The request.
         what: String,
         /// Why it cannot be.
         why: String,
-        /// What would make it possible.
+        /// The change that would make it possible.
         remedy: String,
     },
+    /// The same, in the words of the refusing part: what, why and the remedy.
+    #[error("{0}")]
+    Refused(String),
     /// The host failed midway.
     #[error("{what} failed: {why}; the data recorded so far is kept")]
     Failed {
-        /// What was being done.
+        /// The action.
         what: String,
-        /// What went wrong.
+        /// The error.
         why: String,
     },
     /// The sink could not take records.
@@ -157,7 +169,7 @@ pub struct Rest {
 impl Rest {
     /// The most passes that bring a working set to rest.
     pub const MOST_PASSES: u32 = 8;
-    /// How much faster than the fastest before it a pass must be for the set not to be at rest.
+    /// The gain over the fastest pass before it that shows a set which is not at rest.
     const FASTER: f64 = 0.995;
 
     /// Before the first pass.

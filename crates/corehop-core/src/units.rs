@@ -15,7 +15,7 @@ pub enum UnitError {
     /// The text has a number but no unit.
     #[error("`{text}` has no unit: write for example `{example}`")]
     NoUnit {
-        /// What was given.
+        /// The given text.
         text: String,
         /// A text that would be taken.
         example: &'static str,
@@ -23,9 +23,9 @@ pub enum UnitError {
     /// The text is not a number with one of the units known here.
     #[error("`{text}` is not {what}: write for example `{example}`")]
     Malformed {
-        /// What was given.
+        /// The given text.
         text: String,
-        /// What was expected, with its article.
+        /// The expected kind, with its article.
         what: &'static str,
         /// A text that would be taken.
         example: &'static str,
@@ -224,7 +224,7 @@ impl CpuList {
     pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
         self.0.iter().copied()
     }
-    /// How many there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.0.len()
     }

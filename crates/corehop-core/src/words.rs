@@ -11,9 +11,9 @@ macro_rules! words {
         impl $name {
             /// Every value, in the order of declaration.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-            /// What such a value is called, with its article.
+            /// The name of such a value, with its article.
             pub const WHAT: &'static str = $what;
-            /// What it means.
+            /// Its meaning.
             pub const fn meaning(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),+).trim_ascii()),+ }
             }
@@ -45,9 +45,9 @@ pub(crate) use words;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{word}` is not {what}; known are: {known}")]
 pub struct UnknownWord {
-    /// What was given.
+    /// The given word.
     pub word: String,
-    /// What was expected, with its article.
+    /// The expected kind, with its article.
     pub what: &'static str,
     /// The words that would be taken.
     pub known: String,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What makes the spread, on a machine that draws frames: the shares against a truth found by varying
-//! one thing alone.
+//! Causes of the spread, on a machine that draws frames: the shares against a truth found by varying one
+//! thing alone.
 
 use corehop_core::experiment::{
     Body, Condition, Conditions, Experiment, Group, Length, Phase, Plan, Renewed, Synthetic,

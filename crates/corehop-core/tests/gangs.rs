@@ -36,7 +36,7 @@ fn run(plan: &Plan) -> Vec<GangRecord> {
     records.gangs
 }
 
-/// What gangs of each sharing come to: write, read, none.
+/// The summaries of gangs of each sharing: write, read, none.
 fn summaries(program: Program, rounds: u64) -> [SharingSummary; 3] {
     let plan = plan(program, rounds);
     let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap();

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may use whom: the invariants of ARCHITECTURE.md that a reader of sources can check.
+//! The order of modules and crates: the invariants of ARCHITECTURE.md that a reader of sources can check.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the live machine may know of the core: the seam, and all above it.
+/// The last module that the live machine may use: the seam, and all above it.
 const SEAM: &str = "machine";
 
 fn crates() -> PathBuf {
@@ -88,7 +88,7 @@ fn first_parts(path: &str) -> Vec<String> {
     parts
 }
 
-/// What `code`, which belongs to the core's module `own`, must not use.
+/// The modules that `code`, which belongs to the core's module `own`, must not use.
 fn trespasses(code: &str, own: &str, order: &[String]) -> Vec<String> {
     let place = |name: &str| order.iter().position(|module| module == name);
     let Some(here) = place(own) else { return Vec::new() };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is stated of a machine, held against made-up measurements whose truth is known.
+//! Stated facts of a machine against made-up measurements whose truth is known.
 
 use corehop_core::platform::observed::{Contention, Curve, Exchange, Observed, Point};
 use corehop_core::platform::{Check, Fact, Latency, Platform};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a platform file says for a simulation: it is read, written, and refused where it
-//! contradicts itself.
+//! The parts of a platform file for a simulation: they are read, written, and refused where they contradict
+//! each other.
 
 use corehop_core::platform::{Inclusion, Index, Platform, Replacement};
 use corehop_core::sim::{Hierarchy, Spec, SpecError};

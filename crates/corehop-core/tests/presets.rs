@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the presets of the studies measure, and what options make of them.
+//! The measurements of the studies' presets, and the effect of options on them.
 
 use corehop_core::experiment::{Overrides, Preset, Synthetic};
 use corehop_core::platform::Platform;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the preset `quick` takes samples of, and what they suffice for.
+//! The samples of the preset `quick`, and the questions that they suffice for.
 
 use corehop_core::experiment::{Draw, Experiment, Preset};
 use corehop_core::model::verdict::{CellView, MachineView, TestOutcome, Verdict, verdicts};
@@ -27,8 +27,8 @@ fn every_class() -> Platform {
     Platform::from_toml(&text).unwrap()
 }
 
-/// What a cell of the plan costs on a machine that is as the studies found theirs, in microseconds
-/// per KiB: nothing for controls, a preemption less than a migration when idle, all alike under load.
+/// The cost of a cell of the plan on a machine that is as the studies found theirs, in microseconds per KiB:
+/// nothing for controls, a preemption less than a migration when idle, all alike under load.
 fn cost(event: Event, loaded: bool, absence: Absence) -> f64 {
     match (event, absence) {
         (Event::None, _) => 0.0,

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What judges whether the next run lands, on two measured runs and on the same with planted defects.
+//! The judge of whether the next run lands, on two measured runs and on the same with planted defects.
 
 use std::fs::File;
 use std::path::Path;
 
-use corehop_core::decision::defects::{Planted, Run, defects};
-use corehop_core::decision::landing::{Landings, landings, lands, together};
+use corehop_core::campaign::defects::{Planted, Run, defects};
+use corehop_core::campaign::landing::{Landings, landings, lands, together};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::summarize;
 use corehop_core::samples::Reader;

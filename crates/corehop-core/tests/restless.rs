@@ -43,7 +43,7 @@ impl Restless {
         Self { declared, host, draw, far: false, moves, now_ns: 0, truth: Vec::new() }
     }
 
-    /// Where a CPU of the guest is on the host: the second package of the X5650 begins at CPU 6.
+    /// The CPU of the host that a CPU of the guest is on: the second package of the X5650 begins at CPU 6.
     fn place(&self, cpu: Cpu) -> Cpu {
         if cpu == Cpu(1) && self.far { Cpu(6) } else { cpu }
     }

@@ -106,7 +106,7 @@ fn events(platform: &Platform) -> Vec<Event> {
     Event::ALL.iter().filter(possible).copied().collect()
 }
 
-/// What the platform can simulate of these loads.
+/// The loads, of these, that the platform can simulate.
 fn loads(platform: &Platform) -> Vec<Load> {
     let cpus = CpuList::default();
     let mut loads = vec![

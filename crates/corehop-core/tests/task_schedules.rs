@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 
-use corehop_core::decision::sched::{Parameters, TaskSet, Verdict, test};
 use corehop_core::experiment::{Plan, PlannedTask, TaskRun, Tasks};
 use corehop_core::machine::{Machine, Records, RunEnd};
 use corehop_core::platform::Platform;
 use corehop_core::samples::TaskJobRecord;
+use corehop_core::sched::{Parameters, TaskSet, Verdict, test};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, Nanos};
 use corehop_core::workload::scheduler::{Order, Scheduler};
@@ -24,7 +24,7 @@ fn x5650() -> &'static Platform {
     PLATFORM.get_or_init(|| Platform::named("xeon_x5650").unwrap().unwrap())
 }
 
-/// What is compared of a job.
+/// The compared facts of a job.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Seen {
     task: usize,
@@ -219,7 +219,7 @@ fn seen(record: &TaskJobRecord) -> Seen {
 /// The seed of its releases.
 const SEED: u64 = 3;
 
-/// What the simulated machine makes of a plan, by task and number.
+/// The records of a plan on the simulated machine, by task and number.
 fn simulated(plan: &Tasks) -> Vec<TaskJobRecord> {
     let mut records = Records::default();
     let mut machine = SimMachine::new(x5650().clone()).unwrap();

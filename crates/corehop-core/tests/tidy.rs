@@ -10,6 +10,9 @@ const LONGEST_FUNCTION: usize = 100;
 /// A file that is longer has a second subject.
 const LONGEST_FILE: usize = 600;
 
+/// Doc comments that may still open with a relative clause. The number only falls.
+const MOST_CLAUSES: usize = 176;
+
 /// Folders with files that others wrote or that programs made.
 const NOT_OURS: [&str; 10] = [
     "target",
@@ -53,7 +56,7 @@ fn sources() -> Vec<(String, String)> {
     found
 }
 
-/// What is untidy about one file.
+/// The untidy things of one file.
 fn untidy(path: &str, text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if !names_its_licence(text) {
@@ -141,4 +144,56 @@ fn an_untidy_file_is_found_out() {
     for (name, text) in bad {
         assert_eq!(untidy("bad.rs", &text).len(), 1, "{name}: {:?}", untidy("bad.rs", &text));
     }
+}
+
+/// The number of doc comment lines of a Rust source that open with a relative clause or a question word.
+fn clauses(text: &str) -> usize {
+    let words = [
+        "What",
+        "Who",
+        "Whom",
+        "Whose",
+        "Whoever",
+        "Whatever",
+        "Which",
+        "Whichever",
+        "Where",
+        "How",
+    ];
+    let opens = |line: &&str| {
+        let line = line.trim_start();
+        let comment = line.strip_prefix("/// ").or_else(|| line.strip_prefix("//! "));
+        comment.is_some_and(|comment| {
+            let first = comment.split(|c: char| !c.is_alphabetic()).next().unwrap_or_default();
+            words.contains(&first) || comment.starts_with("That which")
+        })
+    };
+    text.lines().filter(opens).count()
+}
+
+#[test]
+fn doc_comments_do_not_open_with_relative_clauses() {
+    let rust = |(path, _): &(String, String)| path.ends_with(".rs");
+    let found: Vec<(String, usize)> = sources()
+        .into_iter()
+        .filter(rust)
+        .map(|(path, text)| (path, clauses(&text)))
+        .filter(|&(_, count)| count > 0)
+        .collect();
+    let count: usize = found.iter().map(|(_, count)| count).sum();
+    assert!(count <= MOST_CLAUSES, "{count} comments, more than {MOST_CLAUSES}: {found:#?}");
+}
+
+#[test]
+fn a_relative_clause_is_found_and_a_statement_is_not() {
+    let bad =
+        ["/// What it costs.", "    //! Where it is.", "/// How, and why.", "/// That which is."];
+    assert_eq!(clauses(&bad.join("\n")), 4);
+    let good = [
+        "/// The cost.",
+        "/// Whether it is valid.",
+        "// What a plain comment may do.",
+        "/// However.",
+    ];
+    assert_eq!(clauses(&good.join("\n")), 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What others wrote and stands in the repository is what its manifest says.
+//! Vendored files are as their manifest says.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the interrupt counters cost on this machine: opening them, reading them, and the time
-//! that each program takes from the interrupt it counts.
+//! The cost of the interrupt counters on this machine: opening them, reading them, and the time that each
+//! program takes from the interrupt it counts.
 //!
 //! `cargo run --release -p corehop-linux --example interrupt_cost [SECONDS]`, as root. The run
 //! times include two clock readings per run, which the kernel adds while it measures them; an empty

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the control page adds to a switch between threads on this machine.
+//! The cost of the control page to a switch between threads on this machine.
 //!
 //! `cargo run --release -p corehop-linux --example switch_cost [GOES]`, as root. Threads hand a byte to
 //! each other through pipes on one CPU; the fastest of the goes counts.

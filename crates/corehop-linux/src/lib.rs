@@ -6,6 +6,7 @@ pub mod clock;
 pub mod counters;
 pub mod discover;
 pub mod live;
+mod mapped;
 pub mod memory;
 pub mod observe;
 pub mod overheads;

@@ -12,6 +12,7 @@ use corehop_core::experiment::Draw;
 use corehop_core::units::Bytes;
 use corehop_core::workload::{LINE, Page, Pattern, WorkingSet};
 
+use crate::mapped::{Mapped, WRITABLE};
 use crate::walk::CodeMemory;
 
 /// The huge page that transparent and pool pages are asked for in.
@@ -24,11 +25,10 @@ const FRAME: u64 = (1 << 55) - 1;
 /// The policy of mbind(2) that takes memory from the given nodes alone.
 const MPOL_BIND: i32 = 2;
 
-/// A private anonymous mapping, unmapped on drop.
+/// Private memory of a working set.
 #[derive(Debug)]
 pub(crate) struct Mapping {
-    whole: NonNull<u8>,
-    whole_length: usize,
+    whole: Mapped,
     /// The part that is used, aligned to a huge page where huge pages are wanted.
     start: NonNull<u8>,
     length: usize,
@@ -47,7 +47,7 @@ pub enum MemoryError {
     TooLarge {
         /// The size asked for.
         wss: Bytes,
-        /// What the system says is available.
+        /// The available memory by the system.
         available: Bytes,
     },
     /// The pool of huge pages is too small.
@@ -65,15 +65,15 @@ pub enum MemoryError {
     Node {
         /// The node asked for.
         node: u32,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
     /// The system refused.
     #[error("{what} failed: {error}")]
     Refused {
-        /// What was asked for.
+        /// The request.
         what: &'static str,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -105,17 +105,6 @@ impl Mapping {
                 (length.next_multiple_of(HUGE), libc::MAP_HUGETLB | libc::MAP_HUGE_2MB)
             }
         };
-        // SAFETY: asks for new memory; nothing existing is affected.
-        let address = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                whole_length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | flags,
-                -1,
-                0,
-            )
-        };
         let refused = |error| match page {
             Page::Hugetlb => MemoryError::NoHugePages {
                 wss: Bytes::new(length as u64),
@@ -123,14 +112,11 @@ impl Mapping {
             },
             _ => MemoryError::Refused { what: "mapping memory", error },
         };
-        let whole = match NonNull::new(address.cast::<u8>()) {
-            Some(whole) if address != libc::MAP_FAILED => whole,
-            _ => return Err(refused(io::Error::last_os_error())),
-        };
-        let offset = if huge { whole.as_ptr().align_offset(HUGE) } else { 0 };
+        let whole = Mapped::private(whole_length, flags).map_err(refused)?;
+        let offset = if huge { whole.start::<u8>().as_ptr().align_offset(HUGE) } else { 0 };
         // SAFETY: the mapping was made large enough for this offset and `length` bytes after it.
-        let start = unsafe { whole.add(offset) };
-        Ok(Self { whole, whole_length, start, length })
+        let start = unsafe { whole.start::<u8>().add(offset) };
+        Ok(Self { whole, start, length })
     }
 
     fn advise(&mut self, page: Page) {
@@ -139,9 +125,8 @@ impl Mapping {
             Page::Transparent => libc::MADV_HUGEPAGE,
             Page::Hugetlb => return,
         };
-        // SAFETY: advice on our own mapping. A kernel without transparent huge pages refuses it, which
-        // `huge_share` will show.
-        unsafe { libc::madvise(self.whole.as_ptr().cast(), self.whole_length, advice) };
+        // A kernel without transparent huge pages refuses it, which `huge_share` will show.
+        self.whole.advise(advice);
     }
 
     fn bind(&self, node: u32) -> io::Result<()> {
@@ -151,8 +136,8 @@ impl Mapping {
         let answer = unsafe {
             libc::syscall(
                 libc::SYS_mbind,
-                self.whole.as_ptr(),
-                self.whole_length,
+                self.whole.start::<u8>().as_ptr(),
+                self.whole.bytes(),
                 MPOL_BIND,
                 mask.as_ptr(),
                 mask.len() * 64 + 1,
@@ -169,28 +154,13 @@ impl Mapping {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Lets it run; it was written before and is not written again while it runs.
     pub(crate) fn make_executable(&mut self) -> io::Result<()> {
-        // SAFETY: our own mapping; it was written before and is not written again while it runs.
-        let answer = unsafe {
-            libc::mprotect(
-                self.whole.as_ptr().cast(),
-                self.whole_length,
-                libc::PROT_READ | libc::PROT_EXEC,
-            )
-        };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        self.whole.protect(libc::PROT_READ | libc::PROT_EXEC)
     }
 
     pub(crate) fn make_writable(&mut self) -> io::Result<()> {
-        // SAFETY: our own mapping.
-        let answer = unsafe {
-            libc::mprotect(
-                self.whole.as_ptr().cast(),
-                self.whole_length,
-                libc::PROT_READ | libc::PROT_WRITE,
-            )
-        };
-        if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        self.whole.protect(WRITABLE)
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -225,18 +195,12 @@ impl Mapping {
 
     /// Gives the page frames back and takes fresh ones; the contents are lost.
     fn renew(&mut self, node: Option<u32>) -> Result<(), MemoryError> {
-        // SAFETY: our own mapping; its contents are written anew below.
-        let answer = unsafe {
-            libc::madvise(self.whole.as_ptr().cast(), self.whole_length, libc::MADV_DONTNEED)
-        };
-        if answer != 0 {
+        // The contents are written anew below.
+        if !self.whole.advise(libc::MADV_DONTNEED) {
             // Locked pages are not given back.
             // SAFETY: our own mapping.
             unsafe { libc::munlock(self.start.as_ptr().cast(), self.length) };
-            // SAFETY: as above.
-            unsafe {
-                libc::madvise(self.whole.as_ptr().cast(), self.whole_length, libc::MADV_DONTNEED)
-            };
+            self.whole.advise(libc::MADV_DONTNEED);
         }
         if let Some(node) = node {
             self.bind(node).map_err(|error| MemoryError::Node { node, error })?;
@@ -261,14 +225,7 @@ unsafe fn clflushopt(line: *const u8) {
     unsafe { asm!("clflushopt [{}]", in(reg) line, options(nostack, preserves_flags)) };
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: unmaps what `map` mapped; nothing refers to it any more.
-        unsafe { libc::munmap(self.whole.as_ptr().cast(), self.whole_length) };
-    }
-}
-
-/// Where a walk over prepared memory starts and ends.
+/// The start and the end of a walk over prepared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Linked {
     /// The first element, word or instruction.
@@ -414,7 +371,7 @@ fn holds(line: &str, address: u64) -> bool {
         .is_some_and(|range| range.contains(&address))
 }
 
-/// What the system says could be allocated without swapping.
+/// The memory that could be allocated without swapping, by the system.
 pub(crate) fn available_memory() -> Bytes {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -6,7 +6,7 @@ use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 use corehop_core::units::Cpu;
 
-/// What is asked for; the rest of `struct perf_event_attr` is zero.
+/// The requested event; the rest of `struct perf_event_attr` is zero.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Event {
     pub(crate) kind: u32,
@@ -44,7 +44,7 @@ pub(crate) const USER_ONLY: u64 = 1 << 5 | 1 << 6;
 
 const CLOSE_ON_EXEC: u64 = 8;
 
-/// Whose event it is.
+/// The owner of an event.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose {
     /// Of the calling thread, on every CPU it runs on, in the group of this event.
@@ -59,7 +59,7 @@ impl Event {
     /// Opens it.
     ///
     /// # Errors
-    /// What the kernel answers.
+    /// The kernel's error.
     pub(crate) fn open(self, whose: Whose) -> io::Result<OwnedFd> {
         let (thread, cpu, leader) = match whose {
             Whose::InGroup(leader) => (0, -1, leader.unwrap_or(-1)),

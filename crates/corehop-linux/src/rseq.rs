@@ -42,7 +42,7 @@ struct Area {
     rest: [u32; 3],
 }
 
-/// What an area holds before the kernel has filled it; where glibc's registration failed it is one less.
+/// The content of an area before the kernel has filled it; where glibc's registration failed it is one less.
 const UNREGISTERED: u32 = u32::MAX;
 /// The size of the area in its first version, which every kernel takes.
 const AREA_SIZE: u32 = 32;
@@ -62,8 +62,8 @@ impl Rseq {
     /// The registration of the calling thread: glibc's, or a new one.
     ///
     /// # Errors
-    /// What rseq(2) answers: `ENOSYS` where the kernel lacks it, `EBUSY` where somebody else has
-    /// registered the thread and does not say where.
+    /// The error of rseq(2): `ENOSYS` where the kernel lacks it, `EBUSY` where another library has registered
+    /// the thread and does not say where.
     pub fn of_this_thread() -> io::Result<Self> {
         match glibc_area() {
             Some(area) if is_registered(area) => Ok(Self { area, own: None }),

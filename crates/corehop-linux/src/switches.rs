@@ -5,12 +5,12 @@
 //! the thread was taken off it; not who had the CPU instead.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use corehop_core::units::Cpu;
 
+use crate::mapped::{Mapped, WRITABLE};
 use crate::perf_event::{Event, USER_ONLY, Whose};
 
 const PAGE: usize = 4096;
@@ -49,11 +49,11 @@ pub(crate) struct Switch {
     pub(crate) preempted: bool,
     /// When, in ns of CLOCK_MONOTONIC.
     pub(crate) ns: u64,
-    /// Which CPU.
+    /// The CPU.
     pub(crate) cpu: u32,
 }
 
-/// What a record says.
+/// The content of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Record {
     /// A thread left a CPU or is back.
@@ -82,19 +82,17 @@ impl Record {
 #[derive(Debug)]
 pub(crate) struct SwitchRing {
     fd: OwnedFd,
-    memory: NonNull<AtomicU64>,
+    /// Read and written through atomics.
+    memory: Mapped,
     /// Its bytes without the first page.
     data: usize,
 }
-
-// SAFETY: the mapping belongs to the value, and is read through atomics.
-unsafe impl Send for SwitchRing {}
 
 impl SwitchRing {
     /// Records of the calling thread alone, on all CPUs, in `pages` pages (a power of two).
     ///
     /// # Errors
-    /// What perf_event_open(2) and mmap(2) answer.
+    /// The error of perf_event_open(2) or mmap(2).
     pub(crate) fn of_this_thread(pages: usize) -> io::Result<Self> {
         Self::map(open(Whose::InGroup(None), FLAGS)?, pages)
     }
@@ -103,7 +101,7 @@ impl SwitchRing {
     /// it starts from now on.
     ///
     /// # Errors
-    /// What perf_event_open(2) and mmap(2) answer.
+    /// The error of perf_event_open(2) or mmap(2).
     pub(crate) fn following(tid: u32, cpu: Cpu, pages: usize) -> io::Result<Self> {
         Self::map(open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?, pages)
     }
@@ -111,7 +109,7 @@ impl SwitchRing {
     /// Lets those of one more thread be written here, too; it ends with the value.
     ///
     /// # Errors
-    /// What perf_event_open(2) answers.
+    /// The error of perf_event_open(2).
     pub(crate) fn also_following(&self, tid: u32, cpu: Cpu) -> io::Result<OwnedFd> {
         let event = open(Whose::ThreadOn(tid, cpu), FLAGS | FOLLOWING)?;
         // SAFETY: both are events, which the call does not close.
@@ -121,21 +119,7 @@ impl SwitchRing {
 
     fn map(fd: OwnedFd, pages: usize) -> io::Result<Self> {
         let data = pages * PAGE;
-        // SAFETY: a fresh mapping that the kernel places.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE + data,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let memory = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
+        let memory = Mapped::shared(fd.as_fd(), PAGE + data, WRITABLE)?;
         Ok(Self { fd, memory, data })
     }
 
@@ -185,21 +169,14 @@ impl SwitchRing {
 
     fn position(&self, word: usize) -> &AtomicU64 {
         // SAFETY: the first page is mapped as long as self; the kernel writes concurrently.
-        unsafe { &*self.memory.as_ptr().add(word) }
+        unsafe { self.memory.start().add(word).as_ref() }
     }
 
     /// The word at `position` of the ring; records are whole words.
     fn word(&self, position: u64) -> u64 {
         let at = PAGE / 8 + (position as usize % self.data) / 8;
         // SAFETY: inside of the mapping; written before the head was moved past it.
-        unsafe { (*self.memory.as_ptr().add(at)).load(Ordering::Relaxed) }
-    }
-}
-
-impl Drop for SwitchRing {
-    fn drop(&mut self) {
-        // SAFETY: exactly what mmap gave; nothing refers to it any more.
-        unsafe { libc::munmap(self.memory.as_ptr().cast(), PAGE + self.data) };
+        unsafe { self.memory.start::<AtomicU64>().add(at).as_ref() }.load(Ordering::Relaxed)
     }
 }
 

@@ -175,7 +175,7 @@ fn limit_real_time() {
     unsafe { libc::setrlimit(libc::RLIMIT_RTTIME, &raw const limit) };
 }
 
-/// What the kernel counts of the calling thread.
+/// The kernel's counts for the calling thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
     /// Page faults that needed no input or output, and those that did.
@@ -197,7 +197,7 @@ impl Usage {
         }
     }
 
-    /// What was counted since `earlier`, on the same thread; on another one, nothing.
+    /// The increase since `earlier`, on the same thread; on another one, nothing.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

@@ -41,7 +41,7 @@ fn sum(names: &[String]) -> u64 {
     })
 }
 
-/// What `bpf/BUILT` has to say, for objects made by `clang`.
+/// The content of `bpf/BUILT`, for objects made by `clang`.
 fn note(clang: &str) -> String {
     let mut text = format!("clang {clang}\nsources {:016x}\n", sum(&files(&[".bpf.c", ".h"])));
     writeln!(text, "objects {:016x}", sum(&files(&[".bpf.o"]))).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is found on machines that are written out as files.
+//! Discovery on machines that are written out as files.
 
 mod trees;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the doctor finds on hosts that are written out as files.
+//! The doctor on hosts that are written out as files.
 //!
 //! One host is as it should be. Every other is that one with something changed, so that each row
 //! shows both: the finding with the change, and none without it.
@@ -54,8 +54,8 @@ fn changed(changes: &str) -> TempDir {
     root
 }
 
-/// What was changed about the good host, in files; which finding that concerns, and how it ranks;
-/// a part of what is found, and of what helps.
+/// A change of the good host, in files; the finding that it concerns, and its severity; a part of the text
+/// found, and of the remedy.
 type Row = (&'static str, &'static str, &'static str, Severity, &'static str, &'static str);
 
 fn check(rows: &[Row]) {
@@ -342,7 +342,7 @@ fn what_cannot_be_observed_is_told() {
     assert!(about(&unasked, "not-told").found.ends_with("of: rseq"), "{unasked:?}");
 }
 
-/// Whatever a host is like, every finding has to hold these.
+/// The properties of every finding, on any host.
 fn is_sound(findings: &[Finding], of: &str) {
     let known: Vec<_> = reasons().collect();
     let mut seen = BTreeSet::new();

@@ -178,7 +178,7 @@ fn two_sets_of_counters_count_the_same_side_by_side() {
     .unwrap();
 }
 
-/// What the kernel itself says of one CPU: the slow twin of some counters.
+/// The kernel's own counts for one CPU: the slow twin of some counters.
 fn kernels_own(cpu: Cpu) -> Vec<(Counter, u64)> {
     let table = InterruptTable::read().unwrap();
     let rows = [
@@ -236,7 +236,7 @@ fn every_count_equals_the_kernels_own() {
     }
 }
 
-/// What this process holds of the kernel's BPF subsystem: open files and mapped memory.
+/// The parts of the kernel's BPF subsystem that this process holds: open files and mapped memory.
 fn held_of_bpf() -> usize {
     let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
     let open = links

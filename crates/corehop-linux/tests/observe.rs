@@ -3,22 +3,41 @@
 //! CAP_PERFMON, records of switches `kernel.perf_event_paranoid` 2. Skips with the reason where it may not.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
-use std::ffi::OsString;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use corehop_core::samples::Recording;
+use corehop_core::experiment::{Argument, Target};
+use corehop_core::machine::RunEnd;
+use corehop_core::samples::{ProgramRecord, Recording};
 use corehop_linux::control_page::Method;
-use corehop_linux::observe::{How, ObserveError, Target, record};
+use corehop_linux::observe::{How, ObserveError, record};
 use corehop_linux::thread::current_cpu;
 
 /// Both ways of recording a program.
 const METHODS: [Method; 2] = [Method::Bpf, Method::Records];
 
+/// Records until the target ends, or for as long as this.
+fn recording(
+    target: &Target,
+    most: Option<Duration>,
+    method: Method,
+) -> Result<Recording, ObserveError> {
+    let how = How { to_stderr: true, method: Some(method), ..How::default() };
+    let (begin, mut recording) = (Instant::now(), Recording::default());
+    let mut take = |records: &[ProgramRecord]| {
+        records.iter().for_each(|record| recording.take(record.clone()));
+        Ok(most.is_none_or(|most| begin.elapsed() < most))
+    };
+    let (facts, end) = record(target, &how, &mut take)?;
+    assert_eq!(end == RunEnd::Complete, facts.status.is_some() || most.is_none());
+    Ok(Recording { facts, ..recording })
+}
+
 fn recorded(target: &Target, most: Option<Duration>, method: Method) -> Option<Recording> {
-    match record(target, &How { most, method: Some(method), ..How::default() }) {
+    match recording(target, most, method) {
         Ok(recording) => {
-            assert_eq!((recording.method.as_str(), &recording.why_not_bpf), (method.name(), &None));
+            let facts = &recording.facts;
+            assert_eq!((facts.method.as_str(), &facts.why_not_bpf), (method.name(), &None));
             Some(recording)
         }
         Err(error) if is_general(&error) => {
@@ -39,12 +58,13 @@ fn is_general(error: &ObserveError) -> bool {
         ObserveError::Neither { .. } => true,
         ObserveError::NoTarget { .. }
         | ObserveError::NotFollowed { .. }
-        | ObserveError::Failed { .. } => false,
+        | ObserveError::Failed { .. }
+        | ObserveError::Sink(_) => false,
     }
 }
 
 fn command(words: &[&str]) -> Target {
-    Target::Command { words: words.iter().map(OsString::from).collect(), to_stderr: true }
+    Target::Command(words.iter().map(|word| Argument::new(word.as_bytes().to_vec())).collect())
 }
 
 /// Two loops on one CPU, which have to take turns.
@@ -62,7 +82,8 @@ fn a_command_is_followed_from_its_first_instruction_to_its_last() {
 }
 
 fn took_turns(run: &Recording, method: Method) {
-    assert_eq!((run.status, run.lost, run.unfollowed, run.not_kept), (Some(3), 0, 0, 0));
+    let facts = &run.facts;
+    assert_eq!((facts.status, facts.lost, facts.unfollowed, run.not_kept), (Some(3), 0, 0, 0));
     let shells: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
     assert_eq!(shells.len(), 2, "{:?}", run.threads);
     let preempted = run.absences.iter().filter(|absence| absence.preempted).count() as u64;
@@ -73,9 +94,9 @@ fn took_turns(run: &Recording, method: Method) {
             == (method == Method::Bpf && it.preempted).then_some(true)
     };
     assert!(run.absences.iter().all(named), "{:?}", run.absences);
-    assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < run.span_ns));
-    assert!(run.rss_bytes.is_some_and(|bytes| bytes > 100_000), "{:?}", run.rss_bytes);
-    assert!(run.took.own_ns > 0 && run.took.programs_ns.is_none_or(|ns| ns > 0));
+    assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < facts.span_ns));
+    assert!(facts.rss_bytes.is_some_and(|bytes| bytes > 100_000), "{:?}", facts.rss_bytes);
+    assert!(facts.took.own_ns > 0 && facts.took.programs_ns.is_none_or(|ns| ns > 0));
 }
 
 #[test]
@@ -86,7 +107,7 @@ fn a_process_that_runs_already_is_followed_with_what_it_starts() {
         let run = recorded(&Target::Process(shell.id()), None, method);
         shell.wait().unwrap();
         let Some(run) = run else { continue };
-        assert_eq!((run.status, run.threads[0].tid), (None, shell.id()));
+        assert_eq!((run.facts.status, run.threads[0].tid), (None, shell.id()));
         assert!(run.threads.len() >= 3 && run.threads[0].voluntary >= 2, "{:?}", run.threads);
         let named = |name: &str| run.threads.iter().any(|thread| thread.name == name);
         assert!(named("sh") && named("sleep"), "{method}: {:?}", run.threads);
@@ -119,7 +140,9 @@ fn a_recording_ends_when_its_time_is_over() {
             recorded(&Target::Process(sleeper.id()), Some(Duration::from_millis(100)), method);
         sleeper.kill().unwrap();
         sleeper.wait().unwrap();
-        assert!(run.is_none_or(|run| run.status.is_none() && run.span_ns < 30_000_000_000));
+        assert!(run.is_none_or(|run| {
+            run.facts.status.is_none() && run.facts.span_ns < 30_000_000_000
+        }));
     }
 }
 
@@ -130,8 +153,8 @@ fn what_is_not_there_is_named() {
         (Target::Process(4_000_000), ["process 4000000", "No such file"]),
         (Target::Cgroup("/no/such/cgroup".into()), ["/no/such/cgroup", "cgroup.procs"]),
     ] {
-        for method in METHODS.map(Some) {
-            match record(&target, &How { method, ..How::default() }) {
+        for method in METHODS {
+            match recording(&target, None, method) {
                 Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
                 Err(error) => {
                     assert!(words.iter().all(|it| error.to_string().contains(it)), "{error}");
@@ -156,8 +179,7 @@ fn threads_beyond_the_descriptors_there_are_end_it_with_the_remedy() {
             std::thread::spawn(|| std::thread::sleep(Duration::from_mins(1)));
         }
         let target = Target::Process(std::process::id());
-        let how = How { method: Some(Method::Records), ..How::default() };
-        match record(&target, &how) {
+        match recording(&target, None, Method::Records) {
             Err(error) if is_general(&error) => eprintln!("skipped: {error}"),
             other => {
                 let error = other.unwrap_err().to_string();

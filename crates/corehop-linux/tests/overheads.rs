@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel takes, measured in both ways: counts and orders, no times.
+//! Scheduling overheads of the kernel, measured in both ways: counts and orders, no times.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
+use corehop_core::experiment::Overheads;
+use corehop_core::platform::Platform;
+use corehop_core::samples::{Overhead, OverheadFacts, OverheadRecord, Vantage};
 use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::bpf::events::{Events, Kind};
-use corehop_linux::overheads::{Overheads, Series, Way, What, overheads};
+use corehop_linux::discover::{SysRoot, discover};
+use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::overheads::overheads;
 use corehop_linux::thread::{affinity, set_affinity};
 
 fn usable() -> CpuList {
     affinity().unwrap()
 }
 
-fn find(it: &Overheads, way: Way, what: What) -> Option<&Series> {
-    it.series.iter().find(|series| series.way == way && series.what == what)
+fn host() -> Platform {
+    discover(&SysRoot::live()).unwrap()
 }
 
-fn median(series: &Series) -> f64 {
+/// The records and facts of a measurement without task sets.
+fn measured(cpus: CpuList, in_kernel: bool) -> (Vec<OverheadRecord>, OverheadFacts) {
+    let mut machine = LiveMachine::new(host(), Options::default());
+    let plan = Overheads { cpus, in_kernel, tasks: None };
+    let mut all = Vec::new();
+    let mut take = |records: &[OverheadRecord]| {
+        all.extend_from_slice(records);
+        Ok(true)
+    };
+    let (facts, _) = overheads(&plan, 1, &mut machine, &mut take).unwrap();
+    (all, facts)
+}
+
+fn find(all: &[OverheadRecord], vantage: Vantage, overhead: Overhead) -> Option<&OverheadRecord> {
+    all.iter().find(|it| it.vantage == vantage && it.overhead == overhead)
+}
+
+fn median(series: &OverheadRecord) -> f64 {
     let mut ns = series.ns.clone();
     ns.sort_by(f64::total_cmp);
     ns[ns.len() / 2]
@@ -23,47 +45,49 @@ fn median(series: &Series) -> f64 {
 
 #[test]
 fn each_way_measures_what_it_can_and_the_parts_are_less_than_the_whole() {
-    let found = overheads(&usable(), true, None).unwrap();
-    let threads = |what| find(&found, Way::Threads, what).unwrap();
-    assert!(!threads(What::WakeUp).ns.is_empty() && threads(What::Scheduling).ns.len() == 400);
-    let Some(recording) = found.recording else {
-        return eprintln!("skipped: {:?}", found.missing);
+    let (found, facts) = measured(usable(), true);
+    let threads = |what| find(&found, Vantage::Threads, what).unwrap();
+    assert!(!threads(Overhead::WakeUp).ns.is_empty());
+    assert_eq!(threads(Overhead::Decision).ns.len(), 400);
+    let Some(recording) = facts.recording else {
+        return eprintln!("skipped: {:?}", facts.missing);
     };
     assert!(recording.events > 1_000 && recording.noting_ns > 0.0, "{recording:?}");
     assert!(recording.unmatched * 100 < recording.events as u64, "{recording:?}");
-    let Some(release) = find(&found, Way::Kernel, What::Release) else {
-        return eprintln!("skipped: {:?}", found.missing);
+    let Some(release) = find(&found, Vantage::Kernel, Overhead::Release) else {
+        return eprintln!("skipped: {:?}", facts.missing);
     };
-    let latency = find(&found, Way::Kernel, What::EventLatency).unwrap();
+    let latency = find(&found, Vantage::Kernel, Overhead::EventLatency).unwrap();
     // Each of the 400 sleeps once in both, save those over before the thread has left its CPU.
     assert_eq!(release.ns.len(), latency.ns.len());
     assert!(!release.ns.is_empty());
     if release.ns.len() >= 380 {
-        assert!(median(latency) < median(threads(What::WakeUp)));
+        assert!(median(latency) < median(threads(Overhead::WakeUp)));
     } else {
         eprintln!("skipped: a busy host, medians of different seconds do not compare");
     }
-    for series in &found.series {
-        assert!(!series.ns.is_empty(), "{:?}", series.what);
-        let clocks = matches!(series.what, What::OneWay(..));
+    for series in &found {
+        assert!(!series.ns.is_empty(), "{:?}", series.overhead);
+        let clocks = series.overhead == Overhead::OneWay;
         let least = if clocks { -recording.clock_bound_ns } else { 0.0 };
-        assert!(series.ns.iter().all(|&ns| ns >= least), "{:?}", series.what);
+        assert!(series.ns.iter().all(|&ns| ns >= least), "{:?}", series.overhead);
     }
-    if let Some(decision) = find(&found, Way::Kernel, What::Scheduling) {
+    if let Some(decision) = find(&found, Vantage::Kernel, Overhead::Decision) {
         // As many decisions as threads have yielded alone, at least; and less than the system call.
         assert!(decision.ns.len() >= 1_000, "{}", decision.ns.len());
-        assert!(find(&found, Way::Kernel, What::Switch).is_some());
+        assert!(find(&found, Vantage::Kernel, Overhead::Switch).is_some());
     }
 }
 
 #[test]
 fn without_the_kernel_threads_say_what_they_can() {
     let cpus = CpuList::new(usable().iter().take(1));
-    let found = overheads(&cpus, false, None).unwrap();
-    assert!(found.recording.is_none());
-    assert!(found.series.iter().all(|it| it.way == Way::Threads && it.tasks == 2));
-    assert!(!found.missing.iter().any(|why| why.contains("in the kernel")));
-    assert!(found.missing.iter().any(|why| why.contains("one CPU only")), "{:?}", found.missing);
+    let (found, facts) = measured(cpus, false);
+    assert!(facts.recording.is_none());
+    assert!(found.iter().all(|it| it.vantage == Vantage::Threads && it.tasks == 2));
+    assert!(!facts.missing.iter().any(|why| why.contains("in the kernel")));
+    assert!(facts.missing.iter().any(|why| why.contains("one CPU only")), "{:?}", facts.missing);
+    assert!(facts.control_page.is_some() != facts.no_control_page.is_some());
 }
 
 /// The scheduler is entered and left on one CPU, and left by the thread that it switched to.

@@ -12,8 +12,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use corehop_core::decision::defects::{Planted, Run, defects};
-use corehop_core::decision::landing::{Kind, Landings, landings, lands, together};
+use corehop_core::campaign::defects::{Planted, Run, defects};
+use corehop_core::campaign::landing::{Kind, Landings, landings, lands, together};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::{CellSummary, summarize};
 use corehop_core::samples::Reader;

@@ -117,7 +117,7 @@ fn read(file: &Path) -> Fallible<(Vec<Sample>, Provenance)> {
 /// Goes of each kind in the comparison of switches with and without the control page.
 const GOES: u32 = 5;
 
-/// What the control page adds to a switch, of threads that have one and of those that have none.
+/// The cost of the control page to a switch, of threads that have one and of those that have none.
 fn control_page() -> Vec<Value> {
     let measured = discover(&SysRoot::live())
         .map_err(|error| error.to_string())
@@ -141,8 +141,8 @@ fn control_page() -> Vec<Value> {
 /// The samples of each cell when the published experiments are simulated, but for `--whole`.
 const SAMPLES: u32 = 2;
 
-/// How long all published experiments take on the simulated machine; all of their samples would take most of an hour on
-/// a small machine.
+/// The time of all published experiments on the simulated machine; all of their samples would take most of an
+/// hour on a small machine.
 fn validate() -> Fallible<Value> {
     let whole = std::env::args().any(|argument| argument == "--whole");
     let some = ["--samples".to_owned(), SAMPLES.to_string()];

@@ -3,7 +3,9 @@
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, CommandFactory, Parser, Subcommand};
+use corehop_core::words::edit_distance;
 
 use crate::cmd;
 use crate::exit::{Exit, Failure};
@@ -72,6 +74,41 @@ pub(crate) fn words(typed: impl Iterator<Item = OsString>) -> Vec<OsString> {
     words
 }
 
+/// Parses a command line. An unknown verb or experiment is answered with the nearest one and the list.
+pub(crate) fn parse(words: &[OsString]) -> Result<Cli, Failure> {
+    Cli::try_parse_from(words).map_err(|error| match unknown(&error, words) {
+        Some(what) => Failure::says(Exit::Usage, what),
+        None => error.exit(),
+    })
+}
+
+/// The answer to an unknown verb or experiment; None for other errors.
+fn unknown(error: &clap::Error, words: &[OsString]) -> Option<String> {
+    let ContextValue::String(typed) = error.get(ContextKind::InvalidSubcommand)? else {
+        return None;
+    };
+    let all = Cli::command();
+    let measure = words.get(1).filter(|verb| *verb == "measure" && typed.as_str() != "measure");
+    let experiments = measure.and_then(|_| all.find_subcommand("measure"));
+    let (what, plural, help, of) = match experiments {
+        Some(measure) => ("experiment", "experiments", "corehop measure --help", measure),
+        None => ("verb", "verbs", "corehop --help", &all),
+    };
+    (error.kind() == ErrorKind::InvalidSubcommand).then(|| {
+        let names = names(of);
+        let nearest = names.iter().min_by_key(|name| edit_distance(typed, name));
+        format!(
+            "unknown {what} `{typed}`; the nearest is `{}`. The {plural}: {}. `{help}` describes them",
+            nearest.unwrap_or(&""),
+            names.join(", ")
+        )
+    })
+}
+
+fn names(command: &Command) -> Vec<&str> {
+    command.get_subcommands().map(Command::get_name).filter(|&name| name != "help").collect()
+}
+
 /// Runs the verb that was typed.
 pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.verb {
@@ -118,6 +155,23 @@ mod tests {
         ] {
             assert_eq!(now(typed), meant);
         }
+    }
+
+    #[test]
+    fn an_unknown_experiment_or_verb_is_answered_with_the_nearest_and_the_list() {
+        let said = |typed: &str| {
+            let words: Vec<OsString> = typed.split(' ').map(OsString::from).collect();
+            let error = Cli::try_parse_from(&words).err().unwrap();
+            unknown(&error, &words)
+        };
+        let experiment = said("corehop measure acess-time").unwrap();
+        assert!(experiment.contains("nearest is `access-time`"), "{experiment}");
+        for name in ["synthetic", "polluter-sweep", "shared-data", "overheads"] {
+            assert!(experiment.contains(name), "{experiment}");
+        }
+        let verb = said("corehop mesure").unwrap();
+        assert!(verb.contains("nearest is `measure`") && verb.contains("doctor"), "{verb}");
+        assert_eq!(said("corehop measure synthetic --nonsense"), None);
     }
 
     #[test]

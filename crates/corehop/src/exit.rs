@@ -9,7 +9,7 @@ use corehop_core::machine::MachineError;
 use corehop_core::platform::PlatformError;
 use corehop_core::samples::FileError;
 
-/// How the program ends.
+/// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
@@ -110,7 +110,10 @@ impl From<ExperimentError> for Failure {
 impl From<MachineError> for Failure {
     fn from(error: MachineError) -> Self {
         let exit = match error {
-            MachineError::Plan(_) | MachineError::NotPossible { .. } => Exit::NotPossible,
+            MachineError::Plan(PlanError::NoProgram { .. }) => Exit::Usage,
+            MachineError::Plan(_) | MachineError::NotPossible { .. } | MachineError::Refused(_) => {
+                Exit::NotPossible
+            }
             MachineError::Failed { .. } | MachineError::Sink(_) => Exit::Failed,
         };
         Self::new(exit, error)

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Files given to a verb.
 
+use std::collections::BTreeSet;
+use std::error::Error;
 use std::fs::File;
-use std::io::ErrorKind;
-use std::path::Path;
+use std::io::{ErrorKind, Read as _};
+use std::path::{Path, PathBuf};
 
-use corehop_core::samples::Reader;
+use corehop_core::model::costs::{CostTable, Source};
+use corehop_core::model::cpmd::Model;
+use corehop_core::model::estimator::Estimator;
+use corehop_core::model::overheads::{Overheads, csv};
+use corehop_core::platform::Platform;
+use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::samples::{OverheadFacts, OverheadTime, Reader, RowKind};
+use corehop_core::study::{StoreError, StudyCounts};
+use corehop_core::workload::set_file;
+use corehop_core::workload::task::TaskSet;
 
 use crate::exit::{Exit, Failure};
+use crate::run::of_kind;
 
 /// Opens a file of rows, complete or still being written; errors name it.
 pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
@@ -24,4 +36,179 @@ pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
         return Err(Failure::says(Exit::Usage, what));
     }
     Reader::open(file).map_err(|error| Failure::from(error).context(named()))
+}
+
+/// The contents of a file, or of standard input (`-`); errors name it.
+fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().read_to_end(&mut bytes)
+    } else {
+        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
+    };
+    read.map_err(|error| Failure::new(Exit::Usage, error).context(path.display().to_string()))?;
+    Ok(bytes)
+}
+
+/// The text of a file, or of standard input (`-`); errors name it.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(bytes(path)?)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(path.display().to_string()))
+}
+
+/// The text of a table; for a file of `corehop measure overheads` the table of its times.
+pub(crate) fn table(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(bytes(path)?).or_else(|_| times(path))
+}
+
+/// The table of the times in a file of rows.
+fn times(path: &Path) -> Result<String, Failure> {
+    let named = |failure: Failure| failure.context(path.display().to_string());
+    let mut reader = open(path)?;
+    if reader.rows_kind().ok() != Some(RowKind::Overheads) {
+        let what = format!("contains {}, not overheads", reader.kind().rows);
+        return Err(named(Failure::says(Exit::Damaged, what)));
+    }
+    let facts = OverheadFacts::of(&reader.kind().provenance.machine).unwrap_or_default();
+    let mut overheads = Overheads::default();
+    while let Some(rows) =
+        reader.next_rows::<OverheadTime>().map_err(|error| named(error.into()))?
+    {
+        overheads.take(&rows);
+    }
+    Ok(csv(&overheads.finish(), facts.table_to()))
+}
+
+/// The text of a file as `parse` reads it; errors name the file.
+pub(crate) fn parsed<T, E: Error + Send + Sync + 'static>(
+    path: &Path,
+    parse: impl FnOnce(&str) -> Result<T, E>,
+) -> Result<T, Failure> {
+    parse(&text(path)?)
+        .map_err(|error| Failure::new(Exit::Damaged, error).context(path.display().to_string()))
+}
+
+/// The task set in a file.
+pub(crate) fn task_set(path: &Path) -> Result<TaskSet, Failure> {
+    parsed(path, set_file::parse)
+}
+
+/// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
+pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
+    let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
+    if !is_file && !name.contains('/') {
+        let Some(platform) = Platform::named(name) else {
+            let known: Vec<_> = Platform::names().collect();
+            let known = known.join(", ");
+            let sentence = format!(
+                "unknown platform `{name}`: known are {known}; a file's name ends in .toml"
+            );
+            return Err(Failure::says(Exit::Usage, sentence));
+        };
+        return Ok(platform?);
+    }
+    let text = text(Path::new(name)).map_err(|error| error.context("reading the platform file"))?;
+    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(name.to_owned()))
+}
+
+/// The joined data of `files`.
+pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
+    let mut gather = Gather::new(estimator);
+    let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
+    let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
+    refuse_twice(&samples)?;
+    let threads = threads_beside(&samples)?;
+    for path in samples.into_iter().chain(&threads) {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+        let mut reader = open(path)?;
+        gather
+            .file(&name, &mut reader)
+            .map_err(|error| Failure::from(error).context(path.display().to_string()))?;
+    }
+    for path in platforms {
+        let platform = self::platform(&path.to_string_lossy())?;
+        gather.platform(platform).map_err(|error| {
+            Failure::new(Exit::Usage, error).context(path.display().to_string())
+        })?;
+    }
+    Ok(gather.finish())
+}
+
+/// The files of the threads of recorded programs that are not among `files`.
+fn threads_beside(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut beside = Vec::new();
+    for path in files {
+        let threads = of_kind(path, RowKind::Threads);
+        let of_program = || open(path).map(|it| it.rows_kind().ok());
+        if threads.exists()
+            && !files.contains(&&threads)
+            && of_program()? == Some(RowKind::Absences)
+        {
+            beside.push(threads);
+        }
+    }
+    Ok(beside)
+}
+
+/// A file that is given twice would count every sample twice.
+fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
+    let mut seen = BTreeSet::new();
+    // Opening a missing file reports it later.
+    let real = |path: &&&PathBuf| std::fs::canonicalize(path).is_ok_and(|real| !seen.insert(real));
+    match files.iter().find(real) {
+        Some(path) => {
+            let what =
+                format!("{} is given twice, and its samples would count twice", path.display());
+            Err(Failure::says(Exit::Usage, what))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The model of the samples in `files`.
+pub(crate) fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
+    let model = gather(files, estimator)?.fit.finish();
+    if model.curves.is_empty() {
+        let what = "no valid sample of a delay in these files: `corehop show FILE` shows what they contain";
+        return Err(Failure::says(Exit::No, what));
+    }
+    Ok(model)
+}
+
+/// The model in a file: written by `fit`, or fitted to the samples now.
+pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return fitted(&[path.to_owned()], Estimator::Difference);
+    }
+    parsed(path, Model::from_json)
+}
+
+/// The costs in a file: a table if its name ends in `.csv`.
+pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
+    if path.extension().is_none_or(|extension| extension != "csv") {
+        return model(path).map(Source::Model);
+    }
+    parsed(path, CostTable::parse).map(Source::Table)
+}
+
+/// The counts of a study in a file.
+pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
+    let named = || path.display().to_string();
+    let file =
+        File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    StudyCounts::read(file).map_err(|error| {
+        let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
+        Failure::new(exit, error).context(named())
+    })
+}
+
+/// The counts in a file, if it has any.
+pub(crate) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
+    // The next open reports a missing or foreign file.
+    let Ok(file) = File::open(path) else { return Ok(None) };
+    match StudyCounts::read(file) {
+        Ok(outcome) => Ok(Some(outcome)),
+        Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
+        Err(error) => Err(Failure::new(Exit::Damaged, error).context(path.display().to_string())),
+    }
 }

@@ -10,13 +10,11 @@ mod input;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
     if let Some(code) = corehop_linux::supervisor::main_if_asked() {
         return code;
     }
-    match cli::run(cli::Cli::parse_from(cli::words(std::env::args_os()))) {
+    match cli::parse(&cli::words(std::env::args_os())).and_then(cli::run) {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),
     }

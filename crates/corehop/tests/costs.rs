@@ -295,7 +295,7 @@ fn tasks_are_charged_what_a_model_says_of_their_working_sets() {
     says(&asked, 0, &["load idle, max: g-edf is preferable to p-edf", "to 256 KiB"]);
 }
 
-/// What is printed of two tasks, 10 of 40 and 30 of 120, whose preemptions cost 0 and 35 us.
+/// The printed text of two tasks, 10 of 40 and 30 of 120, whose preemptions cost 0 and 35 us.
 const REMEDIES: &str = "\
 EDF with non-preemptive regions: cost of preemptions per job, in us
 task   WCET              do  a preemption costs  preemptions  remain      saves at most

@@ -10,8 +10,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use corehop_core::decision::sched::all as all_tests;
 use corehop_core::samples::RowKind;
+use corehop_core::sched::all as all_tests;
 use corehop_linux::preflight;
 
 const UPDATE: &str = "COREHOP_UPDATE_DOCS";
@@ -24,7 +24,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(repository().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What the program prints when it is asked for help with a verb, or with nothing.
+/// The program's help for a verb, or for none.
 fn help(verb: &str) -> String {
     let asked = verb.split_whitespace().chain(["--help"]);
     let answer = Command::new(env!("CARGO_BIN_EXE_corehop")).args(asked).output().unwrap();
@@ -135,7 +135,7 @@ fn table_of_words(source: &str, title: &str, name: &str, what: &str) -> String {
 }
 
 fn words() -> String {
-    let workload = read("crates/corehop-core/src/workload.rs");
+    let workload = read("crates/corehop-core/src/workload/mod.rs");
     let gang = read("crates/corehop-core/src/workload/gang.rs");
     let record = read("crates/corehop-core/src/samples/record.rs");
     let platform = read("crates/corehop-core/src/platform/affinity.rs");
@@ -160,7 +160,7 @@ fn words() -> String {
     .join("\n")
 }
 
-/// What a key holds, for people, from the type of its field.
+/// The kind of a key's value, for people, from the type of its field.
 fn kind(field: &str) -> String {
     let optional = field.starts_with("Option<");
     let inner = field.trim_start_matches("Option<").trim_start_matches("Fact<");
@@ -374,7 +374,7 @@ fn links(page: &str) -> Vec<String> {
     after.filter_map(|rest| Some(rest.split_once(')')?.0.to_owned())).collect()
 }
 
-/// What is wrong with a link of the page at `path`.
+/// The error of a link of the page at `path`, if any.
 fn broken(pages: &BTreeMap<String, String>, path: &str, link: &str) -> Option<String> {
     if link.contains("://") {
         return None;

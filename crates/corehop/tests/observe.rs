@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure schedule-sensitive` as a user types it.
+//! `corehop measure program` as a user types it.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use std::process::{Command, Output};
@@ -12,12 +12,15 @@ const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
 const TURNS: &str = "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done & \
                      i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; wait; echo said";
 
-fn corehop(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
-    command.args(["measure", "program"]).args(words).output().unwrap()
+fn program(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(words).output().unwrap()
 }
 
-/// What it answered, or nothing and the reason where this host does not let programs be recorded.
+fn corehop(words: &[&str]) -> Output {
+    program(&[&["measure", "program"], words].concat())
+}
+
+/// The answer, or None with the reason where this host does not let programs be recorded.
 fn answered(words: &[&str]) -> Option<Output> {
     let output = corehop(words);
     if output.status.code() == Some(3) {
@@ -35,7 +38,7 @@ fn answered(words: &[&str]) -> Option<Output> {
 fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    let (table, trace, kept) = (path("costs.csv"), path("trace.json"), path("run.json"));
+    let (table, trace, kept) = (path("costs.csv"), path("trace.json"), path("run.parquet"));
     std::fs::write(&table, TABLE).unwrap();
     let page = path("run.html");
     let words = ["--json", "--costs", &table, "--wss", "64KiB", "--trace", &trace, "-o", &kept];
@@ -55,11 +58,66 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
         serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
     let bars = trace["traceEvents"].as_array().unwrap().iter().filter(|it| it["ph"] == "X").count();
     assert_eq!(bars as u64, answer["absences"].as_u64().unwrap());
-    let kept = std::fs::read_to_string(&kept).unwrap();
-    let kept: corehop_core::samples::Recording = serde_json::from_str(&kept).unwrap();
-    assert_eq!(kept.absences.len(), bars);
+    let threads = answer["threads"].as_array().unwrap().len();
+    assert_eq!((rows(&kept), rows(&path("run.threads.parquet"))), (bars, threads));
     let page = std::fs::read_to_string(&page).unwrap();
     assert!(page.contains("When threads were away") && page.contains("preempted by") == by_bpf);
+}
+
+/// The number of rows that `corehop show` prints.
+fn rows(path: &str) -> usize {
+    let output = program(&["show", path, "--rows", "10000000"]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    output.stdout.iter().filter(|&&byte| byte == b'\n').count()
+}
+
+#[test]
+fn a_recording_is_a_result_that_the_other_verbs_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (kept, threads, page) =
+        (path("run.parquet"), path("run.threads.parquet"), path("run.html"));
+    let Some(output) = answered(&["-o", &kept, "--", "sh", "-c", TURNS]) else { return };
+    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    let shown = program(&["show", &kept]);
+    let said = String::from_utf8_lossy(&shown.stdout).into_owned();
+    assert!(
+        said.contains("rows of `absences`") && said.contains("experiment    program"),
+        "{said}"
+    );
+    let reported = program(&["report", &kept, &threads, "--table", "text", "-o", &page]);
+    let text = String::from_utf8_lossy(&reported.stdout).into_owned();
+    assert_eq!(reported.status.code(), Some(0), "{}", String::from_utf8_lossy(&reported.stderr));
+    // The report says of the file what the run itself said, head and losses.
+    for line in answer.lines().filter(|line| line.contains("recorded by") || line.contains("lost"))
+    {
+        assert!(text.contains(line), "{line}\n{text}");
+    }
+    assert!(std::fs::read_to_string(&page).unwrap().contains("When threads were away"));
+    let alone = program(&["report", &kept]);
+    assert_eq!(alone.status.code(), Some(0), "the file of threads is found beside it");
+    assert_eq!(String::from_utf8_lossy(&alone.stdout), text);
+}
+
+#[test]
+fn the_plan_of_a_recording_runs_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (plan, kept) = (path("plan.json"), path("run.parquet"));
+    let printed = corehop(&["--dry-run", "--json", "--", "sh", "-c", "echo said; exit 0"]);
+    assert_eq!(printed.status.code(), Some(0), "{}", String::from_utf8_lossy(&printed.stderr));
+    std::fs::write(&plan, &printed.stdout).unwrap();
+    let ran = program(&["measure", "--plan", &plan, "-o", &kept]);
+    let why = String::from_utf8_lossy(&ran.stderr).into_owned();
+    if ran.status.code() == Some(3) {
+        return eprintln!("skipped: {why}");
+    }
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert!(text.contains("said\n") && text.contains("recorded by "), "{text}{why}");
+    assert!(std::fs::exists(path("run.threads.parquet")).unwrap());
+    let simulated = program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &kept]);
+    let said = String::from_utf8_lossy(&simulated.stderr).into_owned();
+    assert!(simulated.status.code() == Some(3) && said.contains("--on live"), "{said}");
 }
 
 #[test]

@@ -54,6 +54,34 @@ fn what_the_kernel_takes_is_measured_and_check_reads_it() {
 }
 
 #[test]
+fn the_times_are_kept_and_the_table_follows_from_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (times, set) = (path("times.parquet"), path("set.json"));
+    let output = corehop(&["measure", "overheads", "--no-bpf", "--json", "-o", &times]);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let n: u64 =
+        answer["overheads"].as_array().unwrap().iter().map(|it| it["n"].as_u64().unwrap()).sum();
+    let shown = corehop(&["show", &times, "--json"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!((&shown["rows"], shown["n_rows"].as_u64()), (&"overheads".into(), Some(n)));
+    let reported = corehop(&["report", &times]);
+    let text = String::from_utf8_lossy(&reported.stdout).into_owned();
+    assert!(text.contains("scheduling decision") && text.contains("CXS"), "{text}");
+    std::fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1000, "period_us": 1000000}]}"#)
+        .unwrap();
+    let checked = corehop(&["check", &set, "--test", "g-edf", "--overheads", &times, "--json"]);
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(matches!(checked.status.code(), Some(0 | 1)), "{said}");
+    let simulated = corehop(&["measure", "overheads", "--dry-run", "--json"]);
+    std::fs::write(path("plan.json"), &simulated.stdout).unwrap();
+    let on = ["--on", "xeon_e5520", "-o", &path("x.parquet")];
+    let refused = corehop(&[&["measure", "--plan", &path("plan.json")][..], &on].concat());
+    assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+}
+
+#[test]
 fn real_time_sets_run_where_they_may() {
     for scheduler in ["g-edf", "g-fp"] {
         let sets = ["--scheduler", scheduler, "--tasks", "4", "--duration", "300ms", "--json"];

@@ -14,7 +14,7 @@ fn corehop(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corehop")).arg("platform").args(args).output().unwrap()
 }
 
-/// What it prints, provided that it ends well and says nothing else.
+/// The printed text of a command that ends well and prints no error.
 fn answer(args: &[&str]) -> String {
     let output = corehop(args);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -22,7 +22,7 @@ fn answer(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What it complains of, with its exit code.
+/// The error of a command, with its exit code.
 fn complaint(args: &[&str]) -> (i32, String) {
     let output = corehop(args);
     assert!(output.stdout.is_empty());

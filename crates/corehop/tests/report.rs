@@ -141,7 +141,7 @@ fn files_are_joined_into_one_page_that_names_them_all() {
     let page = std::fs::read_to_string(out).unwrap();
     assert!(page.contains("one.part, two.part") && page.len() > 50_000);
     let unwritable = corehop(&["report", one, "-o", "/nowhere/page.html"]);
-    assert_eq!(code(&unwritable), Some(6), "{}", said(&unwritable));
+    assert_eq!(code(&unwritable), Some(2), "{}", said(&unwritable));
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn what_was_measured_of_the_machine_joins_the_page_and_another_machine_is_refuse
         std::fs::write(&path, platform).unwrap();
         let [samples, path, out] = [&samples, &path, &out].map(|path| path.to_str().unwrap());
         // The order of the files does not matter.
-        corehop(&["report", path, samples, "-o", out])
+        corehop(&["report", path, samples, "--force", "-o", out])
     };
     let made = report(&platform("box", "2 MiB", EXCHANGE));
     assert_eq!((code(&made), said(&made).as_str()), (Some(0), ""));
@@ -173,7 +173,7 @@ fn what_was_measured_of_the_machine_joins_the_page_and_another_machine_is_refuse
     let broken = report("schema = 1");
     assert_eq!(code(&broken), Some(4), "{}", said(&broken));
     let samples = samples.to_str().unwrap();
-    corehop(&["report", samples, "-o", out.to_str().unwrap()]);
+    corehop(&["report", samples, "--force", "-o", out.to_str().unwrap()]);
     let page = std::fs::read_to_string(&out).unwrap();
     assert!(page.contains("<code>corehop platform --measure -o FILE.toml</code>"));
 }
@@ -221,4 +221,28 @@ fn explain_knows_columns_causes_findings_and_codes_and_helps_with_a_slip() {
     let slip = corehop(&["explain", "premption"]);
     assert_eq!(code(&slip), Some(2));
     assert!(said(&slip).contains("preemption"), "{}", said(&slip));
+}
+
+#[test]
+fn a_terminal_gets_one_screen_that_ends_with_the_sentence_of_the_page() {
+    let data =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../data/2026-11-22-guest-2cpu/quick.parquet");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("page.html");
+    let made = corehop(&["report", data, "-o", out.to_str().unwrap()]);
+    assert_eq!((code(&made), said(&made).as_str()), (Some(0), ""));
+    let page = std::fs::read_to_string(out).unwrap();
+    let (_, answer) = page.split_once("<p class=\"answer\">").unwrap();
+    let answer = answer.split_once("</p>").unwrap().0.replace("&#39;", "'");
+    assert!(answer.contains("a preemption costs 288 µs [261, 375]"), "{answer}");
+    assert!(page.find("id=\"cost-by-wss\"").unwrap() < page.find("<table").unwrap());
+    for form in ["screen", "text"] {
+        let shown = corehop(&["report", data, "--table", form]);
+        let text = String::from_utf8(shown.stdout).unwrap();
+        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(words.ends_with(&answer), "{form}: {text}");
+    }
+    let screen = String::from_utf8(corehop(&["report", data]).stdout).unwrap();
+    let tables = screen.split("\n\nOn amd_epyc").next().unwrap();
+    assert!(tables.lines().count() <= 50 && tables.contains("--table text"), "{screen}");
 }

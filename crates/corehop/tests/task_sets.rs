@@ -260,7 +260,7 @@ fn a_scheduler_that_is_not_loaded_and_changes_that_are_not_allowed_are_named_and
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
 }
 
-/// Where this process is root: the same command as somebody who is not.
+/// For root: the same command as an ordinary user.
 #[test]
 fn without_rights_a_real_time_scheduler_is_refused_and_an_ordinary_one_notices_by_a_lower_rung() {
     // SAFETY: asks a number of the kernel.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How many visits a second a user gets: a plan carried out by `Machine::run`, everything included.
+//! Visits per second of a user: a plan carried out by `Machine::run`, everything included.
 //!
 //! The machine of `sim/run-*` is the Xeon X5650 as its file has it, with TLBs, prefetcher and memory
 //! controllers. Its jobs are those of an experiment: the rate is that of the timed visits, and the
@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::{Fallible, compared, median};
 
 const ROUNDS: usize = 3;
-/// How many visits a plan consists of, where they are not too many jobs.
+/// The number of visits of a plan, if they are not too many jobs.
 const VISITS: u64 = 6_000_000;
 const MOST_JOBS: u64 = 2_000;
 /// The visits of the one job that only walks: enough for a clock with ticks of 10 ms.
@@ -29,7 +29,7 @@ const CHASED: u64 = 24_000_000;
 /// The sets of the level-3 cache.
 const SETS: usize = 12_288;
 
-/// What is kept of a set of 16 ways.
+/// The state of a set of 16 ways.
 #[derive(Clone, Copy)]
 #[repr(C, align(128))]
 struct Block([u64; 16]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often the intervals of simulated runs hold the truth, for every cell of the preset `quick`.
+//! The coverage of the intervals of simulated runs, for every cell of the preset `quick`.
 //!
 //! The simulated machine draws frames, orders and pairs of CPUs anew for each replicate, so the median
 //! over the replicates of all runs together is the truth, to a part in some thousands, and the
@@ -22,10 +22,10 @@ use corehop_core::workload::Load;
 /// The replicates of a run.
 const REPLICATES: u32 = 10;
 
-/// What is simulated.
+/// The simulated runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct QuickRuns {
-    /// How many runs.
+    /// The number of runs.
     pub(crate) runs: u64,
     /// The samples of each replicate in every cell.
     pub(crate) samples: u32,
@@ -35,7 +35,7 @@ pub(crate) struct QuickRuns {
     pub(crate) loaded: bool,
 }
 
-/// How often the intervals of a cell hold the truth.
+/// The coverage of a cell's intervals.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Covered {
     pub(crate) cell: CellKey,
@@ -49,7 +49,7 @@ pub(crate) struct Covered {
     pub(crate) differs: bool,
 }
 
-/// What runs say of a cell.
+/// The results of runs for a cell.
 #[derive(Default)]
 struct Runs {
     medians: Vec<f64>,

@@ -26,14 +26,15 @@ use asking::Asking;
 pub use company::Company;
 pub use preference::Preference;
 
-/// What may be asked of the advice.
+/// The options of the advice.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wanted {
     /// The sizes; those of the preemptions that were measured where it is empty.
     pub wss: Vec<Bytes>,
     /// The preemption length; the longest measured of stays and moves where there is none.
     pub length: Option<Nanos>,
-    /// What makes no difference, as a share of the smaller cost; never less than [`LEAST_MARGIN_US`].
+    /// The difference that does not matter, as a share of the smaller cost; never less than
+    /// [`LEAST_MARGIN_US`].
     pub margin: f64,
     /// Other fields of the series, as names and values.
     pub only: Vec<(String, String)>,
@@ -47,55 +48,55 @@ pub const LEAST_MARGIN_US: f64 = 1.0;
 pub struct Advice {
     /// For each load, company and size, what to prefer.
     pub rules: Vec<Rule>,
-    /// What company costs a job that stays.
+    /// The cost of company to a job that stays.
     pub isolation: Vec<Isolation>,
     /// The constants that schedulers ask for, by load and company.
     pub constants: Vec<Constants>,
-    /// What dividing the cache would save, where that was simulated.
+    /// The savings of dividing the cache, if simulated.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub partitioning: Vec<Saving>,
     /// For the map: for each load, company, size and preemption length what to prefer.
     pub map: Vec<MapCell>,
-    /// What could not be advised on, and why.
+    /// The reasons for missing advice.
     pub silent: Vec<String>,
 }
 
-/// What to prefer for a working set after absences of one length.
+/// The advice for a working set after absences of one length.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct MapCell {
     /// The load.
     pub load: String,
-    /// What ran meanwhile.
+    /// The company meanwhile.
     pub company: Company,
     /// The size.
     pub wss_bytes: u64,
     /// The preemption length, in microseconds.
     pub length_us: f64,
-    /// What staying costs.
+    /// The cost of staying.
     pub stay: Choice,
     /// The cheapest migration.
     pub migration: Choice,
-    /// What to do.
+    /// The advice.
     pub verdict: Preference,
 }
 
-/// What to prefer for one working set under one load.
+/// The advice for one working set under one load.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rule {
     /// The load.
     pub load: String,
-    /// What ran while the job was away, whether it stayed or moved.
+    /// The company while the job was away, whether it stayed or moved.
     pub company: Company,
     /// The size.
     pub wss_bytes: u64,
     /// The preemption length that all costs are for, in microseconds: that asked for, or the longest
     /// at which staying and a migration were measured at this size.
     pub length_us: f64,
-    /// What can be done, the cheapest first.
+    /// The choices, the cheapest first.
     pub choices: Vec<Choice>,
-    /// What to do.
+    /// The advice.
     pub verdict: Preference,
-    /// What makes no difference here, in microseconds.
+    /// The difference that does not matter here, in microseconds.
     pub margin_us: f64,
     /// The preemption length at which the answer flips.
     pub flip: Option<Flip>,
@@ -109,7 +110,7 @@ pub struct Choice {
     /// Its cost, in the median, off the curve.
     #[serde(flatten)]
     pub cost: Cost,
-    /// What was measured, where the curve pools it with its neighbours to stay monotone.
+    /// The measured cost, where the curve pools it with its neighbours to stay monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Cost>,
     /// Samples that it is read off: at this size, or the fewer of those at the two around it.
@@ -121,7 +122,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What was measured, or the curve's value where nothing was pooled.
+    /// The measured cost, or the curve's value where nothing was pooled.
     pub fn seen(&self) -> Cost {
         self.measured.unwrap_or(self.cost)
     }
@@ -143,19 +144,19 @@ pub struct Flip {
     pub by_us: Option<f64>,
 }
 
-/// What keeping company out of the job's cache lines would save at most: a preemption in that company
-/// less an absence of the same length in which nothing else runs.
+/// The greatest saving of keeping company out of the job's cache lines: a preemption in that company less an
+/// absence of the same length in which nothing else runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Isolation {
     /// The load.
     pub load: String,
-    /// What ran while the job was away.
+    /// The company while the job was away.
     pub company: Company,
     /// The size.
     pub wss_bytes: u64,
     /// The preemption length of both, in microseconds.
     pub length_us: f64,
-    /// What is saved, in the median.
+    /// The saving, in the median.
     pub saves: Cost,
     /// Samples of the cell with fewer.
     pub n: usize,
@@ -168,30 +169,30 @@ pub struct Isolation {
 pub struct Constants {
     /// The load.
     pub load: String,
-    /// What ran while jobs were away.
+    /// The company while jobs were away.
     pub company: Company,
     /// The size they are for: the largest measured that the job's own caches hold.
     pub wss_bytes: u64,
-    /// What a migration costs beyond staying; None where that is not known to be above zero.
+    /// The cost of a migration beyond staying; None where it is not known to be above zero.
     pub migration: Option<Extra>,
     /// Why there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withheld: Option<String>,
-    /// How long after it was switched out a job still finds half of what it left, in microseconds: the
-    /// warm budget of a sched_ext scheduler; None where the lengths measured do not tell.
+    /// The time after which a job that was switched out still finds half of its lines, in microseconds: the
+    /// warm budget of a sched_ext scheduler; None where the measured lengths do not tell.
     pub warm_budget_us: Option<f64>,
     /// The fewest samples and replicates of a length that the budget is read off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub warm_budget_n: Option<(usize, Option<usize>)>,
 }
 
-/// What the nearest migration that was measured costs beyond resuming in place after an absence of the
-/// same length in the same company: what `sched_migration_cost_ns` of Linux stands for.
+/// The cost of the nearest measured migration beyond resuming in place after an absence of the same length in
+/// the same company: the meaning of Linux's `sched_migration_cost_ns`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Extra {
     /// The migration.
     pub event: Event,
-    /// What was subtracted: `idle_leave` where nothing else runs, otherwise the preemption.
+    /// The event that was subtracted: `idle_leave` where nothing else runs, otherwise the preemption.
     pub beyond: Event,
     /// The preemption length of both, in microseconds.
     pub length_us: f64,

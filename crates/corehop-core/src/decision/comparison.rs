@@ -23,7 +23,7 @@ use crate::samples::Sample;
 use crate::words::words;
 
 words! {
-    /// What a gate does not let pass.
+    /// The outcome that fails a gate.
     FailOn, "an outcome to fail on" {
         /// A cell of the second result costs more.
         Slower = "slower",
@@ -76,7 +76,7 @@ impl Delays {
     }
 }
 
-/// What makes a difference.
+/// The difference that matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Margin {
     /// As a share of the first result's median.
@@ -90,9 +90,9 @@ pub struct Margin {
 pub struct Comparison {
     /// The cells that both have.
     pub cells: Vec<Compared>,
-    /// How many cells only the first one has.
+    /// The number of cells that only the first one has.
     pub only_a: usize,
-    /// How many cells only the second one has.
+    /// The number of cells that only the second one has.
     pub only_b: usize,
     /// The confidence with which all intervals hold together.
     pub confidence: f64,
@@ -121,20 +121,22 @@ pub struct Compared {
     pub difference_us: f64,
     /// Its interval, from the replicates; None where there are too few.
     pub interval: Option<Interval>,
-    /// What makes no difference here, in microseconds.
+    /// The difference that does not matter here, in microseconds.
     pub margin_us: f64,
-    /// What the comparison finds within the first result, where there is nothing to find, in microseconds.
+    /// The difference that the comparison finds within the first result, where there is none, in
+    /// microseconds.
     pub floor_us: Option<f64>,
     /// The smallest difference that would have been told from none, in microseconds.
     pub smallest_us: Option<f64>,
-    /// Where it cannot be told: about how many replicates on either side would tell it, if both cost the
-    /// same. None where it is told, or replicates that are all alike say nothing of how they vary.
+    /// The number of replicates on either side, roughly, that would tell, if both cost the same; for cells
+    /// that these replicates cannot tell apart. None where it is told, or replicates that are all alike say
+    /// nothing of how they vary.
     pub replicates_needed: Option<u64>,
-    /// What it comes to.
+    /// The outcome.
     pub outcome: CostChange,
 }
 
-/// What a cell's comparison comes to.
+/// The outcome of a cell's comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostChange {
@@ -168,7 +170,7 @@ impl Comparison {
         self.cells.iter().filter_map(|it| it.replicates_needed).max()
     }
 
-    /// How many cells came out like this.
+    /// The number of cells with this outcome.
     pub fn count(&self, outcome: CostChange) -> usize {
         self.cells.iter().filter(|it| it.outcome == outcome).count()
     }
@@ -240,9 +242,9 @@ fn outcome(interval: Option<Interval>, margin_us: f64) -> CostChange {
     }
 }
 
-/// How many replicates a side would tell two equal cells apart from different ones, where so many have this
-/// interval: half of an interval is to be at most half of the margin, and shrinks as the root of their
-/// number. Without an interval, as many as one takes whose ends are order statistics: `2 / 2^n` is the
+/// The number of replicates a side that would tell two equal cells apart from different ones, where so many
+/// have this interval: half of an interval is to be at most half of the margin, and shrinks as the root of
+/// their number. Without an interval, as many as one takes whose ends are order statistics: `2 / 2^n` is the
 /// probability that all lie on one side of their median (Hettmansperger and Sheather 1986).
 fn needed(
     replicates: usize,

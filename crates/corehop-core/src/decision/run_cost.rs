@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::costs::{SelectError, Selected, Selection, Source};
+use crate::model::costs::{SelectError, Selected, Selection, Source};
 use crate::model::ordered::Ordered;
 use crate::model::quantile::{median, median_interval};
 use crate::platform::Platform;
@@ -50,28 +50,43 @@ impl WssRange {
     }
 }
 
-/// An amount that lies between two bounds, in microseconds.
+/// An amount between two bounds, in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Between {
     /// The lower bound.
     pub low_us: f64,
-    /// The upper bound.
-    pub high_us: f64,
+    /// The upper bound; None if none is known, as for working sets beyond the measured ones.
+    pub high_us: Option<f64>,
 }
 
 impl Between {
+    const NOTHING: Self = Self { low_us: 0.0, high_us: Some(0.0) };
+
+    /// The upper bound, infinite if none is known.
+    pub fn most_us(&self) -> f64 {
+        self.high_us.unwrap_or(f64::INFINITY)
+    }
+
     fn add(&mut self, other: Self) {
         self.low_us += other.low_us;
-        self.high_us += other.high_us;
+        self.high_us = self.high_us.zip(other.high_us).map(|(one, other)| one + other);
+    }
+
+    /// The smallest range with both.
+    fn or(self, other: Self) -> Self {
+        Self {
+            low_us: self.low_us.min(other.low_us),
+            high_us: self.high_us.zip(other.high_us).map(|(one, other)| one.max(other)),
+        }
     }
 }
 
 /// The absences of one class.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassCost {
-    /// What resuming was.
+    /// The event of resuming.
     pub event: Event,
-    /// How many.
+    /// The number.
     pub count: u64,
     /// Of these, those that began with a preemption; the others had blocked.
     pub preempted: u64,
@@ -81,13 +96,13 @@ pub struct ClassCost {
     pub median_length_us: f64,
     /// The longest, in microseconds.
     pub longest_us: f64,
-    /// What they cost; none where costs were not given, or are not known.
+    /// Their cost; None where costs were not given, or are not known.
     pub cost: Option<Between>,
     /// Why it is not known, where that is so.
     pub why_not: Option<String>,
 }
 
-/// What one thread paid.
+/// The cost to one thread.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThreadCost {
     /// The thread.
@@ -98,24 +113,26 @@ pub struct ThreadCost {
     pub preemptions: u64,
     /// Times it came back to another CPU.
     pub cpu_changes: u64,
-    /// What that cost, as far as it is known.
+    /// The cost, as far as it is known.
     pub cost: Option<Between>,
 }
 
-/// Who preempted.
+/// The preempting thread or command.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Preemptor {
     /// Its name.
     pub name: String,
-    /// How often it preempted.
+    /// The number of its preemptions.
     pub count: u64,
     /// The lengths of these absences summed up, in microseconds.
     pub length_us: f64,
 }
 
-/// What cache affinity cost a run.
+/// The cost of cache affinity to a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunCost {
+    /// Whether costs were given.
+    pub priced: bool,
     /// The sizes that were supposed.
     pub wss: WssRange,
     /// The largest size with a cost, where that is smaller than the largest supposed.
@@ -129,27 +146,27 @@ pub struct RunCost {
     /// All of it; none without costs.
     pub total: Option<Between>,
     /// The same as shares of the time the run took.
-    pub share: Option<(f64, f64)>,
+    pub share: Option<(f64, Option<f64>)>,
 }
 
 /// Costs, as a user names them.
 #[derive(Debug)]
 pub struct Prices<'a> {
-    /// Where they come from.
+    /// Their origin.
     pub source: &'a Source,
-    /// Which of them.
+    /// The part to use.
     pub selection: Selection,
 }
 
-/// What resuming after `absence` was.
+/// The event of resuming after `absence`.
 pub fn event(platform: &Platform, absence: &Absence) -> Event {
     Event::resuming(platform, absence.from, absence.to)
 }
 
-/// What the absences of a run cost.
+/// The cost of a run's absences.
 ///
 /// # Errors
-/// Where the costs that are meant are not in their source.
+/// If the requested costs are not in their source.
 pub fn run_cost(
     recording: &Recording,
     platform: &Platform,
@@ -168,15 +185,17 @@ pub fn run_cost(
     }
     let classes: Vec<ClassCost> =
         Event::RESUMING.into_iter().filter_map(|event| class(event, &priced)).collect();
-    let total = prices.map(|_| sum(priced.iter()));
-    let span_us = recording.span_ns.max(1) as f64 / 1e3;
+    let total = prices.and_then(|_| sum(priced.iter()));
+    let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
     Ok(RunCost {
+        priced: prices.is_some(),
         wss,
         clipped_to: pricing.and_then(|pricing| pricing.clipped),
         classes,
         threads: threads(recording, &priced),
         preemptors: preemptors(recording),
-        share: total.map(|total| (total.low_us / span_us, total.high_us / span_us)),
+        share: total
+            .map(|total| (total.low_us / span_us, total.high_us.map(|high| high / span_us))),
         total,
     })
 }
@@ -184,14 +203,23 @@ pub fn run_cost(
 /// An absence, its class, and its cost or why that is not known, where costs were asked for.
 type Priced<'a> = (&'a Absence, Event, Option<Result<Between, String>>);
 
-fn sum<'a>(priced: impl Iterator<Item = &'a Priced<'a>>) -> Between {
-    let mut total = Between::default();
+/// The sum of the known costs. Those of absences with an unknown cost have no upper bound; None if all are
+/// unknown.
+fn sum<'a>(priced: impl Iterator<Item = &'a Priced<'a>>) -> Option<Between> {
+    let (mut total, mut known, mut unknown) = (Between::NOTHING, 0, 0);
     for (.., cost) in priced {
-        if let Some(Ok(cost)) = cost {
-            total.add(*cost);
+        match cost {
+            Some(Ok(cost)) => {
+                total.add(*cost);
+                known += 1;
+            }
+            Some(Err(_)) | None => unknown += 1,
         }
     }
-    total
+    if unknown > 0 {
+        total.high_us = None;
+    }
+    (known > 0 || unknown == 0).then_some(total)
 }
 
 fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
@@ -199,7 +227,6 @@ fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
     let lengths: Vec<f64> = of.iter().map(|it| it.0.length_ns() as f64 / 1e3).collect();
     let lengths = Ordered::new(&lengths).ok()?;
     let why_not = of.iter().find_map(|it| it.2.as_ref().and_then(|cost| cost.as_ref().err()));
-    let known = of.iter().any(|it| matches!(it.2, Some(Ok(_))));
     let count = |is: fn(&Absence) -> bool| of.iter().filter(|it| is(it.0)).count() as u64;
     Some(ClassCost {
         event,
@@ -208,7 +235,7 @@ fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
         pinned: count(|absence| absence.pinned),
         median_length_us: median(&lengths),
         longest_us: lengths.max(),
-        cost: known.then(|| sum(of.iter().copied())),
+        cost: sum(of.iter().copied()),
         why_not: why_not.cloned(),
     })
 }
@@ -218,10 +245,7 @@ fn threads(recording: &Recording, priced: &[Priced<'_>]) -> Vec<ThreadCost> {
     for it in priced {
         by_thread.entry(it.0.tid).or_default().push(it);
     }
-    let paid = |tid: u32| {
-        let of = by_thread.get(&tid)?;
-        of.iter().any(|it| matches!(it.2, Some(Ok(_)))).then(|| sum(of.iter().copied()))
-    };
+    let paid = |tid: u32| sum(by_thread.get(&tid)?.iter().copied());
     let row = |thread: &crate::samples::ObservedThread| ThreadCost {
         tid: thread.tid,
         name: thread.name.clone(),
@@ -230,7 +254,7 @@ fn threads(recording: &Recording, priced: &[Priced<'_>]) -> Vec<ThreadCost> {
         cost: paid(thread.tid),
     };
     let mut rows: Vec<ThreadCost> = recording.threads.iter().map(row).collect();
-    let dear = |row: &ThreadCost| row.cost.map_or(0.0, |cost| cost.high_us);
+    let dear = |row: &ThreadCost| row.cost.map_or(0.0, |cost| cost.high_us.unwrap_or(cost.low_us));
     rows.sort_by(|a, b| {
         let events = |row: &ThreadCost| row.preemptions + row.cpu_changes;
         dear(b).total_cmp(&dear(a)).then(events(b).cmp(&events(a)))
@@ -292,43 +316,46 @@ impl<'a> Pricing<'a> {
             return Ok(known.clone());
         }
         let selected = self.selected(octave)?;
-        let found = self.over_range(&selected, event);
+        let shortest_us = selected.costs.shortest_us(event);
+        let mut found = self.over_range(&selected, event);
+        if let (Ok(found), true) =
+            (&mut found, shortest_us.is_some_and(|us| (length_ns as f64) < us * 1e3))
+        {
+            // Between nothing and the cost of the shortest absence that was measured.
+            found.low_us = found.low_us.min(0.0);
+        }
         self.known.insert((event, octave), found.clone());
         Ok(found)
     }
 
-    /// The cheapest and the dearest of the sizes in the range: its ends, and those measured between.
+    /// The smallest and the largest cost of the sizes in the range: its ends, and the measured ones between.
+    /// Sizes beyond the largest measured one cost at least as much as that, and have no upper bound.
     fn over_range(&mut self, selected: &Selected<'_>, event: Event) -> Result<Between, String> {
         let measured = selected.costs.measured(event);
         let largest = measured.iter().copied().fold(0.0, f64::max);
         let kib = |size: Bytes| size.get() as f64 / 1024.0;
-        let (low, mut high) = (kib(self.wss.low), kib(self.wss.high));
-        if high > largest && low < largest {
+        let (low, high) = (kib(self.wss.low), kib(self.wss.high));
+        let is_beyond = !measured.is_empty() && high > largest;
+        let (low, high) = if is_beyond { (low.min(largest), largest) } else { (low, high) };
+        if is_beyond {
             self.clipped = Some(Bytes::new((largest * 1024.0) as u64));
-            high = largest;
         }
         let between = measured.into_iter().filter(|&size| low < size && size < high);
-        let mut found: Option<Between> = None;
+        // Nothing to lose costs nothing.
+        let mut found = (low == 0.0).then_some(Between::NOTHING);
         for size in between.chain([low, high]).filter(|&size| size > 0.0) {
             let cost = selected.costs.cost(event, size).map_err(|why| why.to_string())?;
-            let (low_us, high_us) =
-                (cost.low_us.unwrap_or(cost.us), cost.high_us.unwrap_or(cost.us));
-            let one = Between { low_us, high_us };
-            let wider = |all: Between| Between {
-                low_us: all.low_us.min(one.low_us),
-                high_us: all.high_us.max(one.high_us),
-            };
-            found = Some(found.map_or(one, wider));
+            let low_us = cost.low_us.unwrap_or(cost.us);
+            let one = Between { low_us, high_us: Some(cost.high_us.unwrap_or(cost.us)) };
+            found = Some(found.map_or(one, |all| all.or(one)));
         }
-        let mut found = found.unwrap_or_default();
-        if low == 0.0 {
-            // Nothing to lose costs nothing.
-            found = Between { low_us: found.low_us.min(0.0), high_us: found.high_us.max(0.0) };
+        let mut found = found.unwrap_or(Between::NOTHING);
+        if is_beyond {
+            found.high_us = None;
         }
         Ok(found)
     }
 }
 
 #[cfg(test)]
-#[path = "run_cost_tests.rs"]
 mod tests;

@@ -24,7 +24,7 @@ use crate::units::{Bytes, CpuList, Nanos};
 use crate::words::words;
 use crate::workload::{Absence, Event, Load, WorkingSet};
 
-/// What is simulated.
+/// The simulated quantity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
     /// The working-set sizes.
@@ -63,7 +63,7 @@ pub enum SimulationError {
 }
 
 words! {
-    /// How the last level of cache is divided, half for the job and half for everyone else.
+    /// The division of the last level of cache, half for the job and half for all others.
     Division, "a division" {
         /// By its ways, as cache allocation does.
         Ways = "ways",
@@ -72,10 +72,10 @@ words! {
     }
 }
 
-/// What dividing the cache would do to a preemption.
+/// The effect of dividing the cache on a preemption.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Saving {
-    /// How it is divided.
+    /// The way to divide it.
     pub by: Division,
     /// The load.
     pub load: String,
@@ -85,7 +85,7 @@ pub struct Saving {
     pub undivided_us: f64,
     /// With the cache divided.
     pub divided_us: f64,
-    /// What is saved each time, with its interval at 95 % from replicates.
+    /// The saving each time, with its interval at 95 % from replicates.
     pub saves: Cost,
     /// Why it has no interval, where it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -165,8 +165,8 @@ impl Simulated {
         Ok(samples_of(&mut machine, &plan)?)
     }
 
-    /// What dividing the last level of cache in halves would save of each preemption at the middle length, by
-    /// ways and by colours; and why one of them cannot be had.
+    /// The saving of dividing the last level of cache in halves for each preemption at the middle length, by
+    /// ways and by colours; and the reason where one of them is impossible.
     ///
     /// # Errors
     /// [`SimulationError`] where the machine cannot be simulated as it is.

@@ -9,7 +9,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::jobs::{Job, JobRows, Jobs, Length, Step};
+use super::jobs::{Job, JobRows, Jobs, Step};
+use super::length::Length;
 use super::plan::Plan;
 use super::synthetic::phases;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
@@ -17,7 +18,7 @@ use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 
-/// What to measure.
+/// The parameters of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AccessTime {
     /// The working sets: sizes, write ratios, pages and nodes.

@@ -3,24 +3,24 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Length;
+use super::length::Length;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Page, Polluter, WorkingSet};
 
-/// What a sample is a sample of.
+/// The kind of a sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The load it is taken under.
     pub load: Load,
     /// The working set, by index.
     pub set: usize,
-    /// What happens between the warm and the resumed touch.
+    /// The event between the warm and the resumed touch.
     pub event: Event,
-    /// How long the job is off the CPU, where it leaves it.
+    /// The time for which the job is off the CPU, if it leaves it.
     pub length: Length,
-    /// Who has the CPU meanwhile.
+    /// The occupant of the CPU meanwhile.
     pub absence: Absence,
-    /// What the preemptor walks, where it is not the plan's own.
+    /// The preemptor's own walk, unless it is the plan's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
     /// The state of the lines before the first touch.
@@ -64,7 +64,7 @@ pub fn names(cells: &[Cell], sets: &[WorkingSet]) -> Vec<String> {
 /// So many traits are part of every name: event and size.
 const ALWAYS: usize = 2;
 
-/// What a cell is made of, in words, the most telling first; empty for what goes without saying.
+/// The properties of a cell, in words, the most telling first; empty for the usual ones.
 fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
     let unless = |usual: bool, word: String| if usual { String::new() } else { word };
     vec![

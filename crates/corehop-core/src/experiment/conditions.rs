@@ -12,75 +12,24 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
+use super::condition::{Condition, Renewed};
 use super::plan::Plan;
 use super::synthetic::Synthetic;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
-use crate::words::words;
 use crate::workload::{Absence, Load, WorkingSet};
-
-words! {
-    /// What a step of `conditions` draws anew.
-    Renewed, "what a step renews" {
-        /// Nothing: only time passes.
-        Nothing = "nothing",
-        /// The page frames of the job's working set.
-        Frames = "frames",
-        /// The order in which the job accesses its working set.
-        Order = "order",
-        /// Polluters, preemptors and the eviction buffer: their threads, page frames and orders.
-        Others = "others",
-        /// The measured threads.
-        Threads = "threads",
-        /// All of these.
-        Everything = "everything",
-    }
-}
-
-impl Renewed {
-    /// Those that are one thing each.
-    pub const SINGLE: [Self; 4] = [Self::Frames, Self::Order, Self::Others, Self::Threads];
-
-    const fn includes(self, one: Self) -> bool {
-        matches!(self, Self::Everything) || self as u8 == one as u8
-    }
-}
-
-/// Which draw of each thing a phase runs with. A machine keeps what has the same number as in the
-/// phase before. It also probes the last-level cache before and after such a phase.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Condition {
-    /// What this phase draws anew.
-    pub renewed: Renewed,
-    /// The draw of the job's page frames, counted from 0.
-    pub frames: u32,
-    /// The draw of its order.
-    pub order: u32,
-    /// The draw of polluters, preemptors and the eviction buffer.
-    pub others: u32,
-    /// The draw of the measured threads.
-    pub threads: u32,
-}
-
-impl Condition {
-    /// Where everything is drawn with the replicate.
-    pub const fn whole(replicate: u32) -> Self {
-        let (frames, order, others, threads) = (replicate, replicate, replicate, replicate);
-        Self { renewed: Renewed::Everything, frames, order, others, threads }
-    }
-}
 
 /// One cell of the synthetic method whose draws are renewed one at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Conditions {
     /// The cell: one group with one working set and one event.
     pub cell: Synthetic,
-    /// How often each thing is renewed.
+    /// The number of renewals of each thing.
     pub rounds: u32,
 }
 
 impl Conditions {
-    /// What is renewed in the steps of a round. Where nothing else runs, there are no others.
+    /// The renewals in the steps of a round. Where nothing else runs, there are no others.
     pub fn arms(&self) -> Vec<Renewed> {
         let group = self.cell.groups.first();
         let alone = group
@@ -93,7 +42,7 @@ impl Conditions {
         self.rounds * self.arms().len() as u32
     }
 
-    /// What each step up to this one renews; the first draws everything.
+    /// The renewal of each step up to this one; the first draws everything.
     fn renewed_until(&self, seed: u64, step: u32) -> Vec<Renewed> {
         let arms = self.arms();
         let round = |number: u32| {

@@ -19,19 +19,19 @@ pub struct Gangs {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gang {
-    /// What they do.
+    /// The program they run.
     pub program: Program,
-    /// How they share their data.
+    /// The way they share their data.
     pub sharing: Sharing,
-    /// Where they run, as a word.
+    /// The placement, as a word.
     pub placing: Placing,
     /// The CPU of each thread.
     pub cpus: Vec<Cpu>,
-    /// How often each does what it does (a swap, an item, a point, a hand-over) while it is measured.
+    /// The number of measured rounds of each (a swap, an item, a point, a hand-over).
     pub rounds: u64,
     /// And how often before that.
     pub warm_up: u64,
-    /// How many runs.
+    /// The number of runs.
     pub samples: u32,
     /// The number of the first run: a resumed experiment goes on counting.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -51,7 +51,7 @@ pub enum GangsError {
         placing: Placing,
         /// The platform's name.
         platform: String,
-        /// What they would have to have in common.
+        /// The thing they would need in common.
         what: &'static str,
     },
     /// A gang with the wrong number of CPUs, or one that the platform lacks.
@@ -78,7 +78,7 @@ const fn is_zero(number: &u32) -> bool {
 }
 
 impl Gang {
-    /// What it runs, in short.
+    /// A short description of its work.
     pub fn name(&self) -> String {
         let cpus: Vec<String> = self.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
         format!(

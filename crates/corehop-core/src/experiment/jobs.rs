@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A plan of scripted jobs on working sets, in phases of one background load each.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::conditions::Condition;
+use super::condition::Condition;
 use crate::platform::{Affinity, Platform};
-use crate::units::{Cpu, Nanos, UnitError};
+use crate::units::{Cpu, Nanos};
 use crate::workload::{
     Absence, ChangingError, Event, LineState, Load, Mover, Polluter, WorkingSet, WorkloadError,
 };
@@ -20,15 +17,15 @@ pub struct Jobs {
     /// The rows that its jobs become.
     #[serde(default, skip_serializing_if = "JobRows::are_samples")]
     pub rows: JobRows,
-    /// How a job gets to another CPU.
+    /// The way a job gets to another CPU.
     #[serde(default = "by_affinity")]
     pub mover: Mover,
-    /// What a preemptor walks, where a job is preempted by one.
+    /// The walk of a preemptor, if a preemptor preempts the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preemptor: Option<Polluter>,
     /// The working sets that cells refer to by index.
     pub sets: Vec<WorkingSet>,
-    /// What jobs are samples of.
+    /// The cells that jobs are samples of.
     pub cells: Vec<Cell>,
     /// Jobs, grouped by the load they run under.
     pub phases: Vec<Phase>,
@@ -58,102 +55,6 @@ const fn by_affinity() -> Mover {
     Mover::Affinity
 }
 
-/// How preemption lengths are drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Length {
-    /// Always this one.
-    Fixed(Nanos),
-    /// Uniformly from the first to the second, both included.
-    Uniform(Nanos, Nanos),
-    /// Uniformly with a mean of 25 ms, under the name that the tables of Wächtler (2012, appendix A)
-    /// have for it.
-    Mean25,
-}
-
-impl fmt::Display for Length {
-    /// As in the column `preemption_length`: `fixed_4ms`, `uniform_0_50ms`, `uniform`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let tight = |time: Nanos| time.to_string().replace(' ', "");
-        f.pad(&match *self {
-            Self::Mean25 => "uniform".to_owned(),
-            Self::Fixed(time) => format!("fixed_{}", tight(time)),
-            Self::Uniform(low, high) => {
-                let unit: String = tight(high).chars().filter(char::is_ascii_alphabetic).collect();
-                let in_unit = tight(low).strip_suffix(&unit).map(str::to_owned);
-                let low = if low.get() == 0 { Some("0".to_owned()) } else { in_unit };
-                match low {
-                    Some(low) => format!("uniform_{low}_{}", tight(high)),
-                    None => format!("uniform_{}ns_{}ns", self.shortest().get(), high.get()),
-                }
-            }
-        })
-    }
-}
-
-impl FromStr for Length {
-    type Err = UnitError;
-    fn from_str(text: &str) -> Result<Self, UnitError> {
-        let malformed = || UnitError::Malformed {
-            text: text.to_owned(),
-            what: "a preemption length",
-            example: "fixed_4ms or uniform_0_50ms",
-        };
-        if text == "uniform" {
-            return Ok(Self::Mean25);
-        }
-        if let Some(time) = text.strip_prefix("fixed_") {
-            return time.parse().map(Self::Fixed).map_err(|_| malformed());
-        }
-        let range = text.strip_prefix("uniform_").ok_or_else(malformed)?;
-        let (low, high) = range.split_once('_').ok_or_else(malformed)?;
-        let unit = high.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let low = if low.ends_with(|c: char| c.is_ascii_digit()) {
-            format!("{low}{unit}")
-        } else {
-            low.to_owned()
-        };
-        let low: Nanos = low.parse().map_err(|_| malformed())?;
-        let high: Nanos = high.parse().map_err(|_| malformed())?;
-        if low > high { Err(malformed()) } else { Ok(Self::Uniform(low, high)) }
-    }
-}
-
-impl From<Length> for String {
-    fn from(length: Length) -> Self {
-        length.to_string()
-    }
-}
-
-impl TryFrom<String> for Length {
-    type Error = UnitError;
-    fn try_from(text: String) -> Result<Self, UnitError> {
-        text.parse()
-    }
-}
-
-impl Length {
-    /// No absence at all, for events that have none.
-    pub const ZERO: Self = Self::Fixed(Nanos::new(0));
-
-    /// The shortest that can be drawn.
-    pub const fn shortest(self) -> Nanos {
-        match self {
-            Self::Fixed(time) | Self::Uniform(time, _) => time,
-            Self::Mean25 => Nanos::new(0),
-        }
-    }
-
-    /// The mean of what is drawn.
-    pub const fn mean(self) -> Nanos {
-        match self {
-            Self::Fixed(time) => time,
-            Self::Uniform(low, high) => Nanos::new(u64::midpoint(low.get(), high.get())),
-            Self::Mean25 => Nanos::from_millis(25),
-        }
-    }
-}
-
 /// Jobs that run one after the other under one load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Phase {
@@ -162,11 +63,11 @@ pub struct Phase {
     /// eviction buffer, the order of the accesses, the threads. None leaves that to the machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicate: Option<u32>,
-    /// Which draws it runs with, where a replicate keeps some of those before it. None: all draws are
-    /// the replicate's own.
+    /// The draws that it runs with, if a replicate keeps some of those before it. None: all draws are the
+    /// replicate's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub condition: Option<Condition>,
-    /// What else runs meanwhile.
+    /// The background load.
     pub load: Load,
     /// The jobs, in order.
     pub jobs: Vec<Job>,
@@ -179,7 +80,7 @@ pub struct Job {
     pub cell: usize,
     /// The CPU on which it starts.
     pub start: Cpu,
-    /// What it does, in order.
+    /// Its steps, in order.
     pub steps: Vec<Step>,
 }
 
@@ -202,7 +103,7 @@ pub struct Absent {
     pub to: Cpu,
     /// For how long.
     pub length: Nanos,
-    /// Who has the CPU meanwhile.
+    /// The occupant of the CPU meanwhile.
     pub to_whom: Absence,
 }
 
@@ -216,11 +117,11 @@ pub enum JobsError {
         phase: usize,
         /// The job in it, counted from 0.
         job: usize,
-        /// What was referred to.
+        /// The thing referred to.
         what: &'static str,
         /// The index used.
         index: usize,
-        /// How many there are.
+        /// The number that exist.
         count: usize,
     },
     /// A CPU that the platform lacks or that may not be used.
@@ -244,7 +145,7 @@ pub enum JobsError {
     Workload {
         /// The working set, by index.
         set: usize,
-        /// What is wrong with it.
+        /// The error in it.
         error: WorkloadError,
     },
     /// A load whose programs cannot do what is described.
@@ -252,7 +153,7 @@ pub enum JobsError {
     Changing {
         /// The phase, counted from 0.
         phase: usize,
-        /// What is wrong with it.
+        /// The error in it.
         error: ChangingError,
     },
     /// No jobs, or one that does nothing.
@@ -267,9 +168,9 @@ pub enum JobsError {
         phase: usize,
         /// The job in it, counted from 0.
         job: usize,
-        /// What the cell says.
+        /// The event of the cell.
         event: Event,
-        /// What the steps come to.
+        /// The event that the steps make.
         found: String,
     },
     /// A preemptor is asked for but not described.
@@ -295,13 +196,13 @@ impl Jobs {
     /// The most jobs in one plan; longer experiments are run in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
 
-    /// What the preemptor of this job walks: that of its cell, or else the plan's.
+    /// The walk of this job's preemptor: that of its cell, or else the plan's.
     pub fn preemptor_of(&self, job: &Job) -> Option<&Polluter> {
         let own = self.cells.get(job.cell).and_then(|cell| cell.preemptor.as_ref());
         own.or(self.preemptor.as_ref())
     }
 
-    /// What its preemptors walk, each once: the plan's own first.
+    /// The walks of its preemptors, each once: the plan's own first.
     pub fn preemptors(&self) -> Vec<&Polluter> {
         let mut all: Vec<&Polluter> = Vec::new();
         let of_cells = self.cells.iter().filter_map(|cell| cell.preemptor.as_ref());
@@ -313,7 +214,7 @@ impl Jobs {
         all
     }
 
-    /// Which of [`Jobs::preemptors`] a job is preempted by.
+    /// The place in [`Jobs::preemptors`] of a job's preemptor.
     pub fn which_preemptor(&self, job: &Job) -> Option<usize> {
         let own = self.preemptor_of(job)?;
         self.preemptors().iter().position(|&it| it == own)
@@ -324,7 +225,7 @@ impl Jobs {
         self.phases.iter().map(|phase| phase.jobs.len()).sum()
     }
 
-    /// How many replicates its phases belong to; None where they do not say.
+    /// The number of replicates of its phases; None where they do not say.
     pub fn replicates(&self) -> Option<usize> {
         let mut numbers: Vec<u32> =
             self.phases.iter().map(|phase| phase.replicate).collect::<Option<_>>()?;
@@ -442,26 +343,5 @@ impl Jobs {
             }),
             None => Ok(()),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_preemption_length_is_written_as_the_printed_tables_write_it() {
-        let ms = Nanos::from_millis;
-        for (length, text) in [
-            (Length::Fixed(ms(4)), "fixed_4ms"),
-            (Length::Uniform(ms(0), ms(50)), "uniform_0_50ms"),
-            (Length::Uniform(ms(1), ms(5)), "uniform_1_5ms"),
-            (Length::Uniform(Nanos::new(500), ms(5)), "uniform_500ns_5000000ns"),
-            (Length::Mean25, "uniform"),
-        ] {
-            assert_eq!(length.to_string(), text);
-            assert_eq!(text.parse(), Ok(length));
-        }
-        assert!("uniform_5_1ms".parse::<Length>().is_err() && "4ms".parse::<Length>().is_err());
     }
 }

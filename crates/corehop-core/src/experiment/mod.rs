@@ -6,15 +6,18 @@
 
 mod access_time;
 mod cell;
+mod condition;
 mod conditions;
-mod draw;
 mod gangs;
 mod jobs;
+mod length;
+mod overheads;
 mod overrides;
 mod plan;
 mod polluter_sweep;
 mod preemption_length;
 mod preset;
+mod program;
 mod moving_window;
 mod shared_data;
 mod synthetic;
@@ -22,19 +25,23 @@ mod task_sets;
 mod tasks;
 mod unit;
 
+pub use crate::workload::draw::Draw;
 pub use access_time::AccessTime;
 pub use cell::{Cell, names};
-pub use conditions::{Condition, Conditions, Renewed};
-pub use draw::Draw;
+pub use condition::{Condition, Renewed};
+pub use conditions::Conditions;
 pub use gangs::{Gang, Gangs, GangsError};
-pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Length, Phase, Step};
+pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
+pub use length::Length;
 pub use moving_window::MovingWindow;
+pub use overheads::{KernelOverheads, Overheads};
 pub use overrides::Overrides;
 pub(crate) use plan::digest;
 pub use plan::{Body, PLAN_SCHEMA, Plan, PlanError};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
 pub use preset::{Preset, UnknownPreset};
+pub use program::{Argument, Program, Target};
 pub use shared_data::SharedData;
 pub use synthetic::{Group, Synthetic};
 pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
@@ -58,7 +65,7 @@ pub enum ExperimentError {
         event: Event,
         /// The platform's name.
         platform: String,
-        /// What the platform lacks.
+        /// The missing feature of the platform.
         why: String,
     },
     /// A CPU that the platform lacks, or that may not be used.
@@ -94,13 +101,13 @@ pub enum ExperimentError {
     },
 }
 
-/// What makes plans: how many samples of which cells, on a given platform.
+/// An experiment makes plans: so many samples of such cells, on a given platform.
 pub trait Experiment {
     /// The name that the command line and the column `experiment` use.
     fn name(&self) -> &'static str;
 
-    /// What it counts on `platform` with this seed: cells, runs of task sets, gangs; each with the number
-    /// of samples asked for.
+    /// The units it counts on `platform` with this seed: cells, runs of task sets, gangs; each with the
+    /// requested number of samples.
     ///
     /// # Errors
     /// [`ExperimentError`] where a working set, an event or a CPU is impossible there.
@@ -122,7 +129,7 @@ pub trait Experiment {
     /// The parameters, from which with the seed every plan follows.
     fn parameters(&self) -> serde_json::Value;
 
-    /// How many replicates it consists of by design; None where that is a choice.
+    /// The number of replicates by design; None where that is a choice.
     fn replicates(&self) -> Option<u32> {
         None
     }
@@ -175,7 +182,7 @@ pub trait Experiment {
     }
 }
 
-/// Where in a run a plan stands.
+/// The place of a plan in a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Turn {
     /// The number of the plan in the run, so that each draws other jobs.
@@ -184,7 +191,7 @@ pub struct Turn {
     pub replicate: Option<u32>,
 }
 
-/// How many of a cell's samples the first `done` of so many replicates take together.
+/// The number of a cell's samples that the first `done` of so many replicates take together.
 pub fn share(samples: u32, done: u32, replicates: u32) -> u32 {
     // Rounded up, so that the first replicate already has one of each cell.
     (u64::from(samples) * u64::from(done)).div_ceil(u64::from(replicates.max(1))) as u32

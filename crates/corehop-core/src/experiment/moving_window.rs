@@ -10,7 +10,7 @@ pub struct MovingWindow {
     lines: u64,
     /// The line that was new last.
     newest: u64,
-    /// How many lines it has in use.
+    /// The number of lines in use.
     window: u64,
     /// The share of visits that go to a new line, as a fraction of 2^64.
     fresh: u64,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Overrides of a preset: given values replace the preset's, for every experiment.
 
-use super::jobs::Length;
+use super::length::Length;
 use super::synthetic::{Group, Synthetic};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;
@@ -29,13 +29,13 @@ pub struct Overrides {
     pub workload: Option<String>,
     /// The events.
     pub events: Vec<Event>,
-    /// How preemption lengths are drawn.
+    /// The distribution of preemption lengths.
     pub length: Option<Length>,
-    /// What preemptors walk.
+    /// The walk of preemptors.
     pub preemptor: Option<Polluter>,
     /// Sizes of what they walk, each of which is sampled.
     pub preemptor_sizes: Vec<Bytes>,
-    /// How jobs get to another CPU.
+    /// The way jobs get to another CPU.
     pub mover: Option<Mover>,
     /// The background load.
     pub load: Option<Load>,

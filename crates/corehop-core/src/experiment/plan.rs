@@ -4,8 +4,11 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::ExperimentError;
 use super::gangs::{Gangs, GangsError};
 use super::jobs::{Jobs, JobsError, Phase};
+use super::overheads::Overheads;
+use super::program::{Program, Target};
 use super::tasks::{Tasks, TasksError};
 use crate::platform::Platform;
 
@@ -36,6 +39,10 @@ pub enum Body {
     Tasks(Tasks),
     /// Threads with common data.
     Gangs(Gangs),
+    /// A program to record.
+    Program(Program),
+    /// A kernel whose scheduling overheads are measured.
+    Overheads(Overheads),
 }
 
 /// Why a plan, written by hand or read back, cannot be run.
@@ -64,6 +71,17 @@ pub enum PlanError {
     /// Gangs that cannot run.
     #[error(transparent)]
     Gangs(#[from] GangsError),
+    /// Overheads that cannot be measured.
+    #[error(transparent)]
+    Overheads(Box<ExperimentError>),
+    /// A program that does not exist.
+    #[error("{what}: {why}")]
+    NoProgram {
+        /// The command, process or cgroup.
+        what: String,
+        /// The error of the kernel.
+        why: String,
+    },
 }
 
 impl Plan {
@@ -105,28 +123,24 @@ impl Plan {
         digest(&self.to_json())
     }
 
-    /// Its jobs, where it is a plan of such.
+    /// Its jobs, if it is a plan of jobs.
     pub const fn jobs(&self) -> Option<&Jobs> {
-        match &self.body {
-            Body::Jobs(jobs) => Some(jobs),
-            Body::Tasks(_) | Body::Gangs(_) => None,
-        }
+        if let Body::Jobs(jobs) = &self.body { Some(jobs) } else { None }
     }
 
-    /// Its task sets, where it is a plan of such.
+    /// Its task sets, if it is a plan of task sets.
     pub const fn tasks(&self) -> Option<&Tasks> {
-        match &self.body {
-            Body::Tasks(tasks) => Some(tasks),
-            Body::Jobs(_) | Body::Gangs(_) => None,
-        }
+        if let Body::Tasks(tasks) = &self.body { Some(tasks) } else { None }
     }
 
-    /// Its gangs, where it is a plan of such.
+    /// Its gangs, if it is a plan of gangs.
     pub const fn gangs(&self) -> Option<&Gangs> {
-        match &self.body {
-            Body::Gangs(gangs) => Some(gangs),
-            Body::Jobs(_) | Body::Tasks(_) => None,
-        }
+        if let Body::Gangs(gangs) = &self.body { Some(gangs) } else { None }
+    }
+
+    /// Its program, if it is a plan to record one.
+    pub const fn program(&self) -> Option<&Program> {
+        if let Body::Program(program) = &self.body { Some(program) } else { None }
     }
 
     /// Goes on with what another plan of the same kind runs.
@@ -138,7 +152,7 @@ impl Plan {
                 let pairs = gangs.gangs.iter_mut().zip(more.gangs);
                 pairs.for_each(|(gang, more)| gang.samples += more.samples);
             }
-            // An experiment's plans are of one kind.
+            // An experiment's plans are of one kind, and these two run once.
             _ => {}
         }
     }
@@ -152,6 +166,8 @@ impl Plan {
             Body::Jobs(jobs) => jobs.check(platform)?,
             Body::Tasks(tasks) => tasks.check(platform)?,
             Body::Gangs(gangs) => gangs.check(platform)?,
+            Body::Overheads(it) => it.check(platform).map_err(Box::new)?,
+            Body::Program(_) => {}
         }
         Ok(())
     }
@@ -165,6 +181,11 @@ impl Plan {
             Body::Jobs(jobs) => ("jobs", jobs.count() as u64),
             Body::Tasks(tasks) => ("runs", tasks.runs.len() as u64),
             Body::Gangs(gangs) => ("gangs that run", gangs.runs()),
+            Body::Overheads(it) => ("CPUs", it.cpus.len() as u64),
+            Body::Program(program) => match &program.target {
+                Target::Command(words) => ("command", words.len() as u64),
+                Target::Process(_) | Target::Cgroup(_) => return Ok(()),
+            },
         };
         if count == 0 { Err(PlanError::Empty(what)) } else { Ok(()) }
     }
@@ -179,6 +200,24 @@ impl From<Jobs> for Body {
 impl From<Tasks> for Body {
     fn from(tasks: Tasks) -> Self {
         Self::Tasks(tasks)
+    }
+}
+
+impl From<Program> for Body {
+    fn from(program: Program) -> Self {
+        Self::Program(program)
+    }
+}
+
+impl From<Overheads> for Body {
+    fn from(overheads: Overheads) -> Self {
+        Self::Overheads(overheads)
+    }
+}
+
+impl From<Box<ExperimentError>> for PlanError {
+    fn from(error: Box<ExperimentError>) -> Self {
+        Self::Overheads(error)
     }
 }
 

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::jobs::Length;
+use super::length::Length;
 use super::plan::Plan;
 use super::synthetic::{Group, Synthetic};
 use super::{Experiment, ExperimentError, Turn, Unit};
@@ -16,7 +16,7 @@ use crate::platform::Platform;
 use crate::units::{CpuList, Nanos};
 use crate::workload::{Absence, Event, Load, Mover, Polluter, WorkingSet};
 
-/// What to measure.
+/// The parameters of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PolluterSweep {
     /// The working sets.
@@ -25,7 +25,7 @@ pub struct PolluterSweep {
     pub lengths: Vec<Nanos>,
     /// The loads: `idle` stands for the single polluter on the job's own CPU.
     pub loads: Vec<Load>,
-    /// What that polluter walks.
+    /// The walk of that polluter.
     pub polluter: Polluter,
     /// The number of samples per point.
     pub samples: u32,

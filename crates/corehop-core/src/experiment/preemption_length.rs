@@ -7,7 +7,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::jobs::{Absent, Job, JobRows, Jobs, Length, Step};
+use super::jobs::{Absent, Job, JobRows, Jobs, Step};
+use super::length::Length;
 use super::plan::Plan;
 use super::synthetic::phases;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
@@ -15,14 +16,14 @@ use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, WorkingSet};
 
-/// What to measure.
+/// The parameters of the measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PreemptionLength {
     /// The lengths to ask for.
     pub lengths: Vec<Nanos>,
     /// The loads to ask under.
     pub loads: Vec<Load>,
-    /// How often each is asked for.
+    /// The number of requests for each.
     pub samples: u32,
     /// The CPU to measure on; otherwise the first usable one.
     #[serde(default)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Presets: the experiments of the studies, and a quick one.
 
-use super::jobs::Length;
+use super::length::Length;
 use super::synthetic::{Group, Synthetic, migration_of};
 use super::{AccessTime, Conditions, PolluterSweep, PreemptionLength};
 use crate::platform::Platform;
@@ -60,7 +60,7 @@ impl Preset {
         self == Self::Waechtler
     }
 
-    /// What polluters of the load `constructed` walk where nothing else is asked for.
+    /// The walk of polluters of the load `constructed`, unless another is requested.
     pub fn polluter(platform: &Platform) -> Polluter {
         preemptor(platform)
     }
@@ -102,8 +102,8 @@ impl Preset {
         PreemptionLength { lengths, loads: vec![Load::Idle], samples, cpu: None }
     }
 
-    /// What makes the spread of one cell: a migration of 1 MiB of the farthest class, or a preemption
-    /// where there is none, beside polluters.
+    /// The causes of one cell's spread: a migration of 1 MiB of the farthest class, or a preemption where
+    /// there is none, beside polluters.
     pub fn conditions(self, platform: &Platform) -> Conditions {
         let event = migrations(platform).last().copied().unwrap_or(Event::Preemption);
         let preemptor = preemptor(platform);

@@ -15,20 +15,20 @@ use crate::platform::{Affinity, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::workload::gang::{Placing, Program, Sharing};
 
-/// What to run.
+/// The parameters of the runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SharedData {
     /// The programs.
     pub programs: Vec<Program>,
-    /// How their threads share data.
+    /// The ways their threads share data.
     pub sharings: Vec<Sharing>,
-    /// Where they run.
+    /// Their placements.
     pub placings: Vec<Placing>,
     /// See [`Gang::rounds`].
     pub rounds: u64,
     /// See [`Gang::warm_up`].
     pub warm_up: u64,
-    /// How many runs of each.
+    /// The number of runs of each.
     pub samples: u32,
     /// The only CPUs to use; empty for all.
     #[serde(default)]
@@ -36,7 +36,7 @@ pub struct SharedData {
 }
 
 impl SharedData {
-    /// What runs: every program in every way of sharing and placing.
+    /// The gangs: every program in every way of sharing and placing.
     ///
     /// # Errors
     /// [`GangsError`] where a program or a placing is impossible on `platform`.

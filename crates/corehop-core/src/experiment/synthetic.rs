@@ -9,19 +9,20 @@
 use serde::{Deserialize, Serialize};
 
 use super::cell::Cell;
-use super::jobs::{Absent, Job, JobRows, Jobs, Length, Phase, Step};
+use super::jobs::{Absent, Job, JobRows, Jobs, Phase, Step};
+use super::length::Length;
 use super::plan::Plan;
 use super::{Draw, Experiment, ExperimentError, Turn, Unit};
 use crate::platform::{Affinity, Platform};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::workload::{Absence, Event, LineState, Load, Mover, Polluter, WorkingSet};
 
-/// What to measure by the synthetic method.
+/// The parameters of a measurement by the synthetic method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Synthetic {
-    /// How a job gets to another CPU.
+    /// The way a job gets to another CPU.
     pub mover: Mover,
-    /// What preemptors walk.
+    /// The walk of preemptors.
     pub preemptor: Polluter,
     /// Sizes of what they walk in place of its own: every preemption by one is sampled with each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,15 +37,15 @@ pub struct Synthetic {
 /// Working sets and events of which every combination is sampled equally often.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// What else runs.
+    /// The background load.
     pub load: Load,
     /// The working sets.
     pub sets: Vec<WorkingSet>,
     /// The events.
     pub events: Vec<Event>,
-    /// How preemption lengths are drawn.
+    /// The distribution of preemption lengths.
     pub length: Length,
-    /// Who has the CPU during a preemption.
+    /// The occupant of the CPU during a preemption.
     pub absence: Absence,
     /// The number of samples of each combination.
     pub samples: u32,
@@ -113,7 +114,7 @@ impl Synthetic {
         Ok(cells)
     }
 
-    /// What runs: see [`Experiment::block`].
+    /// The jobs: see [`Experiment::block`].
     ///
     /// # Errors
     /// [`ExperimentError`], as for [`Synthetic::cells`].
@@ -301,7 +302,7 @@ impl Routes {
         }
     }
 
-    /// Where a job of this event starts and resumes, if the job before it ended `here`.
+    /// The CPUs on which a job of this event starts and resumes, if the job before it ended `here`.
     ///
     /// The class is fixed by the cell, then a pair of that class is drawn: drawing the CPU alone would
     /// starve the classes that few CPUs belong to. Where the job before ended on a CPU that has a

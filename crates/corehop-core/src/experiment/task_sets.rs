@@ -4,21 +4,22 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Draw;
 use super::Preset;
-use super::draw::Draw;
 use super::plan::Plan;
 use super::tasks::{MOST_TASKS, PlannedTask, TaskRun, Tasks, TasksError};
 use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
+use crate::workload::generate::{Period, Utilisation};
 use crate::workload::scheduler::{Reach, Scheduler};
 use crate::workload::{Load, WorkingSet};
 
-/// Which task sets run, for how long, and how they are scheduled.
+/// The task sets that run, the duration, and the scheduler.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSets {
-    /// Who schedules them.
+    /// The scheduler.
     pub scheduler: Scheduler,
     /// The scheduler loaded with sched_ext that is meant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +44,7 @@ pub struct TaskSets {
     pub cluster_level: Option<u32>,
 }
 
-/// Where tasks come from.
+/// The origin of tasks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -122,7 +123,7 @@ pub struct GivenTask {
     /// is free if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<usize>,
-    /// What its jobs touch.
+    /// The working set of its jobs.
     pub set: WorkingSet,
 }
 
@@ -145,7 +146,7 @@ impl TaskSets {
         }
     }
 
-    /// What runs: every set under every load.
+    /// The runs: every set under every load.
     ///
     /// # Errors
     /// [`TasksError`] for clusters that the platform does not have, and parameters that make no
@@ -255,13 +256,13 @@ impl Drawn {
     /// Set `index` of those with `count` tasks.
     fn set(&self, seed: u64, count: u32, index: u32, set: &WorkingSet) -> Vec<PlannedTask> {
         let mut draw = Draw::new(seed, u64::from(count) << 32 | u64::from(index));
-        let (low, high) = self.utilisation;
-        let (shortest, longest) = (self.period.0.get() / 1_000, self.period.1.get() / 1_000);
+        let utilisation = Utilisation::Uniform(self.utilisation.0, self.utilisation.1);
+        let [low, high] = [self.period.0, self.period.1].map(|it| it.get() / 1_000);
+        let period = Period::Uniform { low, high, granularity: 1 };
         let mut task = || {
-            // 53 bits, as many as a number of this kind holds.
-            let unit = draw.below(1 << 53) as f64 / (1_u64 << 53) as f64;
-            let period = Nanos::from_micros(shortest + draw.below(longest - shortest + 1));
-            let wcet = Nanos::new(((low + (high - low) * unit) * period.get() as f64) as u64);
+            let u = utilisation.draw(&mut draw);
+            let period = Nanos::from_micros(period.draw(&mut draw));
+            let wcet = Nanos::new((u * period.get() as f64) as u64);
             let offset = Nanos::from_micros(draw.below(period.get() / 1_000));
             let longest_delay = Nanos::new((self.sporadic * period.get() as f64) as u64);
             PlannedTask {

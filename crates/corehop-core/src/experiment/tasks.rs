@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::Draw;
+use super::Draw;
 use super::{Cell, Length};
 use crate::platform::Platform;
 use crate::units::{Bytes, CpuList, Nanos};
@@ -18,7 +18,7 @@ pub const MOST_TASKS: usize = 1_000;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tasks {
-    /// Who schedules them.
+    /// The scheduler.
     pub scheduler: Scheduler,
     /// The name of the loaded sched_ext scheduler; default: any, or corehop's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -36,7 +36,7 @@ pub struct TaskRun {
     pub number: Option<u64>,
     /// The set's number among those drawn with the same parameters, from 0.
     pub index: u32,
-    /// What else runs meanwhile.
+    /// The background load.
     pub load: Load,
     /// For how long jobs are released.
     pub duration: Nanos,
@@ -61,7 +61,7 @@ pub struct PlannedTask {
     /// Its name, where it was given one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// How long each of its jobs executes, e.
+    /// The execution time of each of its jobs, e.
     pub wcet: Nanos,
     /// The least time between two releases, p.
     pub period: Nanos,
@@ -77,7 +77,7 @@ pub struct PlannedTask {
     /// a sporadic one, each of whose releases is late by a time drawn uniformly up to this.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub longest_delay: Nanos,
-    /// What its jobs touch.
+    /// The working set of its jobs.
     pub set: WorkingSet,
 }
 
@@ -108,7 +108,7 @@ impl TaskRun {
         self.tasks.iter().map(PlannedTask::utilisation).sum()
     }
 
-    /// What it runs, in short.
+    /// A short description of its work.
     pub fn name(&self) -> String {
         let clusters: Vec<String> = self.clusters.iter().map(ToString::to_string).collect();
         format!(
@@ -141,7 +141,7 @@ pub enum TasksError {
         run: usize,
         /// The task, counted from 0.
         task: usize,
-        /// What is wrong with it.
+        /// The error in it.
         error: WorkloadError,
     },
     /// A parameter of a task that makes no sense.
@@ -151,7 +151,7 @@ pub enum TasksError {
         run: usize,
         /// The task, counted from 0.
         task: usize,
-        /// What is wrong, and what would do.
+        /// The problem, and a value that would do.
         what: String,
     },
     /// Something of a run that makes no sense.
@@ -159,7 +159,7 @@ pub enum TasksError {
     Run {
         /// The run, counted from 0.
         run: usize,
-        /// What is wrong, and what would do.
+        /// The problem, and a value that would do.
         what: String,
     },
 }
@@ -256,7 +256,7 @@ pub struct TaskCells {
 }
 
 impl TaskRun {
-    /// What a sample of a task on this set is a sample of, where it was away so.
+    /// The cell of a sample of a task on this set, for this kind of absence.
     fn cell(&self, set: usize, event: Event) -> Cell {
         Cell {
             load: self.load.clone(),

@@ -9,7 +9,7 @@ use super::tasks::{TaskRun, Tasks};
 use crate::units::Nanos;
 use crate::workload::WorkingSet;
 
-/// What an experiment takes a number of samples of.
+/// The unit of an experiment that takes a number of samples.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unit {
     /// A short name, which tells it from the others.
@@ -52,12 +52,14 @@ impl Unit {
 }
 
 impl Plan {
-    /// What it counts, each with the number of samples that it takes.
+    /// The units it counts, each with its number of samples.
     pub fn units(&self) -> Vec<Unit> {
         match &self.body {
             Body::Jobs(jobs) => of_jobs(jobs),
             Body::Tasks(tasks) => Unit::of_tasks(tasks),
             Body::Gangs(gangs) => Unit::of_gangs(gangs),
+            Body::Program(program) => vec![program.unit()],
+            Body::Overheads(overheads) => vec![overheads.unit()],
         }
     }
 }

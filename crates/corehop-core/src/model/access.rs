@@ -20,7 +20,7 @@ use crate::platform::Platform;
 use crate::samples::{AccessTime, Text};
 use crate::workload::{LineState, Page, Pattern};
 
-/// What the walks of one curve have in common.
+/// The common properties of the walks of one curve.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CurveKey {
     /// The platform, by id.
@@ -78,7 +78,7 @@ impl Ord for CurveKey {
 pub struct CurvePoint {
     /// The working-set size in bytes.
     pub wss_bytes: u64,
-    /// How many walks there are, disturbed ones included.
+    /// The number of walks, disturbed ones included.
     pub n_all: usize,
     /// The median over the valid walks; None where there is none.
     pub access_ns: Option<Quantile>,
@@ -102,7 +102,7 @@ pub struct Plateau {
 /// A curve, and the plateaus in it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Curve {
-    /// What its walks have in common.
+    /// The common properties of its walks.
     pub key: CurveKey,
     /// Its points by size.
     pub points: Vec<CurvePoint>,
@@ -185,11 +185,11 @@ impl Curves {
 
 /// A point this far off its level (as a logarithm) costs one.
 const TOLERANCE: f64 = 0.095;
-/// What a point costs at most, however far off.
+/// The greatest penalty of a point, however far off.
 const MOST: f64 = 1.5;
-/// What a level costs.
+/// The penalty of a level.
 const LEVEL: f64 = 1.2;
-/// What a point costs that is on no level.
+/// The penalty of a point on no level.
 const ON_NONE: f64 = 1.0;
 /// Levels closer together than this factor are one: no cache is that little slower than the next.
 const DISTINCT: f64 = 1.3;
@@ -256,7 +256,7 @@ fn cheapest(logs: &[f64]) -> Vec<(usize, usize)> {
     levels
 }
 
-/// What the points of a level cost together.
+/// The penalty of the points of a level together.
 fn distance(logs: &[f64]) -> f64 {
     let level = middle(logs);
     logs.iter().map(|log| ((log - level).abs() / TOLERANCE).min(MOST)).sum()
@@ -283,13 +283,13 @@ pub struct Edge {
     pub rises_by_bytes: Option<u64>,
     /// The time of an access on that plateau, in nanoseconds.
     pub access_ns: Option<f64>,
-    /// What this says of the declared size.
+    /// The verdict on the declared size.
     pub outcome: EdgeOutcome,
     /// Why, in a sentence.
     pub why: String,
 }
 
-/// What a curve says of a declared cache size.
+/// The verdict of a curve on a declared cache size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EdgeOutcome {
@@ -312,8 +312,8 @@ impl EdgeOutcome {
     }
 }
 
-/// How far a plateau may end from the size of its cache and still be its own: hashing, other data
-/// and translation make a cache seem smaller, a victim cache inside it makes it seem larger.
+/// The greatest distance between the end of a plateau and the size of its own cache: hashing, other data and
+/// translation make a cache seem smaller, a victim cache inside it makes it seem larger.
 const LEEWAY: f64 = 2.0;
 
 /// The declared caches of `platform` that hold data, each held against the plateaus of `curve`.

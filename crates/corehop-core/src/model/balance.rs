@@ -3,7 +3,7 @@
 //!
 //! A line that left the inner caches is fetched again from the next place that still has it. If all
 //! lines of a working set must be, the delay is `lines × (latency there − warm time of a line)`.
-//! Where a line is after an event is known from the event and the platform alone:
+//! The place of a line after an event is known from the event and the platform alone:
 //!
 //! | event | all lines come from |
 //! |---|---|
@@ -25,14 +25,14 @@ use super::summary::CellSummary;
 use crate::platform::{Hertz, Platform};
 use crate::workload::{Absence, Event, LINE, LineState, Page};
 
-/// What an access to each place takes, in nanoseconds.
+/// The time of an access to each place, in nanoseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Levels {
     /// The caches that hold data, innermost first: label, size in bytes, time of a hit.
     pub caches: Vec<(String, u64, Option<f64>)>,
     /// Memory.
     pub memory_ns: Option<f64>,
-    /// Where the times come from, for each in turn, memory last.
+    /// The origin of each time in turn, memory last.
     pub sources: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ impl Levels {
         ("memory".to_owned(), self.memory_ns)
     }
 
-    /// Where the lines of a cell are after its event; None where nothing is lost, or not known.
+    /// The place of the lines of a cell after its event; None where nothing is lost, or not known.
     fn source(&self, cell: &CellKey) -> Option<(String, Option<f64>)> {
         match cell.event {
             Event::None | Event::IdleLeave | Event::SmtMigration => None,
@@ -121,15 +121,15 @@ pub struct Balance {
     pub lines: u64,
     /// The warm time of a line, in nanoseconds: it already holds what never fits.
     pub warm_line_ns: f64,
-    /// Where the lines come from after the event.
+    /// The place that the lines come from after the event.
     pub from: String,
-    /// What a line takes from there, in nanoseconds.
+    /// The time of a line from there, in nanoseconds.
     pub from_ns: f64,
     /// The median delay measured.
     pub measured_us: f64,
     /// `lines × (from − warm)`.
     pub explained_us: f64,
-    /// What is left: measured less explained.
+    /// The residual: measured less explained.
     pub residual_us: f64,
     /// Explained for each KiB of the working set, in microseconds.
     pub explained_us_per_kib: f64,

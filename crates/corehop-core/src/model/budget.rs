@@ -12,9 +12,9 @@ use crate::units::Bytes;
 /// The fate of some samples.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Fate {
-    /// What they have in common: an event, or a working-set size.
+    /// The common property: an event, or a working-set size.
     pub of: String,
-    /// How many there are.
+    /// The number of samples.
     pub n_all: usize,
     /// Valid and untouched.
     pub clean: usize,
@@ -22,7 +22,7 @@ pub struct Fate {
     pub repaired: usize,
     /// Not valid, each counted once, by the most telling cause.
     pub lost_to: BTreeMap<Cause, usize>,
-    /// How many are valid, untouched or repaired.
+    /// The number of valid samples, untouched or repaired.
     pub n_valid: usize,
     /// The share of all that is valid.
     pub valid_share: f64,

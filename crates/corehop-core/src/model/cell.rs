@@ -12,13 +12,13 @@ use crate::samples::{Sample, Text};
 use crate::units::Bytes;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
-/// What the samples of a cell have in common.
+/// The common properties of the samples of a cell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellKey {
     /// The platform, by id.
     #[serde(serialize_with = "text")]
     pub machine: Text,
-    /// How its memory looks from the packages.
+    /// The distance of its memory from the packages.
     pub memory_architecture: MemoryArchitecture,
     /// The experiment.
     #[serde(serialize_with = "text")]
@@ -43,17 +43,17 @@ pub struct CellKey {
     pub write_ratio: f64,
     /// The state of the lines before the cold touch.
     pub cache_state: LineState,
-    /// What happened between the warm and the resumed touch.
+    /// The event between the warm and the resumed touch.
     pub event: Event,
-    /// Who had the CPU meanwhile.
+    /// The occupant of the CPU meanwhile.
     pub preempted_by: Absence,
-    /// How preemption lengths were drawn.
+    /// The distribution of preemption lengths.
     #[serde(serialize_with = "text")]
     pub preemption_length: Text,
-    /// What the preemptor or the polluters walked.
+    /// The memory that the preemptor or the polluters walked.
     #[serde(serialize_with = "optional_text")]
     pub polluter: Option<Text>,
-    /// How the job got to the other CPU.
+    /// The way the job got to the other CPU.
     pub mover: Mover,
     /// For what runs beside a load without migrating: the class of its CPU and the other one, where it
     /// was measured. A polluter below the same cache is another neighbour than one apart.
@@ -133,8 +133,8 @@ impl CellKey {
             }
     }
 
-    /// Whatever must be equal, besides load, write ratio, size and length, for two cells to be compared,
-    /// as one text.
+    /// The properties that must be equal, besides load, write ratio, size and length, for two cells to be
+    /// compared, as one text.
     pub fn variant(&self) -> String {
         let Self { experiment, pattern, page, chains, cache_state, mover, .. } = self;
         let (workload, node, fresh) = (&self.workload, self.node, self.fresh_frames);
@@ -142,7 +142,7 @@ impl CellKey {
         format!("{text} {workload:?} {node:?} {fresh}")
     }
 
-    /// How preemption lengths were drawn; empty where the job resumed at once.
+    /// The distribution of preemption lengths; empty where the job resumed at once.
     pub fn absence(&self) -> &str {
         match &*self.preemption_length {
             "none" | "fixed_0ns" => "",

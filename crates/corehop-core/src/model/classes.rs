@@ -75,7 +75,7 @@ impl Exchanges {
 /// About how long after its first job a batch ends, in nanoseconds.
 const AFTER_NS: u64 = 100_000_000;
 
-/// What was measured of the pairs of CPUs of a run, by what they are declared to be.
+/// The measured distances of a run's pairs of CPUs, by their declared class.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Classes {
     /// By the declared class.
@@ -89,11 +89,11 @@ pub struct Classes {
 /// The levels of pairs that are declared alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OfPairs {
-    /// What a migration between such CPUs is declared to be.
+    /// The declared class of a migration between such CPUs.
     pub declared: Event,
     /// The levels of their exchanges.
     pub levels: Levels,
-    /// How long they were in which.
+    /// The time at each distance.
     pub stays: Stays,
 }
 

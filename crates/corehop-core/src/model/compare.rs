@@ -14,7 +14,7 @@ use super::ordered::{BadInput, Interval, Ordered, finite, probability};
 use super::quantile::{quantile, quantile_interval};
 use super::sequential::dependence_about;
 
-/// Which of two samples tends to be greater: `θ = P(X < Y) + P(X = Y)/2`.
+/// The order of two samples, or which tends to be greater: `θ = P(X < Y) + P(X = Y)/2`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Order {
     /// `θ`: 1 where every `y` is above every `x`, 1/2 where neither tends to be greater. This is
@@ -101,7 +101,7 @@ pub(super) fn logit_interval(theta: f64, error: f64, freedom: f64, alpha: f64) -
     Interval { low, high, level: 1.0 - alpha }
 }
 
-/// Where placements do not vary: of `pairs` independent pairs all said the same, which a share below
+/// The interval where placements do not vary: of `pairs` independent pairs all agreed, which a share below
 /// `alpha^(1/pairs)` would have let happen with probability `alpha` at most.
 pub(super) fn pairs_interval(theta: f64, pairs: usize, alpha: f64) -> Interval {
     let room = -((alpha / 2.0).ln() / pairs as f64).exp_m1();
@@ -138,10 +138,10 @@ fn t_tail(freedom: f64, t: f64) -> f64 {
     StudentsT::new(0.0, 1.0, freedom).map_or(0.5, |law| law.sf(t.abs()))
 }
 
-/// How much greater one sample's quantile is than another's.
+/// The difference of two samples' quantiles.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Difference {
-    /// Which quantile; 0.5 for the median.
+    /// The quantile; 0.5 for the median.
     pub p: f64,
     /// The quantile of `y` less that of `x`.
     pub estimate: f64,

@@ -26,9 +26,9 @@ pub fn within_error(summary: &CellSummary, summaries: &[CellSummary]) -> bool {
 pub struct LeavingAlone {
     /// The preemption's cell.
     pub cell: CellKey,
-    /// What it cost in the median, in microseconds.
+    /// Its median cost, in microseconds.
     pub preemption_us: f64,
-    /// What the same absence cost while nothing else ran.
+    /// The cost of the same absence while nothing else ran.
     pub idle_leave_us: f64,
 }
 

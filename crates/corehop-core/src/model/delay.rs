@@ -23,7 +23,7 @@ pub struct Delay {
     /// The median and what other quantiles the number of samples carries, with their intervals, which
     /// come from the replicates.
     pub quantiles: Vec<Quantile>,
-    /// How far the medians of the replicates lie apart, and how many replicates there are.
+    /// The spread of the replicates' medians, and the number of replicates.
     pub spread: Spread,
     /// Why the median has no interval, where it has none.
     pub no_interval: Option<NoInterval>,
@@ -58,13 +58,13 @@ pub struct PerKib {
     pub max: f64,
 }
 
-/// What the peaks over a threshold say of values beyond the greatest one.
+/// The values beyond the greatest one, as far as the peaks over a threshold tell.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Extrapolation {
     /// The furthest quantile that the samples carry.
     Quantile {
-        /// Which quantile.
+        /// The quantile.
         p: f64,
         /// Its estimate, in microseconds.
         estimate: f64,
@@ -75,11 +75,11 @@ pub enum Extrapolation {
         no_interval: Option<NoInterval>,
         /// The replicates that the samples come from.
         replicates: usize,
-        /// How many values lie above the threshold of the fit.
+        /// The number of values above the threshold of the fit.
         exceedances: usize,
         /// The shape of the fitted law: negative where it has an end.
         shape: f64,
-        /// How well the law fits: the bootstrapped p-value of Anderson and Darling's statistic.
+        /// The fit of the law: the bootstrapped p-value of Anderson and Darling's statistic.
         p_value: f64,
     },
     /// Why the samples carry none.

@@ -8,8 +8,8 @@ use crate::samples::Sample;
 use crate::words::words;
 
 words! {
-    /// How the delay of a sample is computed from its intervals t0 … t5 (Bastoni et al. 2010,
-    /// Fig. 1: cold t0 to t1, warm t1 to t2, off the CPU t3 to t4, resumed t4 to t5).
+    /// The definition of a sample's delay by its intervals t0 … t5 (Bastoni et al. 2010, Fig. 1: cold t0 to
+    /// t1, warm t1 to t2, off the CPU t3 to t4, resumed t4 to t5).
     Estimator, "an estimator" {
         /// (t5 - t4) - (t2 - t1), resumed less warm: the paper's definition (section 3.1).
         Difference = "difference",

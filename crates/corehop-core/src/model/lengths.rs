@@ -11,7 +11,7 @@ use super::quantile::{Maximum, Quantile, maximum};
 use super::replicates::Nested;
 use crate::samples::{PreemptionLength, Text};
 
-/// What was got where one length was asked for; times in microseconds.
+/// The actual lengths for one requested length; times in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LengthSummary {
     /// The platform, by id.
@@ -22,11 +22,11 @@ pub struct LengthSummary {
     pub requested_us: f64,
     /// The length got: its median.
     pub got_us: Quantile,
-    /// How much longer than asked for: its median.
+    /// The excess over the requested length: its median.
     pub excess_us: Quantile,
-    /// How much longer: the 99 % quantile, where the number of absences carries it.
+    /// The excess: the 99 % quantile, where the number of absences carries it.
     pub excess_p99_us: Option<Quantile>,
-    /// How much longer: the greatest, and of how many.
+    /// The excess: the greatest, and of how many.
     pub excess_max_us: Maximum,
 }
 
@@ -50,7 +50,7 @@ impl Lengths {
         }
     }
 
-    /// What was got, by what was asked for.
+    /// The actual lengths, by requested length.
     pub fn finish(&self) -> Vec<LengthSummary> {
         self.got.iter().filter_map(|(key, got)| summary(key, got)).collect()
     }

@@ -104,9 +104,9 @@ pub fn autocorrelation_time(samples: &[f64]) -> Result<f64, BadInput> {
     Ok(integrated_time(&autocorrelations(samples, mean(samples))))
 }
 
-/// How many samples in a row of a series say as much as one, or 1 where no autocorrelation stands out
-/// of the noise. For widening an interval: of an independent series the integrated time is a little
-/// above 1 by chance, and widening by chance would cost samples.
+/// The number of samples in a row of a series that count as one, or 1 where no autocorrelation stands out of
+/// the noise. For widening an interval: of an independent series the integrated time is a little above 1 by
+/// chance, and widening by chance would cost samples.
 pub(crate) fn dependence(series: &[f64]) -> f64 {
     let correlations = autocorrelations(series, mean(series));
     let significant = last_significant_lag(&correlations, series.len()) > 0;

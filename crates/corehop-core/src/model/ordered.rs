@@ -35,7 +35,7 @@ pub enum BadInput {
     NotAProbability {
         /// The parameter.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
     },
     /// A parameter that must be a positive number is not.
@@ -43,7 +43,7 @@ pub enum BadInput {
     NotPositive {
         /// The parameter.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
     },
     /// Two columns that belong together differ in length.
@@ -76,7 +76,7 @@ impl Ordered {
         Ok(Self(sorted))
     }
 
-    /// How many values there are; never 0.
+    /// The number of values; never 0.
     #[allow(clippy::len_without_is_empty)] // never empty: that is what the type is for
     pub fn len(&self) -> usize {
         self.0.len()
@@ -102,17 +102,17 @@ impl Ordered {
         self.0[self.0.len() - 1]
     }
 
-    /// How many of the values differ from each other.
+    /// The number of values that differ from each other.
     pub fn distinct(&self) -> usize {
         1 + self.0.windows(2).filter(|pair| pair[0] < pair[1]).count()
     }
 
-    /// How many values are below `x`.
+    /// The number of values below `x`.
     pub fn below(&self, x: f64) -> usize {
         self.0.partition_point(|&value| value < x)
     }
 
-    /// How many values are at most `x`.
+    /// The number of values that are at most `x`.
     pub fn at_most(&self, x: f64) -> usize {
         self.0.partition_point(|&value| value <= x)
     }

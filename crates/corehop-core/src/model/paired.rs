@@ -6,10 +6,10 @@ use serde::Serialize;
 use super::moments::moments;
 use super::ordered::{BadInput, Interval};
 
-/// How often a difference shows that is called detectable.
+/// The probability of seeing a difference that is called detectable.
 const POWER: f64 = 0.8;
 
-/// What pairs of measurements, without a change and with it, say of the change.
+/// The evidence of pairs of measurements, without a change and with it, about the change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Paired {
     /// Number of pairs.
@@ -23,7 +23,7 @@ pub struct Paired {
     pub detectable: Option<f64>,
 }
 
-/// What a standard normal variable exceeds with probability `p`.
+/// The value that a standard normal variable exceeds with probability `p`.
 pub(super) fn exceeded(p: f64) -> f64 {
     std::f64::consts::SQRT_2 * statrs::function::erf::erfc_inv(2.0 * p)
 }

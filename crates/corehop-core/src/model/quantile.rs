@@ -25,7 +25,7 @@ use super::ordered::{BadInput, Interval, Ordered, probability};
 /// A quantile and what `n` samples say of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Quantile {
-    /// Which quantile: 0.5 for the median.
+    /// The quantile: 0.5 for the median.
     pub p: f64,
     /// The sample's own quantile, by the definition of the module.
     pub estimate: f64,
@@ -35,7 +35,7 @@ pub struct Quantile {
     pub high: Option<f64>,
     /// Nominal confidence of the two ends together, `1 - alpha`.
     pub level: f64,
-    /// What the ends that exist cover in truth (at least): ranks are whole numbers.
+    /// The true coverage of the ends that exist (at least): ranks are whole numbers.
     pub coverage: f64,
     /// Number of samples.
     pub n: usize,
@@ -146,7 +146,7 @@ pub struct Maximum {
     pub value: f64,
     /// Of how many samples.
     pub n: usize,
-    /// How many of them have this very value.
+    /// The number of samples with this very value.
     pub times: usize,
     /// The highest quantile that the maximum bounds from above with confidence `level`.
     pub bounds_quantile: f64,

@@ -22,7 +22,7 @@ pub struct RecordingEffect {
     pub response_ns: Paired,
 }
 
-/// What tells the jobs of a set apart: load, set, number of tasks, working set, task, job.
+/// The identity of the jobs of a set: load, set, number of tasks, working set, task, job.
 type Key = (Text, u64, u64, u64, u64, u64, u64);
 
 /// Collects jobs until all are there.

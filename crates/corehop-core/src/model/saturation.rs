@@ -34,9 +34,9 @@ pub struct Target {
     pub cache: String,
     /// The size of an instance: as declared, or as found where that is contradicted.
     pub bytes: u64,
-    /// How many instances there are.
+    /// The number of instances.
     pub instances: u64,
-    /// How many CPUs share one.
+    /// The number of CPUs that share one.
     pub sharers: u64,
 }
 
@@ -54,7 +54,7 @@ impl Target {
 }
 
 words! {
-    /// How it is known at which rate lines come into the caches.
+    /// The source of the rate at which lines come into the caches.
     FillSource, "a source" {
         /// The lines that the preemptor walked, on one CPU.
         Preemptor = "lines the preemptor walked",
@@ -70,7 +70,7 @@ words! {
 pub struct Fill {
     /// Lines a second.
     pub lines_per_s: f64,
-    /// How it is known.
+    /// The source of the rate.
     pub source: FillSource,
 }
 
@@ -84,7 +84,7 @@ pub struct Refill {
     pub time_us: Option<f64>,
 }
 
-/// Where a delay stops growing.
+/// The length at which a delay stops growing.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reached {
@@ -111,9 +111,9 @@ pub enum Reached {
 pub struct Saturation {
     /// The cell of the longest length.
     pub cell: CellKey,
-    /// How many lengths there are.
+    /// The number of lengths.
     pub lengths: usize,
-    /// Where it stops growing.
+    /// The length at which it stops growing.
     pub reached: Reached,
     /// The median delay at the longest length.
     pub final_us: f64,
@@ -127,7 +127,7 @@ pub struct Saturation {
     pub refills: Vec<Refill>,
 }
 
-/// What a file says of a load: by its word and what it runs, the misses a second.
+/// The misses of a load in a file: its word, its command, the misses a second.
 pub type CountedMisses = (String, Option<String>, f64);
 
 /// The saturation of every series of a sweep that has at least two lengths.
@@ -204,7 +204,7 @@ fn saturation(
     })
 }
 
-/// Where the delays of `steps`, by ascending length, stop growing.
+/// The length at which the delays of `steps`, by ascending length, stop growing.
 fn reached(steps: &[Step], warm_us: f64) -> Reached {
     let top = steps.iter().map(|step| step.delay_us).fold(0.0, f64::max);
     if top <= NEGLIGIBLE * warm_us {

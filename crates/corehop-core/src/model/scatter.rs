@@ -9,9 +9,9 @@ use super::cell::CellKey;
 use super::estimator::Estimator;
 use crate::samples::Sample;
 
-/// How many points a page shows at most, all cells together.
+/// The greatest number of points on a page, all cells together.
 const MOST: usize = 20_000;
-/// How many of a cell it shows at least, where there are as many.
+/// The least number of points of a cell, where there are as many.
 const LEAST: usize = 50;
 
 /// The points of one cell.
@@ -19,11 +19,11 @@ const LEAST: usize = 50;
 pub struct Cloud {
     /// The cell.
     pub cell: CellKey,
-    /// How many valid samples it has.
+    /// The number of its valid samples.
     pub n_valid: usize,
     /// Preemption length got in milliseconds, delay in microseconds: valid samples.
     pub valid: Vec<[f64; 2]>,
-    /// How many disturbed samples it has.
+    /// The number of its disturbed samples.
     pub n_disturbed: usize,
     /// The same of disturbed samples.
     pub disturbed: Vec<[f64; 2]>,

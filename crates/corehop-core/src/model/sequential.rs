@@ -17,7 +17,7 @@
 //! tables that show several quantiles while sampling goes on.
 //!
 //! **Assumption.** Each sample falls below the quantile with probability `p` whatever came before.
-//! Where neighbours are visibly related, [`decided`] counts them for fewer (see
+//! For neighbours that are visibly related, [`decided`] counts them for fewer (see
 //! [`crate::model::moments`]), which is sound in the long run but no theorem.
 
 use serde::Serialize;
@@ -138,7 +138,7 @@ pub enum Decided {
     No {
         /// Half the interval's width over the scale; None while there is no interval.
         plus_minus: Option<f64>,
-        /// How many more samples it will take if they go on as they did.
+        /// The number of further samples it will take if they go on as they did.
         projected_more: usize,
     },
 }
@@ -169,7 +169,7 @@ pub fn decided(samples: &[f64], scale: f64, precision: Precision) -> Result<Deci
     })
 }
 
-/// How many samples in a row count as one for the question which side of `x` they fall on.
+/// The number of samples in a row that count as one for the question which side of `x` they fall on.
 pub(crate) fn dependence_about(samples: &[f64], x: f64) -> f64 {
     let sides: Vec<f64> = samples.iter().map(|&value| f64::from(value <= x)).collect();
     dependence(&sides)
@@ -201,9 +201,9 @@ fn projected(n: usize, time: f64, plus_minus: Option<f64>, precision: Precision)
     high
 }
 
-/// How far the empirical distribution function of `t` samples strays from the true one, anywhere,
-/// at any look from `first_look` samples on, with probability `1 - alpha`: Howard and Ramdas (2022),
-/// Theorem 2 with `A = 0.85`. None before the first look, which must be fixed in advance.
+/// The greatest distance of the empirical distribution function of `t` samples from the true one, anywhere,
+/// at any look from `first_look` samples on, with probability `1 - alpha`: Howard and Ramdas (2022), Theorem
+/// 2 with `A = 0.85`. None before the first look, which must be fixed in advance.
 ///
 /// # Errors
 /// [`BadInput`] for an `alpha` that is no probability or no first look.

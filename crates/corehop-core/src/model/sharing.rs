@@ -9,10 +9,10 @@ use serde::Serialize;
 use crate::samples::SharedData;
 use crate::workload::gang::{Placing, Sharing};
 
-/// What gangs did at one place.
+/// The results of gangs at one place.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Side {
-    /// How many runs.
+    /// The number of runs.
     pub runs: u64,
     /// The mean time of the slowest thread, in nanoseconds for each thing it does.
     pub round_ns: f64,
@@ -30,13 +30,13 @@ pub struct Side {
 pub struct SharingSummary {
     /// The platform, by id.
     pub machine: String,
-    /// What the gang does.
+    /// The program that the gang runs.
     pub program: String,
     /// The size of its data.
     pub items: u64,
-    /// What else it was given.
+    /// Its other parameters.
     pub parameters: String,
-    /// How its threads share their data.
+    /// The way its threads share their data.
     pub sharing: Sharing,
     /// With a cache in common.
     pub shared: Option<Side>,
@@ -102,7 +102,7 @@ impl Sharings {
         }
     }
 
-    /// What they come to.
+    /// The summaries.
     pub fn finish(&self) -> Vec<SharingSummary> {
         let summary = |(key, runs): (&Key, &Runs)| {
             let side = |placing| {

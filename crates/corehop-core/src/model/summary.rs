@@ -19,28 +19,28 @@ use super::verdict::{CellView, MachineView, Verdict, verdicts};
 use crate::samples::{Cause, Certificate, Sample, Text};
 use crate::workload::Event;
 
-/// What a cell says. Times are in microseconds.
+/// The summary of a cell. Times are in microseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CellSummary {
-    /// What its samples have in common.
+    /// The common properties of its samples.
     pub cell: CellKey,
-    /// How a delay was computed.
+    /// The estimator of a delay.
     pub estimator: Estimator,
-    /// How many samples there are, disturbed ones included.
+    /// The number of samples, disturbed ones included.
     pub n_all: usize,
-    /// How many of them are valid.
+    /// The number of valid samples.
     pub n_valid: usize,
     /// That as a share of all.
     pub valid_share: f64,
-    /// How many samples each cause has disturbed; a sample may have several.
+    /// The number of samples that each cause has disturbed; a sample may have several.
     pub disturbed_by: BTreeMap<Cause, usize>,
-    /// How many samples are disturbed, each counted once, by the most telling of its causes.
+    /// The number of disturbed samples, each counted once, by the most telling of its causes.
     pub lost_to: BTreeMap<Cause, usize>,
-    /// How many valid samples had disturbed segments cut out.
+    /// The number of valid samples with disturbed segments cut out.
     pub n_repaired: usize,
     /// That as a share of the valid ones; None where there are none.
     pub repaired_share: Option<f64>,
-    /// What was cut out, by cause.
+    /// The causes that were cut out, with their numbers.
     pub repaired_by: BTreeMap<Cause, usize>,
     /// The delay; None where no valid sample has one.
     pub delay: Option<Delay>,
@@ -62,7 +62,7 @@ pub struct CellSummary {
     pub preemptor_lines_per_s: Option<Quantile>,
     /// The mean share of the working set on huge pages.
     pub huge_share: f64,
-    /// How it is known that nothing disturbed the valid samples.
+    /// The evidence that nothing disturbed the valid samples.
     pub certificates: BTreeMap<Certificate, usize>,
     /// The scheduling policies it ran under.
     pub policies: BTreeSet<String>,
@@ -110,7 +110,7 @@ pub(crate) fn is_control(cell: &CellKey) -> bool {
 /// Nanoseconds in a microsecond.
 const MICROS: f64 = 1e3;
 
-/// What is kept of a cell's samples while they stream by; times in nanoseconds.
+/// The values kept of a cell's samples while they stream by; times in nanoseconds.
 #[derive(Debug, Clone, Default)]
 struct Gathered {
     n_all: usize,
@@ -244,8 +244,8 @@ impl Summaries {
         self.cells.iter().map(summary).collect()
     }
 
-    /// How many replicates in a row count for one, by what all cells show: a machine that changes slowly
-    /// changes for all of them.
+    /// The number of replicates in a row that count for one, by the evidence of all cells: a machine that
+    /// changes slowly changes for all of them.
     fn dependence(&self) -> SharedDependence {
         let of = |(cell, gathered): (&CellKey, &Gathered)| {
             Some((is_control(cell), gathered.delays.nested()?))

@@ -8,7 +8,7 @@ use super::{CacheKind, Platform};
 use crate::units::{Cpu, CpuList};
 use crate::words::words;
 
-/// What two CPUs share, nearest first: the innermost cache for data, or a whole core.
+/// The innermost thing that two CPUs share, nearest first: a cache for data, or a whole core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Affinity {
@@ -28,7 +28,7 @@ impl Affinity {
     /// All of them, nearest first.
     pub const ALL: [Self; 5] = [Self::SameCpu, Self::Smt, Self::L2, Self::L3, Self::Memory];
 
-    /// What resuming on a CPU of this class is called in sample rows and summary tables.
+    /// The name of resuming on a CPU of this class, in sample rows and summary tables.
     pub fn event(self) -> &'static str {
         match self {
             Self::SameCpu => "preemption",
@@ -53,7 +53,7 @@ impl Affinity {
 }
 
 words! {
-    /// How memory looks from the packages.
+    /// The distance of memory from the packages.
     MemoryArchitecture, "a memory architecture" {
         /// Several packages, one memory, equally far from all.
         Uma = "uma",
@@ -74,7 +74,7 @@ pub struct MissingClass {
 }
 
 impl Platform {
-    /// What `from` and `to` share. A CPU that the platform does not know shares nothing.
+    /// The innermost thing that `from` and `to` share. A CPU that the platform does not know shares nothing.
     pub fn affinity(&self, from: Cpu, to: Cpu) -> Affinity {
         if from == to {
             return Affinity::SameCpu;

@@ -73,7 +73,7 @@ fn nanos(ns: f64) -> Latency {
     Latency::Picos((ns * 1e3).round() as u64)
 }
 
-/// What a curve says of one cache.
+/// The evidence of a curve about one cache.
 struct Found {
     place: usize,
     latency: Option<f64>,
@@ -98,7 +98,7 @@ struct Walked {
     cold: f64,
 }
 
-/// What a curve says of the caches that serve its CPU.
+/// The evidence of a curve about the caches that serve its CPU.
 fn levels(platform: &Platform, curve: &Curve) -> Vec<Found> {
     let mut levels: Vec<Level> = Vec::new();
     for (place, cache) in platform.caches.iter().enumerate() {

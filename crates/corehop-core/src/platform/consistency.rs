@@ -4,11 +4,11 @@
 //! A fact already marked as contradicted is not held against the others: a host's own mistakes can
 //! be recorded, a file's slips cannot.
 
-use super::{Cache, Fact, Platform, SCHEMA, workings};
+use super::{Cache, Fact, Platform, SCHEMA};
 use crate::platform::CpuGroups;
 use crate::units::{Bytes, CpuList};
 
-/// Which fact disagrees, by its place in the file, and with what.
+/// A fact that disagrees, by its place in the file, and the fact it disagrees with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disagreement {
     /// For instance `cache[2].size`.
@@ -44,7 +44,7 @@ pub(super) fn check(platform: &Platform) -> Verdict {
     for place in 0..platform.caches.len() {
         cache(platform, place)?;
     }
-    workings::check(platform)
+    Ok(())
 }
 
 fn header(platform: &Platform) -> Verdict {

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fact<T> {
-    /// What is stated.
+    /// The value.
     pub value: T,
-    /// Where it came from.
+    /// Its origin.
     pub source: Source,
-    /// What a check against the machine found, if there was one.
+    /// The finding of a check against the machine, if there was one.
     #[serde(default, skip_serializing_if = "Check::is_unchecked")]
     pub check: Check,
 }
@@ -48,14 +48,13 @@ impl<T> Fact<T> {
     }
 }
 
-/// Where a value came from. Written `cited: PLACE`, `measured[: HOW]`, `fitted: ROWS` or
-/// `assumed[: WHY]`.
+/// The origin of a value. Written `cited: PLACE`, `measured[: HOW]`, `fitted: ROWS` or `assumed[: WHY]`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Source {
     /// Stated somewhere; a file of the kernel counts as such a place.
     Cited {
-        /// Where it is stated.
+        /// The document and place.
         place: String,
     },
     /// Measured on the machine itself.
@@ -70,12 +69,12 @@ pub enum Source {
     },
     /// Nothing known; a plausible value was put in.
     Assumed {
-        /// What makes it plausible, or empty.
+        /// The reason why it is plausible, or empty.
         why: String,
     },
 }
 
-/// What a check of a declared value against the machine found. Written `observed[: HOW]` or
+/// The finding of a check of a declared value against the machine. Written `observed[: HOW]` or
 /// `contradicted: WHY`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

@@ -43,7 +43,7 @@ impl CpuGroups {
     pub fn iter(&self) -> std::slice::Iter<'_, CpuList> {
         self.0.iter()
     }
-    /// How many groups there are.
+    /// The number of groups.
     pub fn len(&self) -> usize {
         self.0.len()
     }

@@ -45,7 +45,7 @@ impl Platform {
     /// The platform of this id, if it comes with the program.
     ///
     /// # Errors
-    /// Where its file is wrong; a test reads them all.
+    /// The error in its file, if any; a test reads them all.
     pub fn named(id: &str) -> Option<Result<Self, PlatformError>> {
         let (_, text) = FILES.iter().find(|&&(other, _)| other == id)?;
         Some(Self::from_toml(text))

@@ -13,7 +13,7 @@ use crate::units::Bytes;
 use crate::words::words;
 
 words! {
-    /// Which line of a full set makes room.
+    /// The line of a full set that makes room.
     Replacement, "a replacement policy" {
         /// The least recently used line.
         Lru = "lru",
@@ -33,7 +33,7 @@ words! {
 }
 
 words! {
-    /// What a cache holds of the lines in the caches inside it.
+    /// The lines of the inner caches that a cache also holds.
     Inclusion, "an inclusion policy" {
         /// All of them: a line that leaves it leaves the inner caches too.
         Inclusive = "inclusive",
@@ -67,7 +67,7 @@ words! {
 }
 
 words! {
-    /// How the caches that hold a line are found.
+    /// The way to find the caches that hold a line.
     Lookup, "a way to find sharers" {
         /// All others are asked.
         Snooping = "snooping",
@@ -77,7 +77,7 @@ words! {
 }
 
 words! {
-    /// What looks ahead.
+    /// A kind of prefetcher.
     PrefetchKind, "a prefetcher" {
         /// Follows ascending or descending lines inside a page, in as many pages as it has trackers.
         Stream = "stream",
@@ -91,7 +91,7 @@ words! {
 }
 
 words! {
-    /// Who supplies a line.
+    /// The supplier of a line.
     Supplier, "a supplier of a line" {
         /// A cache on the CPU's own way to memory.
         Own = "own",
@@ -113,7 +113,7 @@ words! {
 }
 
 words! {
-    /// How far a peer is.
+    /// The distance of a peer.
     Distance, "a distance" {
         /// Another cache of the same core.
         Core = "same_core",
@@ -129,7 +129,7 @@ words! {
 }
 
 words! {
-    /// Whose memory a line belongs to.
+    /// The memory that a line belongs to.
     Home, "a home of a line" {
         /// The node of the CPU that asks.
         Local = "local",
@@ -139,7 +139,7 @@ words! {
 }
 
 words! {
-    /// Whose instance of a server a line passes through.
+    /// The side whose instance of a server a line passes through.
     Side, "a side of a transfer" {
         /// That of the CPU which asks.
         Requester = "requester",
@@ -149,7 +149,7 @@ words! {
 }
 
 words! {
-    /// What passes through a server.
+    /// The traffic that passes through a server.
     Traffic, "a kind of traffic" {
         /// Lines read from memory.
         MemoryRead = "memory_read",
@@ -168,7 +168,7 @@ words! {
 pub struct Tlb {
     /// 1 is asked first.
     pub level: u32,
-    /// Whose translations it holds.
+    /// The accesses whose translations it holds.
     pub kind: CacheKind,
     /// The number of translations.
     pub entries: Fact<u32>,
@@ -177,7 +177,7 @@ pub struct Tlb {
     pub ways: Option<Fact<u32>>,
     /// The sizes of page that it holds.
     pub pages: Fact<Vec<Bytes>>,
-    /// What a miss adds: the time of the next level, or of the walk after the last one.
+    /// The additional time of a miss: that of the next level, or of the walk after the last one.
     pub penalty: Fact<Latency>,
 }
 
@@ -185,7 +185,7 @@ pub struct Tlb {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prefetcher {
-    /// What it follows.
+    /// The accesses it follows.
     pub kind: PrefetchKind,
     /// The level of cache whose misses it sees and that it fills.
     pub level: u32,
@@ -194,7 +194,7 @@ pub struct Prefetcher {
     /// The pages that it can follow at a time; unused by `adjacent_line`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trackers: Option<Fact<u32>>,
-    /// How many lines ahead of the last access it fetches.
+    /// The number of lines that it fetches ahead of the last access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Fact<u32>>,
     /// The accesses in a row that start it.
@@ -202,14 +202,14 @@ pub struct Prefetcher {
     pub confirm: Option<Fact<u32>>,
 }
 
-/// How caches that share no outer cache agree.
+/// The agreement of caches that share no outer cache.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Coherence {
     /// The states of a line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<Fact<Protocol>>,
-    /// How sharers are found.
+    /// The way to find sharers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookup: Option<Fact<Lookup>>,
 }
@@ -220,12 +220,12 @@ impl Coherence {
     }
 }
 
-/// How long one way of an access takes, from load to use. A row applies where every key that it
-/// states fits; of several the one that states most.
+/// The time of one way of an access, from load to use. A row applies where every key that it states fits; of
+/// several the one that states most.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatencyRow {
-    /// Who supplies the line.
+    /// The supplier of the line.
     pub supplier: Supplier,
     /// The level of the cache that supplies it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -233,10 +233,10 @@ pub struct LatencyRow {
     /// In which state that cache had it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<Found>,
-    /// How far a peer is.
+    /// The distance of a peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Distance>,
-    /// Whose memory the line belongs to.
+    /// The memory that the line belongs to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<Home>,
     /// The time.
@@ -247,20 +247,20 @@ pub struct LatencyRow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Server {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The CPUs that share each instance.
     pub instances: Fact<CpuGroups>,
-    /// What passes through it.
+    /// The traffic that passes through it.
     pub carries: Fact<Vec<Traffic>>,
     /// The time that one line occupies it.
     pub service: Fact<Latency>,
-    /// Whose instance it is: the requester's where it is not stated.
+    /// The side whose instance it is: the requester's unless stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Fact<Side>>,
 }
 
-/// What a core can have under way.
+/// The requests that a core can have under way.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Core {
@@ -271,16 +271,17 @@ pub struct Core {
     /// three and a half. A dependent chase has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<Fact<u32>>,
-    /// What the operating system touches on the CPU on which a job resumes, before it does.
+    /// The memory that the operating system touches on the CPU on which a job resumes, before it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch_footprint: Option<Fact<Bytes>>,
-    /// What the operating system touches on a CPU that a job has left for another one.
+    /// The memory that the operating system touches on a CPU that a job has left for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leave_footprint: Option<Fact<Bytes>>,
-    /// How long a locked access that straddles two lines keeps every CPU from what is beyond its innermost cache.
+    /// The time for which a locked access that straddles two lines keeps every CPU from all beyond its
+    /// innermost cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split_lock: Option<Fact<Latency>>,
-    /// What the core itself needs per access, the cache's latency aside.
+    /// The time of the core itself per access, without the cache's latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<Fact<Latency>>,
 }
@@ -291,17 +292,17 @@ impl Core {
     }
 }
 
-/// What a simulator has to know of a cache beyond its geometry.
+/// The properties of a cache that a simulator needs beyond its geometry.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mechanism {
-    /// Which line makes room.
+    /// The line that makes room.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Fact<Replacement>>,
-    /// What it holds of the lines in the caches inside it.
+    /// The lines of the inner caches that it also holds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inclusion: Option<Fact<Inclusion>>,
-    /// How a line finds its set: `modulo`, `fold BITS` or `parity MASK,…`.
+    /// The set of a line: `modulo`, `fold BITS` or `parity MASK,…`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Fact<Index>>,
     /// When a written line goes further out; `write_back` where it is not stated.

@@ -51,10 +51,10 @@ pub struct Platform {
     pub id: String,
     /// The name for people.
     pub name: String,
-    /// Who made the processor.
+    /// The maker of the processor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub vendor: Option<Fact<String>>,
-    /// What its maker calls it.
+    /// The maker's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<Fact<String>>,
     /// The hypervisor, where the machine is a guest.
@@ -78,7 +78,7 @@ pub struct Platform {
     /// The page sizes.
     #[serde(default, skip_serializing_if = "Pages::is_empty")]
     pub pages: Pages,
-    /// What memory costs.
+    /// The cost of memory.
     #[serde(default, skip_serializing_if = "Memory::is_empty")]
     pub memory: Memory,
     /// The kinds of core, where there are several.
@@ -93,19 +93,19 @@ pub struct Platform {
     /// The prefetchers.
     #[serde(default, rename = "prefetcher", skip_serializing_if = "Vec::is_empty")]
     pub prefetchers: Vec<Prefetcher>,
-    /// How caches that share no outer cache agree.
+    /// The agreement of caches that share no outer cache.
     #[serde(default, skip_serializing_if = "Coherence::is_empty")]
     pub coherence: Coherence,
-    /// What a core can have under way.
+    /// The requests that a core can have under way.
     #[serde(default, skip_serializing_if = "Core::is_empty")]
     pub core: Core,
-    /// How long each way of an access takes, where levels and memory alone do not say it.
+    /// The time of each way of an access, where levels and memory alone do not give it.
     #[serde(default, rename = "latency", skip_serializing_if = "Vec::is_empty")]
     pub latencies: Vec<LatencyRow>,
     /// The buses, channels and links that are queued for.
     #[serde(default, rename = "server", skip_serializing_if = "Vec::is_empty")]
     pub servers: Vec<Server>,
-    /// How long a cache line takes between two CPUs, where it was measured.
+    /// The time of a cache line between two CPUs, where measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exchange: Option<Fact<Vec<observed::Exchange>>>,
     /// The distances that pairs of CPUs had while they were watched; empty where no pair could be.
@@ -116,7 +116,7 @@ pub struct Platform {
     pub nodes: Vec<Node>,
 }
 
-/// What a cache holds.
+/// The content of a cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CacheKind {
@@ -134,7 +134,7 @@ pub enum CacheKind {
 pub struct Cache {
     /// 1 is next to the core.
     pub level: u32,
-    /// What it holds.
+    /// Its content.
     pub kind: CacheKind,
     /// The size of one instance; some machines do not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -154,10 +154,10 @@ pub struct Cache {
     pub sets: Option<Fact<u64>>,
     /// The instances, by the CPUs that share each.
     pub instances: Fact<CpuGroups>,
-    /// How long a hit takes.
+    /// The time of a hit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Fact<Latency>>,
-    /// How it works, for a simulation.
+    /// Its mechanism, for a simulation.
     #[serde(default, skip_serializing_if = "Mechanism::is_empty")]
     pub mechanism: Mechanism,
 }
@@ -182,7 +182,7 @@ pub struct Node {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CoreKind {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The CPUs of this kind.
     pub cpus: Fact<CpuList>,
@@ -192,7 +192,7 @@ pub struct CoreKind {
     /// Its highest frequency, where it differs from [`Clock::core`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Fact<Hertz>>,
-    /// What it can have under way, where that differs from [`Platform::core`].
+    /// The requests that it can have under way, where they differ from [`Platform::core`].
     #[serde(default, skip_serializing_if = "Core::is_empty")]
     pub core: Core,
 }
@@ -210,13 +210,13 @@ pub struct Clock {
     /// Whether that counter runs at one rate whatever the core does, sleeping included.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invariant: Option<Fact<bool>>,
-    /// What the kernel keeps time with.
+    /// The kernel's clock source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Fact<String>>,
     /// The frequency at which a core begins whose whole package was idle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_idle: Option<Fact<Hertz>>,
-    /// How long it stays at that frequency.
+    /// The time for which it stays at that frequency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waking: Option<Fact<Latency>>,
 }
@@ -248,7 +248,7 @@ impl Pages {
     }
 }
 
-/// What an access to memory costs.
+/// The cost of an access to memory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
@@ -314,7 +314,7 @@ impl Platform {
     pub fn usable(&self) -> CpuList {
         self.online().intersection(self.allowed())
     }
-    /// How memory looks from the packages.
+    /// The distance of memory from the packages.
     pub fn memory_architecture(&self) -> MemoryArchitecture {
         // A node without CPUs is more memory, not another place to migrate to.
         let nodes = self.nodes.iter().filter(|node| !node.cpus.value.is_empty()).count();

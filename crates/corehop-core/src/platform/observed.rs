@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Affinity, Cache, Hertz, Latency, Platform};
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 
-/// How long one cache line takes from a CPU to another: half a round trip of a line that both
-/// write in turn.
+/// The time of one cache line from a CPU to another: half a round trip of a line that both write in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exchange {
@@ -41,13 +40,13 @@ pub struct Watched {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DistanceLevel {
-    /// What the pairs are declared to share.
+    /// The thing that the pairs are declared to share.
     pub class: Affinity,
     /// The median exchange.
     pub exchange: Latency,
     /// The share of the time, in thousandths.
     pub share: u32,
-    /// How often pairs changed to this distance while they were watched.
+    /// The number of changes of pairs to this distance while they were watched.
     pub changes: u32,
     /// The median length of a stay; absent where no stay ended that was seen to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,12 +55,12 @@ pub struct DistanceLevel {
     pub longest_stay: Nanos,
 }
 
-/// What the exchanges of a class of CPU pairs come to.
+/// The result of the exchanges of a class of CPU pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExchangeClass {
     /// The class; [`Affinity::SameCpu`] is the control.
     pub affinity: Affinity,
-    /// How many pairs of it were measured, each direction counted.
+    /// The number of measured pairs, each direction counted.
     pub pairs: usize,
     /// The shortest exchange of any pair.
     pub least: Latency,
@@ -85,7 +84,7 @@ pub struct Point {
 /// The access time of shuffled lists by their size, on one CPU.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Curve {
-    /// Where it was measured.
+    /// The CPU it was measured on.
     pub cpu: Cpu,
     /// The lists, by ascending size.
     pub points: Vec<Point>,
@@ -95,7 +94,7 @@ pub struct Curve {
     pub remote: Option<f64>,
 }
 
-/// How much slower arithmetic that touches no memory becomes while another CPU does it too.
+/// The slowdown of arithmetic that touches no memory while another CPU does the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contention {
     /// The CPU that measures.

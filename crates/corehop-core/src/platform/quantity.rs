@@ -47,8 +47,8 @@ impl FromStr for Hertz {
     }
 }
 
-/// How long one access takes: in cycles of the core, as papers state it, or in nanoseconds, as it
-/// is measured. Thousandths of either are kept. Written `"42 cycles"` or `"15.8 ns"`.
+/// The time of one access: in cycles of the core, as papers state it, or in nanoseconds, as it is measured.
+/// Thousandths of either are kept. Written `"42 cycles"` or `"15.8 ns"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Latency {

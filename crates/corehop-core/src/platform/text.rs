@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::Platform;
 use super::consistency::{self, Disagreement};
+use super::workings;
 
 /// Why a text or a set of facts is no platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -19,7 +20,7 @@ pub enum PlatformError {
         line: usize,
         /// The key, as `cache[2].size`; empty where the text is no TOML.
         fact: String,
-        /// What is wrong, and what would be right.
+        /// The problem, and the correct form.
         problem: String,
     },
     /// Two facts exclude each other.
@@ -29,7 +30,7 @@ pub enum PlatformError {
         line: Option<usize>,
         /// The key, as `cache[2].size`.
         fact: String,
-        /// What it disagrees with.
+        /// The fact it disagrees with.
         problem: String,
     },
 }
@@ -42,6 +43,12 @@ fn at_line(line: Option<usize>) -> String {
     line.map(|line| format!("line {line}, ")).unwrap_or_default()
 }
 
+/// Whether the facts agree, and those about the workings with the rest.
+fn checked(platform: &Platform) -> consistency::Verdict {
+    consistency::check(platform)?;
+    workings::check(platform)
+}
+
 impl Platform {
     /// Reads a platform file and checks that its facts agree.
     ///
@@ -50,7 +57,7 @@ impl Platform {
     /// another.
     pub fn from_toml(text: &str) -> Result<Self, PlatformError> {
         let platform: Self = toml::from_str(text).map_err(|error| malformed(text, &error))?;
-        consistency::check(&platform).map_err(|disagreement| {
+        checked(&platform).map_err(|disagreement| {
             let line = DeTable::parse(text).ok().and_then(|table| {
                 Some(line_of(text, span_of(table.get_ref(), &disagreement.fact)?.start))
             });
@@ -65,7 +72,7 @@ impl Platform {
     /// # Errors
     /// Names the first fact that does not fit.
     pub fn validate(&self) -> Result<(), PlatformError> {
-        consistency::check(self).map_err(|disagreement| contradiction(disagreement, None))
+        checked(self).map_err(|disagreement| contradiction(disagreement, None))
     }
 
     /// The platform as a file, one line per fact; [`Platform::from_toml`] reads it back.
@@ -96,7 +103,7 @@ fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// Where the value with this key is in the text.
+/// The place of the value with this key in the text.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<Range<usize>> {
     let (first, rest) = key.split_once('.').unwrap_or((key, ""));
     let (name, place) = match first.split_once('[') {

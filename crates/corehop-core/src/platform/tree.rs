@@ -21,7 +21,7 @@ pub enum Part<'a> {
     Cpu(Cpu),
 }
 
-/// What some CPUs share, and the smaller such sets inside.
+/// Something that CPUs share, and the smaller such sets inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block<'a> {
     /// All parts that exactly these CPUs share, outermost first.

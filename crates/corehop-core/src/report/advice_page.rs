@@ -35,14 +35,14 @@ fn sections(advice: &Advice) -> Vec<Section> {
         together(&advice.rules).map(|rules| of_rules(advice, rules)).collect();
     if !advice.isolation.is_empty() {
         let section = Section::new("isolation", "Savings by isolation").says(
-            "What keeping others out of the job's cache lines could save: a preemption less an absence of the \
+            "The possible saving of keeping others out of the job's cache lines: a preemption less an absence of the \
              same length in which nothing else ran.",
         );
         all.push(Section { tables: vec![isolation(&advice.isolation).shown()], ..section });
     }
     if !advice.constants.is_empty() {
         let section = Section::new("constants", "Constants for schedulers").says(
-            "What a migration costs beyond resuming in place after an absence of the same length in the same \
+            "The cost of a migration beyond resuming in place after an absence of the same length in the same \
              company, which Linux calls sched_migration_cost_ns; and the warm budget of a sched_ext scheduler, the \
              time off the CPU after which half of the cost is there. A dash stands where the interval holds zero, or \
              the lengths measured do not tell.",
@@ -72,7 +72,7 @@ fn of_rules(advice: &Advice, rules: &[Rule]) -> Section {
     let class = company.pair_class.map(|class| format!("-{class}")).unwrap_or_default();
     let id = format!("map-{load}-{}{class}", company.preempted_by);
     let section = Section::new(&id, &format!("Under load {load}, {company}")).says(
-        "What to do with a job whose CPU is wanted, by the size of its working set and by how long it would \
+        "The advice for a job whose CPU is wanted, by the size of its working set and by how long it would \
          be off its CPU: let it be preempted, or move it by the cheapest migration that was measured for as long \
          in the same company. A field says one of the two where its whole interval is below the other's, and \
          either where nothing in the two intervals differs by more than a margin. Point at a field to see the \

@@ -3,8 +3,8 @@
 
 use super::figure::Table;
 use super::table::plain;
-use crate::decision::sched::cost_study::{CostStudy, CostStudyResult, Counts, Found, Row, Saved};
-use crate::decision::sched::limited::remedy::Limit;
+use crate::sched::limited::remedy::Limit;
+use crate::study::cost::{CostStudy, CostStudyResult, Counts, Found, Row, Saved};
 
 /// A table for each comparison, and one for each way to limit preemptions, reading by reading.
 pub fn text(study: &CostStudy, outcome: &CostStudyResult) -> String {

@@ -170,7 +170,7 @@ fn because(it: &Prediction) -> String {
     format!("{place}{}{n}{of}{parts}", pooled.unwrap_or_default())
 }
 
-/// How many replicates may have a larger maximum, where the answer is one.
+/// The number of replicates that may have a larger maximum, where the answer is one.
 fn exceeded(it: &Prediction) -> Option<String> {
     let replicates = it.replicates.filter(|_| it.statistic == Statistic::Max)?;
     let most = 100.0 * (1.0 - bounds_quantile(replicates, 1.0 - ALPHA));

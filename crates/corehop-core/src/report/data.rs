@@ -10,6 +10,7 @@ use std::io::{Read, Seek};
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
+use crate::decision::run_cost::{RunCost, WssRange, run_cost};
 use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
 use crate::model::balance::{Balance, Levels, Translation, balances, translations};
@@ -18,6 +19,7 @@ use crate::model::conditions::{Spreading, Spreads};
 use crate::model::cpmd::Fit;
 use crate::model::estimator::Estimator;
 use crate::model::lengths::{LengthSummary, Lengths};
+use crate::model::overheads::{OverheadSummary, Overheads};
 use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::sharing::{SharingSummary, Sharings};
@@ -25,13 +27,16 @@ use crate::model::summary::{CellSummary, Summaries};
 use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
-use crate::samples::{FileError, FileKind, Provenance, Reader, Row, RowKind, Sample};
+use crate::samples::{
+    FileError, FileKind, OverheadFacts, ProgramRecord, Provenance, Reader, RecordedAbsence,
+    RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
+};
 use crate::workload::{LineState, Load};
 
-/// What a report shows.
+/// The contents of a report.
 #[derive(Debug, Clone)]
 pub struct ReportData {
-    /// How delays are computed.
+    /// The estimator of delays.
     pub estimator: Estimator,
     /// The files it is made of.
     pub files: Vec<FileNote>,
@@ -39,7 +44,7 @@ pub struct ReportData {
     pub machines: Vec<MachineNote>,
     /// The cells.
     pub summaries: Vec<CellSummary>,
-    /// What makes the spread of a cell.
+    /// The causes of the spread of a cell.
     pub spreads: Vec<Spreading>,
     /// Delays against preemption lengths.
     pub clouds: Vec<Cloud>,
@@ -47,18 +52,45 @@ pub struct ReportData {
     pub curves: Vec<Curve>,
     /// Preemption lengths, got against asked for.
     pub lengths: Vec<LengthSummary>,
-    /// What it gains threads with common data to share a cache.
+    /// The gain of threads with common data from a common cache.
     pub sharings: Vec<SharingSummary>,
-    /// What task sets came to under their schedulers.
+    /// The results of task sets under their schedulers.
     pub tasks: Option<TaskReport>,
-    /// What was lost, and why.
+    /// Scheduling overheads.
+    pub overheads: Vec<OverheadSummary>,
+    /// The facts of the measurements of overheads, one for each file.
+    pub overhead_facts: Vec<OverheadFacts>,
+    /// Recorded programs.
+    pub recorded: Vec<Recorded>,
+    /// The lost samples, and the causes.
     pub budget: Budget,
     /// The share of translation.
     pub translations: Vec<Translation>,
-    /// Where delays stop growing with the preemption length.
+    /// The lengths at which delays stop growing.
     pub saturations: Vec<Saturation>,
     /// All that a model of the delays is fitted from, for whoever wants one: fitting takes time.
     pub fit: Fit,
+}
+
+/// A recorded program, without the cost of its events.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// The recording.
+    pub recording: Recording,
+    /// Its events by class, thread and preempter.
+    pub cost: RunCost,
+    /// The machine that it ran on.
+    pub platform: Platform,
+}
+
+impl Recorded {
+    /// None if the file does not describe its machine.
+    fn of((provenance, recording): (Provenance, Recording)) -> Option<Self> {
+        let platform = Platform::from_toml(&provenance.platform).ok()?;
+        let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
+        let cost = run_cost(&recording, &platform, None, wss).ok()?;
+        Some(Self { recording, cost, platform })
+    }
 }
 
 /// A file of a report.
@@ -66,15 +98,15 @@ pub struct ReportData {
 pub struct FileNote {
     /// Its name.
     pub name: String,
-    /// What its rows are.
+    /// The kind of its rows.
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
-    /// How many rows were read.
+    /// The number of rows read.
     pub n_rows: u64,
     /// Why it is not a whole run, if it is not.
     pub incomplete: Option<String>,
-    /// Where its rows come from.
+    /// The origin of its rows.
     pub provenance: Provenance,
 }
 
@@ -83,9 +115,9 @@ pub struct FileNote {
 pub struct MachineNote {
     /// Its id.
     pub id: String,
-    /// What is known of it; None where a file carries no platform that can be read.
+    /// Its description; None where a file carries no platform that can be read.
     pub platform: Option<Platform>,
-    /// What was found on it before the run.
+    /// The findings of the doctor before the run.
     pub findings: Vec<Finding>,
     /// The observations of the studies, each with a verdict.
     pub verdicts: Vec<Verdict>,
@@ -93,7 +125,7 @@ pub struct MachineNote {
     pub edges: Vec<Edge>,
     /// The times of its levels.
     pub levels: Option<Levels>,
-    /// What they explain of its delays.
+    /// The part of its delays that they explain.
     pub balances: Vec<Balance>,
 }
 
@@ -121,6 +153,9 @@ pub struct Gather {
     lengths: Lengths,
     sharings: Sharings,
     tasks: TaskRuns,
+    overheads: Overheads,
+    overhead_facts: Vec<OverheadFacts>,
+    recordings: Vec<(Provenance, Recording)>,
     fit: Fit,
 }
 
@@ -138,6 +173,9 @@ impl Gather {
             lengths: Lengths::default(),
             sharings: Sharings::default(),
             tasks: TaskRuns::default(),
+            overheads: Overheads::default(),
+            overhead_facts: Vec::new(),
+            recordings: Vec::new(),
             fit: Fit::new(estimator),
         }
     }
@@ -155,6 +193,20 @@ impl Gather {
             RowKind::AccessTimes => each(reader, |rows| self.curves.take(rows))?,
             RowKind::PreemptionLengths => each(reader, |rows| self.lengths.take(rows))?,
             RowKind::SharedData => each(reader, |rows| self.sharings.take(rows))?,
+            RowKind::Overheads => {
+                self.overhead_facts.extend(OverheadFacts::of(&provenance.machine));
+                each(reader, |rows| self.overheads.take(rows))?
+            }
+            RowKind::Absences => {
+                let recording = self.recording(&provenance);
+                let take = |row: &RecordedAbsence| ProgramRecord::Absence(row.into());
+                each(reader, |rows| rows.iter().for_each(|row| recording.take(take(row))))?
+            }
+            RowKind::Threads => {
+                let recording = self.recording(&provenance);
+                let take = |row: &RecordedThread| ProgramRecord::Thread(row.into());
+                each(reader, |rows| rows.iter().for_each(|row| recording.take(take(row))))?
+            }
             RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
             RowKind::Samples => each(reader, |rows: &[Sample]| {
                 self.tasks.samples(&provenance, self.estimator, rows);
@@ -169,6 +221,18 @@ impl Gather {
         let name = name.to_owned();
         self.files.push(FileNote { name, rows, schema, n_rows, incomplete, provenance });
         Ok(())
+    }
+
+    /// The recording that a file with this provenance belongs to.
+    fn recording(&mut self, provenance: &Provenance) -> &mut Recording {
+        let facts = RecordingFacts::of(&provenance.machine).unwrap_or_default();
+        let same = |(_, it): &(Provenance, Recording)| it.facts == facts;
+        let at = self.recordings.iter().position(same).unwrap_or_else(|| {
+            let recording = Recording { facts, ..Recording::default() };
+            self.recordings.push((provenance.clone(), recording));
+            self.recordings.len() - 1
+        });
+        &mut self.recordings[at].1
     }
 
     /// Takes what else is known of a machine, such as what was measured of it, in place of what the
@@ -194,7 +258,7 @@ impl Gather {
         described.map(|platform| (platform.id.clone(), platform)).collect()
     }
 
-    /// What the files say together.
+    /// The contents of all files together.
     pub fn finish(mut self) -> ReportData {
         let summaries = self.summaries.finish();
         let curves = self.curves.finish();
@@ -220,6 +284,9 @@ impl Gather {
             lengths: self.lengths.finish(),
             sharings: self.sharings.finish(),
             tasks,
+            overheads: self.overheads.finish(),
+            overhead_facts: self.overhead_facts,
+            recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
             budget: budget(&summaries),
             translations: translations(&summaries),
             saturations,
@@ -274,7 +341,7 @@ impl Gather {
         }
     }
 
-    /// Where the delays of a machine stop growing.
+    /// The lengths at which the delays of a machine stop growing.
     fn saturations(&self, machine: &MachineNote, summaries: &[CellSummary]) -> Vec<Saturation> {
         let of_machine = |it: &&CellSummary| *it.cell.machine == *machine.id;
         let mine: Vec<CellSummary> = summaries.iter().filter(of_machine).cloned().collect();
@@ -285,7 +352,7 @@ impl Gather {
         saturations(&mine, &targets, &misses)
     }
 
-    /// What was found on the machine, by the first file that says so.
+    /// The findings about the machine, from the first file that has them.
     fn findings(&self, machine: &str) -> Vec<Finding> {
         let read = |file: &FileNote| {
             let findings = file.provenance.machine.get("findings")?.clone();
@@ -303,7 +370,7 @@ impl Gather {
 }
 
 impl MachineNote {
-    /// What task sets say of an observation that nothing else can test.
+    /// The verdict of task sets on an observation that nothing else can test.
     fn tell(&mut self, tasks: &TaskReport) {
         let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
         let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);

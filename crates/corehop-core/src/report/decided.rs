@@ -15,7 +15,7 @@ use crate::model::cpmd::Cost;
 use crate::units::Bytes;
 use crate::workload::Event;
 
-/// What to do for each load, company and size, the constants, and what could not be advised on.
+/// The advice for each load, company and size, the constants, and the reasons for missing advice.
 pub fn advice(advice: &Advice) -> String {
     let mut text = String::new();
     for rules_of in together(&advice.rules) {
@@ -69,7 +69,7 @@ pub(super) fn rules(rules: &[Rule]) -> Table {
     table
 }
 
-/// What company costs a job that stays.
+/// The cost of company to a job that stays.
 pub(super) fn isolation(all: &[Isolation]) -> Table {
     let mut table = Table::new(
         "Isolation saves at most (us): a preemption less an absence of the same length in which nothing ran",
@@ -89,7 +89,7 @@ pub(super) fn isolation(all: &[Isolation]) -> Table {
     table
 }
 
-/// What dividing the last level of cache would save.
+/// The savings of dividing the last level of cache.
 pub(super) fn partitioning(savings: &[Saving]) -> Table {
     let mut table = Table::new(
         "Half of the last-level cache for the job, half for all others: median cost of a preemption in us",
@@ -123,7 +123,7 @@ fn preference(rule: &Rule) -> String {
     }
 }
 
-/// What can be done, what it costs off the curve and as measured, and of how many samples.
+/// A choice, its cost off the curve and as measured, and the number of samples.
 pub(super) fn choice(choice: &Choice) -> String {
     let measured = choice.measured.map(|its| format!(", measured {}", cost(&its)));
     format!(
@@ -265,7 +265,7 @@ fn without_interval(comparison: &Comparison) -> String {
     reasons.into_iter().map(told).collect()
 }
 
-/// What is compared, in a few words.
+/// The cells that are compared, in a few words.
 fn name_of(it: &Compared) -> String {
     let cell = &it.cell;
     let name = [cell.event.word(), &cell.load, cell.page.word(), cell.absence()].join(" ");

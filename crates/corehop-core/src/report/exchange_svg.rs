@@ -33,7 +33,7 @@ type Statistic = (&'static str, fn(&Exchange) -> Latency);
 const STATISTICS: [Statistic; 2] =
     [("shortest, ns", |exchange| exchange.min), ("median, ns", |exchange| exchange.median)];
 
-/// What all cells of the drawing have in common.
+/// The common properties of all cells of the drawing.
 struct Map<'a> {
     platform: &'a Platform,
     exchanges: &'a [Exchange],
@@ -197,7 +197,7 @@ impl<'a> Map<'a> {
         svg.push_str("</g>");
     }
 
-    /// What a cell says when pointed at.
+    /// The tooltip of a cell.
     fn hint(&self, exchange: &Exchange) -> String {
         let Exchange { from, to, min, median, batches } = exchange;
         let class = label::exchange(self.platform.affinity(*from, *to));
@@ -214,7 +214,7 @@ impl<'a> Map<'a> {
         ramp(share)
     }
 
-    /// What the colours stand for.
+    /// The legend of the colours.
     fn key(&self, svg: &mut String, y: f64) {
         const STEPS: usize = 40;
         let step = 200.0 / STEPS as f64;

@@ -10,9 +10,9 @@ pub struct Figure {
     pub id: String,
     /// Curves and points over numbers, or stacked bars over names.
     pub kind: FigureKind,
-    /// What is on the horizontal axis.
+    /// The horizontal axis.
     pub x: Axis,
-    /// What may be on the vertical axis: the first unless another is chosen.
+    /// The possible vertical axes: the first unless another is chosen.
     pub views: Vec<Axis>,
     /// The statistics that can be switched on and off; those that are on at first.
     pub statistics: Vec<(String, bool)>,
@@ -20,9 +20,12 @@ pub struct Figure {
     pub variants: Vec<Variant>,
     /// Lines at certain values of the horizontal axis.
     pub marks: Vec<Mark>,
+    /// The meaning of these lines, and of those of a variant; empty where there are none.
+    #[serde(skip)]
+    pub marked: &'static str,
 }
 
-/// What a figure is made of.
+/// The kind of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FigureKind {
@@ -35,17 +38,17 @@ pub enum FigureKind {
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// The quantity, with its unit.
     pub name: String,
     /// A short name, for a button.
     pub short: String,
     /// Whether it is logarithmic at first.
     pub log: bool,
-    /// How its values are written.
+    /// The form of its values.
     pub unit: Unit,
 }
 
-/// How values are written.
+/// The form of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
@@ -67,7 +70,7 @@ impl Axis {
 /// A selection of a figure's data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Variant {
-    /// What is selected.
+    /// The name of the selection.
     pub label: String,
     /// The names on the axis of a bar figure.
     pub categories: Vec<String>,
@@ -83,7 +86,7 @@ pub struct Variant {
 pub struct Mark {
     /// The value.
     pub x: f64,
-    /// What is there.
+    /// Its label.
     pub label: String,
 }
 
@@ -92,17 +95,17 @@ pub struct Mark {
 pub struct Series {
     /// Its name in the legend; series of one name are switched together.
     pub name: String,
-    /// Which statistic it shows, where the figure has several.
+    /// The statistic, where the figure has several.
     pub statistic: String,
     /// Its colour, by number.
     pub colour: usize,
-    /// How it is drawn.
+    /// The style of its drawing.
     pub style: Style,
     /// Its points.
     pub points: Vec<Point>,
 }
 
-/// How a series is drawn.
+/// The style of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
@@ -133,7 +136,7 @@ pub struct Point {
     /// The upper end of its interval in each view.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub high: Vec<Option<f64>>,
-    /// What else there is to say of it.
+    /// A note on the point.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub note: String,
 }
@@ -141,7 +144,7 @@ pub struct Point {
 /// A table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
-    /// What it shows.
+    /// The caption.
     pub caption: String,
     /// The column heads.
     pub head: Vec<String>,
@@ -174,7 +177,7 @@ pub struct Section {
     pub id: String,
     /// The heading.
     pub title: String,
-    /// What it says, and how to read it: a paragraph each.
+    /// The text, and how to read it: a paragraph each.
     pub text: Vec<String>,
     /// A drawing, as SVG.
     pub drawing: Option<String>,

@@ -1,12 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The glossary: terms of the field, values of columns and options, columns.
 
-use crate::experiment::Preset;
+use super::headings::{ANSWERS, HEADINGS};
+use crate::campaign::defects::Planted;
+use crate::decision::comparison::FailOn;
+use crate::decision::simulated::Division;
+use crate::experiment::{Preset, Renewed};
 use crate::finding::Severity;
+use crate::model::cpmd::{Method, Statistic};
 use crate::model::estimator::Estimator;
-use crate::platform::MemoryArchitecture;
-use crate::samples::{Cause, Certificate, JobOutcome, RowKind};
+use crate::model::saturation::FillSource;
+use crate::platform::{
+    Distance, Found, Home, Inclusion, Lookup, MemoryArchitecture, PrefetchKind, Protocol,
+    Replacement, Side, Supplier, Traffic, Writes,
+};
+use crate::samples::{Cause, Certificate, JobOutcome, Overhead, RowKind, Vantage};
+use crate::sched::limited::remedy::Limit;
+use crate::sim::partitioning::Placement;
+use crate::validation::claims::Trend;
+use crate::validation::points::Quantity;
+use crate::validation::sheet::GangQuantity;
 use crate::words::edit_distance;
+use crate::workload::gang::{Placing, Sharing};
 use crate::workload::scheduler::Scheduler;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
@@ -15,9 +30,9 @@ use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer}
 pub struct Entry {
     /// The word.
     pub word: String,
-    /// What kind of word it is, with its article.
+    /// The kind of word, with its article.
     pub kind: String,
-    /// What it means.
+    /// Its meaning.
     pub meaning: String,
 }
 
@@ -106,8 +121,8 @@ const WORDS: &[(&str, &str)] = &[
     ),
     (
         "measured class",
-        "What a migration was by the line exchanges around its batch; `declared_event` is what the \
-         machine's description says.",
+        "The class of a migration by the line exchanges around its batch; `declared_event` is the \
+         class by the machine's description.",
     ),
     (
         "drift",
@@ -173,8 +188,40 @@ pub fn entries() -> Vec<Entry> {
         Preset,
         Estimator,
         Severity,
+        Renewed,
+        Placing,
+        Sharing,
+        Statistic,
+        Method,
+        FillSource,
+        Limit,
+        Trend,
+        FailOn,
+        Division,
+        Planted,
+        GangQuantity,
+        Quantity,
+        Placement,
+        Replacement,
+        Inclusion,
+        Writes,
+        Protocol,
+        Lookup,
+        PrefetchKind,
+        Supplier,
+        Found,
+        Distance,
+        Home,
+        Side,
+        Traffic,
+        Overhead,
+        Vantage,
     ];
-    words.chain(values).chain(columns()).collect()
+    let of = |list: &'static [(&str, &str)], kind: &'static str| {
+        list.iter().map(move |(word, meaning)| Entry::new(word, kind, meaning))
+    };
+    let printed = of(HEADINGS, "a heading").chain(of(ANSWERS, "an answer"));
+    words.chain(values).chain(columns()).chain(printed).collect()
 }
 
 /// The columns of all row types; one that several have is listed once for each meaning.
@@ -194,14 +241,30 @@ fn columns() -> Vec<Entry> {
 /// The entries for `word`: those of that name, or all of that kind (`event`, `causes`).
 pub fn look_up<'a>(entries: &'a [Entry], word: &str) -> Vec<&'a Entry> {
     let plain = plain(word);
-    let named: Vec<&Entry> =
-        entries.iter().filter(|entry| self::plain(&entry.word) == plain).collect();
+    let of = |plain: &str| -> Vec<&'a Entry> {
+        entries.iter().filter(|entry| self::plain(&entry.word) == plain).collect()
+    };
+    let named = match of(&plain) {
+        none if none.is_empty() => of(without_unit(&plain)),
+        some => some,
+    };
     let singular = plain.strip_suffix('s').unwrap_or(&plain);
     let of_kind = entries.iter().filter(|entry| {
         let kind = self::plain(entry.kind.split_once(' ').map_or("", |(_, kind)| kind));
         kind == plain || kind == singular
     });
     named.into_iter().chain(of_kind).collect()
+}
+
+/// A heading without its unit: `measured, µs` or `median [95 %]`; of `excess: p99` the excess.
+fn without_unit(heading: &str) -> &str {
+    const UNITS: [&str; 10] =
+        [", µs", " µs", ", us", " us", ", ns", " ns", ", ms", " ms", "µs ", " [95 %]"];
+    let heading = heading.split_once(": ").map_or(heading, |(before, _)| before);
+    UNITS
+        .iter()
+        .find_map(|unit| heading.strip_suffix(unit).or_else(|| heading.strip_prefix(unit)))
+        .unwrap_or(heading)
 }
 
 /// Without case, and with one way to write a gap.

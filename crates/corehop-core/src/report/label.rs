@@ -16,7 +16,7 @@ pub fn size(bytes: Bytes) -> String {
     format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
 }
 
-/// What a part is called in a tree or a drawing.
+/// The name of a part in a tree or a drawing.
 pub fn part(part: Part<'_>) -> String {
     match part {
         Part::Machine => "machine".to_owned(),
@@ -67,7 +67,7 @@ pub fn cache(cache: &Cache) -> String {
     words.join(", ")
 }
 
-/// What is wrong with a cache, in one line per fact that is contradicted.
+/// The errors in a cache's description, in one line per fact that is contradicted.
 pub fn doubts(cache: &Cache) -> Vec<String> {
     let facts = cache_checks(cache).into_iter();
     facts
@@ -111,7 +111,7 @@ fn cache_checks(cache: &Cache) -> Vec<(String, &Check)> {
     .collect()
 }
 
-/// How long an access takes at each level, where that is known, memory last.
+/// The time of an access at each level, where known, memory last.
 pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
     let caches = platform.caches.iter().filter_map(|cache| {
         let own = if platform.core_kinds.is_empty() {
@@ -126,8 +126,8 @@ pub fn latencies(platform: &Platform) -> Vec<(String, &Fact<Latency>)> {
     caches.chain(memory).collect()
 }
 
-/// What the exchange of a line within a pair of this class is called: the control within a CPU, or
-/// as the migration between the two.
+/// The name of a line exchange within a pair of this class: the control within a CPU, or the migration
+/// between the two.
 pub fn exchange(affinity: Affinity) -> &'static str {
     if affinity == Affinity::SameCpu { "control" } else { affinity.event() }
 }

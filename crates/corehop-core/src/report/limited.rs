@@ -3,10 +3,10 @@
 
 use super::figure::Table;
 use super::table::{interval, micros, plain};
-use crate::decision::costs::Cost;
-use crate::decision::sched::limited::NoRegions;
-use crate::decision::sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
-use crate::decision::sched::{Task, TaskSet};
+use crate::model::costs::Cost;
+use crate::sched::limited::NoRegions;
+use crate::sched::limited::remedy::{Limit, Remedies, Remedy, Treated};
+use crate::sched::{Task, TaskSet};
 
 /// The remedies, or why there is none, each with a table of the tasks and what it says to do.
 pub fn remedies(set: &TaskSet, all: &Remedies) -> String {
@@ -68,7 +68,7 @@ fn treated(set: &TaskSet, remedy: &Remedy) -> String {
     )
 }
 
-/// What to do with a task.
+/// The advice for a task.
 fn what(set: &TaskSet, it: &Treated, task: &Task) -> String {
     match &it.preempted_by {
         Some(by) if by.is_empty() => "non-preemptive".to_owned(),

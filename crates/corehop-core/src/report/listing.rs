@@ -19,7 +19,7 @@ pub fn columns(rows: &str) -> Vec<(&'static str, &'static str)> {
     RowKind::named(rows).map_or_else(Vec::new, RowKind::docs)
 }
 
-/// What the one file of `data` holds, for a terminal.
+/// The contents of the one file of `data`, for a terminal.
 pub fn text(data: &ReportData) -> String {
     let Some(file) = data.files.first() else { return String::new() };
     let mut text = String::new();
@@ -54,7 +54,7 @@ fn facts(file: &FileNote) -> Vec<(&'static str, String)> {
     facts
 }
 
-/// How many rows are valid, by class, and what disturbed the others.
+/// The number of valid rows, by class, and the causes that disturbed the others.
 fn counts(data: &ReportData) -> Vec<Table> {
     let mut tables = Vec::new();
     let budget = &data.budget;

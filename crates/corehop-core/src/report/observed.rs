@@ -15,23 +15,55 @@ const SHOWN: usize = 10;
 
 /// The run, as text.
 pub fn text(recording: &Recording, cost: &RunCost) -> String {
-    let mut text = format!("{}\n\n", head(recording));
-    text += &plain(&classes(cost));
-    if !cost.threads.is_empty() {
-        text += &plain(&threads(cost));
-    }
-    if !cost.preemptors.is_empty() {
-        text += &plain(&preemptors(cost));
-    }
-    text + &notes(recording, cost).join("\n") + "\n"
+    let tables: String = tables(cost).iter().map(plain).collect();
+    let answer = answer(cost).map_or_else(String::new, |answer| format!("{answer}\n"));
+    let notes = notes(recording, cost).join("\n");
+    format!("{}\n{answer}\n{tables}{notes}\n", head(recording))
 }
 
-fn head(recording: &Recording) -> String {
-    let (threads, span) = (recording.threads.len(), recording.span_ns as f64 / 1e9);
-    let ended = recording.status.map_or_else(String::new, |code| format!(", exit status {code}"));
+/// The cost of cache affinity in one sentence, if costs were given.
+pub(super) fn answer(cost: &RunCost) -> Option<String> {
+    let Some((low, high)) = cost.share else {
+        let why = || cost.classes.iter().find_map(|class| class.why_not.clone());
+        let why = || why().unwrap_or_else(|| "no cost applies".to_owned());
+        return cost.priced.then(|| format!("the cost of cache affinity is unknown: {}", why()));
+    };
+    let share = |high| percent(low * 100.0, high * 100.0);
+    Some(match high {
+        Some(high) => format!("cache affinity cost {} of the time of the run", share(high)),
+        None => format!(
+            "cache affinity cost at least {} of the time of the run; no upper bound is known",
+            share(low)
+        ),
+    })
+}
+
+/// A range of percentages, with no more digits than its width supports.
+fn percent(low: f64, high: f64) -> String {
+    let width = if high > low { high - low } else { low };
+    let digits =
+        if width > 0.0 { (1.0 - width.log10().floor()).clamp(0.0, 6.0) as usize } else { 0 };
+    if high > low {
+        format!("{low:.digits$} % to {high:.digits$} %")
+    } else {
+        format!("{low:.digits$} %")
+    }
+}
+
+/// The tables of a run that have rows: classes, threads, preempters.
+pub(super) fn tables(cost: &RunCost) -> Vec<Table> {
+    let others = [threads(cost), preemptors(cost)].into_iter().filter(|it| !it.rows.is_empty());
+    std::iter::once(classes(cost)).chain(others).collect()
+}
+
+/// The run in one line: its duration, threads and end.
+pub(super) fn head(recording: &Recording) -> String {
+    let (threads, span) = (recording.threads.len(), recording.facts.span_ns as f64 / 1e9);
+    let ended =
+        recording.facts.status.map_or_else(String::new, |code| format!(", exit status {code}"));
     format!(
         "{}: {span:.3} s, {threads} threads{ended}; recorded by {}",
-        recording.what, recording.method
+        recording.facts.what, recording.facts.method
     )
 }
 
@@ -101,25 +133,28 @@ fn more(table: &mut Table, all: usize) {
 fn range(cost: Option<Between>) -> String {
     match cost {
         None => "–".to_owned(),
-        Some(it) if it.low_us.to_bits() == it.high_us.to_bits() => micros(it.low_us),
-        Some(it) => format!("[{}, {}]", micros(it.low_us), micros(it.high_us)),
+        Some(Between { low_us, high_us: None }) => format!("≥ {}", micros(low_us)),
+        Some(Between { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
+            micros(low_us)
+        }
+        Some(Between { low_us, high_us: Some(high) }) => {
+            format!("[{}, {}]", micros(low_us), micros(high))
+        }
     }
 }
 
 /// Assumptions, unknowns, and the overhead of recording.
 pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some((low, high)) = cost.share {
-        let (low, high) = (low * 100.0, high * 100.0);
-        notes.push(format!("cache affinity cost {low:.4} % to {high:.4} % of the time of the run"));
-        let sampled = WssRange::sampled(&recording.touched_bytes) == Some(cost.wss);
+    if cost.priced {
+        let sampled = WssRange::sampled(&recording.facts.touched_bytes) == Some(cost.wss);
         notes.push(if sampled {
             format!(
                 "a working set between {} and {}: the median of {} samples of what processes touch within 10 ms, \
                  in whole pages, with 95 % confidence",
                 size(cost.wss.low),
                 size(cost.wss.high),
-                recording.touched_bytes.len()
+                recording.facts.touched_bytes.len()
             )
         } else if cost.wss.low == cost.wss.high {
             format!("assumed working set: {}", size(cost.wss.high))
@@ -134,21 +169,21 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     }
     if let Some(largest) = cost.clipped_to {
         notes.push(format!(
-            "costs are known up to {}: larger working sets are charged as that",
+            "costs were measured up to {}: larger working sets cost at least as much",
             size(largest)
         ));
     }
     for class in cost.classes.iter().filter(|class| class.why_not.is_some()) {
         let why = class.why_not.as_deref().unwrap_or_default();
-        notes.push(format!("not charged: some of {} × {} ({why})", class.count, class.event));
+        notes.push(format!("unknown: some of {} × {} ({why})", class.count, class.event));
     }
     notes.extend(losses(recording));
-    let took = &recording.took;
+    let took = &recording.facts.took;
     let programs = took.programs_ns.map_or_else(
         || "an unknown time in the kernel".to_owned(),
         |ns| format!("{:.3} ms in its programs ({} runs)", ns as f64 / 1e6, took.runs.unwrap_or(0)),
     );
-    let share = took.share(recording.span_ns) * 100.0;
+    let share = took.share(recording.facts.span_ns) * 100.0;
     notes.push(format!(
         "recording took {:.3} ms of CPU time and {programs}: {share:.3} % of one CPU",
         took.own_ns as f64 / 1e6
@@ -156,12 +191,12 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
     notes
 }
 
-/// What was not recorded.
+/// The events that were not recorded.
 fn losses(recording: &Recording) -> Vec<String> {
     let unseen: u64 = recording.threads.iter().map(|thread| thread.unseen).sum();
     let said = [
-        (recording.lost, "absences were lost: no room in the buffer"),
-        (recording.unfollowed, "threads were not followed: no room in the table"),
+        (recording.facts.lost, "absences were lost: no room in the buffer"),
+        (recording.facts.unfollowed, "threads were not followed: no room in the table"),
         (
             recording.not_kept,
             "absences were counted in their threads but not kept: there were too many",
@@ -170,7 +205,7 @@ fn losses(recording: &Recording) -> Vec<String> {
     ];
     let lines = said.into_iter().filter(|(count, _)| *count > 0);
     let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
-    if let Some(why) = &recording.why_not_bpf {
+    if let Some(why) = &recording.facts.why_not_bpf {
         lines.push(format!(
             "the preempters, and the migrations that affinity made necessary, were not recorded, as \
              there is no BPF: {why}"
@@ -182,19 +217,19 @@ fn losses(recording: &Recording) -> Vec<String> {
 /// The one machine-readable answer.
 pub fn json(recording: &Recording, cost: &RunCost) -> Value {
     json!({
-        "what": recording.what,
-        "status": recording.status,
-        "rung": recording.method,
-        "why_not_bpf": recording.why_not_bpf,
-        "span_ns": recording.span_ns,
-        "rss_bytes": recording.rss_bytes,
-        "touched_bytes": recording.touched_bytes,
+        "what": recording.facts.what,
+        "status": recording.facts.status,
+        "rung": recording.facts.method,
+        "why_not_bpf": recording.facts.why_not_bpf,
+        "span_ns": recording.facts.span_ns,
+        "rss_bytes": recording.facts.rss_bytes,
+        "touched_bytes": recording.facts.touched_bytes,
         "absences": recording.absences.len(),
-        "lost": recording.lost,
-        "unfollowed": recording.unfollowed,
+        "lost": recording.facts.lost,
+        "unfollowed": recording.facts.unfollowed,
         "not_kept": recording.not_kept,
-        "took": recording.took,
-        "took_share_of_a_cpu": recording.took.share(recording.span_ns),
+        "took": recording.facts.took,
+        "took_share_of_a_cpu": recording.facts.took.share(recording.facts.span_ns),
         "threads": recording.threads,
         "cost": cost,
     })
@@ -221,7 +256,7 @@ pub fn trace(recording: &Recording, platform: &Platform) -> Value {
             "cat": event(platform, absence).word(),
             "pid": process(absence.tid),
             "tid": absence.tid,
-            "ts": us(absence.out_ns.saturating_sub(recording.began_ns)),
+            "ts": us(absence.out_ns.saturating_sub(recording.facts.began_ns)),
             "dur": us(absence.length_ns()),
             "args": {
                 "from_cpu": absence.from, "to_cpu": absence.to, "by": absence.by,
@@ -231,7 +266,7 @@ pub fn trace(recording: &Recording, platform: &Platform) -> Value {
     };
     let names = recording.threads.iter().map(name);
     let events: Vec<Value> = names.chain(recording.absences.iter().map(bar)).collect();
-    json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "what": recording.what } })
+    json!({ "traceEvents": events, "displayTimeUnit": "ns", "otherData": { "what": recording.facts.what } })
 }
 
 pub(super) fn title(absence: &Absence) -> String {
@@ -251,7 +286,7 @@ pub(super) fn title(absence: &Absence) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::decision::run_cost::{WssRange, run_cost};
-    use crate::samples::{ObservedThread, Took};
+    use crate::samples::{ObservedThread, RecordingFacts, Took};
     use crate::units::Cpu;
 
     pub(in crate::report) fn recording() -> Recording {
@@ -275,20 +310,19 @@ pub(super) mod tests {
             ..Default::default()
         };
         Recording {
-            what: "sh -c true".to_owned(),
-            status: Some(0),
-            method: "bpf".to_owned(),
-            why_not_bpf: None,
-            began_ns: 1_000,
-            span_ns: 1_000_000_000,
-            rss_bytes: None,
+            facts: RecordingFacts {
+                what: "sh -c true".to_owned(),
+                status: Some(0),
+                method: "bpf".to_owned(),
+                began_ns: 1_000,
+                span_ns: 1_000_000_000,
+                lost: 3,
+                took: Took { own_ns: 1_000_000, programs_ns: Some(500_000), runs: Some(10_000) },
+                ..RecordingFacts::default()
+            },
             threads: vec![thread],
             absences: vec![absence],
-            lost: 3,
-            unfollowed: 0,
             not_kept: 0,
-            touched_bytes: Vec::new(),
-            took: Took { own_ns: 1_000_000, programs_ns: Some(500_000), runs: Some(10_000) },
         }
     }
 
@@ -308,6 +342,34 @@ pub(super) mod tests {
             assert!(text.contains(part), "{part}\n{text}");
         }
         assert!(!text.contains("cache affinity cost"), "nothing is charged without costs:\n{text}");
+    }
+
+    #[test]
+    fn percentages_have_the_digits_that_their_width_supports() {
+        assert_eq!(percent(0.0, 0.052_3), "0.000 % to 0.052 %");
+        assert_eq!(percent(1.234_5, 12.9), "1 % to 13 %");
+        assert_eq!(percent(0.25, 0.25), "0.25 %");
+        assert_eq!(percent(0.0, 0.0), "0 %");
+    }
+
+    #[test]
+    fn an_unknown_cost_is_said_in_the_first_lines_and_never_zero() {
+        let cost = |share, priced| RunCost {
+            priced,
+            wss: WssRange::known("7.5MiB".parse().unwrap()),
+            clipped_to: None,
+            classes: Vec::new(),
+            threads: Vec::new(),
+            preemptors: Vec::new(),
+            total: None,
+            share,
+        };
+        assert_eq!(answer(&cost(None, false)), None);
+        assert!(answer(&cost(None, true)).unwrap().contains("is unknown"));
+        let least = answer(&cost(Some((0.012, None)), true)).unwrap();
+        assert!(least.contains("at least 1.2 %") && least.contains("no upper bound"), "{least}");
+        let text = text(&recording(), &cost(Some((0.0, Some(0.1))), true));
+        assert!(text.lines().nth(1).unwrap().contains("cost 0 % to 10 %"), "{text}");
     }
 
     #[test]

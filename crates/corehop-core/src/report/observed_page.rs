@@ -30,16 +30,17 @@ const BOTTOM: f64 = 34.0;
 /// The page.
 pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> String {
     let facts = [
-        format!("{:.3} s", recording.span_ns as f64 / 1e9),
+        format!("{:.3} s", recording.facts.span_ns as f64 / 1e9),
         format!("{} threads", recording.threads.len()),
-        format!("recorded by {}", recording.method),
+        format!("recorded by {}", recording.facts.method),
         platform.name.clone(),
     ];
-    html::page_of(&recording.what, &facts, &sections(recording, cost, platform))
+    html::page_of(&recording.facts.what, &facts, &sections(recording, cost, platform))
 }
 
-fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<Section> {
-    let mut what = Section::new("cost", "What it cost");
+/// The sections of a run: its cost, its timeline, its threads.
+pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<Section> {
+    let mut what = Section::new("run-cost", "The cost");
     what.text = notes(recording, cost);
     what.tables = vec![classes(cost).shown()];
     let timeline = Section::new("timeline", "When threads were away").says(
@@ -56,7 +57,7 @@ fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<S
         ))
     };
     let drawing = Some(drawing(recording, platform));
-    let who = Section::new("who", "Threads and their preempters");
+    let who = Section::new("threads", "Threads and their preempters");
     let tables = vec![threads(cost).shown(), preemptors(cost).shown()];
     vec![what, Section { drawing, ..timeline }, Section { tables, ..who }]
 }
@@ -79,7 +80,7 @@ fn rows(recording: &Recording) -> Vec<&ObservedThread> {
 fn drawing(recording: &Recording, platform: &Platform) -> String {
     let rows = rows(recording);
     let bottom = TOP + ROW * rows.len().max(1) as f64;
-    let label = escape(&format!("When threads of {} were away", recording.what));
+    let label = escape(&format!("When threads of {} were away", recording.facts.what));
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" aria-label=\"{label}\">\n\
@@ -87,9 +88,9 @@ fn drawing(recording: &Recording, platform: &Platform) -> String {
         height = bottom + BOTTOM,
     );
     key(&mut svg);
-    let span = recording.span_ns.max(1) as f64;
+    let span = recording.facts.span_ns.max(1) as f64;
     let x = |ns: u64| {
-        let since = ns.saturating_sub(recording.began_ns) as f64;
+        let since = ns.saturating_sub(recording.facts.began_ns) as f64;
         LEFT + (WIDTH - LEFT - 16.0) * (since / span).min(1.0)
     };
     axis(&mut svg, recording, bottom, x);
@@ -162,8 +163,8 @@ fn key(svg: &mut String) {
 /// Five times along the run, in milliseconds.
 fn axis(svg: &mut String, recording: &Recording, bottom: f64, x: impl Fn(u64) -> f64) {
     for part in 0..=4 {
-        let ns = recording.span_ns * part / 4;
-        let at = x(recording.began_ns + ns);
+        let ns = recording.facts.span_ns * part / 4;
+        let at = x(recording.facts.began_ns + ns);
         let _ = writeln!(
             svg,
             "<line x1=\"{at:.1}\" y1=\"{:.1}\" x2=\"{at:.1}\" y2=\"{bottom:.1}\" stroke=\"#eef1f4\"/>\
@@ -186,7 +187,7 @@ mod tests {
     fn the_page_has_a_bar_for_every_absence_that_says_by_whom() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let recording = recording();
-        let range = WssRange::unknown(recording.rss_bytes, &platform);
+        let range = WssRange::unknown(recording.facts.rss_bytes, &platform);
         let cost = run_cost(&recording, &platform, None, range).unwrap();
         let page = page(&recording, &cost, &platform);
         let bars = page.matches("<title>").count();
@@ -202,7 +203,7 @@ mod tests {
     fn names_from_outside_are_escaped_and_a_run_without_absences_has_a_page() {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let mut recording = recording();
-        recording.what = "<script>alert(1)</script>".to_owned();
+        recording.facts.what = "<script>alert(1)</script>".to_owned();
         recording.absences.clear();
         let range = WssRange::unknown(None, &platform);
         let cost = run_cost(&recording, &platform, None, range).unwrap();
@@ -213,11 +214,11 @@ mod tests {
     /// A millisecond of two threads: 7 is away from a quarter to three quarters of it, 8 for 1 us.
     fn millisecond() -> Recording {
         let mut recording = recording();
-        (recording.began_ns, recording.span_ns) = (5_000_000, 1_000_000);
+        (recording.facts.began_ns, recording.facts.span_ns) = (5_000_000, 1_000_000);
         let at = |tid, from, length| Absence {
             tid,
-            out_ns: recording.began_ns + from,
-            in_ns: recording.began_ns + from + length,
+            out_ns: recording.facts.began_ns + from,
+            in_ns: recording.facts.began_ns + from + length,
             ..recording.absences[0].clone()
         };
         recording.absences = vec![at(8, 0, 1_000), at(7, 250_000, 500_000)];

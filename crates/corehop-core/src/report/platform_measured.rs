@@ -85,7 +85,7 @@ fn classes(text: &mut String, platform: &Platform) {
     }
 }
 
-/// How far apart watched CPUs were, and for how long.
+/// The distances of watched CPUs, and the time at each.
 fn distances(platform: &Platform) -> String {
     let Some(distance) = &platform.distance else { return String::new() };
     let mut text = "\nhow far apart CPUs were while they were watched\n".to_owned();
@@ -104,7 +104,7 @@ fn distances(platform: &Platform) -> String {
     text
 }
 
-/// How long a stay lasts: the median, or what is known where none was seen from begin to end.
+/// The duration of a stay: the median, or a bound where none was seen from begin to end.
 fn stay(level: &DistanceLevel) -> String {
     match level.median_stay {
         Some(median) => format!("stays {:>6.1} s (median)", median.secs()),

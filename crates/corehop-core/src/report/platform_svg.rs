@@ -8,16 +8,16 @@ use super::label;
 use crate::platform::Platform;
 use crate::platform::tree::{Block, Part};
 
-/// How wide a drawing may become before its boxes go on a further row, in pixels.
+/// The greatest width of a drawing before its boxes go on a further row, in pixels.
 const WIDEST: f64 = 1_000.0;
 /// The ratio of width to height that boxes are arranged for.
 const ASPECT: f64 = 1.9;
-/// What a character of a label takes, in the font of the labels.
+/// The width of a character of a label, in the font of the labels.
 const CHARACTER: f64 = 6.4;
-/// What a line of a label takes.
+/// The height of a line of a label.
 const LINE: f64 = 15.0;
 
-/// How much is written into the boxes.
+/// The amount of text in the boxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Density {
     /// Every box has its label.
@@ -176,7 +176,7 @@ fn grid(mut items: Vec<Placed<'_>>, density: Density) -> Grid<'_> {
     Grid { items, width, height }
 }
 
-/// What boxes take with so many in a row.
+/// The space of boxes with so many in a row.
 fn extent(items: &[Placed<'_>], columns: usize, gap: f64) -> (f64, f64) {
     let (mut width, mut height) = (0.0, -gap);
     for row in items.chunks(columns.max(1)) {
@@ -221,8 +221,8 @@ fn text_width(text: &str) -> f64 {
     text.chars().count() as f64 * CHARACTER
 }
 
-/// What is written below the boxes: what a core has where the boxes do not say it, the CPUs that
-/// cannot be used, and what was found wrong.
+/// The notes below the boxes: the parts of a core that boxes do not show, the CPUs that cannot be used, and
+/// errors found.
 fn notes(platform: &Platform, density: Density) -> Vec<String> {
     let mut notes = Vec::new();
     if density != Density::Roomy {
@@ -298,7 +298,7 @@ fn style(platform: &Platform, block: &Block<'_>) -> &'static str {
     }
 }
 
-/// What a box says when pointed at.
+/// The tooltip of a box.
 fn tooltip(platform: &Platform, block: &Block<'_>) -> String {
     let mut lines: Vec<String> = block
         .parts

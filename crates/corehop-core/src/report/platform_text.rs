@@ -38,7 +38,7 @@ pub fn text(platform: &Platform) -> String {
     text
 }
 
-/// What is said of the machine as a whole.
+/// The facts of the machine as a whole.
 fn facts(platform: &Platform) -> Vec<(&'static str, String)> {
     let mut cpus = format!("{} usable", platform.usable());
     for (reason, such) in label::all_unusable(platform) {

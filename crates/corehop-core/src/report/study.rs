@@ -6,8 +6,8 @@ use super::figure::{
 };
 use super::html;
 use super::study_svg::drawing;
-use crate::decision::sched::study::tally::Estimate;
-use crate::decision::sched::study::{Measure, Preferable, Reading, StudyCounts};
+use crate::study::tally::Estimate;
+use crate::study::{Measure, Preferable, Reading, StudyCounts};
 
 /// Of the colours of a page, those that are told apart most easily.
 const COLOURS: [usize; 8] = [3, 6, 5, 7, 10, 12, 1, 14];
@@ -31,7 +31,7 @@ fn sections(outcome: &StudyCounts) -> Vec<Section> {
     all
 }
 
-/// What is on the vertical axis.
+/// The quantity on the vertical axis.
 fn what(outcome: &StudyCounts) -> &'static str {
     let first = outcome.study.readings.first();
     match first.map_or(Measure::Schedulability, |reading| reading.measure) {
@@ -39,6 +39,9 @@ fn what(outcome: &StudyCounts) -> &'static str {
         Measure::Breakdown => "mean breakdown utilisation",
     }
 }
+
+/// The meaning of the vertical lines.
+const MARKED: &str = "delay at which a scheduler stops being preferable to one that suffers none";
 
 fn curves(outcome: &StudyCounts) -> Section {
     let readings = &outcome.study.readings;
@@ -51,6 +54,7 @@ fn curves(outcome: &StudyCounts) -> Section {
         statistics: Vec::new(),
         variants: variants.collect(),
         marks: Vec::new(),
+        marked: MARKED,
     };
     let section = Section::new("by-delay", "Schedulability by delay")
         .says(
@@ -138,7 +142,8 @@ fn table(outcome: &StudyCounts, at: usize, reading: &Reading) -> Table {
 
 fn crossings(outcome: &StudyCounts) -> Option<Table> {
     let head = ["reading", "scheduler", "is preferable to", "whose delay is, µs", "below, µs"];
-    let mut table = Table::new("Who is preferable, up to which delay", &head).shown();
+    let mut table =
+        Table::new("The preferable scheduler, and the delay up to which it is", &head).shown();
     for at in ordered(outcome) {
         for crossing in outcome.crossings(at) {
             let below = match crossing.preferable {
@@ -190,6 +195,7 @@ fn schedulability(outcome: &StudyCounts) -> Option<Section> {
         statistics: Vec::new(),
         variants: variants.collect(),
         marks: Vec::new(),
+        marked: "",
     };
     let text = format!("The cells behind the curves, for the reading {}.", reading.name);
     let section = Section::new("by-cap", "Schedulability by utilisation").says(text);

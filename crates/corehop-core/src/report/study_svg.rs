@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::escape::escape;
-use crate::decision::sched::study::{Measure, Preferable, Reading, StudyCounts};
+use crate::study::{Measure, Preferable, Reading, StudyCounts};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito), and marks that are without.
 const STYLES: [(&str, &str); 6] = [

@@ -87,7 +87,7 @@ pub fn only(summaries: &[CellSummary], wanted: &[String]) -> Result<Vec<CellSumm
     Ok(left)
 }
 
-/// What the columns tell apart.
+/// The properties that the columns tell apart.
 fn told_apart(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, cell.memory_architecture, &cell.load, cell.event);
     (place, length(cell), cell.write_ratio.to_bits(), cell.wss_bytes)
@@ -119,8 +119,8 @@ pub fn csv(summaries: &[&CellSummary]) -> String {
     table
 }
 
-/// How preemption lengths were drawn, in the words of the printed tables: nothing for an event
-/// without an absence, `LOW..HIGHms` for a range that is none of theirs.
+/// The distribution of preemption lengths, in the words of the printed tables: nothing for an event without
+/// an absence, `LOW..HIGHms` for a range that is none of theirs.
 fn length(cell: &CellKey) -> String {
     let text = &*cell.preemption_length;
     match text {
@@ -191,7 +191,7 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
     while let Some(first) = rest.first() {
         let same = rest.iter().take_while(|other| panel(&other.cell) == panel(&first.cell)).count();
         let (block, others) = rest.split_at(same);
-        table.push_str(&block_text(block, width));
+        table.push_str(&block_text(block, width, usize::MAX));
         rest = others;
     }
     if table.contains(&format!(" {IN_ERROR}")) {
@@ -203,8 +203,29 @@ pub fn text(summaries: &[CellSummary], width: usize) -> String {
     table
 }
 
+/// One block of text for each machine, load and kind of working set: the medians with their intervals, a line
+/// a size.
+pub(super) fn medians(summaries: &[CellSummary], width: usize) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut rest = summaries;
+    while let Some(first) = rest.first() {
+        let same = rest.iter().take_while(|other| panel(&other.cell) == panel(&first.cell)).count();
+        let (block, others) = rest.split_at(same);
+        blocks.push(block_text(block, width, 1));
+        rest = others;
+    }
+    if let (Some(first), Some(summary)) = (blocks.first_mut(), summaries.first()) {
+        let caption = format!("delay in µs by `{}`: median [95 % interval]", summary.estimator);
+        *first = format!("{caption}\n\n{first}");
+    }
+    if blocks.iter().any(|block| block.contains(&format!(" {IN_ERROR}"))) {
+        blocks.push(paragraph(IN_ERROR_MEANS, width));
+    }
+    blocks
+}
+
 /// A text in lines that fit.
-fn paragraph(text: &str, width: usize) -> String {
+pub(super) fn paragraph(text: &str, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -218,15 +239,15 @@ fn paragraph(text: &str, width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What the cells of one block of the text table have in common.
+/// The common properties of the cells of one block of the text table.
 fn panel(cell: &CellKey) -> impl PartialEq + '_ {
     let place = (&cell.machine, &cell.experiment, &cell.load, cell.cache_state);
     let memory = (&cell.workload, cell.page, cell.node, cell.fresh_frames);
     (place, cell.pattern, memory, cell.chains, cell.write_ratio.to_bits())
 }
 
-/// One block: a heading, and as many tables below each other as the width asks for.
-fn block_text(block: &[CellSummary], width: usize) -> String {
+/// One block: a heading, and as many tables below each other as the width asks for; `lines` of each cell.
+fn block_text(block: &[CellSummary], width: usize, lines: usize) -> String {
     let cell = &block[0].cell;
     let mut text = format!(
         "{} · {} · load {} · {}, {} pages, write ratio {}",
@@ -244,7 +265,7 @@ fn block_text(block: &[CellSummary], width: usize) -> String {
         let _ = write!(text, ", memory of node {node}");
     }
     text.push_str(if cell.fresh_frames { ", fresh frames\n" } else { "\n" });
-    let columns = columns(block);
+    let columns = columns(block, lines);
     let stub: Vec<String> = sizes(block).iter().map(|&(wss, _)| wss.to_string()).collect();
     let mut rest = columns.as_slice();
     while !rest.is_empty() {
@@ -256,7 +277,7 @@ fn block_text(block: &[CellSummary], width: usize) -> String {
     text
 }
 
-/// How many of the columns fit beside the sizes; at least one.
+/// The number of columns that fit beside the sizes; at least one.
 fn that_fit(columns: &[Column], width: usize) -> usize {
     let ends = columns.iter().scan(STUB, |end, column| {
         *end += column.width() + 2;
@@ -265,7 +286,7 @@ fn that_fit(columns: &[Column], width: usize) -> usize {
     ends.take_while(|&end| end <= width).count().max(1)
 }
 
-/// What the sizes take at the left of the text table.
+/// The width of the sizes at the left of the text table.
 const STUB: usize = 8;
 
 /// A column of the text table: heading lines, and for each size its lines.
@@ -294,8 +315,8 @@ fn sizes(block: &[CellSummary]) -> Vec<(Bytes, Option<f64>)> {
     sizes
 }
 
-/// The warm touch, then a column for each series of the block.
-fn columns(block: &[CellSummary]) -> Vec<Column> {
+/// The warm touch, then a column for each series of the block; `lines` of each cell.
+fn columns(block: &[CellSummary], lines: usize) -> Vec<Column> {
     let sizes = sizes(block);
     let warm = Column {
         head: vec!["warm touch".to_owned(), "µs".to_owned()],
@@ -317,7 +338,7 @@ fn columns(block: &[CellSummary]) -> Vec<Column> {
             .map(|&(wss, _)| {
                 let key = CellKey { wss_bytes: wss.get(), ..cell.clone() };
                 match block.iter().find(|summary| summary.cell == key) {
-                    Some(summary) => statement(summary, block),
+                    Some(summary) => statement(summary, block).into_iter().take(lines).collect(),
                     None => Vec::new(),
                 }
             })
@@ -360,11 +381,11 @@ fn absence(cell: &CellKey) -> String {
 /// The mark of a delay that is within the method's own error.
 pub const IN_ERROR: &str = "~";
 
-/// What the mark means.
+/// The meaning of the mark.
 pub const IN_ERROR_MEANS: &str = "~ marks a delay that is no larger than what the control none came out with at that size, \
     where it should have been nothing: the method's own error.";
 
-/// Where leaving the CPU alone cost as much as a preemption, in a sentence.
+/// A sentence on sizes at which leaving the CPU alone cost as much as a preemption.
 pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     let all = leaving_alone(summaries);
     let first = all.first()?;
@@ -383,7 +404,7 @@ pub fn leaving(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// What a cell says, in three lines.
+/// The statement of a cell, in three lines.
 fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     let count = if summary.n_valid == summary.n_all {
         format!("n {}", summary.n_valid)
@@ -403,7 +424,7 @@ fn statement(summary: &CellSummary, all: &[CellSummary]) -> Vec<String> {
     }
 }
 
-/// How far the replicates lie apart: `0.29 to 0.75 in 20`; that there is but one is said too.
+/// The spread of the replicates: `0.29 to 0.75 in 20`; a single one is stated too.
 pub fn spread_text(delay: &Delay) -> String {
     match delay.spread.replicates {
         1 => "1 replicate".to_owned(),

@@ -4,16 +4,15 @@
 use super::figure::{Section, Table};
 use super::html;
 use super::validation_svg::drawing;
-use crate::decision::gang_study::{GangJoined, GangQuantity, GangStudy};
-use crate::decision::points::{Compared, PointStudy};
-use crate::decision::validation::{Errors, Joined, Study};
+use crate::validation::aim::Errors;
+use crate::validation::sheet::{Judged, Row, Sheet, What};
 
 /// Values that belong into one drawing.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dots {
     /// A name for links.
     pub id: String,
-    /// What they are.
+    /// The title.
     pub title: String,
     /// Their unit.
     pub unit: String,
@@ -27,96 +26,59 @@ pub struct Dots {
     pub relative: bool,
     /// The values.
     pub dots: Vec<Dot>,
-    /// How far those are off that nothing was fitted on.
+    /// The errors of values that nothing was fitted on.
     pub judged: Option<Errors>,
 }
 
 /// A printed value and a simulated one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dot {
-    /// What it has in common with others: an event, a quantity.
+    /// The property it shares with others: an event, a quantity.
     pub series: String,
-    /// What it is.
+    /// Its name.
     pub label: String,
-    /// What was printed.
+    /// The printed value.
     pub printed: f64,
-    /// What was simulated.
+    /// The simulated value.
     pub simulated: f64,
     /// Whether a parameter was fitted on it.
     pub fitted: bool,
 }
 
 impl Dots {
-    /// The averages of a table of costs.
-    pub fn of_table(study: &Study, rows: &[Joined]) -> Self {
-        let dot = |row: &Joined| Dot {
-            series: row.event.word().replace('_', " "),
-            label: format!("{} {}, {} KiB", row.event, row.preemption_length, row.wss_kib),
-            printed: row.printed_us,
-            simulated: row.simulated_us,
-            fitted: row.fitted,
-        };
-        Self {
-            id: study.id.clone(),
-            title: study.title.clone(),
-            unit: "µs".to_owned(),
-            log: true,
+    /// A drawing for each quantity of a study.
+    pub fn of(sheet: &Sheet) -> Vec<Self> {
+        let drawings = sheet.quantities.iter().map(|it| Self::of_quantity(sheet, it));
+        drawings.filter(|it| !it.dots.is_empty()).collect()
+    }
+
+    fn of_quantity(sheet: &Sheet, it: &Judged) -> Self {
+        let rows: Vec<&Row> = sheet.rows.iter().filter(|row| row.is_of(it)).collect();
+        let unit = it.word.replace('_', " ");
+        let mut dots = Self {
+            id: sheet.id.clone(),
+            title: sheet.title.clone(),
+            log: it.relative,
             least: 0.1,
-            limit: Some(study.limit),
-            relative: true,
-            dots: rows.iter().filter(|row| row.statistic == "avg").map(dot).collect(),
-            judged: Errors::of(rows, false),
-        }
-    }
-
-    /// Single values.
-    pub fn of_points(study: &PointStudy, points: &[Compared]) -> Self {
-        let dot = |point: &Compared| Dot {
-            series: study.quantity.word().replace('_', " "),
-            label: point.name.clone(),
-            printed: point.printed,
-            simulated: point.simulated,
-            fitted: point.fitted,
+            limit: it.limit,
+            relative: it.relative,
+            dots: rows.iter().filter_map(|row| Dot::of(row, &unit)).collect(),
+            judged: it.judged,
+            unit,
         };
-        Self {
-            id: study.id.clone(),
-            title: study.title.clone(),
-            unit: study.quantity.word().replace('_', " "),
-            log: points.iter().any(|point| point.printed > 100.0),
-            least: 1.0,
-            limit: Some(study.limit),
-            relative: true,
-            dots: points.iter().map(dot).collect(),
-            judged: Compared::errors(points, false),
-        }
-    }
-
-    /// A table of gangs: a drawing for each of its quantities.
-    pub fn of_gangs(study: &GangStudy, rows: &[GangJoined]) -> Vec<Self> {
-        let of = |&quantity: &GangQuantity| {
-            let mine = rows.iter().filter(|row| row.quantity == quantity);
-            let dot = |row: &GangJoined| {
-                Some(Dot {
-                    series: format!("{} {}", row.program, row.parameters).trim().to_owned(),
-                    label: format!("{} {}, {} items", row.program, row.parameters, row.items),
-                    printed: row.printed,
-                    simulated: row.simulated?,
-                    fitted: row.fitted,
-                })
-            };
-            Self {
-                id: format!("{}-{}", study.id, quantity.word().replace('_', "-")),
-                title: format!("{}: {}", study.title, quantity.word().replace('_', " ")),
-                unit: quantity.word().replace('_', " "),
-                log: !quantity.is_share(),
-                least: 10.0,
-                limit: study.limit(quantity),
-                relative: !quantity.is_share(),
-                dots: mine.filter_map(dot).collect(),
-                judged: GangJoined::errors(rows, quantity, false),
+        match rows.first().map(|row| &row.what) {
+            Some(What::Point { .. }) => {
+                dots.log = rows.iter().any(|row| row.printed > 100.0);
+                dots.least = 1.0;
             }
-        };
-        GangQuantity::ALL.iter().map(of).filter(|dots| !dots.dots.is_empty()).collect()
+            Some(What::Gang { .. }) => {
+                dots.id = format!("{}-{}", sheet.id, it.word.replace('_', "-"));
+                dots.title = format!("{}: {}", sheet.title, dots.unit);
+                dots.least = 10.0;
+            }
+            _ => {}
+        }
+        dots
     }
 
     fn section(&self) -> Section {
@@ -144,6 +106,25 @@ impl Dots {
             ..Section::new(&self.id, &self.title)
         };
         said.into_iter().fold(section, Section::says)
+    }
+}
+
+impl Dot {
+    /// A row of a quantity; none where nothing was simulated.
+    fn of(row: &Row, unit: &str) -> Option<Self> {
+        let (series, label) = match &row.what {
+            What::Cost { event, preemption_length, wss_kib, .. } => (
+                event.word().replace('_', " "),
+                format!("{event} {preemption_length}, {wss_kib} KiB"),
+            ),
+            What::Point { name } => (unit.to_owned(), name.clone()),
+            What::Gang { program, items, parameters, .. } => (
+                format!("{program} {parameters}").trim().to_owned(),
+                format!("{program} {parameters}, {items} items"),
+            ),
+        };
+        let (printed, fitted) = (row.printed, row.fitted);
+        Some(Self { series, label, printed, simulated: row.simulated?, fitted })
     }
 }
 

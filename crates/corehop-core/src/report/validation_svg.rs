@@ -34,7 +34,7 @@ impl Scale {
         Self { low, high: (most * 10.0).ceil() / 10.0, log: false }
     }
 
-    /// Where a value is between the two ends; one that is too small for a logarithm is at the lower.
+    /// The place of a value between the two ends; one that is too small for a logarithm is at the lower.
     fn place(&self, value: f64) -> f64 {
         let (low, high) = (self.low, self.high);
         let at = if self.log {

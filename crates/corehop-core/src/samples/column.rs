@@ -35,7 +35,7 @@ pub enum SchemaError {
         name: String,
         /// The row in its batch.
         row: usize,
-        /// What is wrong.
+        /// The problem.
         what: String,
     },
 }
@@ -196,6 +196,7 @@ word_columns! {
     crate::platform::MemoryArchitecture, super::Certificate,
     crate::workload::gang::Sharing, crate::workload::gang::Placing,
     crate::workload::scheduler::Scheduler, super::JobOutcome, crate::experiment::Renewed,
+    super::Overhead, super::Vantage,
 }
 
 impl Column for Vec<super::Cause> {

@@ -18,6 +18,8 @@ enum By {
     GangRun,
     /// One for each run of a task set that has ended. So many are planned; one may be under way.
     TaskRun { planned: u64, under_way: Option<u64> },
+    /// One for the whole plan, when it has ended.
+    Plan,
 }
 
 impl Counter {
@@ -27,6 +29,7 @@ impl Counter {
             Body::Jobs(_) => By::Job,
             Body::Gangs(_) => By::GangRun,
             Body::Tasks(_) => By::TaskRun { planned: units as u64, under_way: None },
+            Body::Program(_) | Body::Overheads(_) => By::Plan,
         })
     }
 
@@ -45,6 +48,7 @@ impl Counter {
                 };
                 rows.task_jobs.iter().filter_map(ended).collect()
             }
+            By::Plan => Vec::new(),
         }
     }
 
@@ -52,6 +56,7 @@ impl Counter {
     pub fn complete(&mut self) -> Option<Observation> {
         match &mut self.0 {
             By::TaskRun { planned, under_way } => Some(of_run(under_way.take()?, *planned)),
+            By::Plan => Some(of_run(0, 1)),
             By::Job | By::GangRun => None,
         }
     }

@@ -17,12 +17,12 @@ pub struct GangRecord {
     pub members: Vec<MemberRecord>,
 }
 
-/// What one thread did from the end of its warm-up to its own end.
+/// The work of one thread, from the end of its warm-up to its own end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemberRecord {
-    /// Where it ran.
+    /// The CPU it ran on.
     pub cpu: Cpu,
-    /// How long it took, in picoseconds.
+    /// Its duration, in picoseconds.
     pub picos: u64,
     /// The instructions it executed, those of waiting among them.
     pub instructions: u64,

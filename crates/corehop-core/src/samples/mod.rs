@@ -9,6 +9,7 @@ mod count;
 pub mod example;
 mod gang;
 mod observed;
+mod overhead;
 mod project;
 mod provenance;
 mod record;
@@ -20,11 +21,17 @@ mod task_job;
 pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
 pub use gang::{GangRecord, MemberRecord};
-pub use observed::{Absence, ObservedThread, Recording, Took};
+pub use observed::{Absence, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took};
+pub use overhead::{
+    ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, Vantage,
+};
 pub use project::{Batch, Observation, Projector};
 pub use provenance::Provenance;
 pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
-pub use row::{AccessTime, PreemptionLength, SCHEMA_VERSION, Sample, SharedData, TaskJob};
+pub use row::{
+    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedThread, SCHEMA_VERSION,
+    Sample, SharedData, TaskJob,
+};
 pub use store::{FileError, FileKind, Part, Reader, write_parquet};
 pub use table::{RowKind, Rows};
 pub use task_job::{AS_SCHEDULED, Away, JobOutcome, TaskJobRecord};

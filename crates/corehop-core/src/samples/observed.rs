@@ -2,8 +2,13 @@
 //! The recording of an unmodified program: the absences of its threads, and their causes.
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use super::row::{RecordedAbsence, RecordedThread};
+use super::table::Rows;
+use crate::platform::Platform;
 use crate::units::Cpu;
+use crate::workload::Event;
 
 /// A time in which a thread was preempted, or after which it ran on another CPU. Times are those of one
 /// clock (CLOCK_MONOTONIC) in nanoseconds.
@@ -25,7 +30,7 @@ pub struct Absence {
     pub preempted: bool,
     /// Whether its affinity made it move.
     pub pinned: bool,
-    /// How long it had run before it left; 0 where that is not known.
+    /// Running time before it left; 0 where that is not known.
     pub ran_ns: u64,
     /// The preempting thread: number and name; empty if unknown.
     pub by: Option<(u32, String)>,
@@ -38,7 +43,7 @@ impl Absence {
     }
 }
 
-/// What the kernel counted of one thread.
+/// The kernel's counts for one thread.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ObservedThread {
     /// The thread.
@@ -63,43 +68,169 @@ pub struct ObservedThread {
     pub preempted_ns: u64,
 }
 
-/// A program's run, as it was recorded.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Recording {
-    /// What ran: a command, a process, a cgroup.
+/// A record of a program's run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProgramRecord {
+    /// A thread was off its CPU.
+    Absence(Absence),
+    /// The counts of a thread, at the end of the recording.
+    Thread(ObservedThread),
+}
+
+/// The facts of a recording, apart from its rows. They are part of the provenance, under
+/// [`RecordingFacts::KEY`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RecordingFacts {
+    /// The command, process or cgroup.
     pub what: String,
-    /// How it ended, where it did: its exit code, or 128 plus a signal.
+    /// The exit code of the command, or 128 plus a signal; None if it did not end.
     pub status: Option<i32>,
-    /// How absences were noticed.
+    /// The method of observation.
     #[serde(rename = "rung")]
     pub method: String,
-    /// Why that was not BPF, where it was not.
+    /// The reason why the method is not BPF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not_bpf: Option<String>,
-    /// When the recording began.
+    /// The begin of the recording, on the clock of [`Absence`].
     pub began_ns: u64,
-    /// How long it took.
+    /// The duration of the recording.
     pub span_ns: u64,
-    /// The largest resident set of its processes, where that is known.
+    /// The largest resident set of the processes, if known.
     pub rss_bytes: Option<u64>,
-    /// Samples of what its processes touched within a while, in bytes: estimates of their working sets.
+    /// Samples of the bytes that processes touched within a window: estimates of their working sets.
     #[serde(default)]
     pub touched_bytes: Vec<u64>,
-    /// Its threads, in the order in which they were noticed.
-    pub threads: Vec<ObservedThread>,
-    /// When they were away.
-    pub absences: Vec<Absence>,
-    /// Absences for which there was no room.
+    /// Absences lost for lack of room in the kernel's buffer.
     pub lost: u64,
-    /// Threads for which there was no room.
+    /// Threads not followed for lack of room in the kernel's table.
     pub unfollowed: u64,
-    /// Absences beyond those kept in `absences`, which were counted in the threads alone.
-    pub not_kept: u64,
-    /// What recording took of the machine.
+    /// The cost of recording.
     pub took: Took,
 }
 
-/// What recording took of the machine.
+impl RecordingFacts {
+    /// The key of these facts in the provenance.
+    pub const KEY: &'static str = "recording";
+
+    /// The facts in the provenance of a file or a run.
+    pub fn of(machine: &Map<String, Value>) -> Option<Self> {
+        serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
+    }
+}
+
+/// A program's run: the facts and the records.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recording {
+    /// The facts.
+    pub facts: RecordingFacts,
+    /// The threads, in the order in which they were noticed.
+    pub threads: Vec<ObservedThread>,
+    /// Their absences.
+    pub absences: Vec<Absence>,
+    /// Absences beyond [`Recording::MOST_KEPT`], which only the counts of the threads contain.
+    pub not_kept: u64,
+}
+
+impl Recording {
+    /// The maximum number of absences in memory.
+    pub const MOST_KEPT: usize = 2_000_000;
+
+    /// Takes a record.
+    pub fn take(&mut self, record: ProgramRecord) {
+        match record {
+            ProgramRecord::Absence(_) if self.absences.len() >= Self::MOST_KEPT => {
+                self.not_kept += 1;
+            }
+            ProgramRecord::Absence(absence) => self.absences.push(absence),
+            ProgramRecord::Thread(thread) => self.threads.push(thread),
+        }
+    }
+
+    /// Takes the rows of a recording.
+    pub fn take_rows(&mut self, rows: &Rows) {
+        rows.absences.iter().for_each(|row| self.take(ProgramRecord::Absence(row.into())));
+        rows.threads.iter().for_each(|row| self.take(ProgramRecord::Thread(row.into())));
+    }
+}
+
+impl RecordedAbsence {
+    pub(super) fn of(platform: &Platform, seed: u64, it: &Absence) -> Self {
+        let by = it.by.as_ref();
+        Self {
+            machine: platform.id.as_str().into(),
+            seed,
+            tid: u64::from(it.tid),
+            out_ns: it.out_ns,
+            in_ns: it.in_ns,
+            length_ns: it.length_ns(),
+            seen: it.seen,
+            from_cpu: u64::from(it.from.0),
+            to_cpu: u64::from(it.to.0),
+            event: Event::resuming(platform, it.from, it.to),
+            preempted: it.preempted,
+            by_affinity: it.pinned,
+            ran_ns: it.ran_ns,
+            by_tid: by.map(|(tid, _)| u64::from(*tid)),
+            by: by.map(|(_, name)| name.as_str().into()),
+        }
+    }
+}
+
+impl From<&RecordedAbsence> for Absence {
+    fn from(row: &RecordedAbsence) -> Self {
+        let by = row.by_tid.zip(row.by.as_deref());
+        Self {
+            tid: row.tid as u32,
+            out_ns: row.out_ns,
+            in_ns: row.in_ns,
+            seen: row.seen,
+            from: Cpu(row.from_cpu as u32),
+            to: Cpu(row.to_cpu as u32),
+            preempted: row.preempted,
+            pinned: row.by_affinity,
+            ran_ns: row.ran_ns,
+            by: by.map(|(tid, name)| (tid as u32, name.to_owned())),
+        }
+    }
+}
+
+impl RecordedThread {
+    pub(super) fn of(platform: &Platform, seed: u64, it: &ObservedThread) -> Self {
+        Self {
+            machine: platform.id.as_str().into(),
+            seed,
+            tid: u64::from(it.tid),
+            pid: u64::from(it.pid),
+            name: it.name.as_str().into(),
+            preemptions: it.preemptions,
+            voluntary: it.voluntary,
+            migrations: it.migrations,
+            affinity_moves: it.affinity_moves,
+            cpu_changes: it.cpu_changes,
+            unseen: it.unseen,
+            preempted_ns: it.preempted_ns,
+        }
+    }
+}
+
+impl From<&RecordedThread> for ObservedThread {
+    fn from(row: &RecordedThread) -> Self {
+        Self {
+            tid: row.tid as u32,
+            pid: row.pid as u32,
+            name: row.name.to_string(),
+            preemptions: row.preemptions,
+            voluntary: row.voluntary,
+            migrations: row.migrations,
+            affinity_moves: row.affinity_moves,
+            cpu_changes: row.cpu_changes,
+            unseen: row.unseen,
+            preempted_ns: row.preempted_ns,
+        }
+    }
+}
+
+/// The cost of recording to the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Took {
     /// CPU time of the recorder itself, in nanoseconds.
@@ -107,7 +238,7 @@ pub struct Took {
     /// Run time of its programs in the kernel, for all threads of the machine, where that is known (two
     /// clock readings a run are in it).
     pub programs_ns: Option<u64>,
-    /// How often those ran: a switch of any thread is one.
+    /// The number of runs of those programs: a switch of any thread is one.
     pub runs: Option<u64>,
 }
 

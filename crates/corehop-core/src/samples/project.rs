@@ -3,8 +3,12 @@
 
 use super::column::Text;
 use super::gang::GangRecord;
+use super::observed::ProgramRecord;
+use super::overhead::OverheadRecord;
 use super::record::{Cause, JobRecord, Leave, Touch};
-use super::row::{AccessTime, PreemptionLength, Sample, SharedData};
+use super::row::{
+    AccessTime, PreemptionLength, RecordedAbsence, RecordedThread, Sample, SharedData,
+};
 use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
 use crate::experiment::{Body, Cell, Job, JobRows, Jobs, Plan, Renewed, Step};
@@ -39,6 +43,10 @@ pub enum Batch<'a> {
     Tasks(&'a [TaskJobRecord]),
     /// Of runs of gangs.
     Gangs(&'a [GangRecord]),
+    /// Of a recorded program.
+    Program(&'a [ProgramRecord]),
+    /// Of scheduling overheads.
+    Overheads(&'a [OverheadRecord]),
 }
 
 impl Plan {
@@ -52,6 +60,8 @@ impl Plan {
             },
             Body::Tasks(_) => &[RowKind::Samples, RowKind::TaskJobs],
             Body::Gangs(_) => &[RowKind::SharedData],
+            Body::Program(_) => &[RowKind::Absences, RowKind::Threads],
+            Body::Overheads(_) => &[RowKind::Overheads],
         }
     }
 }
@@ -87,6 +97,7 @@ impl<'a> Projector<'a> {
     /// The rows of some records; none of records that are not of such a plan.
     pub fn rows(&mut self, batch: Batch<'_>) -> Rows {
         let mut rows = Rows::default();
+        let seed = self.plan.seed;
         match (batch, &self.plan.body, &self.of_tasks) {
             (Batch::Jobs(records), Body::Jobs(jobs), _) => {
                 for record in records {
@@ -101,13 +112,30 @@ impl<'a> Projector<'a> {
                 }
             }
             (Batch::Gangs(records), Body::Gangs(gangs), _) => {
-                let seed = self.plan.seed;
                 let of = |record| SharedData::of(gangs, seed, self.platform, record);
                 rows.shared_data.extend(records.iter().flat_map(of));
+            }
+            (Batch::Program(records), Body::Program(_), _) => {
+                records.iter().for_each(|record| self.program(record, &mut rows));
+            }
+            (Batch::Overheads(records), Body::Overheads(_), _) => {
+                for record in records {
+                    rows.overheads.extend(record.rows(self.platform, seed));
+                }
             }
             _ => {}
         }
         rows
+    }
+
+    fn program(&self, record: &ProgramRecord, rows: &mut Rows) {
+        let (platform, seed) = (self.platform, self.plan.seed);
+        match record {
+            ProgramRecord::Absence(it) => {
+                rows.absences.push(RecordedAbsence::of(platform, seed, it));
+            }
+            ProgramRecord::Thread(it) => rows.threads.push(RecordedThread::of(platform, seed, it)),
+        }
     }
 
     fn job(&self, jobs: &Jobs, record: &JobRecord, rows: &mut Rows) {
@@ -128,7 +156,7 @@ impl<'a> Projector<'a> {
     }
 }
 
-/// What all rows of a plan share.
+/// Facts that all rows of a plan share.
 #[derive(Debug, Clone)]
 pub(super) struct RunContext {
     experiment: Text,
@@ -148,7 +176,7 @@ impl RunContext {
     }
 }
 
-/// What a record is of, by its plan.
+/// The job of a record, by its plan.
 pub(super) struct Origin<'a> {
     /// The number of the job in the run.
     pub(super) job: u64,
@@ -159,7 +187,7 @@ pub(super) struct Origin<'a> {
     /// The label of the preemption lengths.
     pub(super) length: Text,
     pub(super) mover: Mover,
-    /// What preemptors walk.
+    /// The memory that preemptors walk.
     pub(super) polluter: Option<String>,
     pub(super) replicate: Option<u64>,
     pub(super) renewed: Option<Renewed>,
@@ -193,9 +221,9 @@ pub struct Observation {
     pub cell: u64,
     /// Whether it is valid.
     pub valid: bool,
-    /// What is to be known precisely, in nanoseconds: a delay, or a time.
+    /// The quantity to be known precisely, in nanoseconds: a delay, or a time.
     pub value_ns: f64,
-    /// What the precision is relative to, in nanoseconds.
+    /// The reference of the precision, in nanoseconds.
     pub scale_ns: f64,
     /// The replicate it belongs to, where that is known.
     pub replicate: Option<u64>,
@@ -298,7 +326,8 @@ impl Sample {
     }
 }
 
-/// What disturbed a sample: its two timed touches, and an absence that was not what it should be.
+/// The causes that disturbed a sample: those of its two timed touches, and of an absence that was not as
+/// planned.
 fn sample_causes(cell: &Cell, warm: &Touch, resumed: &Touch, leave: Option<&Leave>) -> Vec<Cause> {
     let mut causes = [warm.disturbances(), resumed.disturbances()].concat();
     let drift = (resumed.spin_ns / warm.spin_ns - 1.0).abs();
@@ -329,7 +358,7 @@ fn least_walked(length_ns: f64) -> f64 {
     (length_ns / SLOWEST_LINE_NS).max(1.0)
 }
 
-/// What was cut out of touches that are usable all the same.
+/// The causes that were cut out of touches that remain usable.
 fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
     if !disturbed_by.is_empty() {
         return Vec::new();
@@ -351,7 +380,7 @@ fn length_text(cell: &Cell, job: &Job) -> Text {
     if leaves { cell.length.to_string().into() } else { "none".into() }
 }
 
-/// What the preemptor walked, or what the load ran.
+/// The memory that the preemptor walked, or the command that the load ran.
 fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
     let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
     cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
@@ -436,7 +465,7 @@ impl PreemptionLength {
 }
 
 impl Rows {
-    /// What deciding how many more to take needs of the rows that scripted jobs became.
+    /// The values that decide how many more samples to take, from the rows of scripted jobs.
     pub fn observations(&self) -> Vec<Observation> {
         let samples = self.samples.iter().map(Sample::observation);
         let access_times = self.access_times.iter().map(AccessTime::observation);

@@ -32,13 +32,13 @@ pub struct Provenance {
     pub plan: Option<Value>,
     /// The platform, in TOML.
     pub platform: String,
-    /// What the machine says of itself and of the run.
+    /// The machine's description of itself and of the run.
     #[serde(default)]
     pub machine: Map<String, Value>,
-    /// What stopped the run early, if anything did.
+    /// The cause that stopped the run early, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_by: Option<String>,
-    /// How many cells lack samples that were asked for.
+    /// The number of cells that lack requested samples.
     #[serde(default)]
     pub cells_lacking_samples: u64,
 }

@@ -46,7 +46,7 @@ pub struct BatchExchange {
 }
 
 words! {
-    /// How it is known that a touch was not disturbed, from strong to weak.
+    /// The evidence that a touch was not disturbed, from strong to weak.
     Certificate, "a certificate" {
         /// By the walk's own time stamps and the kernel's restartable sequences.
         RseqAndGaps = "rseq+gaps",
@@ -110,7 +110,7 @@ pub struct Touch {
     pub holes: u32,
     /// The shortest disturbance that shows as a hole, in nanoseconds; 0 where none shows.
     pub hole_ns: f64,
-    /// How often the scheduler came by (restartable-sequence aborts).
+    /// The number of times the scheduler came by (restartable-sequence aborts).
     pub aborts: u32,
     /// The thread's involuntary context switches during the touch.
     pub switches: u32,
@@ -129,7 +129,7 @@ pub struct Touch {
     pub spin_ns: f64,
     /// Whether it visited all its lines.
     pub complete: bool,
-    /// How all this is known.
+    /// The evidence for all this.
     pub certificate: Certificate,
 }
 
@@ -153,7 +153,7 @@ impl Touch {
         (share >= REPAIRABLE).then(|| (self.ns - self.uncertified_ns) / share)
     }
 
-    /// What disturbed its uncertified segments, the most specific cause that has evidence.
+    /// The cause of its uncertified segments: the most specific one with evidence.
     pub fn gap_cause(&self) -> Option<Cause> {
         if self.switches > 0 {
             Some(Cause::Preempted)
@@ -202,11 +202,11 @@ pub struct Leave {
     pub from: Cpu,
     /// The CPU resumed on.
     pub to: Cpu,
-    /// How long it was to be, in nanoseconds.
+    /// The requested length, in nanoseconds.
     pub requested_ns: u64,
-    /// How long it was, in nanoseconds; across CPUs corrected for their clocks' offset.
+    /// The actual length, in nanoseconds; across CPUs corrected for their clocks' offset.
     pub length_ns: f64,
-    /// How far that may be off, in nanoseconds: the bound of the offset; 0 on one CPU.
+    /// The error bound of the length, in nanoseconds: the bound of the offset; 0 on one CPU.
     pub bound_ns: f64,
     /// The direct cost of getting to the other CPU, in nanoseconds, apart from the cache cost.
     pub switch_ns: Option<f64>,
@@ -214,7 +214,7 @@ pub struct Leave {
     pub preemptor_lines: Option<u64>,
     /// The bytes that the background load moved meanwhile, on all CPUs.
     pub load_bytes: Option<u64>,
-    /// How often the CPU resumed on went from one thread to another meanwhile.
+    /// The number of times the CPU resumed on went from one thread to another meanwhile.
     pub switches: Option<u32>,
 }
 

@@ -2,6 +2,7 @@
 //! The row types, one per kind of file.
 
 use super::column::{Text, row};
+use super::overhead::{Overhead, Vantage};
 use super::record::{Cause, Certificate};
 use super::task_job::JobOutcome;
 use crate::experiment::Renewed;
@@ -36,7 +37,7 @@ row! {
         write_ratio: f64,
         /// The background load.
         load: Text,
-        /// What happened between the warm and the resumed touch.
+        /// The event between the warm and the resumed touch.
         event: Event,
         /// Whether the machine's memory is uniform, has nodes, or belongs to a single socket.
         memory_architecture: MemoryArchitecture,
@@ -62,10 +63,10 @@ row! {
         cache_state: LineState,
         /// The number of independent chains of accesses.
         chains: u64,
-        /// What the preemptor or the polluters walked, or what else the load ran; and on which CPUs,
-        /// where that was not everywhere.
+        /// The memory that the preemptor or the polluters walked, or the command of the load; and the CPUs,
+        /// unless it ran everywhere.
         polluter: Option<Text>,
-        /// Who had the CPU during the absence.
+        /// The occupant of the CPU during the absence.
         preempted_by: Absence,
         /// The task it belongs to, where a task set ran.
         task: Option<u64>,
@@ -77,21 +78,21 @@ row! {
         lines_certified: u64,
         /// Whether nothing disturbed it: exactly when `disturbed_by` is empty.
         valid: bool,
-        /// What disturbed it.
+        /// The causes that disturbed it.
         disturbed_by: Vec<Cause>,
-        /// What segmentation cut out of an otherwise valid warm or resumed touch.
+        /// The causes that segmentation cut out of an otherwise valid warm or resumed touch.
         repaired: Vec<Cause>,
         /// The time cut out, in nanoseconds.
         repaired_ns: f64,
-        /// How it is known that nothing disturbed it.
+        /// The evidence that nothing disturbed it.
         certificate: Certificate,
         /// Whether the cold touch was certified too.
         cold_valid: bool,
-        /// How preemption lengths were drawn, as in the summary tables.
+        /// The distribution of preemption lengths, as in the summary tables.
         preemption_length: Text,
-        /// How far `length_ns` may be off, in nanoseconds: the bound of the clocks' offset.
+        /// The error bound of `length_ns`, in nanoseconds: the bound of the clocks' offset.
         length_bound_ns: f64,
-        /// How the job got to the other CPU.
+        /// The way the job got to the other CPU.
         mover: Mover,
         /// The direct cost of getting there, in nanoseconds.
         switch_ns: Option<f64>,
@@ -123,8 +124,8 @@ row! {
         node: Option<u64>,
         /// Whether the job had fresh page frames, so that page colours vary.
         fresh_frames: Option<bool>,
-        /// How often the CPU resumed on went from one thread to another during the absence, where that
-        /// is counted: twice for an absence in which nothing else ran there.
+        /// The number of times the CPU resumed on went from one thread to another during the absence, where
+        /// counted: twice for an absence in which nothing else ran there.
         absence_switches: Option<u64>,
         /// The replicate, counted from 0: samples of one share what a process draws when it starts
         /// (frames, threads, order). None in files that know of none.
@@ -135,11 +136,11 @@ row! {
         exchange_ns: Option<f64>,
         /// The same after its batch, in nanoseconds.
         exchange_after_ns: Option<f64>,
-        /// What the machine's description calls the event; `event` is what was measured.
+        /// The event by the machine's description; `event` is the measured one.
         declared_event: Option<Event>,
-        /// What a migration to `exchange_cpu` was measured to be at that time.
+        /// The measured class of a migration to `exchange_cpu` at that time.
         pair_class: Option<Event>,
-        /// What its replicate renewed, in `conditions`.
+        /// The renewal of its replicate, in `conditions`.
         renewed: Option<Renewed>,
         /// The share of a buffer of the size of the last-level cache (at most 32 MiB) that was still
         /// cached when a probe read it again before the replicate, 0 to 1.
@@ -188,11 +189,11 @@ row! {
         lines_certified: u64,
         /// Whether nothing disturbed it: exactly when `disturbed_by` is empty.
         valid: bool,
-        /// What disturbed it.
+        /// The causes that disturbed it.
         disturbed_by: Vec<Cause>,
-        /// What segmentation cut out.
+        /// The causes that segmentation cut out.
         repaired: Vec<Cause>,
-        /// How it is known that nothing disturbed it.
+        /// The evidence that nothing disturbed it.
         certificate: Certificate,
         /// The share of the working set on huge pages.
         huge_share: f64,
@@ -242,23 +243,23 @@ row! {
         run: u64,
         /// The thread of the gang, counted from 0.
         member: u64,
-        /// What the gang does.
+        /// The program that the gang runs.
         program: Text,
         /// The size of its data: items, points, or lines that are handed over.
         items: u64,
-        /// What else it was given.
+        /// Its other parameters.
         parameters: Text,
-        /// How its threads share their data.
+        /// The way its threads share their data.
         sharing: Sharing,
-        /// Where they run.
+        /// The placement of its threads.
         placing: Placing,
-        /// How often each did what it does.
+        /// The number of rounds of each thread.
         rounds: u64,
         /// The CPU of this thread.
         cpu: u64,
         /// The package of that CPU, counted from 0.
         package: u64,
-        /// How long it took, in nanoseconds.
+        /// Its duration, in nanoseconds.
         time_ns: f64,
         /// The instructions it executed, those of waiting among them.
         instructions: u64,
@@ -284,7 +285,7 @@ row! {
     TaskJob, "task_jobs" {
         /// The platform it ran on, by id.
         machine: Text,
-        /// Who scheduled it.
+        /// The scheduler.
         scheduler: Scheduler,
         /// The seed of the plan.
         seed: u64,
@@ -308,7 +309,7 @@ row! {
         period_ns: u64,
         /// The task's relative deadline in nanoseconds.
         deadline_ns: u64,
-        /// How long the job was to execute, in nanoseconds, scaled.
+        /// The intended execution time of the job, in nanoseconds, scaled.
         wcet_ns: u64,
         /// When it was released, in nanoseconds since the run started.
         release_ns: u64,
@@ -318,15 +319,15 @@ row! {
         response_ns: f64,
         /// Its end against its deadline, in nanoseconds: above 0 it missed it, and that is its tardiness.
         lateness_ns: f64,
-        /// How long it had a CPU, in nanoseconds.
+        /// The time it had a CPU, in nanoseconds.
         executed_ns: u64,
-        /// How it went, seen from Fig. 1.
+        /// Its course, seen from Fig. 1 of Bastoni et al.
         course: JobOutcome,
-        /// How often it lost its CPU and had the same one afterwards.
+        /// The number of times it lost its CPU and had the same one afterwards.
         preemptions: u64,
-        /// How often it lost its CPU and had another one afterwards.
+        /// The number of times it lost its CPU and had another one afterwards.
         migrations: u64,
-        /// What its first absence was; `none` where it had none.
+        /// The event of its first absence; `none` without one.
         event: Event,
         /// The length of its first absence, in nanoseconds.
         length_ns: Option<f64>,
@@ -334,5 +335,93 @@ row! {
         by: Option<u64>,
         /// The factor by which execution times were scaled so that the set fits.
         scale: f64,
+    }
+}
+
+row! {
+    /// One absence of a thread of a recorded program: it was preempted, or it resumed on another CPU.
+    RecordedAbsence, "absences" {
+        /// The platform it was recorded on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The thread.
+        tid: u64,
+        /// When the thread left its CPU, in nanoseconds (CLOCK_MONOTONIC).
+        out_ns: u64,
+        /// When the thread was back; if that was not seen, when it left the next time.
+        in_ns: u64,
+        /// The time between the two, in nanoseconds.
+        length_ns: u64,
+        /// Whether the return was seen; otherwise the length is an upper bound.
+        seen: bool,
+        /// The CPU that the thread left.
+        from_cpu: u64,
+        /// The CPU that the thread resumed on.
+        to_cpu: u64,
+        /// The class of the event: a preemption, or a migration.
+        event: Event,
+        /// Whether the thread was preempted; otherwise it had blocked.
+        preempted: bool,
+        /// Whether the thread's affinity made the migration necessary.
+        by_affinity: bool,
+        /// Running time of the thread before, in nanoseconds; 0 if unknown.
+        ran_ns: u64,
+        /// The preempting thread.
+        by_tid: Option<u64>,
+        /// The name of the preempting thread.
+        by: Option<Text>,
+    }
+}
+
+row! {
+    /// The counts of one thread of a recorded program.
+    RecordedThread, "threads" {
+        /// The platform it was recorded on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The thread.
+        tid: u64,
+        /// Its process.
+        pid: u64,
+        /// Its name at the end.
+        name: Text,
+        /// The number of its preemptions.
+        preemptions: u64,
+        /// The number of times it left its CPU because it blocked.
+        voluntary: u64,
+        /// The number of times the scheduler changed its CPU.
+        migrations: u64,
+        /// Of these, migrations that its affinity made necessary.
+        affinity_moves: u64,
+        /// The number of times it resumed on another CPU than the one it had left.
+        cpu_changes: u64,
+        /// The number of times it resumed unseen.
+        unseen: u64,
+        /// The sum of its preemption lengths, in nanoseconds.
+        preempted_ns: u64,
+    }
+}
+
+row! {
+    /// One time of `overheads`.
+    OverheadTime, "overheads" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The overhead.
+        overhead: Overhead,
+        /// The vantage point of the measurement.
+        vantage: Vantage,
+        /// The number of tasks meanwhile.
+        task_count: u64,
+        /// The CPU that sent the interrupt.
+        from_cpu: Option<u64>,
+        /// The CPU that received the interrupt.
+        to_cpu: Option<u64>,
+        /// The time in nanoseconds.
+        ns: f64,
     }
 }

@@ -81,7 +81,7 @@ impl From<ParquetError> for FileError {
     }
 }
 
-/// What is behind an error of Parquet: the system, or what is wrong with the file.
+/// The cause behind an error of Parquet: the system, or damage to the file.
 ///
 /// # Errors
 /// The latter.
@@ -99,7 +99,7 @@ pub(crate) fn parquet_cause(error: ParquetError) -> Result<std::io::Error, Strin
 pub(crate) const KIND: &str = "corehop.rows";
 /// The version of the form of its rows.
 pub(crate) const VERSION: &str = "corehop.schema";
-/// Files whose rows are the counts of a study have this kind, and are read by `decision::sched::study`.
+/// Files whose rows are the counts of a study have this kind, and are read by `study`.
 pub(crate) const STUDY: &str = "study";
 const PROVENANCE: &str = "corehop.provenance";
 
@@ -112,14 +112,14 @@ fn schema_of(kind: RowKind, provenance: &Provenance) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(kind.fields(), file.metadata()))
 }
 
-/// What a file says it is.
+/// The kind of a file, as stated in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileKind {
     /// The row type's name.
     pub rows: String,
     /// The version of the row types.
     pub schema: u32,
-    /// Where its rows come from.
+    /// The origin of its rows.
     pub provenance: Provenance,
 }
 
@@ -257,7 +257,7 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         Ok(Self { kind, batches: Batches::Stream(Box::new(reader)), truncated: false })
     }
 
-    /// What the file says it is.
+    /// The kind of the file, as stated in it.
     pub const fn kind(&self) -> &FileKind {
         &self.kind
     }

@@ -5,7 +5,10 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Field;
 
 use super::column::{Row, SchemaError};
-use super::row::{AccessTime, PreemptionLength, Sample, SharedData, TaskJob};
+use super::row::{
+    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedThread, Sample,
+    SharedData, TaskJob,
+};
 
 /// Lists the kinds of rows once: what is known of all of them follows.
 macro_rules! kinds {
@@ -23,8 +26,8 @@ macro_rules! kinds {
                 match self { $(Self::$kind => <$row as Row>::KIND),+ }
             }
 
-            /// What stands before the extension of a file that lies beside the plan's first, so that
-            /// `x.parquet` becomes `x.jobs.parquet`.
+            /// The text before the extension of a file that lies beside the plan's first, so that `x.parquet`
+            /// becomes `x.jobs.parquet`.
             pub const fn suffix(self) -> Option<&'static str> {
                 match self { $(Self::$kind => $suffix),+ }
             }
@@ -90,6 +93,12 @@ kinds! {
     SharedData, shared_data: SharedData, None;
     /// Jobs of task sets.
     TaskJobs, task_jobs: TaskJob, Some("jobs");
+    /// Absences of a program's threads.
+    Absences, absences: RecordedAbsence, None;
+    /// Threads of a program.
+    Threads, threads: RecordedThread, Some("threads");
+    /// Times of scheduling overheads.
+    Overheads, overheads: OverheadTime, None;
 }
 
 impl RowKind {
@@ -117,6 +126,6 @@ mod tests {
     #[test]
     fn no_two_kinds_of_one_plan_lie_in_the_same_file() {
         let suffixes: Vec<_> = RowKind::ALL.iter().filter_map(|kind| kind.suffix()).collect();
-        assert_eq!(suffixes, ["jobs"]);
+        assert_eq!(suffixes, ["jobs", "threads"]);
     }
 }

@@ -18,7 +18,7 @@ impl Default for JobOutcome {
 }
 
 words! {
-    /// How a job of a task set went, seen from Fig. 1 of Bastoni et al.
+    /// The course of a job of a task set, seen from Fig. 1 of Bastoni et al.
     JobOutcome, "a course" {
         /// As in Fig. 1: cold and warm, away once while it waited, and touched again.
         Sample = "sample",
@@ -55,13 +55,13 @@ pub struct TaskJobRecord {
     pub began_ns: u64,
     /// When it ended.
     pub ended_ns: u64,
-    /// How long it had a CPU.
+    /// The time it had a CPU.
     pub executed_ns: u64,
-    /// How it went.
+    /// Its course.
     pub course: JobOutcome,
-    /// How often it lost its CPU and had the same one afterwards.
+    /// The number of times it lost its CPU and had the same one afterwards.
     pub preemptions: u32,
-    /// How often it lost its CPU and had another one afterwards.
+    /// The number of times it lost its CPU and had another one afterwards.
     pub migrations: u32,
     /// Its first absence, where it had one.
     pub away: Option<Away>,
@@ -82,7 +82,7 @@ pub struct Away {
     pub by: Option<usize>,
 }
 
-/// What makes rows of the records of task sets on a platform.
+/// Makes rows of the records of task sets on a platform.
 #[derive(Debug, Clone)]
 pub(super) struct TaskRows<'a> {
     tasks: &'a Tasks,
@@ -128,7 +128,7 @@ impl<'a> TaskRows<'a> {
         })
     }
 
-    /// What the sample of a job is of.
+    /// The origin of a job's sample.
     fn origin(&self, record: &TaskJobRecord, away: Away, job: u64) -> Origin<'_> {
         let event = self.event(away);
         let way = Event::RESUMING.iter().position(|&way| way == event).unwrap_or(0);

@@ -373,6 +373,14 @@ pub(super) fn no_programs<'a>(
     }
 }
 
+fn only_live(what: &str) -> MachineError {
+    MachineError::NotPossible {
+        what: what.to_owned(),
+        why: "a simulated machine has no kernel and runs no programs".to_owned(),
+        remedy: "use --on live".to_owned(),
+    }
+}
+
 impl Machine for SimMachine {
     fn platform(&self) -> &Platform {
         &self.platform
@@ -384,6 +392,8 @@ impl Machine for SimMachine {
             Body::Jobs(jobs) => self.run_jobs(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
             Body::Gangs(gangs) => self.run_gangs(gangs, plan.seed, sink),
+            Body::Program(_) => Err(only_live("recording a program")),
+            Body::Overheads(_) => Err(only_live("measuring a kernel's overheads")),
         }
     }
 

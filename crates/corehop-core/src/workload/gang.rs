@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 words! {
-    /// How the threads of a gang share their common data.
+    /// The way the threads of a gang share their common data.
     Sharing, "a sharing" {
         /// As the program has it: all read and write it.
         Write = "write",
@@ -19,7 +19,7 @@ words! {
 }
 
 words! {
-    /// Where the threads of a gang run.
+    /// The placement of the threads of a gang.
     Placing, "a placing" {
         /// On two cores with a cache in common: the outermost that any two cores share.
         Shared = "shared",
@@ -73,9 +73,9 @@ pub enum Program {
 pub struct GangError {
     /// The program.
     pub program: &'static str,
-    /// What is wrong.
+    /// The problem.
     pub what: String,
-    /// What to change.
+    /// The change that helps.
     pub remedy: &'static str,
 }
 
@@ -106,7 +106,7 @@ impl Program {
         }
     }
 
-    /// What else it is given, as in the column `parameters`: `buckets=4`.
+    /// Its other parameters, as in the column `parameters`: `buckets=4`.
     pub fn parameters(&self) -> String {
         match self {
             Self::Swap { fixed_low_bits: true, .. } => "fixed_low_bits".to_owned(),

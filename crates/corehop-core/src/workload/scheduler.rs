@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::words::words;
 
 words! {
-    /// Who decides which task has which CPU.
+    /// The scheduler of the tasks.
     Scheduler, "a scheduler" {
         /// Global earliest deadline first: any CPU serves the ready job that is due first.
         GEdf = "g-edf",
@@ -37,7 +37,7 @@ pub enum Order {
     Fair,
 }
 
-/// How far tasks migrate under a scheduler.
+/// The reach of migrations under a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Reach {
     /// To every CPU.
@@ -58,7 +58,7 @@ impl Scheduler {
         }
     }
 
-    /// How far tasks migrate.
+    /// The reach of migrations.
     pub const fn reach(self) -> Reach {
         match self {
             Self::GEdf | Self::GFp | Self::Eevdf | Self::SchedExt => Reach::Global,

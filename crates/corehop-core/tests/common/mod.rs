@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What several tests of the simulated machine have in common.
+//! Common parts of several tests of the simulated machine.
 #![allow(dead_code, reason = "no test uses all of it")]
 
 use corehop_core::experiment::{Group, Length, Synthetic};

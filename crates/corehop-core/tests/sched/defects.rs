@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the best-known toolkit of the field (its version of September 2020) gets wrong, asked of ours.
+//! Errors of the best-known toolkit of the field (its version of September 2020), asked of these tests.
 
-use corehop_core::decision::sched::{Answer, TaskSet, Verdict, test};
+use corehop_core::sched::{Answer, TaskSet, Verdict, test};
 
 use crate::draw::{accepts, implicit, set, verdict};
 

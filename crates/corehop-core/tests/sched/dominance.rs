@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What accepts more than what, and what stays accepted when it gets easier.
+//! Tests that accept more than others, and sets that stay accepted when they get easier.
 
-use corehop_core::decision::sched::{TaskSet, Verdict, all};
+use corehop_core::sched::{TaskSet, Verdict, all};
 use proptest::prelude::*;
 
 use crate::draw::{Due, accepts, parameters, sets, verdict};
@@ -110,7 +110,7 @@ proptest! {
         for name in SUSTAINABLE {
             if accepts(name, &set) {
                 prop_assert!(accepts(name, &less), "{} with less work: {:?}", name, set);
-                let one_cpu = corehop_core::decision::sched::test(name).unwrap().one_cpu;
+                let one_cpu = corehop_core::sched::test(name).unwrap().one_cpu;
                 prop_assert!(one_cpu || accepts(name, &more), "{} with a CPU more: {:?}", name, set);
             }
         }

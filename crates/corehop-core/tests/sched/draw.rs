@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random small sets, on which everything can be tried out.
 
-use corehop_core::decision::sched::{Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::sched::{Parameters, TaskSet, Time, Verdict, test};
 use proptest::prelude::*;
 
-/// What deadlines are drawn.
+/// The kind of deadlines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     /// D = T.
@@ -38,7 +38,7 @@ pub(crate) fn sets(cpus: u32, longest: Time, due: Due) -> impl Strategy<Value = 
     })
 }
 
-/// What the test of this name says.
+/// The verdict of the test of this name.
 pub(crate) fn verdict(name: &str, set: &TaskSet) -> Verdict {
     test(name).unwrap().run(set.system()).verdict
 }
@@ -50,7 +50,7 @@ pub(crate) fn accepts(name: &str, set: &TaskSet) -> bool {
 
 /// The parameters of a set, to change one and make a set again.
 pub(crate) fn parameters(set: &TaskSet) -> Vec<Parameters> {
-    let of = |task: &corehop_core::decision::sched::Task| Parameters {
+    let of = |task: &corehop_core::sched::Task| Parameters {
         wcet: task.wcet(),
         period: task.period(),
         deadline: Some(task.deadline()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Release jitter by brute force: what exact tests bound is attained by some phases and some jitter, and by none exceeded.
 
-use corehop_core::decision::sched::{Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::sched::{Parameters, TaskSet, Time, Verdict, test};
 use proptest::prelude::*;
 
 /// C, T and J; the first is served first.

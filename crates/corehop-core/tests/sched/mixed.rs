@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Random sets with mixed working sets, and the worlds in which what a test accepts has to hold.
 
-use corehop_core::decision::costs::{Cost, Costs, NoCost};
-use corehop_core::decision::sched::charge::{Charged, Delay};
-use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::placement::{PlacedShare, TaskPlacement};
-use corehop_core::decision::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::model::costs::{Cost, Costs, NoCost};
+use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::Event;
+use corehop_core::workload::placement::{PlacedShare, TaskPlacement};
 
 use crate::paying::{Actor, By, Stage, Taken, World, simulate, whole};
 
@@ -42,7 +42,7 @@ pub(crate) struct Kind {
     pub(crate) tests: &'static [&'static str],
     pub(crate) cpus: u64,
     pub(crate) by: By,
-    /// How many CPUs share a queue; all where it is none.
+    /// The number of CPUs that share a queue; all if None.
     pub(crate) cluster: Option<usize>,
     pub(crate) implicit: bool,
     pub(crate) soft: bool,
@@ -171,13 +171,13 @@ impl Case {
         Self { set, given, costs: ByTask { resumed, moved } }
     }
 
-    /// What a test says with these delays, and overheads.
+    /// The answer of a test with these delays, and overheads.
     pub(crate) fn ask(&self, name: &str, overheads: Option<Overheads>) -> Answer {
         let delay = Delay::Costs(Box::new(self.costs.clone()));
         Charged::new(&self.set, None, delay, overheads).ask(test(name).unwrap()).unwrap().answer
     }
 
-    /// What it says where each job pays its own delay, once: a charge that is wrong.
+    /// The answer if each job pays its own delay, once: a charge that is wrong.
     pub(crate) fn ask_with_own_delays(&self, name: &str) -> Option<Answer> {
         let longer = self.given.iter().zip(&self.costs.moved);
         let longer: Vec<Parameters> = longer
@@ -280,7 +280,7 @@ fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Tim
         }
         Some(TaskPlacement::Pieces(pieces)) => {
             let mut from = 0;
-            let stage = |piece: &corehop_core::decision::sched::placement::PlacedPiece| {
+            let stage = |piece: &corehop_core::workload::placement::PlacedPiece| {
                 let begins = from;
                 from += piece.deadline;
                 let (work, deadline) = (piece.wcet, piece.deadline);
@@ -299,7 +299,7 @@ fn placed(actor: Actor, kind: &Kind, place: Option<&TaskPlacement>, horizon: Tim
     Actor { jobs, ..actor }
 }
 
-/// Which share each of so many jobs is served by: of the first v of them `f v`, rounded up or down.
+/// The share that serves each of so many jobs: of the first v of them `f v`, rounded up or down.
 fn turns(shares: &[PlacedShare], count: usize) -> Vec<usize> {
     let all: f64 = shares.iter().map(|it| it.share).sum();
     let mut given = vec![0.0_f64; shares.len()];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test accepts misses nothing in any schedule that was tried; what an exact one refuses does.
+//! An accepted set misses nothing in any schedule that was tried; a set that an exact test refuses does.
 
-use corehop_core::decision::sched::{TaskSet, Test, Time, Verdict, all};
+use corehop_core::sched::{TaskSet, Test, Time, Verdict, all};
 use proptest::prelude::*;
 
 use crate::draw::{Due, accepts, sets, verdict};
@@ -70,7 +70,7 @@ fn stays_within(
     policy: Policy,
     drawn: &[Time],
 ) -> Result<(), TestCaseError> {
-    let answer = corehop_core::decision::sched::test(name).unwrap().run(set.system());
+    let answer = corehop_core::sched::test(name).unwrap().run(set.system());
     let Some(bounds) = answer.bounds else { return Ok(()) };
     for (offsets, delays) in patterns(set, drawn) {
         let (order, offsets, delays) = (&[][..], &offsets[..], &delays[..]);
@@ -84,7 +84,7 @@ fn stays_within(
 
 /// Each CPU of a partition misses nothing.
 fn each_cpu_holds(set: &TaskSet, name: &str, drawn: &[Time]) -> Result<(), TestCaseError> {
-    let answer = corehop_core::decision::sched::test(name).unwrap().run(set.system());
+    let answer = corehop_core::sched::test(name).unwrap().run(set.system());
     let Some(bins) = answer.partition else { return Ok(()) };
     let mut placed: Vec<usize> = bins.concat();
     placed.sort_unstable();
@@ -203,7 +203,7 @@ proptest! {
             ("p-fp-rta", Policy::Fixed, true),
             ("np-fp-rta", Policy::Fixed, false),
         ] {
-            let answer = corehop_core::decision::sched::test(name).unwrap().run(set.system());
+            let answer = corehop_core::sched::test(name).unwrap().run(set.system());
             let Some(bounds) = answer.bounds else { continue };
             let seen = worst_over_offsets(&set, policy, preemptive);
             // Ties between jobs go by index in the simulator, either way in the analysis: every

@@ -3,9 +3,9 @@
 //! accepted than with one value for each task.
 #![expect(clippy::print_stdout, reason = "what it gains is what the comparison is for")]
 
-use corehop_core::decision::costs::{Cost, Costs, NoCost};
-use corehop_core::decision::sched::charge::{Charged, Delay};
-use corehop_core::decision::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
+use corehop_core::model::costs::{Cost, Costs, NoCost};
+use corehop_core::sched::charge::{Charged, Delay};
+use corehop_core::sched::{Answer, Parameters, TaskSet, Time, Verdict, test};
 use corehop_core::workload::Event;
 
 use crate::mixed::{Dice, yes};
@@ -14,7 +14,7 @@ use crate::paying::{Actor, By, Taken, World, simulate, whole};
 /// Blocks of the cache.
 const CACHE: u64 = 48;
 
-/// What blocks can cost at most, by sizes: a block a unit, a KiB a block; measured up to some size.
+/// The greatest cost of blocks, by sizes: a block a unit, a KiB a block; measured up to some size.
 #[derive(Debug, Clone, Copy)]
 struct BySizes {
     largest: u64,

@@ -7,9 +7,9 @@
 
 use std::collections::BTreeMap;
 
-use corehop_core::decision::sched::Time;
+use corehop_core::sched::Time;
 
-/// What decides between the jobs of a domain.
+/// The order of the jobs of a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum By {
     /// The earlier deadline.
@@ -27,7 +27,7 @@ pub(crate) struct Stage {
     pub(crate) from: Time,
     /// When it is due, counted from there.
     pub(crate) deadline: Time,
-    /// What comes before all deadlines and ranks: the smaller first.
+    /// The class, before all deadlines and ranks: the smaller first.
     pub(crate) class: u32,
 }
 
@@ -37,18 +37,18 @@ pub(crate) struct Actor {
     pub(crate) period: Time,
     pub(crate) deadline: Time,
     pub(crate) rank: u32,
-    /// What a job reloads when it resumes on its CPU.
+    /// The reload of a job when it resumes on its CPU.
     pub(crate) resumed: Time,
-    /// What it reloads when it resumes on another one, or goes on with its next stage.
+    /// The reload when it resumes on another one, or goes on with its next stage.
     pub(crate) moved: Time,
     /// The stages of its jobs; job `v` has those at `v` modulo their number.
     pub(crate) jobs: Vec<Vec<Stage>>,
     pub(crate) offset: Time,
-    /// How much later than it might each release is, cycled through.
+    /// The lateness of each release, cycled through.
     pub(crate) late: Vec<Time>,
 }
 
-/// What an operating system takes.
+/// The times of an operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Taken {
     /// Of each dispatch.
@@ -60,11 +60,11 @@ pub(crate) struct Taken {
     pub(crate) quantum: Time,
     /// By how much a release is seen late, at most.
     pub(crate) latency: Time,
-    /// What it takes to tell another CPU.
+    /// The time to tell another CPU.
     pub(crate) interprocessor: Time,
 }
 
-/// What is simulated.
+/// The simulated world.
 #[derive(Debug, Clone)]
 pub(crate) struct World {
     pub(crate) by: By,
@@ -91,7 +91,7 @@ struct Job {
     left: Time,
     reload: Time,
     begun: bool,
-    /// Where it runs now, and where it ran last.
+    /// The CPU it runs on now, and the one it ran on last.
     on: Option<usize>,
     last: Option<usize>,
 }
@@ -126,7 +126,7 @@ struct State<'a> {
     next_tick: Time,
     /// The domain of each CPU; what interrupts and dispatches still take of it.
     cpus: Vec<(usize, Time)>,
-    /// Whose data is in each block.
+    /// The owner of the data in each block.
     cache: BTreeMap<u32, usize>,
     seen: Seen,
 }
@@ -325,7 +325,7 @@ impl<'a> State<'a> {
         self.seen.missed |= response > self.world.actors[job.actor].deadline;
     }
 
-    /// What is left at the horizon ends there or later.
+    /// Ends the jobs that are left at the horizon there or later.
     fn finish(mut self) -> Seen {
         for job in std::mem::take(&mut self.jobs) {
             self.ended(&job, self.now);

@@ -2,10 +2,10 @@
 //! The simulated machine's scheduler against the one that is walked through a unit at a time, and
 //! against exact tests.
 
-use corehop_core::decision::sched::{TaskSet, Verdict};
 use corehop_core::experiment::{Plan, PlannedTask, TaskRun, Tasks};
 use corehop_core::machine::{Machine, Records};
 use corehop_core::platform::Platform;
+use corehop_core::sched::{TaskSet, Verdict};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Cpu, CpuList, Nanos};
 use corehop_core::workload::scheduler::Scheduler;
@@ -19,7 +19,7 @@ use crate::simulator::{Policy, Run, Seen, simulate};
 const UNIT: u64 = 1_000_000;
 
 fn plan(set: &TaskSet, scheduler: Scheduler, order: &[usize], run: &Run<'_>) -> Tasks {
-    let task = |(at, task): (usize, &corehop_core::decision::sched::Task)| PlannedTask {
+    let task = |(at, task): (usize, &corehop_core::sched::Task)| PlannedTask {
         name: None,
         wcet: Nanos::new(task.wcet() * UNIT),
         period: Nanos::new(task.period() * UNIT),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A scheduler that is walked through a unit at a time: slow, and plain enough to be believed.
 
-use corehop_core::decision::sched::{TaskSet, Time};
+use corehop_core::sched::{TaskSet, Time};
 
-/// What decides who runs.
+/// The order of jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Policy {
     /// The earlier deadline.
@@ -14,7 +14,7 @@ pub(crate) enum Policy {
     Fixed,
 }
 
-/// What is simulated.
+/// The simulated run.
 #[derive(Debug, Clone)]
 pub(crate) struct Run<'a> {
     pub(crate) set: &'a TaskSet,
@@ -24,7 +24,7 @@ pub(crate) struct Run<'a> {
     pub(crate) order: &'a [usize],
     /// The first release of each task.
     pub(crate) offsets: &'a [Time],
-    /// How much later than it might each release is, cycled through.
+    /// The lateness of each release, cycled through.
     pub(crate) delays: &'a [Time],
     pub(crate) horizon: Time,
 }
@@ -38,7 +38,7 @@ struct Job {
     begun: bool,
 }
 
-/// What was seen.
+/// The observations of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The longest response of each task.

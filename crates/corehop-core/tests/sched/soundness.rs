@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test accepts with delays charged misses nothing where victims pay; and wrong charges are found out.
+//! Sets that a test accepts with delays charged miss nothing where victims pay; and wrong charges are found
+//! out.
 //!
 //! A bounded number of sets for each scheduler; `make soundness` asks 50,000.
 #![expect(clippy::print_stdout, reason = "how many verdicts held is what `make soundness` is for")]
 
-use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::placement::TaskPlacement;
-use corehop_core::decision::sched::{Parameters, TaskSet, Verdict};
+use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::{Parameters, TaskSet, Verdict};
+use corehop_core::workload::placement::TaskPlacement;
 
 use crate::mixed::{ByTask, Case, Dice, KINDS, Kind, yes};
 use crate::paying::Taken;
 
-/// How many sets are asked of each scheduler.
+/// The number of sets asked of each scheduler.
 fn sets() -> u64 {
     let stated = std::env::var("COREHOP_SOUNDNESS_SETS").ok();
     stated.map_or(300, |count| count.parse().expect("COREHOP_SOUNDNESS_SETS is a number"))
@@ -87,7 +88,7 @@ fn none_misses_with_what_the_operating_system_takes() {
 /// The first set of which a wrongly charged answer is broken, within 5,000.
 fn found_within_5000(
     kind: &Kind,
-    wrong: impl Fn(&Case, &str) -> Option<corehop_core::decision::sched::Answer>,
+    wrong: impl Fn(&Case, &str) -> Option<corehop_core::sched::Answer>,
     taken: Taken,
 ) -> Option<u64> {
     (0..5_000).find(|&index| {
@@ -187,10 +188,9 @@ fn a_split_task_pays_for_all_that_its_pieces_preempt() {
     let kind = kind("C=D");
     let wrong = case.ask_with_own_delays("sp-edf-c=d").filter(yes).unwrap();
     assert!(case.broken(kind, &wrong, Taken::default(), &mut dice).is_some());
-    let delay = corehop_core::decision::sched::charge::Delay::Each(100);
-    let mut charged =
-        corehop_core::decision::sched::charge::Charged::new(&case.set, None, delay, None);
-    let test = corehop_core::decision::sched::test("sp-edf-c=d").unwrap();
+    let delay = corehop_core::sched::charge::Delay::Each(100);
+    let mut charged = corehop_core::sched::charge::Charged::new(&case.set, None, delay, None);
+    let test = corehop_core::sched::test("sp-edf-c=d").unwrap();
     let asked = charged.ask(test).unwrap();
     assert!(yes(&asked.answer));
     // Beside 600,100 in 1,000,000 a piece that pays 100 has room for 3,999 in 10,000: 3,899 of work. The rest has 1,901

@@ -3,7 +3,7 @@
 //!
 //! One program per tracepoint. It reads the clock first and last, so that what it takes itself can be
 //! left out of a time between two events: that goes from the end of the first to the begin of the second.
-//! What remains in it is getting to a program and away from it ([`Events::residual`]).
+//! The way to a program and away from it remains in it ([`Events::residual`]).
 //!
 //! Each CPU has a list of its own, which is filled once; what comes after that is counted as lost. A
 //! place in it is taken by an atomic addition, as interrupts come between.
@@ -19,7 +19,7 @@ use super::{BpfError, Btf, Shown, kernel_types};
 /// The programs, `bpf/events.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/events.bpf.o");
 
-/// What has happened.
+/// The kind of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// The scheduler is entered; `argument` is the current thread.
@@ -86,7 +86,7 @@ const PROBES: [(&str, Kind); 18] = [
 /// Something that has happened on a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
-    /// What.
+    /// The kind.
     pub kind: Kind,
     /// When, in ns of CLOCK_MONOTONIC.
     pub begin_ns: u64,
@@ -121,7 +121,7 @@ const EVENT_SHIFT: u32 = 5;
 const EVENT_WORDS: usize = (1 << EVENT_SHIFT) / 8;
 /// The places of a CPU, as a power of two: 4 MiB.
 const PLACES_SHIFT: u32 = 17;
-/// What the lists of all CPUs may take together, as a power of two.
+/// The greatest size of the lists of all CPUs together, as a power of two.
 const MOST_SHIFT: u32 = 27;
 /// A count at which nothing is noted down.
 const STOPPED: u64 = 1 << 62;
@@ -144,7 +144,7 @@ impl Events {
     /// Loads the programs, for events on `cpus`. Tracepoints that this kernel lacks are left out and named.
     ///
     /// # Errors
-    /// Where the kernel has no BTF, the caller may not, or none of the tracepoints is there.
+    /// If the kernel has no BTF, the caller may not, or none of the tracepoints is there.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
         Self::open_with(kernel_types()?, cpus)
     }
@@ -191,7 +191,7 @@ impl Events {
         Ok(Self { object, programs: vec![], heads, lists, cpus, places, missing: vec![] })
     }
 
-    /// What this kernel does not show, and why.
+    /// The events that this kernel does not show, with the reason.
     pub fn missing(&self) -> &[(&'static str, String)] {
         &self.missing
     }
@@ -201,7 +201,7 @@ impl Events {
         (0..self.cpus).for_each(|cpu| _ = self.set_count(cpu, 0));
     }
 
-    /// How many events were not seen since the programs were loaded, as their program was running already.
+    /// The number of events not seen since the programs were loaded, as their program was running already.
     pub fn missed(&self) -> u64 {
         self.programs.iter().filter_map(|it| self.object.info(it).ok()).map(|it| it.missed).sum()
     }
@@ -243,8 +243,8 @@ impl Events {
         self.heads.word(cpu as usize * HEAD_WORDS).swap(count, Ordering::AcqRel)
     }
 
-    /// What getting to a program and away from it takes: times from the end of one to the begin of the
-    /// next where nothing lies between, in nanoseconds, while `run` makes threads switch.
+    /// The time of getting to a program and away from it: times from the end of one to the begin of the next
+    /// where nothing lies between, in nanoseconds, while `run` makes threads switch.
     ///
     /// # Errors
     /// As for [`open`](Self::open).

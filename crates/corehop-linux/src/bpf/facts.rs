@@ -21,15 +21,15 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What `types` answer to the questions of corehop.
+    /// The answers of `types` to the questions of corehop.
     ///
     /// # Errors
-    /// Where the types lack what a question has to assume.
+    /// If the types lack something that a question has to assume.
     pub fn of(types: &Btf) -> Result<Self, BpfError> {
         Self::asked_in(OBJECT, types)
     }
 
-    /// What `types` answer to the questions in the object file `bytes`.
+    /// The answers of `types` to the questions in the object file `bytes`.
     pub(super) fn asked_in(bytes: &[u8], types: &Btf) -> Result<Self, BpfError> {
         let malformed = |reason: String| BpfError::Malformed { reason };
         let mut object = Object::parse(bytes).map_err(|error| malformed(error.to_string()))?;

@@ -10,11 +10,10 @@
 //! on, NMIs come at any time, two vectors share the word of function calls, and recent kernels run
 //! tracing programs preemptibly. The line belongs to its CPU, so it costs a few nanoseconds.
 //!
-//! What is not seen: SMIs and exits of a virtual machine (no tracepoint passes); interrupts of
-//! vectors that have no tracepoint of their own; and, on some kernels, what comes while process 1
-//! has the CPU, since they run no programs then (a measured thread is another process). On
-//! processors other than x86 the tick and the interrupts between processors are ordinary
-//! interrupts: they all count as `device_irqs`.
+//! Not seen are: SMIs and exits of a virtual machine (no tracepoint passes); interrupts of vectors that have
+//! no tracepoint of their own; and, on some kernels, those that come while process 1 has the CPU, since they
+//! run no programs then (a measured thread is another process). On processors other than x86 the tick and the
+//! interrupts between processors are ordinary interrupts: they all count as `device_irqs`.
 //!
 //! Steal is what the scheduler has subtracted from its clock so far. It looks at the hypervisor's
 //! account when it updates that clock, and the word is written at the end of the tick: steal
@@ -31,7 +30,7 @@ use super::{BpfError, Btf, ProgramInfo, Shown, kernel_types};
 /// The programs, `bpf/interrupts.bpf.c`.
 pub const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/interrupts.bpf.o");
 
-/// What is counted per CPU.
+/// The counters of a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Counter {
     /// Interrupts of the local timer: ticks, and whatever else the timer was set for.
@@ -171,7 +170,7 @@ impl InterruptCounts {
         }
     }
 
-    /// What was added since `earlier`, of the same CPU.
+    /// The increase since `earlier`, of the same CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self::from_each(|counter| self.get(counter).saturating_sub(earlier.get(counter)))
@@ -209,7 +208,7 @@ impl InterruptCounters {
     /// Count on `cpus`. Tracepoints that this kernel lacks are skipped and named.
     ///
     /// # Errors
-    /// Where the kernel has no BTF, the caller may not, or none of the tracepoints is there.
+    /// If the kernel has no BTF, the caller may not, or none of the tracepoints is there.
     pub fn open(cpus: &CpuList) -> Result<Self, BpfError> {
         Self::open_with(kernel_types()?, cpus)
     }
@@ -274,15 +273,15 @@ impl InterruptCounters {
         self.probes.iter().any(|&(_, fed)| fed == counter)
     }
 
-    /// What this kernel does not give, and why.
+    /// The counts that this kernel does not give, with the reason.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// What the kernel knows of each program, by tracepoint.
+    /// The kernel's facts about each program, by tracepoint.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn programs(&self) -> std::io::Result<Vec<(&'static str, ProgramInfo)>> {
         let info = |name: &str| self.object.info(&format!("hop_{name}"));
         self.probes.iter().map(|&(name, _)| Ok((name, info(name)?))).collect()

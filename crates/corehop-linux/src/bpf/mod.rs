@@ -26,16 +26,17 @@ pub mod events;
 pub mod sched_ext;
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 pub use aya::Btf;
 use aya::{BtfError, Endianness};
+
+use crate::mapped::{Mapped, WRITABLE};
 pub use syscall::ProgramInfo;
 
-/// Where the kernel shows its type information.
+/// The file of the kernel's type information.
 pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// Why the kernel does not run a program of ours.
@@ -46,13 +47,13 @@ pub enum BpfError {
         "{VMLINUX_BTF} cannot be read ({source}): BPF needs a kernel with CONFIG_DEBUG_INFO_BTF=y"
     )]
     NoBtf {
-        /// What reading it said.
+        /// The error of reading it.
         source: io::Error,
     },
     /// The kernel's type information is damaged or of a newer format.
     #[error("{VMLINUX_BTF} cannot be parsed: {source}")]
     BadBtf {
-        /// What is wrong with it.
+        /// The error in it.
         source: BtfError,
     },
     /// The kernel lacks a tracepoint.
@@ -66,7 +67,7 @@ pub enum BpfError {
     NoField {
         /// Name of the program.
         program: String,
-        /// What is missing, where that is known.
+        /// The missing field, where known.
         what: String,
     },
     /// The caller may not.
@@ -76,15 +77,15 @@ pub enum BpfError {
          bpf too; before Linux 5.11, raise `ulimit -l`)"
     )]
     NotPermitted {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The kernel was built without.
     #[error("this kernel has no bpf(2) ({source}): it needs CONFIG_BPF_SYSCALL=y")]
     NoBpf {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The verifier does not take a program.
@@ -92,7 +93,7 @@ pub enum BpfError {
     Rejected {
         /// Name of the program.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
         /// The verifier's log.
         log: String,
@@ -100,15 +101,15 @@ pub enum BpfError {
     /// An object of corehop's that cannot be loaded: a fault of corehop's.
     #[error("a BPF object cannot be loaded: {reason}")]
     Malformed {
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
     /// Any other refusal.
     #[error("{what} failed: {source}")]
     Failed {
-        /// What was asked for.
+        /// The request.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// None of the tracepoints is there.
@@ -120,7 +121,7 @@ pub enum BpfError {
 }
 
 impl BpfError {
-    /// What a failed system call means.
+    /// The meaning of a failed system call.
     fn from_call(what: impl Into<String>, source: io::Error) -> Self {
         let what = what.into();
         match source.raw_os_error() {
@@ -138,7 +139,7 @@ impl BpfError {
 /// The running kernel's type information, read once: it takes some ten milliseconds.
 ///
 /// # Errors
-/// Where it cannot be read, or is of a newer format.
+/// If it cannot be read, or is of a newer format.
 pub fn kernel_types() -> Result<&'static Btf, BpfError> {
     static READ: Mutex<Option<&'static Btf>> = Mutex::new(None);
     let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
@@ -154,7 +155,7 @@ pub fn kernel_types() -> Result<&'static Btf, BpfError> {
 /// Type information as the kernel shows it.
 ///
 /// # Errors
-/// Where it is damaged, or of a newer format.
+/// If it is damaged, or of a newer format.
 pub fn parse_types(bytes: &[u8]) -> Result<Btf, BpfError> {
     Btf::parse(bytes, Endianness::default()).map_err(|source| BpfError::BadBtf { source })
 }
@@ -165,50 +166,27 @@ fn page_size() -> usize {
     usize::try_from(size).unwrap_or(4096)
 }
 
-/// Memory of an array of programs, shown in this process, to be read and written. Unmapped on drop; it
-/// keeps the array's memory alive.
+/// Memory of an array of programs, shown in this process, to be read and written. It keeps the array's memory
+/// alive, and is accessed by atomics alone.
 #[derive(Debug)]
-pub struct Shown {
-    words: NonNull<AtomicU64>,
-    bytes: usize,
-}
-
-// SAFETY: the memory is accessed by atomics alone, and belongs to the mapping, not to a thread.
-unsafe impl Send for Shown {}
-// SAFETY: as above.
-unsafe impl Sync for Shown {}
+pub struct Shown(Mapped);
 
 impl Shown {
     /// All of an array of `bytes`, rounded up to whole pages.
     fn map(fd: BorrowedFd<'_>, bytes: usize) -> io::Result<Self> {
         let bytes = bytes.next_multiple_of(page_size());
-        // SAFETY: a fresh mapping that the kernel places; it touches no memory of ours.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                fd.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let words = NonNull::new(at.cast()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { words, bytes })
+        Mapped::shared(fd, bytes, WRITABLE).map(Self)
     }
 
-    /// How many words there are.
+    /// The number of words.
     #[inline]
     pub fn len(&self) -> usize {
-        self.bytes / 8
+        self.0.bytes() / 8
     }
 
     /// Whether there is none; there always is.
     pub fn is_empty(&self) -> bool {
-        self.bytes == 0
+        self.0.bytes() == 0
     }
 
     /// The `N` words from `first` on, as they are now: loads, no system call.
@@ -221,7 +199,8 @@ impl Shown {
         assert!(inside, "words {first} to {first} + {N} of {}", self.len());
         // SAFETY: inside of the mapping (just checked), aligned to 8, alive as long as self; the
         // kernel writes concurrently, hence the atomics.
-        let words = unsafe { std::slice::from_raw_parts(self.words.add(first).as_ptr(), N) };
+        let words: &[AtomicU64] =
+            unsafe { std::slice::from_raw_parts(self.0.start().add(first).as_ptr(), N) };
         std::array::from_fn(|index| words[index].load(Ordering::Relaxed))
     }
 
@@ -232,14 +211,7 @@ impl Shown {
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < self.len(), "word {index} of {}", self.len());
         // SAFETY: inside of the mapping and aligned; alive as long as self.
-        unsafe { &*self.words.add(index).as_ptr() }
-    }
-}
-
-impl Drop for Shown {
-    fn drop(&mut self) {
-        // SAFETY: exactly what mmap gave, and nothing refers to it any more.
-        unsafe { libc::munmap(self.words.as_ptr().cast(), self.bytes) };
+        unsafe { self.0.start().add(index).as_ref() }
     }
 }
 
@@ -253,7 +225,7 @@ impl RunTimeStatistics {
     /// Begin; dropping it ends it, unless somebody else wants them too.
     ///
     /// # Errors
-    /// Where the caller may not (it takes `CAP_SYS_ADMIN`).
+    /// If the caller may not (it takes `CAP_SYS_ADMIN`).
     pub fn begin() -> Result<Self, BpfError> {
         let statistics = aya::sys::enable_stats(aya::sys::Stats::RunTime);
         statistics.map(|fd| Self { _fd: fd }).map_err(|error| {

@@ -30,7 +30,7 @@ impl Object {
     /// entries a map has, `constants` what a `const volatile u32` is.
     ///
     /// # Errors
-    /// Where the caller may not, or the kernel has no memory for it.
+    /// If the caller may not, or the kernel has no memory for it.
     pub fn load(
         bytes: &[u8],
         types: &Btf,
@@ -51,8 +51,8 @@ impl Object {
     /// Runs the program `program` at the tracepoint `tracepoint` from now on.
     ///
     /// # Errors
-    /// Where the kernel lacks the tracepoint or a field, the verifier rejects the program, or the
-    /// caller may not.
+    /// If the kernel lacks the tracepoint or a field, the verifier rejects the program, or the caller may
+    /// not.
     pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), BpfError> {
         let found = self.ebpf.program_mut(program).ok_or_else(|| lacks(program))?;
         let found: &mut BtfTracePoint = found.try_into().map_err(|_| lacks(program))?;
@@ -64,7 +64,7 @@ impl Object {
     /// The memory of an array.
     ///
     /// # Errors
-    /// Where the kernel has no memory for it.
+    /// If the kernel has no memory for it.
     pub fn show(&self, map: &str) -> Result<Shown, BpfError> {
         let Some(Map::Array(data)) = self.ebpf.map(map) else { return Err(lacks(map)) };
         let info = data.info().map_err(of_map)?;
@@ -76,7 +76,7 @@ impl Object {
     /// A hash map of 32-bit keys and values, which can be taken once.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// If there is none of that name.
     pub fn take_table(&mut self, map: &str) -> Result<Table, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(Table { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
@@ -85,16 +85,16 @@ impl Object {
     /// A ring, which can be taken once.
     ///
     /// # Errors
-    /// Where there is none of that name, or the kernel has no memory for showing it.
+    /// If there is none of that name, or the kernel has no memory for showing it.
     pub fn take_ring(&mut self, map: &str) -> Result<Ring, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(Ring { ring: RingBuf::try_from(found).map_err(of_map)? })
     }
 
-    /// What the kernel knows of a program that is attached.
+    /// The kernel's facts about a program that is attached.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn info(&self, program: &str) -> io::Result<ProgramInfo> {
         let found = self.ebpf.program(program).map(Program::fd);
         let fd = found.ok_or_else(|| io::Error::other(lacks(program)))?;
@@ -120,7 +120,7 @@ impl Table {
         })
     }
 
-    /// What is under `key`.
+    /// The value under `key`.
     pub fn get(&self, key: u32) -> Option<u32> {
         self.locked().get(&key, 0).ok()
     }
@@ -174,7 +174,7 @@ fn with_causes(error: &dyn Error) -> String {
     }
 }
 
-/// What it means that an object is not loaded.
+/// The meaning of an object that is not loaded.
 fn of_object(error: EbpfError) -> BpfError {
     match error {
         EbpfError::MapError(error) => of_map(error),
@@ -185,7 +185,7 @@ fn of_object(error: EbpfError) -> BpfError {
     }
 }
 
-/// What it means that a map is not created or shown.
+/// The meaning of a map that is not created or shown.
 fn of_map(error: MapError) -> BpfError {
     match error {
         MapError::CreateError { name, io_error } => {
@@ -198,7 +198,7 @@ fn of_map(error: MapError) -> BpfError {
     }
 }
 
-/// What it means that a program is not loaded or attached.
+/// The meaning of a program that is not loaded or attached.
 fn of_program(program: &str, tracepoint: &str, error: ProgramError) -> BpfError {
     match error {
         ProgramError::Btf(_) => BpfError::NoTracepoint { name: tracepoint.to_owned() },

@@ -24,7 +24,7 @@ use super::{BpfError, Btf, kernel_types, syscall};
 /// The name of the scheduler that [`load`] loads, as the kernel shows it.
 pub const NAME: &str = "corehop_min";
 
-/// Where the kernel tells of the class.
+/// The kernel's folder about the class.
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// The kernel's type of a table: some data of its own, and `struct sched_ext_ops`.
 const TABLE: &str = "bpf_struct_ops_sched_ext_ops";
@@ -62,8 +62,8 @@ pub enum SchedExtError {
     Bpf(#[from] BpfError),
 }
 
-/// What the class does, in the kernel's word (`enabled`, `disabled`, or on the way to either);
-/// none where the kernel has no such class.
+/// The state of the class, in the kernel's word (`enabled`, `disabled`, or on the way to either); None if the
+/// kernel has no such class.
 pub fn state() -> Option<String> {
     word(Path::new(SCHED_EXT), "state")
 }
@@ -97,7 +97,7 @@ impl Loaded {
 /// Load the scheduler [`NAME`]. Needs root, or `CAP_BPF` with `CAP_PERFMON` and `CAP_SYS_ADMIN`.
 ///
 /// # Errors
-/// Where the kernel has no such class, another scheduler of it is loaded, or the caller may not.
+/// If the kernel has no such class, another scheduler of it is loaded, or the caller may not.
 pub fn load() -> Result<Loaded, SchedExtError> {
     if state().is_none() {
         let release = word(Path::new("/proc/sys/kernel"), "osrelease");

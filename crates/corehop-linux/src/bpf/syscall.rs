@@ -11,7 +11,7 @@ use aya_obj::generated::{
     BPF_F_LINK, bpf_attach_type, bpf_attr, bpf_cmd, bpf_map_type, bpf_prog_info,
 };
 
-/// What the kernel knows of a loaded program.
+/// The kernel's facts about a loaded program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProgramInfo {
     /// The number that tools such as bpftool show it under.
@@ -20,9 +20,9 @@ pub struct ProgramInfo {
     pub machine_code_bytes: u32,
     /// Time spent in it while [`RunTimeStatistics`](super::RunTimeStatistics) were on.
     pub run_time_ns: u64,
-    /// How often it ran meanwhile.
+    /// The number of its runs meanwhile.
     pub runs: u64,
-    /// How often it was due and did not run, because it was running on that CPU already.
+    /// The number of times it was due and did not run, because it was running on that CPU already.
     pub missed: u64,
 }
 

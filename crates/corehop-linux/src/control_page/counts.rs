@@ -11,7 +11,7 @@ use crate::clock::monotonic_ns;
 use crate::counters::software::ThreadCounts;
 use crate::thread::current_cpu;
 
-/// What was counted when the thread last looked.
+/// The counts at the thread's last look.
 #[derive(Debug)]
 pub struct Counted {
     counts: ThreadCounts,
@@ -31,7 +31,7 @@ impl Counted {
         Self { counts, cpu: current_cpu(), schedstat, waited_ns, looked_ns: monotonic_ns() }
     }
 
-    /// What happened since the last look: a system call.
+    /// The absences since the last look: a system call.
     pub fn away(&mut self) -> Option<Away> {
         let counts = ThreadCounts::read();
         let added = counts.minus(&self.counts);

@@ -20,7 +20,7 @@ use crate::clock::monotonic_ns;
 use crate::thread::current_cpu;
 
 pub use counts::Counted;
-pub use overhead::{Overhead, overhead};
+pub use overhead::overhead;
 pub use presence::Presence;
 pub use records::Records;
 
@@ -51,7 +51,7 @@ impl Method {
         }
     }
 
-    /// What it cannot tell, for people.
+    /// The facts that it cannot tell, for people.
     pub const fn lacks(self) -> &'static str {
         match self {
             Self::Bpf => "nothing",
@@ -71,10 +71,10 @@ impl std::fmt::Display for Method {
     }
 }
 
-/// What happened since the thread last looked: one absence, or several.
+/// The absences since the thread last looked: one, or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Away {
-    /// How often it was away; where that is not known, 1.
+    /// The number of absences; 1 if unknown.
     pub times: u64,
     /// The CPU that it left (first, where it was away more than once).
     pub from: Cpu,
@@ -147,7 +147,7 @@ impl Notice {
         }
     }
 
-    /// Which way it is.
+    /// The method.
     pub const fn method(&self) -> Method {
         match self {
             Self::Bpf(_) => Method::Bpf,
@@ -165,7 +165,7 @@ impl Notice {
         }
     }
 
-    /// What happened since this was last asked, if anything: a load or two where nothing did.
+    /// The absences since the last call, if any: a load or two if there were none.
     #[inline]
     pub fn away(&mut self) -> Option<Away> {
         match self {

@@ -6,6 +6,7 @@ use std::io::{self, Read, Write};
 use std::sync::Arc;
 use std::time::Instant;
 
+use corehop_core::samples::ControlPageCost;
 use corehop_core::units::Cpu;
 
 use crate::bpf::RunTimeStatistics;
@@ -15,38 +16,15 @@ use crate::thread::set_affinity;
 /// Hand-overs in one go; a hand-over is two switches.
 const ROUNDS: u32 = 2_000;
 
-/// Nanoseconds a switch, the fastest of several goes that took turns.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Overhead {
-    /// Without any program.
-    pub none_ns: f64,
-    /// With the programs, for threads that are not registered.
-    pub unregistered_ns: f64,
-    /// With the programs, for registered threads.
-    pub registered_ns: f64,
-    /// The programs' own run time a switch of registered threads, by the kernel's account (two clock
-    /// readings are in it); none where it does not say.
-    pub program_ns: Option<f64>,
-    /// Goes of each kind.
-    pub goes: u32,
-}
-
-impl Overhead {
-    /// How much longer a switch takes with the programs: of unregistered and of registered threads.
-    pub fn ratios(&self) -> (f64, f64) {
-        (self.unregistered_ns / self.none_ns, self.registered_ns / self.none_ns)
-    }
-}
-
 /// Measures it on `cpu`: `goes` times each, a few milliseconds a time.
 ///
 /// # Errors
-/// Where there are no pipes or threads to be had; what the control pages say.
+/// If there are no pipes or threads; the error of the control pages.
 pub fn overhead(
     cpu: Cpu,
     goes: u32,
     open: impl Fn() -> Result<Arc<ControlPages>, crate::bpf::BpfError>,
-) -> Result<Overhead, Box<dyn std::error::Error + Send + Sync>> {
+) -> Result<ControlPageCost, Box<dyn std::error::Error + Send + Sync>> {
     let mut best = [f64::INFINITY; 3];
     for _ in 0..goes.max(1) {
         best[0] = best[0].min(ping_pong(cpu, None)?);
@@ -56,7 +34,7 @@ pub fn overhead(
     }
     let [none_ns, unregistered_ns, registered_ns] = best;
     let program_ns = program_time(cpu, &open()?).ok();
-    Ok(Overhead { none_ns, unregistered_ns, registered_ns, program_ns, goes })
+    Ok(ControlPageCost { none_ns, unregistered_ns, registered_ns, program_ns, goes })
 }
 
 /// The run time of the program on `sched_switch`, per run, while registered threads switch.

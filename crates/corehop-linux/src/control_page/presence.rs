@@ -25,14 +25,14 @@ impl Presence {
     /// nothing is noticed here, and afterwards it looks like an absence.
     ///
     /// # Errors
-    /// What rseq(2) answers.
+    /// The error of rseq(2).
     pub fn of_this_thread() -> io::Result<Self> {
         let rseq = Rseq::of_this_thread()?;
         rseq.arm_elsewhere();
         Ok(Self { cpu: rseq.cpu(), rseq, looked_ns: monotonic_ns(), stays: PhantomData })
     }
 
-    /// What happened since the last look: a load and a look at the clock. A signal looks the same.
+    /// The absences since the last look: a load and a look at the clock. A signal looks the same.
     pub fn away(&mut self) -> Option<Away> {
         let armed = self.rseq.is_armed();
         let (looked, now) = (self.looked_ns, monotonic_ns());

@@ -38,7 +38,7 @@ impl Records {
         Ok(Self { ring, cpu: current_cpu(), left: None, lost: 0 })
     }
 
-    /// What happened since the last look: a load where nothing did.
+    /// The absences since the last look: a load if there were none.
     pub fn away(&mut self) -> Option<Away> {
         let (mut times, mut last, from) = (0, None, self.cpu);
         let Self { ring, cpu, left, lost } = self;

@@ -21,14 +21,14 @@ use crate::bpf::{BpfError, Btf, kernel_types};
 pub enum CounterSource {
     /// Per-CPU counters of interrupts, switches and steal, by BPF; and what a thread may ask.
     Bpf(InterruptCounters),
-    /// What a thread may ask about itself: getrusage(2) and its CPU time.
+    /// The counts that a thread may ask about itself: getrusage(2) and its CPU time.
     Rusage {
         /// Why there is no BPF, with the remedy.
         because: String,
     },
 }
 
-/// What the witness has seen so far, or between two readings.
+/// The witness's counts so far, or between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Witness {
     /// Of the calling thread.
@@ -38,7 +38,7 @@ pub struct Witness {
 }
 
 impl Witness {
-    /// What was added since `earlier`, of the same thread and CPU.
+    /// The increase since `earlier`, of the same thread and CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let cpu = self.cpu.zip(earlier.cpu).map(|(later, earlier)| later.minus(&earlier));
@@ -88,9 +88,8 @@ impl Attribution {
         }
     }
 
-    /// What the witness has seen so far, on the CPU that the calling thread is on. About 350 ns,
-    /// for two system calls; no allocation. The per-CPU counts alone cost a few ns: see
-    /// [`counters`](Self::counters).
+    /// The witness's counts so far, on the CPU that the calling thread is on. About 350 ns, for two system
+    /// calls; no allocation. The per-CPU counts alone cost a few ns: see [`counters`](Self::counters).
     ///
     /// # Panics
     /// For a CPU above those it was opened for.

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hardware counters of the calling thread by perf_event_open(2): cycles, instructions, misses.
 //!
-//! Which of them a processor has is found out by asking. They are read by `rdpmc`, without a
-//! system call, where the kernel allows it, and by read(2) otherwise. Only user mode is counted:
-//! what an interrupt misses is not the walk's doing, and it needs no privilege at
-//! `kernel.perf_event_paranoid` 2. A group that had to share the processor's counters is scaled by
-//! the time it was counting.
+//! The events of a processor are found out by asking. They are read by `rdpmc`, without a system call, where
+//! the kernel allows it, and by read(2) otherwise. Only user mode is counted: what an interrupt misses is not
+//! the walk's doing, and it needs no privilege at `kernel.perf_event_paranoid` 2. A group that had to share
+//! the processor's counters is scaled by the time it was counting.
 
 use std::io;
 use std::marker::PhantomData;
@@ -18,7 +17,7 @@ use crate::perf_event::{Event, USER_ONLY, Whose};
 
 mod page;
 
-/// What may be counted.
+/// The events that may be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HardwareEvent {
     /// Cycles of the core, not of the time stamp counter.
@@ -87,7 +86,7 @@ impl HardwareEvent {
     }
 }
 
-/// Who made the processor, as far as the events differ.
+/// The maker of the processor, as far as the events differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Vendor {
     Intel,
@@ -203,7 +202,7 @@ impl HardwareCounts {
         self.0[event as usize]
     }
 
-    /// What was added since `earlier`; none where either is missing.
+    /// The increase since `earlier`; None if either is missing.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self(EVENTS.map(|event| Some(self.get(event)?.saturating_sub(earlier.get(event)?))))
@@ -228,7 +227,7 @@ impl HardwareCounters {
     /// Start counting what this processor can count.
     ///
     /// # Errors
-    /// Where it is nothing; the reason and the remedy are those of the first event.
+    /// If nothing is counted; the reason and the remedy are those of the first event.
     pub fn open() -> Result<Self, CounterError> {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let mut counters =
@@ -273,7 +272,7 @@ impl HardwareCounters {
         counts
     }
 
-    /// What is not counted, and why.
+    /// The events that are not counted, with the reason.
     pub fn unavailable(&self) -> &[CounterError] {
         &self.unavailable
     }
@@ -308,7 +307,7 @@ fn read_by_call(group: &[Member], counts: &mut HardwareCounts) {
     }
 }
 
-/// What reading a group gives: how many values; the time they were wanted and the time they were
+/// The result of reading a group: the number of values; the time they were wanted and the time they were
 /// counted, in ns; then a value and a number for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct GroupReading<'a> {

@@ -18,9 +18,9 @@ pub enum CounterError {
         what: String,
         /// Why, from what the kernel said.
         reason: String,
-        /// What would give it.
+        /// The remedy.
         remedy: String,
-        /// What the kernel said.
+        /// The kernel's error number.
         errno: Option<i32>,
     },
     /// A file or an answer of the kernel that does not look as it should.

@@ -14,7 +14,7 @@ use corehop_core::units::{Cpu, Nanos};
 
 use super::CounterError;
 
-/// What the kernel has counted for one thread.
+/// The kernel's counts for one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadCounts {
     /// Page faults served without I/O.
@@ -50,7 +50,7 @@ impl ThreadCounts {
         }
     }
 
-    /// What was added since `earlier`.
+    /// The increase since `earlier`.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let added = |later: u64, earlier: u64| later.saturating_sub(earlier);
@@ -88,7 +88,7 @@ pub fn thread_cpu_time() -> Nanos {
     Nanos::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// How one CPU has spent its time since boot, in ticks of `1 / sysconf(_SC_CLK_TCK)`, mostly 10 ms.
+/// The times of one CPU since boot by use, in ticks of `1 / sysconf(_SC_CLK_TCK)`, mostly 10 ms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CpuTicks {
     /// Running threads or interrupts.
@@ -100,8 +100,7 @@ pub struct CpuTicks {
 }
 
 impl CpuTicks {
-    /// What was added since `earlier`. Idle ticks may run backwards by one or two on a tickless
-    /// CPU.
+    /// The increase since `earlier`. Idle ticks may run backwards by one or two on a tickless CPU.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         Self {
@@ -129,7 +128,7 @@ impl CpuTimes {
     /// As they are now: about 2 µs for a small machine, allocates.
     ///
     /// # Errors
-    /// Where `/proc/stat` cannot be read or understood.
+    /// If `/proc/stat` cannot be read or understood.
     pub fn read() -> Result<Self, CounterError> {
         Self::parse(&read_file("/proc/stat")?)
     }
@@ -137,7 +136,7 @@ impl CpuTimes {
     /// From the text of `/proc/stat`. Offline CPUs have no line.
     ///
     /// # Errors
-    /// Where a CPU's line does not hold numbers, or there is none.
+    /// If a CPU's line does not hold numbers, or there is none.
     pub fn parse(text: &str) -> Result<Self, CounterError> {
         let malformed =
             |found: &str| CounterError::Malformed { what: "/proc/stat", found: found.to_owned() };
@@ -186,7 +185,7 @@ impl InterruptTable {
     /// As it is now.
     ///
     /// # Errors
-    /// Where `/proc/interrupts` cannot be read or understood.
+    /// If `/proc/interrupts` cannot be read or understood.
     pub fn read() -> Result<Self, CounterError> {
         Self::parse(&read_file("/proc/interrupts")?)
     }
@@ -194,7 +193,7 @@ impl InterruptTable {
     /// From the text of `/proc/interrupts`.
     ///
     /// # Errors
-    /// Where the first line does not name CPUs.
+    /// If the first line does not name CPUs.
     pub fn parse(text: &str) -> Result<Self, CounterError> {
         let mut lines = text.lines();
         let header = lines.next().unwrap_or("");
@@ -210,8 +209,8 @@ impl InterruptTable {
         Ok(Self { cpus, rows })
     }
 
-    /// How often the interrupt with this label (`NMI`, `LOC`, `24`) has come to `cpu`; none where
-    /// there is no such row, or no such CPU online.
+    /// The number of interrupts with this label (`NMI`, `LOC`, `24`) on `cpu`; None if there is no such row,
+    /// or no such CPU online.
     pub fn count(&self, label: &str, cpu: Cpu) -> Option<u64> {
         let column = self.cpus.iter().position(|known| *known == cpu)?;
         let (_, counts) = self.rows.iter().find(|(known, _)| known == label)?;
@@ -248,7 +247,7 @@ impl SmiCounter {
     /// The counter of `cpu`.
     ///
     /// # Errors
-    /// Where the processor has none, the kernel does not show it, or the caller may not.
+    /// If the processor has none, the kernel does not show it, or the caller may not.
     pub fn open(cpu: Cpu) -> Result<Self, CounterError> {
         Self::open_file(Path::new(&format!("/dev/cpu/{}/msr", cpu.0)))
     }
@@ -263,7 +262,7 @@ impl SmiCounter {
     /// SMIs since the processor was reset, modulo 2^32.
     ///
     /// # Errors
-    /// Where the processor does not have the register.
+    /// If the processor does not have the register.
     pub fn read(&self) -> Result<u32, CounterError> {
         let mut value = [0; 8];
         self.msr.read_exact_at(&mut value, MSR_SMI_COUNT).map_err(|error| no_msr(&error))?;

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use super::*;
+use crate::mapped::Mapped;
 
 /// A two-socket Intel server, shortened; its CPU 2 is offline.
 const INTEL: &str = "\
@@ -122,18 +123,10 @@ fn time_not_run_is_known_only_while_the_thread_stays_on_its_cpu() {
 #[test]
 fn this_thread_s_faults_switches_and_time_grow_with_what_it_does() {
     // Memory that the allocator cannot have touched before.
-    // SAFETY: a fresh anonymous mapping that the kernel places.
-    let memory = unsafe {
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
-        libc::mmap(std::ptr::null_mut(), 1 << 16, access, kind | libc::MAP_ANONYMOUS, -1, 0)
-    };
-    assert_ne!(memory, libc::MAP_FAILED);
+    let memory = Mapped::private(1 << 16, 0).unwrap();
     let before = ThreadCounts::read();
     // SAFETY: just mapped, writable, aligned to a page; nothing else refers to it.
-    unsafe {
-        memory.cast::<u8>().write_volatile(1);
-        libc::munmap(memory, 1 << 16);
-    }
+    unsafe { memory.start::<u8>().write_volatile(1) };
     std::thread::sleep(std::time::Duration::from_millis(1));
     let added = ThreadCounts::read().minus(&before);
     assert!(added.minor_faults > 0 && added.voluntary_switches > 0, "{added:?}");

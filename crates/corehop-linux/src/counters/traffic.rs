@@ -46,7 +46,7 @@ impl LlcCounters {
     /// Starts counting on `cpus`.
     ///
     /// # Errors
-    /// Where loads and their misses are not counted: no such counters, or no right to them.
+    /// If loads and their misses are not counted: no such counters, or no right to them.
     pub fn open(cpus: &CpuList) -> Result<Self, CounterError> {
         let mut by_event = [const { Vec::new() }; EVENTS.len()];
         for (index, (name, config)) in EVENTS.into_iter().enumerate() {
@@ -59,7 +59,7 @@ impl LlcCounters {
         Ok(Self { by_event })
     }
 
-    /// What has been counted on all CPUs so far.
+    /// The counts of all CPUs so far.
     pub fn read(&self) -> LlcCounts {
         let [loads, load_misses, stores, store_misses] =
             self.by_event.each_ref().map(|event| event.iter().map(read_one).sum());
@@ -80,7 +80,7 @@ fn read_one(event: &OwnedFd) -> u64 {
 }
 
 impl LlcCounts {
-    /// What was added since `earlier`.
+    /// The increase since `earlier`.
     #[must_use]
     pub fn minus(&self, earlier: &Self) -> Self {
         let added = |later: u64, earlier: u64| later.saturating_sub(earlier);

@@ -9,7 +9,7 @@ use corehop_core::units::{Bytes, CpuList};
 use super::topology::{CPUS, mark_straddling as mark};
 use super::{DiscoverError, SysRoot};
 
-/// What one CPU is told about one of its caches; equal ones are instances of one cache.
+/// The properties of one of a CPU's caches; equal ones are instances of one cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     level: u32,
@@ -44,7 +44,7 @@ pub(super) fn caches(root: &SysRoot, online: &CpuList) -> Result<Vec<Cache>, Dis
     Ok(shapes.into_iter().map(|(shape, seen)| cache(shape, seen)).collect())
 }
 
-/// What a cache's folder states; nothing where it lacks a level or a kind known here.
+/// The properties in a cache's folder; None if it lacks a level or a known kind.
 fn shape(root: &SysRoot, folder: &str) -> Result<Option<Shape>, DiscoverError> {
     let kind = match root.read(&format!("{folder}/type")).as_deref() {
         Some("Data") => CacheKind::Data,

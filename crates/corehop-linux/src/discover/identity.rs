@@ -30,7 +30,7 @@ impl CpuInfo {
     fn is_x86(&self) -> bool {
         self.get("flags").is_some()
     }
-    /// Who made the processor.
+    /// The maker of the processor.
     pub(super) fn vendor(&self) -> Option<Fact<String>> {
         let maker = |code: &str| match code {
             "0x41" => "Arm".to_owned(),
@@ -43,7 +43,7 @@ impl CpuInfo {
         let vendor = vendor.or_else(|| self.get("CPU implementer").map(maker));
         vendor.map(|vendor| Fact::cited(vendor, format!("/{CPUINFO}")))
     }
-    /// What its maker calls it.
+    /// The maker's name for it.
     pub(super) fn model(&self) -> Option<Fact<String>> {
         let name = self.get("model name").map(ToOwned::to_owned);
         let name = name.or_else(|| self.get("CPU part").map(part_name));
@@ -112,7 +112,7 @@ pub(super) fn name(title: &str, hypervisor: Option<&Fact<String>>) -> String {
     }
 }
 
-/// What the machine is a guest of, asking the kernel, the processor, the firmware and the clocks.
+/// The hypervisor, by asking the kernel, the processor, the firmware and the clocks.
 pub(super) fn hypervisor(root: &SysRoot, info: &CpuInfo) -> Option<Fact<String>> {
     if let Some(kind) = root.read("sys/hypervisor/type").filter(|kind| !kind.is_empty()) {
         return Some(Fact::cited(kind, "/sys/hypervisor/type"));

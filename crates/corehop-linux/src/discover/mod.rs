@@ -28,7 +28,7 @@ pub enum DiscoverError {
         .root.display()
     )]
     NoCpus {
-        /// Where was looked.
+        /// The folder that was searched.
         root: PathBuf,
     },
     /// A file holds something else than the kernel writes there.
@@ -47,8 +47,8 @@ pub enum DiscoverError {
 /// Describes the machine whose files are below `root`.
 ///
 /// # Errors
-/// Where no CPUs are listed, a file is damaged, or the CPU lists exclude each other. What a host
-/// merely does not tell (caches, nodes, clocks) is absent in the result.
+/// If no CPUs are listed, a file is damaged, or the CPU lists exclude each other. What a host merely does not
+/// tell (caches, nodes, clocks) is absent in the result.
 pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
     let (cpus, online) = topology::cpus(root)?;
     let packages = topology::packages(root, &online.value)?;

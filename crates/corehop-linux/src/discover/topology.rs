@@ -8,7 +8,7 @@ use corehop_core::units::{Cpu, CpuList};
 
 use super::{DiscoverError, SysRoot};
 
-/// Where Linux lists its CPUs.
+/// The folder in which Linux lists its CPUs.
 pub(super) const CPUS: &str = "sys/devices/system/cpu";
 
 /// The CPUs that are present, and those that are online.

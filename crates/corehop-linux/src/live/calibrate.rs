@@ -11,7 +11,7 @@ use crate::clock::{Clock, Ticks};
 use crate::memory::{MemoryError, SetMemory};
 use crate::walk::{Walk, stamp_overhead};
 
-/// How much longer than a chunk of uncached lines a chunk must take to have a hole: twice.
+/// The ratio of the times of a chunk with a hole and of a chunk of uncached lines: two.
 ///
 /// Less, and a slow row of memory or a page walk looks like an interruption; more, and interruptions
 /// pass for slow memory.
@@ -20,7 +20,7 @@ const MARGIN: f64 = 2.0;
 /// The share of uncached chunks that the slowest of them are.
 const SLOWEST: f64 = 0.01;
 
-/// How much longer than its usual time a chunk of cached lines must take to have a hole.
+/// The ratio of the times of a chunk of cached lines with a hole and its usual time.
 const WARM_MARGIN: f64 = 20.0;
 
 /// The shortest hole that is looked for among cached lines, in nanoseconds: shorter ones are within

@@ -16,11 +16,11 @@ pub(crate) struct Counters {
     attribution: Option<Attribution>,
     /// The SMT siblings of every CPU that has some.
     siblings: Vec<(Cpu, CpuList)>,
-    /// What the processor counts, or why it does not.
+    /// The processor's counters, or the reason why there are none.
     hardware: String,
 }
 
-/// What the counters say at one moment.
+/// The values of the counters at one moment.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sight {
     counts: Option<InterruptCounts>,
@@ -29,12 +29,12 @@ pub(crate) struct Sight {
     misses: Option<u64>,
 }
 
-/// What happened between two moments.
+/// The events between two moments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// Interrupts served on the CPU.
     pub(crate) interrupts: Option<u32>,
-    /// How often the CPU went from one thread to another.
+    /// The number of times the CPU went from one thread to another.
     pub(crate) switches: Option<u32>,
     /// Time stolen by the hypervisor, as far as the scheduler has noticed yet, in nanoseconds.
     pub(crate) steal_ns: Option<u64>,
@@ -63,8 +63,8 @@ impl Counters {
         self.attribution.is_some()
     }
 
-    /// What the counters say now of `cpu` and of the calling thread, which has opened `hardware`: a
-    /// few loads, and no system call where the kernel shows the processor's counters.
+    /// The values of the counters now, of `cpu` and of the calling thread, which has opened `hardware`: a few
+    /// loads, and no system call where the kernel shows the processor's counters.
     pub(crate) fn look(&self, cpu: Cpu, hardware: Option<&HardwareCounters>) -> Sight {
         let counters = self.interrupt_counters();
         Sight {
@@ -85,7 +85,7 @@ impl Counters {
         Some((busy.reduce(|any, one| any || one)?, switches))
     }
 
-    /// What happened from `before` to `after`, on one CPU.
+    /// The events from `before` to `after`, on one CPU.
     pub(crate) fn between(&self, before: &Sight, after: &Sight) -> Seen {
         let cpu = after.counts.zip(before.counts).map(|(after, before)| after.minus(&before));
         let siblings = before.siblings.zip(after.siblings);

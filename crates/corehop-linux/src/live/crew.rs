@@ -10,27 +10,8 @@ use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::Mover;
 
 use super::runner::{Next, Runner};
-use crate::counters::hardware::HardwareCounters;
-use crate::rseq::Rseq;
-use crate::supervisor::interrupt;
-use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
-
-/// What a measured thread has of its own.
-#[derive(Debug)]
-pub(crate) struct Seat {
-    /// Its restartable sequences, where the kernel has them.
-    pub(crate) rseq: Option<Rseq>,
-    /// The processor's counters of it, where there are some.
-    pub(crate) hardware: Option<HardwareCounters>,
-    /// The policy it is under now.
-    pub(crate) policy: Policy,
-    /// The best policy that it may have.
-    pub(crate) best: Policy,
-    /// The best one that is not real-time.
-    pub(crate) ordinary: Policy,
-    /// Whether it stays on its CPU, and jobs move by being handed over.
-    pub(crate) parked: bool,
-}
+use super::seat::Seat;
+use crate::thread::Policy;
 
 /// A place for the job's state: taken by who waits for it.
 #[derive(Debug, Default)]
@@ -68,7 +49,7 @@ impl Slot {
     }
 }
 
-/// Where the state goes: the slots of all threads, and that of the coordinator.
+/// The places for the state: the slots of all threads, and that of the coordinator.
 #[derive(Debug)]
 struct Slots {
     threads: BTreeMap<Cpu, Slot>,
@@ -110,7 +91,7 @@ impl Crew {
             let parked = mover == Mover::Handover;
             crew.threads.push(std::thread::Builder::new().name(format!("job-{}", cpu.0)).spawn(
                 move || {
-                    match sit_down(cpu, real_time, parked) {
+                    match Seat::take(cpu, real_time, parked) {
                         Ok((seat, policy)) => {
                             // The coordinator waits for this message.
                             let _ = ready.send(Ok(policy));
@@ -140,22 +121,6 @@ impl Crew {
     pub(crate) fn policy(&self) -> &(Policy, Option<String>) {
         &self.policy
     }
-}
-
-fn sit_down(
-    cpu: Cpu,
-    real_time: Result<(), String>,
-    parked: bool,
-) -> io::Result<(Seat, (Policy, Option<String>))> {
-    interrupt::keep_off_this_thread();
-    set_affinity([cpu])?;
-    punctual();
-    let ordinary = best_ordinary_policy();
-    let policy = best_policy(real_time);
-    let rseq = Rseq::of_this_thread().ok();
-    let hardware = HardwareCounters::open().ok();
-    let seat = Seat { rseq, hardware, policy: policy.0, best: policy.0, ordinary, parked };
-    Ok((seat, policy))
 }
 
 fn work(cpu: Cpu, mut seat: Seat, slots: &Slots) {

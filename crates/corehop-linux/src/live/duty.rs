@@ -28,8 +28,8 @@ impl Ledger {
         self.spans.iter().map(|&(from, to)| (to - from.max(since)).max(0.0)).sum()
     }
 
-    /// How long to wait at `now` before `need` more busy nanoseconds keep to the budget; a need above
-    /// the budget waits until the window is empty.
+    /// The time to wait at `now` before `need` more busy nanoseconds keep to the budget; a need above the
+    /// budget waits until the window is empty.
     pub(crate) fn wait(&self, now: f64, need: f64) -> f64 {
         let need = need.min(BUDGET_NS);
         let fits = |start: f64| self.busy_since(start + need - WINDOW_NS) + need <= BUDGET_NS;

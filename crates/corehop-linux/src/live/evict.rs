@@ -14,9 +14,9 @@ use crate::memory::{Mapping, MemoryError};
 
 /// The most memory that the buffer may take.
 const MOST: Bytes = Bytes::from_kib(32 << 10);
-/// How much is written between two looks at the clock.
+/// The bytes written between two looks at the clock.
 const PIECE: usize = 1 << 20;
-/// What writing a line is expected to take before it has been tried, in nanoseconds.
+/// The assumed time of writing a line before it has been tried, in nanoseconds.
 const UNKNOWN_LINE_NS: f64 = 25.0;
 
 /// The buffer, for all working sets of a plan.
@@ -24,9 +24,9 @@ const UNKNOWN_LINE_NS: f64 = 25.0;
 pub(crate) struct Eviction {
     mapping: Mapping,
     llc: Option<Bytes>,
-    /// What is written, so that every pass modifies every line.
+    /// The value that is written, so that every pass modifies every line.
     pass: u64,
-    /// How long the last pass took, in nanoseconds.
+    /// The duration of the last pass, in nanoseconds.
     pub(super) last_ns: f64,
 }
 

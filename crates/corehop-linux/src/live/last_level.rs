@@ -37,7 +37,7 @@ pub(super) struct LastLevel {
     clock: Clock,
 }
 
-/// What a probe found.
+/// The finding of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Kept {
     /// The share of the buffer that was still cached.

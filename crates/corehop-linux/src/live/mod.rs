@@ -18,6 +18,7 @@ pub(crate) mod offsets;
 mod polluter;
 mod renewal;
 mod runner;
+mod seat;
 mod running;
 mod set;
 mod tasks;
@@ -28,10 +29,12 @@ mod counters;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use corehop_core::experiment::{Body, Condition, Draw, Job, Jobs, Phase, Plan, Step};
+use corehop_core::experiment::{
+    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Program, Step,
+};
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_core::platform::Platform;
-use corehop_core::samples::Batch;
+use corehop_core::samples::{Batch, OverheadFacts, RecordingFacts};
 use corehop_core::units::{Bytes, CpuList};
 use corehop_core::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
@@ -40,6 +43,8 @@ use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::discover::SysRoot;
 use crate::memory::{MemoryError, SetMemory};
+use crate::observe::{How, record};
+use crate::overheads::overheads;
 use crate::preflight;
 use crate::supervisor::Guard;
 
@@ -57,16 +62,18 @@ use running::{Running, park_preemptors};
 use set::SetState;
 use unseen::Unseen;
 
-/// How long a batch of jobs should take: the distance of its CPUs is measured before and after it.
+/// The intended duration of a batch of jobs: the distance of its CPUs is measured before and after it.
 const BATCH: Duration = Duration::from_millis(100);
 
-/// What the live machine is told beside the plan.
+/// The options of the live machine, beside the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Why the measured thread must not be real-time, where it must not.
     pub no_real_time: Option<String>,
     /// Whether settings may be changed for seconds that concern the whole machine.
     pub allow_system: bool,
+    /// Whether the output of a recorded program goes to stderr, because stdout is for an answer.
+    pub output_to_stderr: bool,
 }
 
 /// This host.
@@ -76,11 +83,11 @@ pub struct LiveMachine {
     options: Options,
     clock: Clock,
     started: Instant,
-    /// What is kept from run to run, as the same sets are run in many blocks.
+    /// The working sets kept from run to run, as the same sets are run in many blocks.
     sets: Vec<(WorkingSet, SetState)>,
     /// The draws that it goes on with.
     draws: Option<Condition>,
-    /// What runs on from a phase that keeps it to the next.
+    /// The threads that run on from one phase to the next if both keep them.
     running: Running,
     last_level: Option<LastLevel>,
     renewal: Renewal,
@@ -93,9 +100,9 @@ pub struct LiveMachine {
     loads: Vec<Known>,
     /// Takes back what a load changes on the system; it starts nothing before that.
     guard: Guard,
-    /// Where threads of task sets notice that they were away; not asked for yet.
+    /// The pages by which threads of task sets notice that they were away; None until requested.
     pages: Option<tasks::Pages>,
-    /// Where events are noted down from the start of a task set on.
+    /// The recorder of events from the start of a task set on.
     pub(crate) events: Option<Arc<Events>>,
     facts: Map<String, Value>,
     tally: Tally,
@@ -106,7 +113,7 @@ impl LiveMachine {
     pub fn new(platform: Platform, options: Options) -> Self {
         let findings = preflight::doctor(&SysRoot::live(), &platform);
         Self {
-            counters: Arc::new(Counters::open(&platform)),
+            counters: Arc::new(Counters::default()),
             unseen: Unseen::since_now(&platform.usable()),
             platform,
             options,
@@ -141,6 +148,14 @@ impl LiveMachine {
         match self.platform.usable().len() {
             0 | 1 => Err("SCHED_FIFO is refused if only one CPU is usable".to_owned()),
             _ => Ok(()),
+        }
+    }
+
+    /// Opens the counters. Not before they are needed: their programs in the kernel cost time at each
+    /// interrupt and switch.
+    fn open_counters(&mut self) {
+        if !self.counters.is_open() {
+            self.counters = Arc::new(Counters::open(&self.platform));
         }
     }
 
@@ -225,16 +240,10 @@ impl LiveMachine {
         self.park_partners()?;
         let offsets = self.offsets(&cpus)?;
         let llc_share = self.probe_last_level(phase, &cpus)?;
-        let mut runner = Box::new(Runner::new(
-            plan.clone(),
-            at,
-            self.clock,
-            self.started,
-            sets,
-            preemptors,
-            load,
-            offsets,
-        ));
+        let mut runner = Box::new(Runner::nobody());
+        (runner.plan, runner.phase) = (plan.clone(), at);
+        (runner.clock, runner.started, runner.offsets) = (self.clock, self.started, offsets);
+        (runner.sets, runner.preemptors, runner.load) = (sets, preemptors, load);
         runner.calibration = self.calibration(&phase.load);
         runner.eviction = self.eviction.take();
         runner.counters = self.counters.clone();
@@ -315,7 +324,7 @@ impl LiveMachine {
         Ok(offsets)
     }
 
-    /// What an earlier block has found out under the same load.
+    /// The calibration of an earlier block under the same load.
     fn calibration(&self, load: &Load) -> Option<Calibration> {
         self.calibrations.iter().find(|(of, _)| of == load).map(|&(_, calibration)| calibration)
     }
@@ -409,6 +418,8 @@ impl Machine for LiveMachine {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
             Body::Gangs(_) => Err(gangs_are_simulated()),
+            Body::Program(program) => self.record(program, sink),
+            Body::Overheads(overheads) => self.measure_overheads(overheads, plan.seed, sink),
         };
         // No thread outlives a run, however it ends, but what the next plan may go on with.
         self.partners = None;
@@ -424,12 +435,37 @@ impl Machine for LiveMachine {
 }
 
 impl LiveMachine {
+    fn record(&mut self, program: &Program, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
+        let how = How {
+            estimate_wss: program.estimate_wss,
+            to_stderr: self.options.output_to_stderr,
+            method: None,
+        };
+        let (facts, end) =
+            record(&program.target, &how, &mut |records| sink.take(Batch::Program(records)))?;
+        self.facts.insert(RecordingFacts::KEY.to_owned(), json!(facts));
+        Ok(end)
+    }
+
+    fn measure_overheads(
+        &mut self,
+        plan: &Overheads,
+        seed: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<RunEnd, MachineError> {
+        let mut take = |records: &[_]| sink.take(Batch::Overheads(records));
+        let (facts, end) = overheads(plan, seed, self, &mut take)?;
+        self.facts.insert(OverheadFacts::KEY.to_owned(), json!(facts));
+        Ok(end)
+    }
+
     fn run_phases(
         &mut self,
         plan: &Jobs,
         seed: u64,
         sink: &mut dyn Sink,
     ) -> Result<RunEnd, MachineError> {
+        self.open_counters();
         let mut sets = self.prepare_sets(plan, seed)?;
         self.prepare_eviction(plan)?;
         for at in 0..plan.phases.len() {
@@ -443,7 +479,7 @@ impl LiveMachine {
         Ok(RunEnd::Complete)
     }
 
-    /// What the machine says of itself and of its runs so far.
+    /// The machine's description of itself and of its runs so far.
     fn describe(&self) -> Map<String, Value> {
         let mut facts = self.facts.clone();
         facts.insert("kind".to_owned(), json!("live"));
@@ -478,7 +514,7 @@ fn cpus_of(phase: &Phase) -> CpuList {
     )
 }
 
-/// Where the batch that starts with job `first` ends: after about [`BATCH`], by what is expected.
+/// The end of the batch that starts with job `first`: after about [`BATCH`], by the expected times.
 fn batch_end(jobs: &[Job], first: usize, runner: &Runner) -> usize {
     let mut expected = 0.0;
     let fits = |job: &&Job| {

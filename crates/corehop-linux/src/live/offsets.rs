@@ -49,7 +49,7 @@ impl Offsets {
         (raw - to_offset + from_offset, from_bound + to_bound)
     }
 
-    /// How far the counter of `cpu` is ahead of the first one's, in nanoseconds, and the bound of that.
+    /// The lead of the counter of `cpu` over the first one's, in nanoseconds, and the bound of that.
     pub(crate) fn ahead(&self, cpu: Cpu) -> (f64, f64) {
         self.of.get(&cpu).copied().unwrap_or_default()
     }

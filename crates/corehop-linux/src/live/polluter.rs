@@ -9,7 +9,7 @@ use corehop_core::experiment::Draw;
 use corehop_core::units::Cpu;
 use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
-use super::load::Work;
+use super::load::workers::Work;
 use crate::clock::{Ticks, roughly_now};
 use crate::memory::{MemoryError, SetMemory};
 use crate::thread::{Policy, set_affinity, set_policy};

@@ -34,10 +34,10 @@ pub(super) fn order_of(index: usize, seed: u64) -> Draw {
 /// Makes the memory of a working set.
 type Make = fn(&WorkingSet, &mut Draw) -> Result<SetMemory, MemoryError>;
 
-/// What is held back, and what has been seen of the frames.
+/// The memory that is held back, and the frames seen so far.
 #[derive(Debug)]
 pub(super) struct Renewal {
-    /// What makes fresh memory; a test has one that fails.
+    /// The function that makes fresh memory; a test has one that fails.
     make: Make,
     /// The working sets of the replicate before, and a ballast: given back once the next has its own.
     kept: Vec<SetMemory>,
@@ -139,14 +139,14 @@ impl Renewal {
     }
 }
 
-/// What holds back frames that were just given back: once to three times as much.
+/// The amount that holds back frames that were just given back: once to three times as much.
 fn ballast_size(given_back: u64, seed: u64) -> Bytes {
     let share = 1 + Draw::new(seed, 99).below(2 * given_back.max(1));
     let size = (given_back + share).clamp(LEAST_BALLAST, MOST_BALLAST);
     Bytes::new(size.next_multiple_of(4096))
 }
 
-/// What preemptors and a load may have given back.
+/// The memory that preemptors and a load may have given back.
 pub(super) fn memory_of(load: &Load, preemptors: Bytes, cpus: usize) -> Bytes {
     let polluter = match load {
         Load::Constructed { polluter, .. } => polluter.wss.get(),

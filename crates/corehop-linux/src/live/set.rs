@@ -20,17 +20,17 @@ pub(crate) struct SetState {
     pub(super) lines: u64,
     pub(super) huge_share: f64,
     draw: Draw,
-    /// What the time stamps between its chunks cost, once a measured thread has found out.
+    /// The cost of the time stamps between its chunks, once a measured thread has found out.
     pub(super) stamps: Option<StampCost>,
     /// The longest of its last cold touches and flushes together, in nanoseconds.
     pub(super) cold_ns: f64,
-    /// How long it last took to bring it to rest, in nanoseconds.
+    /// The time it last took to bring it to rest, in nanoseconds.
     pub(super) settling_ns: f64,
     /// The ticks of a chunk of its last warm touch; none seen yet: not a number.
     pub(super) warm_chunk: f64,
 }
 
-/// What an uncached line is expected to take before anything is known, in nanoseconds.
+/// The assumed time of an uncached line before anything is known, in nanoseconds.
 const UNKNOWN_LINE_NS: f64 = 300.0;
 
 /// The longest that bringing a set to rest may take, in nanoseconds: half of the duty budget.
@@ -81,7 +81,7 @@ impl SetState {
     /// Takes fresh page frames in an order of `draw`.
     ///
     /// # Errors
-    /// Where there are none.
+    /// If there are none.
     pub(super) fn renew_with(
         &mut self,
         set: &WorkingSet,
@@ -96,7 +96,7 @@ impl SetState {
     /// Keeps its frames and takes another order, of `draw`.
     ///
     /// # Errors
-    /// Where code cannot be written anew.
+    /// If code cannot be written anew.
     pub(super) fn reorder(
         &mut self,
         set: &WorkingSet,
@@ -108,7 +108,7 @@ impl SetState {
         Ok(())
     }
 
-    /// What follows from other memory.
+    /// Adapts to other memory.
     fn meet(&mut self, set: &WorkingSet) {
         self.walk = walk(set, self.own_job, &self.memory);
         self.huge_share = if set.page == Page::Base { 0.0 } else { self.memory.huge_share() };
@@ -118,7 +118,7 @@ impl SetState {
     /// Takes fresh page frames, the state of a job before it begins.
     ///
     /// # Errors
-    /// Where there are none.
+    /// If there are none.
     pub(super) fn renew(&mut self, set: &WorkingSet) -> Result<(), MachineError> {
         let renewed = self.memory.renew(&mut self.draw);
         renewed.map_err(|error| super::failed("taking fresh page frames", error))?;

@@ -11,8 +11,7 @@ use crate::clock::{Clock, Ticks};
 use crate::thread::{Usage, affinity};
 use crate::walk::{StampCost, Walk, Walked};
 
-/// Where a touch has no time stamps inside, the longest that an ordinary interrupt is taken to last,
-/// in nanoseconds.
+/// The greatest duration of an ordinary interrupt in a touch without time stamps inside, in nanoseconds.
 const UNSTAMPED_HOLE_NS: f64 = 5_000.0;
 
 /// A walk that has ended, and what is known of it.
@@ -30,7 +29,7 @@ pub(super) struct Touched<'a> {
     pub(super) net_ns: f64,
     /// And with all of it.
     pub(super) elapsed_ns: f64,
-    /// What the kernel counted of the thread, where that was asked.
+    /// The kernel's counts for the thread, if requested.
     pub(super) usage: Option<Usage>,
     pub(super) seen: Seen,
     /// The faster of the spins before and after.

@@ -26,7 +26,7 @@ impl Unseen {
         Self { smis: cpus.iter().map(counter).collect(), nmis: nmis(cpus.iter()) }
     }
 
-    /// What was counted since, for the provenance.
+    /// The counts since then, for the provenance.
     pub(super) fn describe(&self) -> Value {
         let smis = match &self.smis {
             Err(error) => json!({ "not_counted": error.to_string() }),

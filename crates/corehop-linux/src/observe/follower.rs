@@ -18,7 +18,9 @@ use crate::control_page::Method;
 #[derive(Debug)]
 pub(super) enum Follower {
     /// [`Method::Bpf`]; with the kernel's account of what its programs take, where that is to be had.
-    Pages(Arc<ControlPages>, Option<RunTimeStatistics>),
+    ///
+    /// The number of the thread that starts the command: its own absences are not the program's.
+    Pages(Arc<ControlPages>, Option<RunTimeStatistics>, Option<u32>),
     /// [`Method::Records`]
     Records(Box<SwitchRecords>),
 }
@@ -43,7 +45,7 @@ impl Follower {
     fn pages() -> Result<Self, crate::bpf::BpfError> {
         let pages = ControlPages::open(Mode::Follow)?;
         // Only with CAP_SYS_ADMIN; without it the time is not known, and the result says so.
-        Ok(Self::Pages(pages, RunTimeStatistics::begin().ok()))
+        Ok(Self::Pages(pages, RunTimeStatistics::begin().ok(), None))
     }
 
     pub(super) const fn method(&self) -> Method {
@@ -56,7 +58,8 @@ impl Follower {
     /// Does `start` on the calling thread so that what it starts is followed from its first instruction.
     pub(super) fn starting<T>(&mut self, start: impl FnOnce() -> T) -> Result<T, ObserveError> {
         match self {
-            Self::Pages(pages, _) => {
+            Self::Pages(pages, _, starter) => {
+                *starter = Some(own_tid());
                 let _registered = pages.register()?;
                 Ok(start())
             }
@@ -70,14 +73,14 @@ impl Follower {
     /// Follows thread `tid` of process `pid`, and what it starts.
     pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
         match self {
-            Self::Pages(pages, _) => pages.watch(tid, pid).map(|_| ()).map_err(io::Error::other),
+            Self::Pages(pages, ..) => pages.watch(tid, pid).map(|_| ()).map_err(io::Error::other),
             Self::Records(records) => records.watch(tid, pid),
         }
     }
 
     pub(super) fn watches(&self, tid: u32) -> bool {
         match self {
-            Self::Pages(pages, _) => pages.watches(tid),
+            Self::Pages(pages, ..) => pages.watches(tid),
             Self::Records(records) => records.watches(tid),
         }
     }
@@ -85,7 +88,11 @@ impl Follower {
     /// Hands on the absences since the last time; `all` of them, once no more are to come.
     pub(super) fn absences(&mut self, all: bool, mut take: impl FnMut(Absence)) {
         match self {
-            Self::Pages(pages, _) => pages.absences(|absence| take(told(&absence))),
+            Self::Pages(pages, _, starter) => pages.absences(|absence| {
+                if Some(absence.tid) != *starter {
+                    take(told(&absence));
+                }
+            }),
             Self::Records(records) => records.absences(all, take),
         }
     }
@@ -93,7 +100,7 @@ impl Follower {
     /// The threads so far, in the order in which they were noticed.
     pub(super) fn threads(&self) -> Vec<ObservedThread> {
         match self {
-            Self::Pages(pages, _) => {
+            Self::Pages(pages, ..) => {
                 // The slot of the thread that started the program is empty again.
                 let there = pages.all().into_iter().filter(|counts| counts.tid > 0);
                 there.map(|counts| thread(&counts)).collect()
@@ -105,7 +112,7 @@ impl Follower {
     /// Their processes.
     pub(super) fn pids(&self) -> BTreeSet<u32> {
         match self {
-            Self::Pages(pages, _) => pages.all().iter().map(|counts| counts.pid).collect(),
+            Self::Pages(pages, ..) => pages.all().iter().map(|counts| counts.pid).collect(),
             Self::Records(records) => records.threads().iter().map(|thread| thread.pid).collect(),
         }
     }
@@ -113,7 +120,7 @@ impl Follower {
     /// Absences, or records of switches, that found no room; and threads.
     pub(super) fn lost(&self) -> (u64, u64) {
         match self {
-            Self::Pages(pages, _) => (pages.lost(), pages.unfollowed()),
+            Self::Pages(pages, ..) => (pages.lost(), pages.unfollowed()),
             Self::Records(records) => (records.lost(), 0),
         }
     }
@@ -121,7 +128,7 @@ impl Follower {
     /// What following took in the kernel, where that is known, and `own_ns` outside.
     pub(super) fn took(&self, own_ns: u64) -> Took {
         let programs = match self {
-            Self::Pages(pages, Some(_counted)) => pages.programs().ok(),
+            Self::Pages(pages, Some(_counted), _) => pages.programs().ok(),
             _ => None,
         };
         let sum = |of: fn(&ProgramInfo) -> u64| {
@@ -129,6 +136,11 @@ impl Follower {
         };
         Took { own_ns, programs_ns: sum(|info| info.run_time_ns), runs: sum(|info| info.runs) }
     }
+}
+
+fn own_tid() -> u32 {
+    // SAFETY: has no arguments and cannot fail.
+    unsafe { libc::gettid() }.cast_unsigned()
 }
 
 fn told(absence: &control::Absence) -> Absence {

@@ -12,20 +12,19 @@ mod records;
 mod target;
 mod working_set;
 
-use std::collections::HashSet;
 use std::io;
 use std::time::{Duration, Instant};
 
-use corehop_core::samples::{Absence, Recording};
+use corehop_core::experiment::{PlanError, Target};
+use corehop_core::machine::{MachineError, RunEnd, SinkError};
+use corehop_core::samples::{ProgramRecord, RecordingFacts};
 
 use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
 use crate::control_page::Method;
-use crate::supervisor::interrupt;
 
 use follower::Follower;
 use target::Followed;
-pub use target::Target;
 pub use working_set::WINDOW;
 use working_set::WorkingSets;
 
@@ -76,56 +75,66 @@ pub enum ObserveError {
         /// What the kernel said.
         source: io::Error,
     },
+    /// The receiver of the records failed.
+    #[error("the records could not be kept: {0}")]
+    Sink(#[source] SinkError),
 }
 
-/// How a program is recorded.
+/// The options of a recording.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct How {
-    /// For how long at most.
-    pub most: Option<Duration>,
-    /// Whether what its processes touch is sampled: they pay for it.
+    /// Whether to sample the pages that the processes touch, at their expense.
     pub estimate_wss: bool,
-    /// By which way; by the best there is if none is named.
+    /// Whether the output of a command goes to stderr, because stdout is for an answer.
+    pub to_stderr: bool,
+    /// The method; None for the best available one.
     pub method: Option<Method>,
 }
 
-/// Between two looks at the ring, which holds some 50,000 absences.
+/// The time between two readings of the buffer, which holds some 50,000 absences.
 const PERIOD: Duration = Duration::from_millis(50);
-/// Absences that are kept; more are counted.
-const MOST_KEPT: usize = 2_000_000;
 
-/// Records until the target ends, its time is over, or the run is interrupted.
+/// The receiver of records; it tells whether to go on.
+pub type Take<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
+
+/// Records until the target ends or `take` asks for the end. It is called after each reading of the
+/// buffer, and once more at the end with the counts of the threads.
 ///
 /// # Errors
-/// Where the target cannot be had, or there is no way to record it.
-pub fn record(target: &Target, how: &How) -> Result<Recording, ObserveError> {
+/// [`ObserveError`], if the target does not exist or no method is available, or `take` fails.
+pub fn record(
+    target: &Target,
+    how: &How,
+    take: &mut Take<'_>,
+) -> Result<(RecordingFacts, RunEnd), ObserveError> {
     let (mut follower, why_not_bpf) = Follower::at(how.method)?;
     let own_ns = process_cpu_ns();
     let (begin, began_ns) = (Instant::now(), monotonic_ns());
-    let mut followed = Followed::begin(target, &mut follower)?;
-    let mut kept = Kept::default();
+    let mut followed = Followed::begin(target, how.to_stderr, &mut follower)?;
     let mut working_sets = how.estimate_wss.then(WorkingSets::begin);
-    let status = loop {
-        follower.absences(false, |absence| kept.take(absence));
+    let mut absences = Vec::new();
+    let (status, end) = loop {
+        follower.absences(false, |absence| absences.push(ProgramRecord::Absence(absence)));
         if let Some(end) = followed.ended(&mut follower)? {
-            break end.status;
+            break (end.status, RunEnd::Complete);
         }
-        if how.most.is_some_and(|most| begin.elapsed() >= most) || interrupt::requested() {
-            break None;
+        // Without a record too: the receiver may want to end.
+        if !take(&absences).map_err(ObserveError::Sink)? {
+            absences.clear();
+            break (None, RunEnd::Stopped);
         }
+        absences.clear();
         if let Some(working_sets) = &mut working_sets {
             working_sets.look(&follower);
         }
         std::thread::sleep(PERIOD);
     };
-    let span_ns = monotonic_ns().saturating_sub(began_ns);
-    follower.absences(true, |absence| kept.take(absence));
-    let threads = follower.threads();
-    // The thread that started the program was away now and then, too.
-    let its_own: HashSet<u32> = threads.iter().map(|thread| thread.tid).collect();
-    kept.absences.retain(|absence| its_own.contains(&absence.tid));
+    let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    follower.absences(true, |absence| absences.push(ProgramRecord::Absence(absence)));
+    absences.extend(follower.threads().into_iter().map(ProgramRecord::Thread));
+    take(&absences).map_err(ObserveError::Sink)?;
     let (lost, unfollowed) = follower.lost();
-    Ok(Recording {
+    let facts = RecordingFacts {
         what: target.to_string(),
         status,
         method: follower.method().name().to_owned(),
@@ -134,34 +143,14 @@ pub fn record(target: &Target, how: &How) -> Result<Recording, ObserveError> {
         span_ns,
         rss_bytes: followed.rss_bytes(),
         touched_bytes: working_sets.map(|it| it.samples).unwrap_or_default(),
-        threads,
-        absences: kept.absences,
         lost,
         unfollowed,
-        not_kept: kept.more,
         took: follower.took(process_cpu_ns().saturating_sub(own_ns)),
-    })
+    };
+    Ok((facts, end))
 }
 
-/// The absences so far.
-#[derive(Debug, Default)]
-struct Kept {
-    absences: Vec<Absence>,
-    /// Those beyond [`MOST_KEPT`].
-    more: u64,
-}
-
-impl Kept {
-    fn take(&mut self, absence: Absence) {
-        if self.absences.len() < MOST_KEPT {
-            self.absences.push(absence);
-        } else {
-            self.more += 1;
-        }
-    }
-}
-
-/// A name of the kernel's: up to the first zero.
+/// A name from the kernel, up to the first zero.
 fn text(name: &[u8; 16]) -> String {
     let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
     String::from_utf8_lossy(&name[..end]).into_owned()
@@ -169,4 +158,23 @@ fn text(name: &[u8; 16]) -> String {
 
 fn process_cpu_ns() -> u64 {
     crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).cast_unsigned()
+}
+
+impl From<ObserveError> for MachineError {
+    fn from(error: ObserveError) -> Self {
+        let why = error.to_string();
+        match error {
+            ObserveError::Bpf(_) | ObserveError::Records(_) | ObserveError::Neither { .. } => {
+                Self::Refused(why)
+            }
+            ObserveError::NotFollowed { .. } => Self::Refused(why),
+            ObserveError::NoTarget { what, source } => {
+                Self::Plan(PlanError::NoProgram { what, why: source.to_string() })
+            }
+            ObserveError::Failed { what, source } => {
+                Self::Failed { what: what.to_owned(), why: source.to_string() }
+            }
+            ObserveError::Sink(error) => Self::Sink(error),
+        }
+    }
 }

@@ -1,44 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The target of a recording: a command, a process, or a cgroup.
 
-use std::ffi::OsString;
-use std::fmt;
+use std::ffi::OsStr;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
+use corehop_core::experiment::{Argument, Target};
+
 use super::ObserveError;
 use super::follower::Follower;
-
-/// What is recorded.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Target {
-    /// A command with its arguments, from its start to its end.
-    Command {
-        /// The program and its arguments.
-        words: Vec<OsString>,
-        /// Whether its output goes to stderr, because stdout is for an answer.
-        to_stderr: bool,
-    },
-    /// A process and what it starts, until it ends.
-    Process(u32),
-    /// The processes of a cgroup and what they start.
-    Cgroup(PathBuf),
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Command { words, .. } => {
-                let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-                f.write_str(&words.join(" "))
-            }
-            Self::Process(pid) => write!(f, "process {pid}"),
-            Self::Cgroup(path) => write!(f, "cgroup {}", path.display()),
-        }
-    }
-}
 
 /// How a target ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,15 +29,19 @@ pub(super) enum Followed {
 }
 
 impl Followed {
-    pub(super) fn begin(target: &Target, follower: &mut Follower) -> Result<Self, ObserveError> {
+    pub(super) fn begin(
+        target: &Target,
+        to_stderr: bool,
+        follower: &mut Follower,
+    ) -> Result<Self, ObserveError> {
         let no_target = |source| ObserveError::NoTarget { what: target.to_string(), source };
         let not_followed = |source: io::Error| match source.kind() {
             io::ErrorKind::NotFound => no_target(source),
             _ => ObserveError::NotFollowed { what: target.to_string(), source },
         };
         match target {
-            Target::Command { words, to_stderr } => {
-                let child = spawn(words, *to_stderr, follower)?.map_err(no_target)?;
+            Target::Command(words) => {
+                let child = spawn(words, to_stderr, follower)?.map_err(no_target)?;
                 Ok(Self::Command { child, rss_bytes: None })
             }
             Target::Process(pid) => {
@@ -118,15 +95,16 @@ impl Followed {
 
 /// Starts the command from a thread that is followed itself, so that it is from its first instruction on.
 fn spawn(
-    words: &[OsString],
+    words: &[Argument],
     to_stderr: bool,
     follower: &mut Follower,
 ) -> Result<io::Result<Child>, ObserveError> {
     let Some((program, arguments)) = words.split_first() else {
         return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
     };
-    let mut command = Command::new(program);
-    command.args(arguments);
+    let of = |word: &Argument| OsStr::from_bytes(word.bytes()).to_owned();
+    let mut command = Command::new(of(program));
+    command.args(arguments.iter().map(of));
     if to_stderr {
         command.stdout(io::stderr());
     }

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use corehop_core::machine::{RunEnd, SinkFn};
-use corehop_core::samples::Batch;
+use corehop_core::experiment::Tasks;
+use corehop_core::machine::{MachineError, RunEnd, SinkFn};
+use corehop_core::samples::{Batch, KernelObservation, Overhead, OverheadRecord, Vantage};
 use corehop_core::units::{Cpu, CpuList};
 
 use super::streams::{Durations, Known, durations};
-use super::{OverheadsError, Recording, Series, Sets, Way, What, threads};
+use super::{OverheadsError, Take, threads};
 use crate::bpf::events::Events;
 use crate::clock::Clock;
+use crate::live::LiveMachine;
 use crate::live::offsets::Offsets;
 
 /// The tracepoints of each quantity.
@@ -29,30 +31,45 @@ const NEEDS: [(&str, &[&str]); 4] = [
     ("IPI-LATENCY", &["ipi_send_cpu", "reschedule_entry", "call_function_single_entry"]),
 ];
 
-/// Measures while task sets run, or while two threads do what there is to be measured.
+/// Task sets to measure under.
+pub(super) struct Sets<'a> {
+    /// The machine that runs them.
+    pub(super) machine: &'a mut LiveMachine,
+    /// The sets, by their numbers of tasks.
+    pub(super) tasks: &'a Tasks,
+    /// The seed of their draws.
+    pub(super) seed: u64,
+}
+
+/// Measures while task sets run, or while two threads provoke what is measured.
 pub(super) fn measure(
     cpus: &CpuList,
     sets: Option<Sets<'_>>,
     missing: &mut Vec<String>,
-) -> Result<(Vec<Series>, Recording), OverheadsError> {
+    take: &mut Take<'_>,
+) -> Result<(KernelObservation, RunEnd), OverheadsError> {
     let recorder = Recorder::open(cpus)?;
-    let (by_count, lost) = match sets {
+    let (by_count, lost, end) = match sets {
         None => recorder.of_two_threads(cpus)?,
-        Some(sets) => recorder.of_sets(cpus, sets)?,
+        Some(sets) => recorder.of_sets(cpus, sets, take)?,
     };
     let mut all = Durations::default();
     for found in by_count.values() {
         all.append(found.clone());
     }
-    let recording = recorder.account(cpus, &all, lost);
-    let series = by_count.into_iter().flat_map(|(tasks, found)| series(found, tasks, cpus));
-    let series: Vec<Series> = series.collect();
-    missing.extend(recorder.missing(&series));
-    Ok((series, recording))
+    let observation = recorder.account(cpus, &all, lost);
+    let of_count = by_count.into_iter().flat_map(|(tasks, found)| records(found, tasks, cpus));
+    let records: Vec<OverheadRecord> = of_count.collect();
+    let goes_on = take(&records).map_err(MachineError::Sink)?;
+    if end == RunEnd::Stopped || !goes_on {
+        return Ok((observation, RunEnd::Stopped));
+    }
+    missing.extend(recorder.missing(&records));
+    Ok((observation, RunEnd::Complete))
 }
 
-/// What was found, by the number of tasks, and how many events found no room.
-type Found = (BTreeMap<u32, Durations>, u64);
+/// The times by the number of tasks, the number of lost events, and how the measurement ended.
+type Found = (BTreeMap<u32, Durations>, u64, RunEnd);
 
 /// What takes events down, and what is known of the kernel beside them.
 struct Recorder {
@@ -81,41 +98,46 @@ impl Recorder {
         let done = threads::exercise(cpus);
         let (found, lost) = self.end();
         done?;
-        Ok((BTreeMap::from([(threads::TASKS, found)]), lost))
+        Ok((BTreeMap::from([(threads::TASKS, found)]), lost, RunEnd::Complete))
     }
 
     /// Pairs of CPUs interrupt each other first: few of them do in a set that is small, or in partitions.
-    fn of_sets(&self, cpus: &CpuList, sets: Sets<'_>) -> Result<Found, OverheadsError> {
+    fn of_sets(
+        &self,
+        cpus: &CpuList,
+        sets: Sets<'_>,
+        take: &mut Take<'_>,
+    ) -> Result<Found, OverheadsError> {
         self.events.begin();
         threads::interrupt_each_other(cpus);
         let (found, mut lost) = self.end();
         let interprocessor = found.interprocessor;
         let of_pairs = Durations { interprocessor, ..Durations::default() };
         let mut by_count = BTreeMap::from([(threads::TASKS, of_pairs)]);
-        let Sets { machine, tasks, seed, go_on } = sets;
+        let Sets { machine, tasks, seed } = sets;
         for run in 0..tasks.runs.len() {
             let tasks = tasks.of_run(run);
             machine.events = Some(self.events.clone());
             // No job is kept: only the kernel's times count.
-            let ran = machine.run_tasks(&tasks, seed, &mut SinkFn(|_: Batch<'_>| Ok(go_on())));
+            let ran = machine.run_tasks(&tasks, seed, &mut SinkFn(|_: Batch<'_>| take(&[])));
             machine.events = None;
             let (found, more) = self.end();
             lost += more;
             let count = tasks.runs[0].tasks.len() as u32;
             by_count.entry(count).or_default().append(found);
             if ran? == RunEnd::Stopped {
-                break;
+                return Ok((by_count, lost, RunEnd::Stopped));
             }
         }
-        Ok((by_count, lost))
+        Ok((by_count, lost, RunEnd::Complete))
     }
 
-    fn account(&self, cpus: &CpuList, found: &Durations, lost: u64) -> Recording {
+    fn account(&self, cpus: &CpuList, found: &Durations, lost: u64) -> KernelObservation {
         let first = cpus.first().unwrap_or_default();
         let residual = Events::residual(cpus, || threads::sleep_often(first)).ok();
         let mut bounds: Vec<f64> = cpus.iter().map(|cpu| self.offsets.ahead(cpu).1).collect();
         bounds.sort_by(f64::total_cmp);
-        Recording {
+        KernelObservation {
             noting_ns: median(found.noting.clone()).unwrap_or_default(),
             residual_ns: residual.and_then(median),
             clock_bound_ns: bounds.iter().rev().take(2).sum(),
@@ -125,14 +147,16 @@ impl Recorder {
         }
     }
 
-    /// What is not among `series`, with the reason.
-    fn missing(&self, series: &[Series]) -> Vec<String> {
+    /// The overheads without a record, with the reason.
+    fn missing(&self, records: &[OverheadRecord]) -> Vec<String> {
         let has = |name: &str| {
-            series.iter().any(|it| match it.what {
-                What::Scheduling | What::Switch => name.starts_with("SCHEDULE"),
-                What::Tick => name == "TICK",
-                What::Release | What::EventLatency | What::WakeUp => name.starts_with("RELEASE"),
-                What::OneWay(..) | What::RoundTrip(..) => name == "IPI-LATENCY",
+            records.iter().any(|it| match it.overhead {
+                Overhead::Decision | Overhead::Switch => name.starts_with("SCHEDULE"),
+                Overhead::Tick => name == "TICK",
+                Overhead::Release | Overhead::EventLatency | Overhead::WakeUp => {
+                    name.starts_with("RELEASE")
+                }
+                Overhead::OneWay | Overhead::RoundTrip => name == "IPI-LATENCY",
             })
         };
         let why = |(name, tracepoints): &(&str, &[&str])| {
@@ -150,20 +174,23 @@ impl Recorder {
     }
 }
 
-/// What was found, of so many tasks on `cpus`.
-fn series(found: Durations, tasks: u32, cpus: &CpuList) -> Vec<Series> {
+/// The records of the times with this number of tasks on `cpus`.
+fn records(found: Durations, tasks: u32, cpus: &CpuList) -> Vec<OverheadRecord> {
     let single = [
-        (What::Scheduling, found.scheduling),
-        (What::Switch, found.switch),
-        (What::Tick, found.tick),
-        (What::Release, found.release),
-        (What::EventLatency, found.event_latency),
+        (Overhead::Decision, found.scheduling),
+        (Overhead::Switch, found.switch),
+        (Overhead::Tick, found.tick),
+        (Overhead::Release, found.release),
+        (Overhead::EventLatency, found.event_latency),
     ];
+    let single = single.into_iter().map(|(overhead, ns)| (overhead, None, ns));
     let both = |&((from, to), _): &((Cpu, Cpu), _)| cpus.contains(from) && cpus.contains(to);
     let pairs = found.interprocessor.into_iter().filter(both);
-    let pairs = pairs.map(|((from, to), ns)| (What::OneWay(from, to), ns));
-    let all = single.into_iter().chain(pairs).filter(|(_, ns)| !ns.is_empty());
-    all.map(|(what, ns)| Series { what, way: Way::Kernel, tasks, ns }).collect()
+    let pairs = pairs.map(|(pair, ns)| (Overhead::OneWay, Some(pair), ns));
+    let all = single.chain(pairs).filter(|(.., ns)| !ns.is_empty());
+    let vantage = Vantage::Kernel;
+    let record = |(overhead, between, ns)| OverheadRecord { overhead, vantage, tasks, between, ns };
+    all.map(record).collect()
 }
 
 /// The lower half of the address of the tick's handler, from the kernel's list of symbols, which shows no

@@ -10,115 +10,19 @@ mod threads;
 
 use std::io;
 
-use corehop_core::experiment::Tasks;
-use corehop_core::machine::MachineError;
-use corehop_core::units::{Cpu, CpuList};
+use corehop_core::experiment::Overheads;
+use corehop_core::machine::{MachineError, RunEnd, SinkError};
+use corehop_core::samples::{OverheadFacts, OverheadRecord};
 
 use crate::bpf::BpfError;
+use crate::bpf::control::{ControlPages, Mode};
+use crate::control_page::overhead;
 use crate::live::LiveMachine;
 
-/// What takes time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
-    /// A scheduling decision. From threads: a sched_yield(2) that changes nothing, a system call's entry
-    /// and exit in it.
-    Scheduling,
-    /// A switch to another thread. From threads: what a sched_yield(2) takes longer, per switch.
-    Switch,
-    /// The tick, its interrupt and the softirqs that it raised. From threads: holes in a computing
-    /// thread's time that one timer interrupt and nothing else came in.
-    Tick,
-    /// Handling the timer that releases a job, with its interrupt. Not available from threads.
-    Release,
-    /// From when that timer was due to the begin of its interrupt. Not available from threads.
-    EventLatency,
-    /// From threads, in place of the two: from the end of a sleep to the thread running.
-    WakeUp,
-    /// From sending an interrupt to its begin on the other CPU. Not available from threads.
-    OneWay(Cpu, Cpu),
-    /// From threads, in place of that: from asking another CPU to run something (membarrier(2)) to its
-    /// being done.
-    RoundTrip(Cpu, Cpu),
-}
-
-/// How something was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
-    /// Between the kernel's tracepoints.
-    Kernel,
-    /// From threads.
-    Threads,
-}
-
-impl Way {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Kernel => "kernel",
-            Self::Threads => "threads",
-        }
-    }
-}
-
-/// Times of one kind.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Series {
-    /// What they are.
-    pub what: What,
-    /// How they were measured.
-    pub way: Way,
-    /// Of how many tasks.
-    pub tasks: u32,
-    /// In nanoseconds, as they were measured.
-    pub ns: Vec<f64>,
-}
-
-/// What measuring in the kernel takes itself, and how sure it is.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Recording {
-    /// Noting one event down, in nanoseconds, the median: in none of the times.
-    pub noting_ns: f64,
-    /// Getting to the program that does and away from it, the median: in each of the times, once, and once
-    /// more for each event within; none where it could not be measured.
-    pub residual_ns: Option<f64>,
-    /// How far the clocks of two CPUs may be apart.
-    pub clock_bound_ns: f64,
-    /// Events noted down.
-    pub events: usize,
-    /// Events that found no room, or came while the same program ran.
-    pub lost: u64,
-    /// Begins without ends and ends without begins.
-    pub unmatched: u64,
-}
-
-/// All of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Overheads {
-    /// The times; none is empty.
-    pub series: Vec<Series>,
-    /// What could not be measured, and why.
-    pub missing: Vec<String>,
-    /// Of measuring in the kernel, where that was possible.
-    pub recording: Option<Recording>,
-}
-
-/// Task sets to measure under.
-#[derive(Debug)]
-pub struct Sets<'a> {
-    /// What runs them; its programs beside ours would be in the times, so nobody should watch the jobs.
-    pub machine: &'a mut LiveMachine,
-    /// The sets, by their numbers of tasks.
-    pub tasks: &'a Tasks,
-    /// The seed of their draws.
-    pub seed: u64,
-    /// Asked now and then whether to go on.
-    pub go_on: fn() -> bool,
-}
-
-/// Why nothing was measured.
+/// The reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
 pub enum OverheadsError {
-    /// A thread that measures could not be pinned or started.
+    /// A measuring thread could not be started or pinned.
     #[error("a measuring thread: {0}")]
     Threads(#[from] io::Error),
     /// A task set does not run.
@@ -129,29 +33,67 @@ pub enum OverheadsError {
     NoBpf(#[from] BpfError),
 }
 
-/// Measures all of it on `cpus`, in both ways or, without `in_kernel`, from threads alone: below five
-/// seconds, and a fifth for each pair. In the kernel it is measured while the sets run, where there are
-/// some, and otherwise while two threads do what there is to be measured.
-///
-/// # Errors
-/// Where a thread cannot be pinned to one of them, or a task set does not run.
-pub fn overheads(
-    cpus: &CpuList,
-    in_kernel: bool,
-    sets: Option<Sets<'_>>,
-) -> Result<Overheads, OverheadsError> {
-    let mut missing = Vec::new();
-    let (mut series, mut recording) = (Vec::new(), None);
-    if in_kernel {
-        match kernel::measure(cpus, sets, &mut missing) {
-            Ok((found, how)) => (series, recording) = (found, Some(how)),
-            Err(OverheadsError::NoBpf(error)) => {
-                missing.push(format!("in the kernel, and by the number of tasks: {error}"));
+impl From<OverheadsError> for MachineError {
+    fn from(error: OverheadsError) -> Self {
+        match error {
+            OverheadsError::Sets(error) => error,
+            other => {
+                Self::Failed { what: "measuring overheads".to_owned(), why: other.to_string() }
             }
-            Err(error) => return Err(error),
         }
     }
-    series.extend(threads::measure(cpus, &mut missing)?);
-    series.retain(|it| !it.ns.is_empty());
-    Ok(Overheads { series, missing, recording })
+}
+
+/// The receiver of records; it tells whether to go on. Without records it is only asked that.
+pub type Take<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bool, SinkError> + 'a;
+
+/// Measures the overheads of a plan with this seed: below five seconds from threads, and a fifth for
+/// each pair of CPUs; in the kernel, while the task sets run on `machine`, or while two threads
+/// provoke what is measured.
+///
+/// # Errors
+/// [`MachineError`], if a thread cannot be pinned, a task set does not run, or `take` fails.
+pub fn overheads(
+    plan: &Overheads,
+    seed: u64,
+    machine: &mut LiveMachine,
+    take: &mut Take<'_>,
+) -> Result<(OverheadFacts, RunEnd), MachineError> {
+    let mut facts = OverheadFacts::default();
+    if plan.in_kernel {
+        let sets = plan.tasks.as_ref().map(|tasks| kernel::Sets { machine, tasks, seed });
+        match kernel::measure(&plan.cpus, sets, &mut facts.missing, take) {
+            Ok((observation, RunEnd::Stopped)) => {
+                facts.recording = Some(observation);
+                return Ok((facts, RunEnd::Stopped));
+            }
+            Ok((observation, RunEnd::Complete)) => facts.recording = Some(observation),
+            Err(OverheadsError::NoBpf(error)) => {
+                let why = format!("in the kernel, and by the number of tasks: {error}");
+                facts.missing.push(why);
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let mut records =
+        threads::measure(&plan.cpus, &mut facts.missing).map_err(OverheadsError::Threads)?;
+    records.retain(|it| !it.ns.is_empty());
+    let goes_on = take(&records).map_err(MachineError::Sink)?;
+    control_page(plan, &mut facts);
+    Ok((facts, if goes_on { RunEnd::Complete } else { RunEnd::Stopped }))
+}
+
+/// Rounds of handing over a byte: one second in total.
+const GOES: u32 = 20;
+
+fn control_page(plan: &Overheads, facts: &mut OverheadFacts) {
+    let open = || ControlPages::open(Mode::Own);
+    let cost = match plan.cpus.first() {
+        Some(cpu) => overhead(cpu, GOES, open).map_err(|error| error.to_string()),
+        None => Err("no CPU".to_owned()),
+    };
+    match cost {
+        Ok(cost) => facts.control_page = Some(cost),
+        Err(why) => facts.no_control_page = Some(why),
+    }
 }

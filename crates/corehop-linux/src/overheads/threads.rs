@@ -9,9 +9,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use corehop_core::samples::{Overhead, OverheadRecord, Vantage};
 use corehop_core::units::{Cpu, CpuList};
 
-use super::{Series, Way, What};
 use crate::bpf::interrupts::{Counter, InterruptCounters};
 use crate::clock::{Clock, now, sleep_until};
 use crate::thread::{punctual, set_affinity, usage};
@@ -28,22 +28,34 @@ pub(super) const TASKS: u32 = 2;
 
 /// Measures all of it on `cpus`: below two seconds and a tenth for each pair. What could not be measured
 /// is in `missing`, with the reason.
-pub(super) fn measure(cpus: &CpuList, missing: &mut Vec<String>) -> io::Result<Vec<Series>> {
+pub(super) fn measure(
+    cpus: &CpuList,
+    missing: &mut Vec<String>,
+) -> io::Result<Vec<OverheadRecord>> {
     let clock = Clock::calibrate(Duration::from_millis(20));
     let first = first(cpus)?;
-    let series = |what, ns| Series { what, way: Way::Threads, tasks: TASKS, ns };
+    let record = |overhead, ns| OverheadRecord {
+        overhead,
+        vantage: Vantage::Threads,
+        tasks: TASKS,
+        between: None,
+        ns,
+    };
     let (scheduling, switch) = yields(first, &clock, GOES)?;
-    let mut found = vec![series(What::Scheduling, scheduling), series(What::Switch, switch)];
+    let mut found = vec![record(Overhead::Decision, scheduling), record(Overhead::Switch, switch)];
     match InterruptCounters::open(cpus) {
         Ok(counters) => {
-            found.push(series(What::Tick, on(first, || ticks(first, &counters, &clock))?));
+            found.push(record(Overhead::Tick, on(first, || ticks(first, &counters, &clock))?));
         }
         Err(error) => missing.push(format!("ticks: {error}")),
     }
-    found.push(series(What::WakeUp, on(first, || releases(SLEEPS))?));
+    found.push(record(Overhead::WakeUp, on(first, || releases(SLEEPS))?));
     for (from, to) in pairs(cpus) {
         match ipis(from, to, &clock, IPIS) {
-            Ok(times) => found.push(series(What::RoundTrip(from, to), times)),
+            Ok(times) => {
+                let between = Some((from, to));
+                found.push(OverheadRecord { between, ..record(Overhead::RoundTrip, times) });
+            }
             Err(error) => missing.push(format!("interrupts from {from} to {to}: {error}")),
         }
     }

@@ -13,7 +13,7 @@ pub(super) const ID: &str = "distance";
 pub(super) const WHY: &str = "A host may move the virtual CPUs of a guest: what is declared to be one class of migration is \
      then two, and a number that mixes them is true of neither.";
 
-/// What the doctor says of `distances` that were found in a watch of this length.
+/// The doctor's finding about `distances` that were found in a watch of this length.
 pub fn distance(platform: &Platform, distances: &[DistanceLevel], long: Duration) -> Finding {
     super::finding(ID, WHY, verdict(platform, distances, long))
 }

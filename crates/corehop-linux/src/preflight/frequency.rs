@@ -37,7 +37,7 @@ pub(super) const CONCERNS: &[Concern] = &[
 
 const CPUS: &str = "sys/devices/system/cpu";
 
-/// What each usable CPU's `cpufreq/FILE` says, with the CPUs that say it.
+/// The content of each usable CPU's `cpufreq/FILE`, with the CPUs that have it.
 fn by_setting(host: &Host, file: &str) -> BTreeMap<String, CpuList> {
     let mut settings: BTreeMap<String, Vec<Cpu>> = BTreeMap::new();
     for cpu in host.platform.usable().iter() {

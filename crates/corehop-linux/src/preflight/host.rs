@@ -62,7 +62,7 @@ impl<'a> Host<'a> {
     pub(super) fn numbered(&self, directory: &str, prefix: &str) -> Vec<u32> {
         self.root.numbered(directory, prefix, "")
     }
-    /// What follows `KEY:` in a file of such lines.
+    /// The text after `KEY:` in a file of such lines.
     pub(super) fn line(&self, path: &str, key: &str) -> Option<String> {
         let text = self.text(path)?;
         let lines = text.lines().filter_map(|line| line.split_once(':'));
@@ -85,7 +85,7 @@ impl<'a> Host<'a> {
         let uids = self.line("proc/self/status", "Uid").unwrap_or_default();
         uids.split_whitespace().nth(1) == Some("0")
     }
-    /// What stands in front of a command that needs root.
+    /// The prefix of a command that needs root.
     pub(super) fn sudo(&self) -> &'static str {
         if self.is_root() { "" } else { "sudo " }
     }

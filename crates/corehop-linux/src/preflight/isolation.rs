@@ -45,7 +45,7 @@ fn candidates(host: &Host) -> CpuList {
     CpuList::new(online.iter().filter(|&cpu| first.is_none_or(|core| !core.contains(cpu))))
 }
 
-/// What to add to the kernel's command line, `LIST` standing for the CPUs.
+/// The addition to the kernel's command line, `LIST` standing for the CPUs.
 fn at_boot(host: &Host, parameters: &str) -> String {
     let cpus = candidates(host);
     if cpus.is_empty() {

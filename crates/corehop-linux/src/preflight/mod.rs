@@ -43,7 +43,7 @@ struct Concern {
     check: fn(&Host) -> Option<Verdict>,
 }
 
-/// What a check found.
+/// The finding of a check.
 struct Verdict {
     severity: Severity,
     found: String,
@@ -67,11 +67,11 @@ impl Verdict {
     fn obstacle(found: impl Into<String>) -> Self {
         Self::new(Severity::Obstacle, found)
     }
-    /// What to type.
+    /// The command to type.
     fn command(self, command: impl Into<String>) -> Self {
         Self { command: Some(command.into()), ..self }
     }
-    /// What else there is to say; where there is nothing to type, that.
+    /// A further remark; without a command, the only one.
     fn remark(self, remark: impl Into<String>) -> Self {
         Self { remark: Some(remark.into()), ..self }
     }
@@ -93,8 +93,7 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
 }
 
 const NOT_TOLD: &str = "not-told";
-const NOT_TOLD_WHY: &str =
-    "What cannot be looked at may be as it should be, or may spoil every sample.";
+const NOT_TOLD_WHY: &str = "A setting that cannot be read may be right, or may spoil every sample.";
 
 /// Every name that a finding can have, with the reason why it matters.
 pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -102,7 +101,7 @@ pub fn reasons() -> impl Iterator<Item = (&'static str, &'static str)> {
     concerns().map(|concern| (concern.id, concern.why)).chain(others)
 }
 
-/// What is found on the host whose files are below `root`, the most severe first.
+/// The findings on the host whose files are below `root`, the most severe first.
 ///
 /// `platform` describes the same host. System calls are made only where `root` is this host.
 pub fn doctor(root: &SysRoot, platform: &Platform) -> Vec<Finding> {

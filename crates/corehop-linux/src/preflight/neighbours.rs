@@ -177,7 +177,7 @@ fn memory(host: &Host) -> Option<Verdict> {
     })
 }
 
-/// What the tightest of the process's groups leaves.
+/// The memory that the tightest of the process's groups leaves.
 fn group_memory(host: &Host) -> Option<Bytes> {
     let left = |group: String| {
         let value = |file: &str| host.value::<u64>(&format!("{group}/{file}"));

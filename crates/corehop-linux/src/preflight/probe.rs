@@ -9,10 +9,10 @@ use std::thread;
 
 use crate::rseq::Rseq;
 
-/// What the kernel answered: done, or an error number.
+/// The kernel's answer: done, or an error number.
 pub type Answer = Result<(), i32>;
 
-/// What a few system calls answered; nothing where they were not made.
+/// The answers of a few system calls; None where they were not made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Probes {
     /// May a thread run under SCHED_FIFO?
@@ -23,7 +23,7 @@ pub struct Probes {
     pub hardware_counters: Option<Answer>,
     /// The longest wake-up that somebody tolerates now, in microseconds (`/dev/cpu_dma_latency`).
     pub wake_limit_us: Option<u32>,
-    /// Where this program lies.
+    /// The path of this program.
     pub program: Option<PathBuf>,
 }
 

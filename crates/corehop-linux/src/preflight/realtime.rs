@@ -29,7 +29,7 @@ pub(super) const CONCERNS: &[Concern] = &[
     },
     Concern {
         id: "preemption-model",
-        why: "Where the kernel cannot be preempted, a job resumes late; its touches are not \
+        why: "If the kernel cannot be preempted, a job resumes late; its touches are not \
               affected, but preemption lengths and wake-up times are.",
         check: preemption_model,
     },

@@ -53,7 +53,7 @@ pub(super) fn has(host: &Host, capability: Capability) -> bool {
     whole && mask >> capability as u32 & 1 == 1
 }
 
-/// What tracing needs: the two capabilities made for it, or the one that was there before.
+/// Whether tracing is allowed: by the two capabilities made for it, or the one that was there before.
 pub(super) fn may_trace(host: &Host) -> bool {
     has(host, Capability::SysAdmin) || has(host, Capability::Bpf) && has(host, Capability::Perfmon)
 }

@@ -28,7 +28,7 @@ const ALL_PAIRS_NS: f64 = 8e9;
 const PAIR_NS: [f64; 2] = [1.5e6, 100e6];
 /// The most batches of a pair: more would not change its median.
 const BATCHES: u64 = 1_000;
-/// How long a pair may take, in shares, when the other thread does not get its CPU.
+/// The patience with a pair, in shares, when the other thread does not get its CPU.
 const PATIENCE: f64 = 20.0;
 
 /// The exchanges of all pairs that are to be measured.

@@ -35,7 +35,7 @@ pub enum ProbeError {
     Pin {
         /// The CPU.
         cpu: Cpu,
-        /// What the system answered.
+        /// The system's error.
         error: io::Error,
     },
     /// There was no memory for a list.
@@ -50,7 +50,7 @@ pub enum ProbeError {
 /// minute. `progress` is told what is being done.
 ///
 /// # Errors
-/// Where a usable CPU cannot be used after all, or memory runs out.
+/// If a usable CPU cannot be used after all, or memory runs out.
 pub fn observe(
     platform: &Platform,
     progress: &mut dyn FnMut(&str),
@@ -87,7 +87,7 @@ fn on_cpu<T: Send>(
     })
 }
 
-/// What a thread returned; its panic goes on here.
+/// The result of a thread; its panic goes on here.
 fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

@@ -25,10 +25,10 @@ use crate::thread::{FIFO_PRIORITY, Policy, set_policy};
 
 /// The batches of an exchange, of which the shortest counts: what is disturbed takes longer.
 const BATCHES: u64 = 8;
-/// How long one thread waits for the other, in nanoseconds.
+/// The time that one thread waits for the other, in nanoseconds.
 const PATIENCE_NS: f64 = 3e6;
-/// What a thread that measures is asked to do: begin a game with the one that answers, and say how
-/// long its batches took.
+/// The order to a thread that measures: begin a game with the one that answers, and report the duration of
+/// its batches.
 struct Order {
     game: Lines,
     answers: Sender<Arc<Game>>,
@@ -50,7 +50,7 @@ impl Partners {
     /// Parks threads on each of `cpus`.
     ///
     /// # Errors
-    /// Where the system starts no more threads.
+    /// If the system starts no more threads.
     pub(crate) fn park(cpus: &CpuList, clock: Clock, real_time: bool) -> io::Result<Self> {
         // Where one cannot be started, dropping `all` ends the others.
         let mut all = Self { orders: BTreeMap::new(), threads: Vec::new(), clock };
@@ -79,7 +79,7 @@ impl Partners {
     /// threads did not meet, or one of them could not be put on its CPU.
     ///
     /// # Errors
-    /// Where there is no memory for the lines.
+    /// If there is no memory for the lines.
     pub(crate) fn exchange(&self, pair: Pair) -> Result<Option<f64>, MemoryError> {
         let [Some(first), Some(second)] = [pair.0, pair.1].map(|cpu| self.orders.get(&cpu)) else {
             return Ok(None);

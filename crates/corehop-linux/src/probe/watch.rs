@@ -16,7 +16,7 @@ use crate::clock::Clock;
 /// CPUs are free, a few milliseconds a pair where they are not.
 ///
 /// # Errors
-/// Where the system starts no more threads, or has no memory for the lines.
+/// If the system starts no more threads, or has no memory for the lines.
 pub fn watch(
     platform: &Platform,
     long: Duration,

@@ -19,7 +19,7 @@ const ONE_KEY_MS: i64 = 300;
 
 /// The exit code of an interrupted run.
 pub const INTERRUPTED: i32 = 130;
-/// How long the second interrupt waits for the supervisor, in milliseconds.
+/// The time that the second interrupt waits for the supervisor, in milliseconds.
 const PATIENCE_MS: libc::c_int = 5_000;
 
 /// Lets SIGINT, SIGTERM and SIGHUP ask the run to end: see [`requested`]. A SIGINT after one of

@@ -44,7 +44,7 @@ enum State {
     Done,
 }
 
-/// How a line begins.
+/// The beginning of a line.
 const STATE: &str = r#"{"state":""#;
 
 /// A line as it was read: what it holds, or where that is not understood, its text.
@@ -253,7 +253,7 @@ fn new_file(directory: &Path, pid: i32) -> io::Result<(PathBuf, File)> {
     Err(ErrorKind::AlreadyExists.into())
 }
 
-/// How the name of a journal ends.
+/// The end of a journal's name.
 pub(super) const EXTENSION: &str = "journal";
 
 /// Journals are some kilobytes; something larger is not read into memory.
@@ -343,8 +343,8 @@ pub(super) fn check_private(directory: &Path) -> io::Result<()> {
     Err(refused(problem))
 }
 
-/// Where journals of the calling user may lie, the place for new ones first:
-/// `/run/corehop` (root), `$XDG_RUNTIME_DIR/corehop`, `/tmp/corehop-UID`.
+/// The possible folders of the calling user's journals, the place for new ones first: `/run/corehop` (root),
+/// `$XDG_RUNTIME_DIR/corehop`, `/tmp/corehop-UID`.
 pub fn journal_directories() -> Vec<PathBuf> {
     let uid = own_uid();
     let root = (uid == 0).then(|| PathBuf::from("/run"));

@@ -39,9 +39,9 @@ const GIVE_UP_AFTER: u32 = 5;
 /// A background load to start.
 #[derive(Debug, Clone)]
 pub struct LoadCommand {
-    /// What `/bin/sh -c` is to run, in the caller's directory.
+    /// The command for `/bin/sh -c`, in the caller's directory.
     pub command: String,
-    /// Where it may run.
+    /// The CPUs it may run on.
     pub cpus: CpuList,
     /// The file to which its output is appended; none discards it.
     pub output: Option<PathBuf>,
@@ -130,7 +130,7 @@ impl LoadChild {
         self.leader
     }
 
-    /// How often the command has ended so far, and been started again.
+    /// The number of times the command has ended so far, and been started again.
     pub fn restarts(&self) -> u32 {
         Progress::read(&self.progress).runs
     }
@@ -199,12 +199,12 @@ impl Drop for LoadChild {
     }
 }
 
-/// What the keeper tells, in eight bytes of shared memory that are written and read at once.
+/// The keeper's progress, in eight bytes of shared memory that are written and read at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Progress {
     /// Runs that have ended.
     runs: u32,
-    /// How the last one ended, as waitpid(2) has it.
+    /// The status of the last one, as waitpid(2) has it.
     wait_status: u16,
     given_up: bool,
 }
@@ -243,7 +243,7 @@ fn memory_file(name: &CStr) -> io::Result<File> {
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
-/// What the keeper listens to while the command runs.
+/// The descriptors that the keeper listens to while the command runs.
 struct Keeper {
     lifeline: UnixStream,
     parents_death: Option<OwnedFd>,
@@ -368,7 +368,8 @@ fn start(command: &OsStr, mark: &str) -> io::Result<libc::pid_t> {
     Ok(shell.spawn()?.id() as libc::pid_t)
 }
 
-/// What a command does between fork and exec: hears signals as usual, and dies with its keeper.
+/// Turns the process into a command between fork and exec: it hears signals as usual, and dies with its
+/// keeper.
 fn become_a_load(keeper: libc::pid_t) -> io::Result<()> {
     dispose(&ENDING, libc::SIG_DFL);
     block_only(&[]);

@@ -53,7 +53,7 @@ pub enum SupervisorError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: io::Error,
     },
     /// The journal cannot be written.
@@ -65,7 +65,7 @@ pub enum SupervisorError {
     Journal {
         /// The directory or the journal.
         path: PathBuf,
-        /// What was going to be changed, as what would take it back.
+        /// The intended change, as the step that would take it back.
         change: String,
         /// The error.
         source: io::Error,
@@ -104,9 +104,9 @@ pub enum SupervisorError {
          `corehop doctor --restore`", journal = journal.display()
     )]
     Left {
-        /// What, and why.
+        /// The changes left, with the reason.
         left: String,
-        /// Where it is listed.
+        /// The journal that lists them.
         journal: PathBuf,
     },
     /// A load cannot be started.
@@ -127,7 +127,7 @@ pub enum SupervisorError {
         command: String,
         /// The CPUs asked for.
         asked: CpuList,
-        /// What the kernel made of them.
+        /// The CPUs that the kernel made of them.
         got: CpuList,
     },
     /// A load that does not run on.
@@ -138,11 +138,11 @@ pub enum SupervisorError {
     LoadGivenUp {
         /// The shell command.
         command: String,
-        /// How often.
+        /// The number of times.
         times: u32,
-        /// How it ended the last time.
+        /// The last exit status.
         status: std::process::ExitStatus,
-        /// Where its output is.
+        /// The file with its output.
         log: String,
     },
     /// A load that something else has ended.
@@ -158,7 +158,7 @@ pub enum SupervisorError {
 /// A recorded change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UndoId {
-    /// Which of the journals that this process has begun.
+    /// The number of the journal, of those that this process has begun.
     journal: usize,
     number: usize,
 }
@@ -180,7 +180,7 @@ struct Shared {
     active: Mutex<Option<Active>>,
 }
 
-/// What there is from the first change on.
+/// The parts that exist from the first change on.
 #[derive(Debug)]
 struct Active {
     serial: usize,
@@ -293,7 +293,7 @@ impl Guard {
     }
 }
 
-/// What to write to get back to the setting that reads as `shown`.
+/// The text to write to get back to the setting that reads as `shown`.
 fn chosen(shown: &str) -> &str {
     let in_brackets = |word: &&str| word.starts_with('[') && word.ends_with(']') && word.len() > 2;
     let mut words = shown.split_whitespace().filter(in_brackets);

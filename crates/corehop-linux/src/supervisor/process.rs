@@ -26,7 +26,7 @@ pub struct ProcessId {
     pub start_time: u64,
 }
 
-/// What is used here of `/proc/PID/stat` (proc_pid_stat(5)).
+/// The fields of `/proc/PID/stat` that are used here (proc_pid_stat(5)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) id: ProcessId,
@@ -194,12 +194,12 @@ fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
     }
 }
 
-/// What a helper says first.
+/// The first message of a helper.
 pub(super) const READY: &[u8; 1] = b"R";
 
-/// What a helper does first in its `main`: becomes independent of the caller, takes a name, lets go of
-/// every descriptor inherited beyond the first three (a pipe of the caller's would else stay open),
-/// and takes hold of its lifeline and of a notice of its parent's death.
+/// Begins a helper's `main`: becomes independent of the caller, takes a name, lets go of every descriptor
+/// inherited beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
+/// lifeline and of a notice of its parent's death.
 pub(super) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
     // SAFETY: PR_SET_NAME reads a C string, which `name` is.

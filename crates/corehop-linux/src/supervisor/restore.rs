@@ -16,11 +16,11 @@ use super::undo::UndoOutcome;
 pub struct Restored {
     /// The journal.
     pub journal: PathBuf,
-    /// What was done.
+    /// The action.
     pub verdict: Verdict,
 }
 
-/// What was done about a journal.
+/// The action on a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing: the run that it belongs to still lives, or somebody else is restoring it.

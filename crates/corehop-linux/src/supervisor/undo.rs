@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::process::{ProcessId, Stat};
 use crate::thread::set_affinity_of;
 
-/// How to take one change to the system back.
+/// A way to take one change to the system back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Undo {
@@ -22,7 +22,7 @@ pub enum Undo {
     WriteFile {
         /// The file, absolute.
         path: PathBuf,
-        /// What it held before.
+        /// The content before.
         content: String,
     },
     /// Remove the file `path`.
@@ -46,12 +46,12 @@ pub enum Undo {
     SetAffinity {
         /// The thread. Where another thread has this number, it is left alone.
         thread: ProcessId,
-        /// Where it was allowed to run before.
+        /// The CPUs it was allowed to run on before.
         cpus: CpuList,
     },
 }
 
-/// What came of an [`Undo`].
+/// The outcome of an [`Undo`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoOutcome {
     /// The change is taken back.
@@ -182,14 +182,14 @@ fn move_processes(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// How long a process has to end by itself after SIGTERM.
+/// The time that a process has to end by itself after SIGTERM.
 const GRACE: Duration = Duration::from_millis(500);
 
 /// The variable by which the processes of a load are known when the group's leader is dead, or
 /// when they have left the group.
 pub(super) const MARK: &str = "COREHOP_LOAD";
 
-/// What [`MARK`] holds for the processes of the group that `leader` began.
+/// The value of [`MARK`] for the processes of the group that `leader` began.
 pub(super) fn mark(leader: ProcessId) -> String {
     format!("{}-{}", leader.pid, leader.start_time)
 }

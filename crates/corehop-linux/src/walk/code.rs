@@ -35,7 +35,7 @@ impl CodeMemory {
     /// Writes the chain into `mapping`, in an order drawn from `draw`, and makes it executable.
     ///
     /// # Errors
-    /// What mprotect(2) answers, where the system allows no code that was once writable.
+    /// The error of mprotect(2), where the system allows no code that was once writable.
     pub(crate) fn write(mapping: &mut Mapping, lines: u64, draw: &mut Draw) -> io::Result<Self> {
         let base = mapping.address();
         let next = draw.cycle(lines as usize);
@@ -59,7 +59,7 @@ impl CodeMemory {
         Ok(Self { descriptor: Box::new(descriptor), start: base })
     }
 
-    /// Where a walk starts, and where its sequence's descriptor lies.
+    /// The start of a walk, and the place of its sequence's descriptor.
     pub(crate) fn linked(&self) -> Linked {
         Linked { start: self.start, end: (&raw const *self.descriptor) as u64, chains: [0; 8] }
     }

@@ -43,8 +43,8 @@ unsafe extern "C" {
     fn corehop_empty(context: *mut Context);
 }
 
-/// What the loops in `walk.s` are given and give back; the numbers are their offsets there.
-/// The two buffers of chains are told apart by one bit of their address, hence the alignment.
+/// The input and output of the loops in `walk.s`; the numbers are their offsets there. The two buffers of
+/// chains are told apart by one bit of their address, hence the alignment.
 #[repr(C, align(128))]
 #[derive(Debug, Clone)]
 struct Context {
@@ -82,14 +82,14 @@ struct Context {
     scratch: [u64; 8],
 }
 
-/// What came of a walk.
+/// The result of a walk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Walked {
     /// The stamp at its start.
     pub began: Ticks,
     /// Its duration, that of the stamps themselves included.
     pub ticks: Ticks,
-    /// How often the scheduler came by.
+    /// The number of times the scheduler came by.
     pub aborts: u32,
     /// Chunks with a hole.
     pub holes: u64,
@@ -257,7 +257,7 @@ pub fn stamp_overhead() -> Ticks {
     ticks[ticks.len() / 2]
 }
 
-/// What the time stamps between chunks cost a walk, in ticks.
+/// The cost of the time stamps between chunks to a walk, in ticks.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct StampCost {
     /// Once per walk: the end of a stamped loop is not predicted as well.

@@ -24,7 +24,7 @@ pub(crate) enum OwnJobError {
     Library {
         /// The library.
         library: String,
-        /// What the dynamic linker said.
+        /// The dynamic linker's message.
         why: String,
     },
     /// The library has no such function.
@@ -38,7 +38,7 @@ functions, and C++ functions need extern \"C\""
         library: String,
         /// The function.
         function: String,
-        /// What the dynamic linker said.
+        /// The dynamic linker's message.
         why: String,
     },
     /// This program is linked statically.
@@ -101,7 +101,7 @@ impl OwnJob {
     }
 }
 
-/// What the dynamic linker says of its last failure, without the library's name in front.
+/// The dynamic linker's message on its last failure, without the library's name in front.
 #[cfg(not(target_feature = "crt-static"))]
 fn last_error() -> String {
     // SAFETY: takes nothing; the text is valid until the next call of this thread's.

@@ -150,7 +150,7 @@ fn a_list_in_huge_pages_or_fresh_frames_is_as_good_as_any() {
     assert!(walked(&set, &memory).complete);
 }
 
-/// What [`sum_up`] was called with: bytes, passes, and whether the stack was aligned.
+/// The calls of [`sum_up`]: bytes, passes, and whether the stack was aligned.
 static CALLS: std::sync::Mutex<Vec<(usize, u64, bool)>> = std::sync::Mutex::new(Vec::new());
 
 unsafe extern "C" fn sum_up(memory: *mut u8, bytes: usize, pass: u64) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the usual harness does, for test programs that need a `main` of their own because their
-//! processes start themselves anew.
+//! The parts of the usual harness, for test programs that need a `main` of their own because their processes
+//! start themselves anew.
 
 use std::process::ExitCode;
 use std::sync::Mutex;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whatever ends a run, its loads end with it.
+//! The loads of a run end with it, for every cause of its end.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -40,7 +40,7 @@ fn constructed() -> Load {
     Load::Constructed { polluter, cpus: everywhere() }
 }
 
-/// What the provenance says of the only load.
+/// The provenance of the only load.
 fn known(machine: &LiveMachine) -> Value {
     let facts = machine.provenance();
     assert_eq!(facts["load"].as_array().unwrap().len(), 1);

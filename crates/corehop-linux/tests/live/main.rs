@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live machine on this host, with plans of some milliseconds.
 //!
-//! What is asserted are orders, counts and refusals, never a time: a neighbour may double any of
-//! them. Unless the point is another one, the measured thread is an ordinary one.
+//! Asserted are orders, counts and refusals, never a time: a neighbour may double any of them. Unless the
+//! point is another one, the measured thread is an ordinary one.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports")]
 
 #[path = "../harness/mod.rs"]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whatever ends a run, nothing of it is left behind.
+//! Nothing of a run is left behind, for every cause of its end.
 //!
 //! The run, its supervisor and the keepers of its loads are this program too, started anew; so it
 //! has a `main` of its own instead of the usual harness. A temporary file stands for a setting of

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long schedulability tests take on the sets of `data/schedcat-bench`, beside the times of a peer.
+//! Times of schedulability tests on the sets of `data/schedcat-bench`, beside the times of a peer.
 
 mod packing;
 mod peer;
@@ -8,10 +8,10 @@ use std::hint::black_box;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::sched::global::{self, bar, ff_dbf, fixed, rta};
-use corehop_core::decision::sched::soft::{self, compliant, tardiness};
-use corehop_core::decision::sched::uni::{edf, fixed as uni_fixed};
-use corehop_core::decision::sched::{Parameters, System, TaskSet, test};
+use corehop_core::sched::global::{self, bar, ff_dbf, fixed, rta};
+use corehop_core::sched::soft::{self, compliant, tardiness};
+use corehop_core::sched::uni::{edf, fixed as uni_fixed};
+use corehop_core::sched::{Parameters, System, TaskSet, test};
 use serde_json::{Value, json};
 
 use crate::Fallible;

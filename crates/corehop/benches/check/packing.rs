@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What packing by exact response times takes for each task, beyond analysing the CPUs that come of it.
+//! The time that packing by exact response times takes for each task, beyond analysing the CPUs that come of
+//! it.
 
-use corehop_core::decision::sched::uni::fixed;
-use corehop_core::decision::sched::{Answer, Parameters, TaskSet, test};
+use corehop_core::sched::uni::fixed;
+use corehop_core::sched::{Answer, Parameters, TaskSet, test};
 use serde_json::{Value, json};
 
 use super::{micros, named};
@@ -35,7 +36,7 @@ fn figure(name: &'static str, suite: &str, sets: &[TaskSet]) -> Fallible<Value> 
         _ => micros(|s| named("p-fp-wfd", s), sets),
     };
     let per_task = |us: f64, sets: &[&TaskSet]| us * sets.len() as f64 / tasks(sets) as f64;
-    let plain = |s: corehop_core::decision::sched::System<'_>| {
+    let plain = |s: corehop_core::sched::System<'_>| {
         fixed::response_time_analysis(s.tasks(), None).is_schedulable()
     };
     let mut figure = json!({

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What recording takes of a program that switches about ten thousand times a second: by the recorder's
-//! own account, and by the work that the program gets done, in pairs with and without it.
+//! The cost of recording to a program that switches about ten thousand times a second: by the recorder's own
+//! account, and by the work that the program gets done, in pairs with and without it.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use corehop_core::experiment::{Argument, Target};
 use corehop_core::model::paired::Paired;
-use corehop_linux::observe::{How, Target, record};
+use corehop_core::samples::ProgramRecord;
+use corehop_linux::observe::{How, record};
 use corehop_linux::thread::{affinity, set_affinity};
 use serde_json::{Value, json};
 
@@ -66,15 +70,23 @@ fn work() {
 fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
     let file = scratch.join("turns");
     let own = std::env::current_exe()?;
-    let words =
+    let words: [OsString; 4] =
         [own.into(), CHILD.into(), EACH.as_millis().to_string().into(), file.clone().into()];
     let took = if recorded {
-        let recording =
-            record(&Target::Command { words: words.to_vec(), to_stderr: true }, &How::default())?;
-        let switches: u64 =
-            recording.threads.iter().map(|thread| thread.preemptions + thread.voluntary).sum();
-        let seconds = recording.span_ns as f64 / 1e9;
-        Some((recording.took.share(recording.span_ns), switches as f64 / seconds))
+        let arguments = words.iter().map(|word| Argument::new(word.as_bytes().to_vec()));
+        let mut switches = 0;
+        let mut take = |records: &[ProgramRecord]| {
+            for record in records {
+                if let ProgramRecord::Thread(thread) = record {
+                    switches += thread.preemptions + thread.voluntary;
+                }
+            }
+            Ok(true)
+        };
+        let target = Target::Command(arguments.collect());
+        let (facts, _) = record(&target, &How::default(), &mut take)?;
+        let seconds = facts.span_ns as f64 / 1e9;
+        Some((facts.took.share(facts.span_ns), switches as f64 / seconds))
     } else {
         let status = Command::new(&words[0]).args(&words[1..]).status()?;
         if !status.success() {

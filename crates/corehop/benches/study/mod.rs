@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How long the study of Fig. 5 takes, and what a second thread is worth.
+//! The time of the study of Fig. 5, and the gain of a second thread.
 
 use std::path::Path;
 use std::time::Instant;
 
-use corehop_core::decision::sched::study::{Shard, Study, run};
+use corehop_core::study::{Shard, Study, run};
 use serde_json::{Value, json};
 
 use crate::{Fallible, compared, figure};

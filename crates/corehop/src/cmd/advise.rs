@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop advise`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use corehop_core::decision::advice::{Advice, Wanted, advise};
 use corehop_core::decision::simulated::{Simulated, SimulationError};
@@ -10,11 +10,10 @@ use corehop_core::report::{advice_page, decided};
 use corehop_core::units::{Bytes, Nanos};
 use indicatif::ProgressBar;
 
-use super::fit::model;
-use super::platform::described;
-use super::predict::pair;
+use super::quantities::pair;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, print};
+use crate::input;
+use crate::output::{Force, OutputFile, print};
 
 mod set;
 
@@ -89,6 +88,8 @@ pub(crate) struct Args {
     /// Write a page: one HTML file with a map of the advice by size and preemption length.
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -101,6 +102,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let (Some(file), Some(costs)) = (&args.file, &args.costs) {
         return set::run(args, file, costs);
     }
+    let inputs: Vec<&Path> = args.file.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     let wanted = Wanted {
         wss: args.wss.clone(),
         length: args.length,
@@ -110,16 +113,16 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let of =
         |model: &Model| advise(model, &wanted).map_err(|error| Failure::new(Exit::Usage, error));
     let advice = match (&args.file, &args.on) {
-        (Some(file), _) => of(&model(file)?)?,
+        (Some(file), _) => of(&input::model(file)?)?,
         (None, Some(on)) => simulated(args, on, of)?,
         (None, None) => {
             return Err(Failure::says(Exit::Usage, "give a file, or a platform with --on"));
         }
     };
-    if let Some(path) = &args.output {
+    if let Some(file) = output {
         let of = args.on.clone().or_else(|| Some(args.file.as_ref()?.display().to_string()));
         let title = format!("Advice from {}", of.unwrap_or_default());
-        output::write(path, advice_page::page(&advice, &title))?;
+        file.write(advice_page::page(&advice, &title))?;
     }
     print(&if args.json {
         format!("{:#}\n", serde_json::json!(advice))
@@ -139,7 +142,7 @@ fn simulated(
         let what = "--on simulates, but this host is measured: give the file of `corehop measure synthetic -o FILE`";
         return Err(Failure::says(Exit::Usage, what));
     }
-    let platform = described(on)?;
+    let platform = input::platform(on)?;
     let mut what = Simulated {
         loaded: !args.idle,
         samples: args.samples,

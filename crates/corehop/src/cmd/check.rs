@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop check`
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::charge::{Charged, ChargedAnswer, Delay};
-use corehop_core::decision::sched::overhead::system::Overheads;
-use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::placement::{PlacedPiece, TaskPlacement};
-use corehop_core::decision::sched::set_file::{self, SetFileError};
-use corehop_core::decision::sched::{
+use corehop_core::platform::Platform;
+use corehop_core::sched::charge::{Charged, ChargedAnswer, Delay};
+use corehop_core::sched::overhead::system::Overheads;
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::sched::{
     Answer, Suffers, TaskSet, Test, Verdict, all, answer_json, clusters, test,
 };
-use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
+use corehop_core::workload::placement::{PlacedPiece, TaskPlacement};
+use corehop_core::workload::set_file;
 use serde_json::Value;
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
-use crate::output::{Page, Paint, print, write};
+use crate::input;
+use crate::output::{Force, OutputFile, Page, Paint, print};
 
 /// Test whether a task set meets its deadlines: by one test, or by all.
 ///
@@ -42,11 +42,11 @@ pub(crate) struct Args {
     delay: Option<Nanos>,
     #[command(flatten)]
     costs: CostArgs,
-    /// Charge the overheads of the operating system by the number of tasks: SchedCAT's table (TASK-COUNT,
-    /// SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
+    /// Charge the overheads of the operating system by the number of tasks: a file of `measure overheads`, or
+    /// SchedCAT's table (TASK-COUNT, SCHEDULE, CXS, TICK, RELEASE, RELEASE-LATENCY, IPI-LATENCY). Each job pays for the preemption that it causes,
     /// and for the interrupts of its own CPU or cluster. For fixed priorities (p-fp-rta, p-fp-ffd) interrupts
     /// become tasks. Preemption delays are charged as well.
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE")]
     overheads: Option<PathBuf>,
     /// The time between two ticks, for --overheads.
     #[arg(long, value_name = "TIME", requires = "overheads", default_value = "1ms")]
@@ -62,15 +62,18 @@ pub(crate) struct Args {
     /// Needs one test that assigns CPUs. `corehop convert --to rt-app` converts the file.
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let platform = args.platform.as_deref().map(super::platform::described).transpose()?;
+    let output = output_file(args)?;
+    let platform = args.platform.as_deref().map(input::platform).transpose()?;
     let tests = asked(&args.test, platform.as_ref())?;
-    let set = read(&args.file)?;
+    let set = input::task_set(&args.file)?;
     let source = args.costs.source()?;
     let costs =
         source.as_ref().map(|source| source.selected(&args.costs.selection())).transpose()?;
@@ -97,16 +100,23 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         };
         answers.push((test, asked.answer, written));
     }
-    if let (Some(path), [(test, answer, _)]) = (&args.output, answers.as_slice()) {
-        deploy(path, &set, test, answer)?;
+    if let (Some(file), [(test, answer, _)]) = (&output, answers.as_slice()) {
+        deploy(file, &set, test, answer)?;
     }
     print(&whole(args, &answers))?;
     let yes = answers.iter().any(|(_, answer, _)| answer.verdict == Verdict::Schedulable);
     Ok(if yes { Exit::Done } else { Exit::No })
 }
 
+/// The file for the set with its assignment.
+fn output_file(args: &Args) -> Result<Option<OutputFile>, Failure> {
+    let others = [Some(&args.file), args.overheads.as_ref(), args.costs.costs.as_ref()];
+    let others: Vec<&Path> = others.into_iter().flatten().map(PathBuf::as_path).collect();
+    OutputFile::if_asked(args.output.as_ref(), &others, args.force)
+}
+
 /// Writes the set with its assignment, if the test accepts.
-fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
+fn deploy(file: &OutputFile, set: &TaskSet, test: &Test, answer: &Answer) -> Result<(), Failure> {
     if answer.verdict != Verdict::Schedulable {
         return Ok(());
     }
@@ -119,7 +129,7 @@ fn deploy(path: &Path, set: &TaskSet, test: &Test, answer: &Answer) -> Result<()
     };
     let placed = set.clone().placed(places.clone());
     let placed = placed.map_err(|error| Failure::new(Exit::Damaged, error))?;
-    write(path, format!("{:#}\n", set_file::write(&placed)))
+    file.write(format!("{:#}\n", set_file::write(&placed)))
 }
 
 /// A single answer.
@@ -173,36 +183,16 @@ fn pretty(value: &Value) -> String {
     format!("{value:#}\n")
 }
 
-/// The task set in a file; errors name it.
-pub(super) fn read(path: &Path) -> Result<TaskSet, Failure> {
-    let named = || path.display().to_string();
-    let mut text = String::new();
-    let from_stdin = path == Path::new("-");
-    let outcome = if from_stdin {
-        std::io::stdin().read_to_string(&mut text).map(drop)
-    } else {
-        std::fs::read_to_string(path).map(|read| text = read)
-    };
-    outcome.map_err(|error| {
-        let binary = error.kind() == std::io::ErrorKind::InvalidData;
-        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named())
-    })?;
-    set_file::parse(&text)
-        .map_err(|error: SetFileError| Failure::new(Exit::Damaged, error).context(named()))
-}
-
 /// The overheads of the operating system, if charged.
 fn overheads(args: &Args, set: &TaskSet) -> Result<Option<Overheads>, Failure> {
     let Some(path) = &args.overheads else { return Ok(None) };
-    let named = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
     if args.quantum.get() < 1_000 {
         return Err(Failure::says(Exit::Usage, "--quantum: expected at least 1us"));
     }
-    let table = OverheadTable::parse(&text);
+    let table = OverheadTable::parse(&input::table(path)?);
     let known = table.and_then(|table| table.of(set.tasks().len(), args.quantum, args.dedicated));
-    known.map(Some).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
+    let named = |error| Failure::new(Exit::Damaged, error).context(path.display().to_string());
+    known.map(Some).map_err(named)
 }
 
 /// Nothing is charged; but a set with working sets needs their costs.

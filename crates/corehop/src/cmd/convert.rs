@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
-use corehop_core::decision::costs::CostTable;
-use corehop_core::decision::sched::overhead::table::OverheadTable;
-use corehop_core::decision::sched::{rt_app, set_file};
+use corehop_core::model::costs::CostTable;
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::workload::{rt_app, set_file};
 
 use crate::exit::{Exit, Failure};
-use crate::output::{print, write};
+use crate::input;
+use crate::output::{Force, OutputFile, print};
 
 /// Convert task sets and cost tables to and from the formats of other programs.
 ///
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     /// The output file; default: standard output.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// For `tasks`: the number of CPUs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
@@ -54,16 +57,16 @@ enum Form {
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let named = || args.file.display().to_string();
-    let text = std::fs::read_to_string(&args.file)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
+    let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
+    let text = input::table(&args.file)?;
     let rewritten = match args.to {
         Form::Tasks => tasks(&text, args),
         Form::RtApp => workload(&text, args),
         Form::Costs | Form::Schedcat => costs(&text, args),
     };
     let rewritten = rewritten.map_err(|failure| failure.context(named()))?;
-    match &args.output {
-        Some(path) => write(path, &rewritten)?,
+    match output {
+        Some(file) => file.write(&rewritten)?,
         None => print(&rewritten)?,
     }
     Ok(Exit::Done)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that name the costs of preemptions and migrations.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use corehop_core::decision::costs::{CostTable, SelectError, Selection, Source};
+use corehop_core::model::costs::{SelectError, Selection, Source};
 use corehop_core::units::Nanos;
 
-use super::fit::model;
-use super::predict::pair;
+use super::quantities::pair;
 use crate::exit::{Exit, Failure};
+use crate::input;
 
 /// The heading of these options in the help.
 const HEADING: &str = "What preemptions and migrations cost";
@@ -21,28 +21,13 @@ pub(super) struct CostArgs {
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(super) costs: Option<PathBuf>,
     /// The background load of the costs
-    #[arg(
-        long,
-        value_name = "LOAD",
-        requires = "costs",
-        help_heading = HEADING
-    )]
+    #[arg(long, value_name = "LOAD", requires = "costs", help_heading = HEADING)]
     load: Option<String>,
     /// The statistic of the costs; default: the largest cost (for a study: all statistics)
-    #[arg(
-        long,
-        value_name = "NAME",
-        requires = "costs",
-        help_heading = HEADING
-    )]
+    #[arg(long, value_name = "NAME", requires = "costs", help_heading = HEADING)]
     statistic: Option<String>,
     /// The preemption length, for a model or samples; default: the longest measured
-    #[arg(
-        long,
-        value_name = "TIME",
-        requires = "costs",
-        help_heading = HEADING
-    )]
+    #[arg(long, value_name = "TIME", requires = "costs", help_heading = HEADING)]
     length: Option<Nanos>,
     /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
     #[arg(
@@ -58,10 +43,10 @@ pub(super) struct CostArgs {
 impl CostArgs {
     /// Their source, if given.
     pub(super) fn source(&self) -> Result<Option<Source>, Failure> {
-        self.costs.as_deref().map(source).transpose()
+        self.costs.as_deref().map(input::costs).transpose()
     }
 
-    /// Which of them to use.
+    /// The part of them to use.
     pub(super) fn selection(&self) -> Selection {
         Selection {
             load: self.load.clone(),
@@ -70,18 +55,6 @@ impl CostArgs {
             only: self.only.clone(),
         }
     }
-}
-
-/// The costs in a file: a table if its name ends in `.csv`.
-pub(super) fn source(path: &Path) -> Result<Source, Failure> {
-    if path.extension().is_none_or(|extension| extension != "csv") {
-        return model(path).map(Source::Model);
-    }
-    let named = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    let table = CostTable::parse(&text);
-    table.map(Source::Table).map_err(|error| Failure::new(Exit::Damaged, error).context(named()))
 }
 
 impl From<SelectError> for Failure {

@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(if impossible { Exit::NotPossible } else { Exit::Done })
 }
 
-/// How long the doctor watches the distance of CPUs, and how often it samples.
+/// The time for which the doctor watches the distance of CPUs, and the interval of its samples.
 const WATCH: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(20)];
 
 /// The distance of CPUs, from a short watch.

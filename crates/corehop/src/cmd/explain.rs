@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop explain`
 
-use corehop_core::decision::sched::{Test, all as all_tests};
 use corehop_core::report::glossary::{Entry, entries, look_up, nearest};
+use corehop_core::sched::{Test, all as all_tests};
 use corehop_linux::preflight;
 
 use crate::exit::{Exit, Failure};

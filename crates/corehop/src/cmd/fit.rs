@@ -3,13 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::model::cpmd::{Model, NotAModel};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::costs;
 
-use super::report::gather;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, print};
+use crate::input;
+use crate::output::{Force, OutputFile, print};
 
 /// Fit a cost model of preemptions and migrations to samples.
 ///
@@ -24,6 +23,8 @@ pub(crate) struct Args {
     /// Write the model to this file, for `corehop predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
@@ -33,32 +34,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let model = fitted(&args.files, args.estimator)?;
-    if let Some(path) = &args.output {
-        output::write(path, model.to_json())?;
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
+    let model = input::fitted(&args.files, args.estimator)?;
+    if let Some(file) = output {
+        file.write(model.to_json())?;
     }
     print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
     Ok(Exit::Done)
-}
-
-/// The model of the samples in `files`.
-fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
-    let model = gather(files, estimator)?.fit.finish();
-    if model.curves.is_empty() {
-        let what = "no valid sample of a delay in these files: `corehop show FILE` shows what they contain";
-        return Err(Failure::says(Exit::No, what));
-    }
-    Ok(model)
-}
-
-/// The model in a file: written by `fit`, or fitted to the samples now.
-pub(super) fn model(path: &Path) -> Result<Model, Failure> {
-    if path.extension().is_none_or(|extension| extension != "json") {
-        return fitted(&[path.to_owned()], Estimator::Difference);
-    }
-    let named = || path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    Model::from_json(&text)
-        .map_err(|error: NotAModel| Failure::new(Exit::Damaged, error).context(named()))
 }

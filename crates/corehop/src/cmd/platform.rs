@@ -13,7 +13,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::input;
+use crate::output::{Force, OutputFile, print};
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
@@ -30,6 +31,8 @@ pub(crate) struct Args {
     /// Draw the machine as SVG.
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Describe the machine whose sys/ and proc/ were copied to this folder.
     #[arg(long, value_name = "DIR", conflicts_with = "platform")]
     sysfs_root: Option<PathBuf>,
@@ -43,23 +46,24 @@ pub(crate) struct Args {
     watch: u64,
 }
 
-/// How often a watched pair is sampled.
+/// The interval at which a watched pair is sampled.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let (output, svg) = outputs(args)?;
     let mut platform = match (&args.platform, &args.sysfs_root) {
-        (Some(name), _) => described(name)?,
+        (Some(name), _) => input::platform(name)?,
         (None, Some(copy)) => found(&SysRoot::at(copy))?,
         (None, None) => found(&SysRoot::live())?,
     };
     if args.measure {
         measure(&mut platform, Duration::from_secs(args.watch))?;
     }
-    if let Some(path) = &args.output {
-        write(path, &platform.to_toml())?;
+    if let Some(file) = output {
+        file.write(platform.to_toml())?;
     }
-    if let Some(path) = &args.svg {
-        write(path, &platform_svg::draw(&platform))?;
+    if let Some(file) = svg {
+        file.write(platform_svg::draw(&platform))?;
     }
     if args.json {
         print(&format!("{:#}\n", json(&platform)))?;
@@ -67,6 +71,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         print(&platform_text::text(&platform))?;
     }
     Ok(Exit::Done)
+}
+
+/// The files to write: the description and the drawing.
+fn outputs(args: &Args) -> Result<(Option<OutputFile>, Option<OutputFile>), Failure> {
+    let mut others: Vec<&Path> = args.platform.iter().map(Path::new).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &others, args.force)?;
+    others.extend(args.output.as_deref());
+    Ok((output, OutputFile::if_asked(args.svg.as_ref(), &others, args.force)?))
 }
 
 /// Measures this host, watches it, and enters the results. Shows its progress on a terminal.
@@ -105,26 +117,6 @@ fn json(platform: &Platform) -> serde_json::Value {
     })
 }
 
-/// The platform of this name, or in this file. A name with a slash or `.toml` at its end is a file.
-pub(crate) fn described(name: &str) -> Result<Platform, Failure> {
-    let is_file = Path::new(name).extension().is_some_and(|kind| kind == "toml");
-    if !is_file && !name.contains('/') {
-        let Some(platform) = Platform::named(name) else {
-            let known: Vec<_> = Platform::names().collect();
-            let known = known.join(", ");
-            let sentence = format!(
-                "unknown platform `{name}`: known are {known}; a file's name ends in .toml"
-            );
-            return Err(Failure::says(Exit::Usage, sentence));
-        };
-        return Ok(platform?);
-    }
-    let text = std::fs::read_to_string(name).map_err(|error| {
-        Failure::new(Exit::Usage, error).context(format!("reading the platform file {name}"))
-    })?;
-    Platform::from_toml(&text).map_err(|error| Failure::from(error).context(name.to_owned()))
-}
-
 /// The machine whose files are below `root`.
 pub(crate) fn found(root: &SysRoot) -> Result<Platform, Failure> {
     discover(root).map_err(|error| {
@@ -135,11 +127,5 @@ pub(crate) fn found(root: &SysRoot) -> Result<Platform, Failure> {
             (false, false) => Exit::Damaged,
         };
         Failure::new(exit, error)
-    })
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| {
-        Failure::new(Exit::Failed, error).context(format!("writing {}", path.display()))
     })
 }

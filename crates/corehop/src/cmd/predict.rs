@@ -9,8 +9,9 @@ use corehop_core::units::{Bytes, Nanos};
 use corehop_core::workload::Event;
 use serde_json::Value;
 
-use super::fit::model;
+use super::quantities::pair;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::print;
 
 /// Predict the cost of a preemption or migration, with interval, at measured sizes and lengths and between them.
@@ -47,16 +48,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// `page=thp` as a pair.
-pub(super) fn pair(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text
-        .split_once('=')
-        .ok_or_else(|| format!("`{text}` is not of the form NAME=VALUE, for instance page=thp"))?;
-    Ok((name.to_owned(), value.to_owned()))
-}
-
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let model = model(&args.file)?;
+    let model = input::model(&args.file)?;
     let asked = |&wss: &Bytes| Question {
         event: args.event,
         load: args.load.clone(),

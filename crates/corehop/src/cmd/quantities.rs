@@ -5,6 +5,14 @@ use corehop_core::experiment::Length;
 use corehop_core::units::{Bytes, Nanos};
 use corehop_core::workload::{Changing, Pattern, Polluter};
 
+/// `page=thp` as a pair.
+pub(super) fn pair(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not of the form NAME=VALUE, for instance page=thp"))?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// `5%` as 0.05.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     share(text, "5%")

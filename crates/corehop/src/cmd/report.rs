@@ -3,15 +3,16 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
-use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::report::data::ReportData;
 use corehop_core::report::study::page;
-use corehop_core::report::{html, sections, table};
+use corehop_core::report::{html, screen, sections, table};
+use corehop_core::study::StudyCounts;
 
 use super::study;
 use crate::exit::{Exit, Failure};
+use crate::output::{Force, OutputFile};
 use crate::{input, output};
 
 /// Summarise samples as a table, and as one page that needs no network.
@@ -25,8 +26,8 @@ pub(crate) struct Args {
     /// `corehop study -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Print a table: text for a terminal (the default without -o), csv for other programs, or json with all
-    /// statistics.
+    /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
+    /// terminal, csv for other programs, or json.
     #[arg(long, value_name = "FORM")]
     table: Option<Form>,
     /// Restrict the table to cells with this value of a column: `page=thp`, `load=idle`, `chains=4`.
@@ -36,6 +37,8 @@ pub(crate) struct Args {
     /// Write a page: one self-contained HTML file.
     #[arg(short, long, value_name = "REPORT.html")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
     #[arg(long, default_value = "difference")]
     estimator: Estimator,
@@ -43,7 +46,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 enum Form {
-    /// Aligned, for a terminal.
+    /// At most fifty lines: medians with intervals, and a sentence that answers.
+    Screen,
+    /// All cells: medians, maxima, counts, replicates, and the same sentence.
     Text,
     /// One statistic per line, in the columns of the printed tables.
     Csv,
@@ -53,23 +58,28 @@ enum Form {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let form = args.table.or(args.output.is_none().then_some(Form::Text));
+    let form = args.table.or(args.output.is_none().then_some(Form::Screen));
     if form.is_none() && !args.only.is_empty() {
         let what = "--only selects cells of a table: add --table, or leave out -o";
         return Err(Failure::says(Exit::Usage, what));
     }
+    let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
+    let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     if let [one] = args.files.as_slice()
-        && let Some(outcome) = study::counts(one)?
+        && let Some(outcome) = input::counts(one)?
     {
-        return counts(args, form, &outcome);
+        return counts(args, form, output, &outcome);
     }
-    let mut data = gather(&args.files, args.estimator)?;
-    if let Some(path) = &args.output {
-        write_page(&data, path)?;
+    let mut data = input::gather(&args.files, args.estimator)?;
+    if let Some(file) = &output {
+        file.write(html::page(&data))?;
     }
     data.summaries = table::only(&data.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
     match form {
+        Some(Form::Screen) => {
+            output::print(&screen::screen(&data, output::width(), args.only.is_empty()))?;
+        }
         Some(Form::Text) => output::print(&text(&data, args.only.is_empty()))?,
         Some(Form::Csv) => print_csv(&data.summaries)?,
         Some(Form::Json) => {
@@ -96,14 +106,19 @@ fn everything(data: &ReportData) -> serde_json::Value {
 }
 
 /// The counts of a study: its page, or its tables.
-fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit, Failure> {
+fn counts(
+    args: &Args,
+    form: Option<Form>,
+    output: Option<OutputFile>,
+    outcome: &StudyCounts,
+) -> Result<Exit, Failure> {
     if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
         let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
                     (`corehop show FILE --rows N` prints the counts)";
         return Err(Failure::says(Exit::Usage, what));
     }
-    if let Some(path) = &args.output {
-        output::write(path, page(outcome))?;
+    if let Some(file) = output {
+        file.write(page(outcome))?;
     }
     match form {
         Some(Form::Json) => output::print(&format!("{:#}\n", outcome.json()))?,
@@ -113,48 +128,6 @@ fn counts(args: &Args, form: Option<Form>, outcome: &StudyCounts) -> Result<Exit
     Ok(Exit::Done)
 }
 
-/// The joined data of `files`.
-pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportData, Failure> {
-    let mut gather = Gather::new(estimator);
-    let is_platform = |path: &&PathBuf| path.extension().is_some_and(|it| it == "toml");
-    let (platforms, samples): (Vec<&PathBuf>, Vec<&PathBuf>) = files.iter().partition(is_platform);
-    refuse_twice(&samples)?;
-    for path in samples {
-        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
-        let mut reader = input::open(path)?;
-        gather
-            .file(&name, &mut reader)
-            .map_err(|error| Failure::from(error).context(path.display().to_string()))?;
-    }
-    for path in platforms {
-        let platform = super::platform::described(&path.to_string_lossy())?;
-        gather.platform(platform).map_err(|error| {
-            Failure::new(Exit::Usage, error).context(path.display().to_string())
-        })?;
-    }
-    Ok(gather.finish())
-}
-
-/// A file that is given twice would count every sample twice.
-fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
-    let mut seen = std::collections::BTreeSet::new();
-    // Opening a missing file reports it later.
-    let real = |path: &&&PathBuf| std::fs::canonicalize(path).is_ok_and(|real| !seen.insert(real));
-    match files.iter().find(real) {
-        Some(path) => {
-            let what =
-                format!("{} is given twice, and its samples would count twice", path.display());
-            Err(Failure::says(Exit::Usage, what))
-        }
-        None => Ok(()),
-    }
-}
-
-/// Writes the page of `data` to `path`.
-pub(crate) fn write_page(data: &ReportData, path: &Path) -> Result<(), Failure> {
-    output::write(path, html::page(data))
-}
-
 /// The table of the cells; with the other contents of the files, unless cells were selected.
 fn text(data: &ReportData, whole: bool) -> String {
     let others = if whole { sections::other_tables(data) } else { Vec::new() };
@@ -162,6 +135,7 @@ fn text(data: &ReportData, whole: bool) -> String {
     table::text(&data.summaries, output::width())
         + &others.iter().map(table::plain).collect::<String>()
         + &notes.into_iter().flat_map(|note| [note, "\n".to_owned()]).collect::<String>()
+        + &screen::ending(data, output::width())
 }
 
 #[expect(clippy::print_stderr, reason = "what the table leaves out is said beside it")]

@@ -3,11 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::study::StudyCounts;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::listing;
+use corehop_core::study::StudyCounts;
 
-use super::report::gather;
 use super::study;
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -30,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(outcome) = study::counts(&args.file)? {
+    if let Some(outcome) = input::counts(&args.file)? {
         return counts(args, &outcome);
     }
     if args.plan {
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(count) = args.rows {
         return rows(&args.file, count);
     }
-    let data = gather(std::slice::from_ref(&args.file), Estimator::Difference)?;
+    let data = input::gather(std::slice::from_ref(&args.file), Estimator::Difference)?;
     if args.json {
         print(&format!("{:#}\n", listing::json(&data)))?;
     } else {

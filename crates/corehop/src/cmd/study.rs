@@ -2,22 +2,22 @@
 //! `corehop study`
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::Selected;
-use corehop_core::decision::sched::cost_study::CostStudy;
-use corehop_core::decision::sched::study::{
-    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, StoreError, Study,
-    StudyCounts, StudyCountsError, run as carry_out,
-};
+use corehop_core::model::costs::Selected;
 use corehop_core::report::study::{page, picture};
+use corehop_core::study::cost::CostStudy;
+use corehop_core::study::{
+    Crossing, Preferable, Progress, Reach, Reading, Shard, Sizes, Stopped, Study, StudyCounts,
+    StudyCountsError, run as carry_out,
+};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::costs::CostArgs;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Page, Paint, print};
+use crate::input;
+use crate::output::{Force, OutputFile, Page, Paint, print};
 
 mod preemption;
 
@@ -58,6 +58,8 @@ pub(crate) struct Args {
     /// Draw the curves of the reading closest to the paper, or of the first one.
     #[arg(long, value_name = "FILE.svg")]
     picture: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -68,17 +70,18 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(study) = args.what.as_deref().map(of_costs).transpose()?.flatten() {
         return preemption::run(args, study);
     }
+    let [output, page_file, picture_file] = outputs(args)?;
     let outcome = outcome(args)?;
     for warning in outcome.study.warnings() {
         eprintln!("corehop: {warning}");
     }
-    if let Some(path) = &args.output {
-        write(&outcome, path)?;
+    if let Some(file) = output {
+        file.fill(|out| outcome.write(out))?;
     }
-    let page = args.page.as_ref().map(|path| (path, page(&outcome)));
-    let drawn = args.picture.as_ref().zip(picture(&outcome));
-    for (path, text) in page.into_iter().chain(drawn) {
-        output::write(path, text)?;
+    let page = page_file.map(|file| (file, page(&outcome)));
+    let drawn = picture_file.zip(picture(&outcome));
+    for (file, text) in page.into_iter().chain(drawn) {
+        file.write(text)?;
     }
     let source = args.costs.source()?;
     let costs = source.as_ref().map(|source| source.selections(&args.costs.selection()));
@@ -92,10 +95,26 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
+/// The files to write: the counts, the page and the picture.
+fn outputs(args: &Args) -> Result<[Option<OutputFile>; 3], Failure> {
+    let mut others: Vec<&Path> =
+        args.what.iter().chain(&args.merge).map(PathBuf::as_path).collect();
+    let mut files = [None, None, None];
+    for (file, path) in files.iter_mut().zip([&args.output, &args.page, &args.picture]) {
+        *file = OutputFile::if_asked(path.as_ref(), &others, args.force)?;
+        others.extend(path.as_deref());
+    }
+    Ok(files)
+}
+
 /// The counts: merged, read, or computed now.
 fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
     let Some(what) = &args.what else {
-        let parts = args.merge.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+        let parts = args
+            .merge
+            .iter()
+            .map(|path| input::study_counts(path))
+            .collect::<Result<Vec<_>, _>>()?;
         return StudyCounts::merged(parts)
             .map_err(|error: StudyCountsError| Failure::new(Exit::Usage, error));
     };
@@ -107,7 +126,7 @@ fn outcome(args: &Args) -> Result<StudyCounts, Failure> {
             );
             return Err(Failure::says(Exit::Usage, why));
         }
-        return read(what);
+        return input::study_counts(what);
     }
     let study = described(what)?
         .with(args.seed, args.sets)
@@ -150,45 +169,7 @@ fn description(path: &Path) -> Result<(String, String), Failure> {
     let inside = path.join("study.toml");
     let file = if path.is_dir() { inside.as_path() } else { path };
     let named = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| {
-        let binary = error.kind() == std::io::ErrorKind::InvalidData;
-        Failure::new(if binary { Exit::Damaged } else { Exit::Usage }, error).context(named.clone())
-    })?;
-    Ok((named, text))
-}
-
-fn read(path: &Path) -> Result<StudyCounts, Failure> {
-    let named = || path.display().to_string();
-    let file =
-        File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    StudyCounts::read(file).map_err(|error| {
-        let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
-        Failure::new(exit, error).context(named())
-    })
-}
-
-/// The counts in a file, if it has any.
-pub(super) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
-    let named = || path.display().to_string();
-    // The next open reports a missing or foreign file.
-    let Ok(file) = File::open(path) else { return Ok(None) };
-    match StudyCounts::read(file) {
-        Ok(outcome) => Ok(Some(outcome)),
-        Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),
-        Err(error) => Err(Failure::new(Exit::Damaged, error).context(named())),
-    }
-}
-
-/// Writes the counts; replaces a file of this name when the new one is complete.
-fn write(outcome: &StudyCounts, path: &Path) -> Result<(), Failure> {
-    let failed =
-        |error: StoreError| Failure::new(Exit::Failed, error).context(path.display().to_string());
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    let file = File::create(&part).map_err(|error| failed(error.into()))?;
-    outcome.write(file).map_err(failed)?;
-    std::fs::rename(&part, path).map_err(|error| failed(error.into()))
+    Ok((named, input::text(file)?))
 }
 
 /// The progress of a study, on stderr if that is a terminal.

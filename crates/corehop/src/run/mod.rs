@@ -4,13 +4,14 @@
 mod outputs;
 mod progress;
 mod provenance;
+mod tally;
 mod tasks;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::class_quota::ClassQuota;
-use corehop_core::decision::sampling::{Campaign, Goal, Round};
+use corehop_core::campaign::class_quota::ClassQuota;
+use corehop_core::campaign::sampling::{Campaign, Goal, Round};
 use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
 use corehop_core::model::classes::as_declared;
@@ -21,21 +22,24 @@ use corehop_linux::supervisor::interrupt;
 use serde_json::json;
 
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::{Force, print};
 use outputs::Outputs;
 use progress::Progress;
-use tasks::Tally;
+use tally::Tally;
 
+pub(crate) use outputs::of_kind;
 pub(crate) use progress::rough;
 
-/// Where the rows go.
+/// The destination of the rows.
 #[derive(Debug, Clone)]
 pub(crate) enum Destination {
     /// To this file, going on with what an interrupted run left of it, if asked to. Further kinds of rows
     /// go to files beside it.
-    File { path: PathBuf, resume: bool },
+    File { path: PathBuf, resume: bool, force: Force },
     /// As an Arrow stream to stdout: the rows of this kind, or of the plan's first.
     Stdout(Option<String>),
+    /// Nowhere: only the answer counts.
+    Nowhere,
 }
 
 /// Of the replicates asked for, one in so many may be added for the sake of classes.
@@ -64,8 +68,19 @@ struct Underway {
     /// Rows that count: jobs, runs of gangs.
     taken: u64,
     valid: u64,
-    /// Of task sets.
-    tally: Option<Tally>,
+    /// The other results, by the kind of the plan.
+    tally: Tally,
+}
+
+/// A run that has ended.
+pub(crate) struct Ended {
+    pub(crate) exit: Exit,
+    /// The files, in the order of the kinds of rows.
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) provenance: Provenance,
+    pub(crate) tally: Tally,
+    taken: u64,
+    valid: u64,
 }
 
 /// The rows of one plan on their way to the files.
@@ -89,10 +104,10 @@ impl Underway {
         for observation in self.counter.take(rows) {
             self.note_one(observation);
         }
-        match &mut self.tally {
-            // Their samples are of the schedule's making: no class has a quota of them.
-            Some(tally) => tally.take(rows),
-            None => rows.samples.iter().for_each(|sample| self.classes.take(sample)),
+        self.tally.take(rows);
+        if self.tally.of_jobs() {
+            // The schedule decides about the samples of task sets: no class has a quota of them.
+            rows.samples.iter().for_each(|sample| self.classes.take(sample));
         }
     }
 
@@ -104,7 +119,7 @@ impl Underway {
 
     /// The number of jobs so far, by which those of the next block are numbered.
     fn jobs(&self) -> u64 {
-        self.tally.as_ref().map_or(self.taken, Tally::jobs)
+        self.tally.jobs().unwrap_or(self.taken)
     }
 
     /// The cause of an early end of the run, if any.
@@ -129,9 +144,7 @@ impl Underway {
         machine: &mut dyn Machine,
         plan: &Plan,
     ) -> Result<RunEnd, MachineError> {
-        if let (Some(tally), Some(tasks)) = (&mut self.tally, plan.tasks()) {
-            tally.begin(tasks);
-        }
+        self.tally.begin(plan);
         let platform = machine.platform().clone();
         let projector = Projector::new(plan, &platform, self.jobs());
         let outcome = machine.run(plan, &mut Block { underway: self, projector })?;
@@ -144,14 +157,45 @@ impl Underway {
     }
 }
 
+impl Underway {
+    /// Turns the streams into files, each sample with its class.
+    fn keep(
+        self,
+        machine: &dyn Machine,
+        provenance: &Provenance,
+    ) -> Result<(Vec<PathBuf>, Tally), Failure> {
+        let mut provenance = provenance.clone();
+        let classes = self.classes.classes();
+        if classes.batches > 0 {
+            provenance.machine.insert("distance".to_owned(), json!(classes));
+        }
+        let (platform, of_jobs) = (machine.platform(), self.tally.of_jobs());
+        let assign = |rows: &mut Rows| {
+            let samples = rows.samples.iter_mut().filter(|_| of_jobs);
+            samples.for_each(|sample| classes.assign(platform, sample));
+        };
+        Ok((self.outputs.end(&provenance, assign)?, self.tally))
+    }
+}
+
 impl Run {
-    /// Takes the samples of an experiment, block by block, until its goal is reached.
+    /// Takes the samples of an experiment, and answers.
     pub(crate) fn experiment(
         &self,
         machine: &mut dyn Machine,
         experiment: &dyn Experiment,
         seed: u64,
     ) -> Result<Exit, Failure> {
+        self.answer(&self.carry_out(machine, experiment, seed)?)
+    }
+
+    /// Takes the samples of an experiment, block by block, until its goal is reached.
+    pub(crate) fn carry_out(
+        &self,
+        machine: &mut dyn Machine,
+        experiment: &dyn Experiment,
+        seed: u64,
+    ) -> Result<Ended, Failure> {
         let units = experiment.units(machine.platform(), seed)?;
         let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
         let nothing = vec![0; asked.len()];
@@ -203,7 +247,7 @@ impl Run {
         provenance.note_plan(plan);
         let mut underway = self.begin(machine.platform(), &provenance, plan, &plan.units())?;
         let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
-        self.end(underway, ended, machine, provenance)
+        self.answer(&self.end(underway, ended, machine, provenance)?)
     }
 
     fn begin(
@@ -227,7 +271,7 @@ impl Run {
             deadline,
             taken: 0,
             valid: 0,
-            tally: plan.tasks().map(|_| Tally::default()),
+            tally: Tally::of(plan),
         };
         underway.note(&earlier);
         underway.counter.cut_off();
@@ -242,11 +286,11 @@ impl Run {
         ended: Result<(), Failure>,
         machine: &dyn Machine,
         mut provenance: Provenance,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Ended, Failure> {
         let stopped_by = underway.stopped_by();
         underway.progress.end(&underway.campaign, stopped_by);
-        if let Some(tally) = &underway.tally {
-            underway.progress.say(&tally.line());
+        if let Some(line) = underway.tally.line() {
+            underway.progress.say(&line);
         }
         provenance.cells_lacking_samples = underway.campaign.lacking() as u64;
         provenance.stopped_by = match (&ended, stopped_by) {
@@ -254,40 +298,38 @@ impl Run {
             (Ok(()), why) => why.map(str::to_owned),
         };
         provenance.machine.extend(machine.provenance());
-        if ended.is_err() && underway.jobs() == 0 {
-            // Nothing was measured: there is nothing to keep.
-            underway.outputs.discard();
-            return ended.map(|()| Exit::Done);
+        if let Err(failure) = ended {
+            if underway.jobs() == 0 {
+                // Nothing was measured: there is nothing to keep.
+                underway.outputs.discard();
+            } else {
+                // If this fails too, the streams keep every row, and the first failure is the cause.
+                let _kept = underway.keep(machine, &provenance);
+            }
+            return Err(failure);
         }
-        let classes = underway.classes.classes();
-        if classes.batches > 0 {
-            provenance.machine.insert("distance".to_owned(), json!(classes));
-        }
-        let platform = machine.platform();
-        let of_tasks = underway.tally.is_some();
-        let assign = |rows: &mut Rows| {
-            let samples = rows.samples.iter_mut().filter(|_| !of_tasks);
-            samples.for_each(|sample| classes.assign(platform, sample));
-        };
-        let written = underway.outputs.end(&provenance, assign);
-        ended?;
-        let written = written?;
-        let effect = underway.tally.as_ref().map(Tally::effect).transpose()?.flatten();
+        let interrupted = stopped_by == Some("interrupt");
+        let exit = if interrupted { Exit::Interrupted } else { Exit::Done };
+        let (taken, valid) = (underway.taken, underway.valid);
+        let (files, tally) = underway.keep(machine, &provenance)?;
+        Ok(Ended { exit, files, provenance, tally, taken, valid })
+    }
+
+    /// Prints the answer of a run.
+    pub(crate) fn answer(&self, ended: &Ended) -> Result<Exit, Failure> {
         if self.json {
             let mut answer = json!({
-                "file": written.first(),
-                "samples": underway.taken,
-                "valid": underway.valid,
-                "stopped_by": stopped_by,
-                "cells_lacking_samples": underway.campaign.lacking(),
+                "file": ended.files.first(),
+                "samples": ended.taken,
+                "valid": ended.valid,
+                "stopped_by": ended.provenance.stopped_by,
+                "cells_lacking_samples": ended.provenance.cells_lacking_samples,
             });
-            if let Some(tally) = &underway.tally {
-                tally.answer(&mut answer, written.get(1).map(PathBuf::as_path), effect.as_ref());
-            }
+            ended.tally.answer(&mut answer, ended)?;
             print(&format!("{answer}\n"))?;
-        } else if let Some(effect) = &effect {
-            print(&tasks::sentences(effect))?;
+        } else if let Some(text) = ended.tally.text(ended)? {
+            print(&text)?;
         }
-        Ok(if stopped_by == Some("interrupt") { Exit::Interrupted } else { Exit::Done })
+        Ok(ended.exit)
     }
 }

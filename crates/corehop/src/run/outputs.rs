@@ -2,15 +2,19 @@
 //! The file of a run: `FILE.part` during the run, `FILE` after its end.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use corehop_core::platform::Platform;
 use corehop_core::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
 
+use tempfile::NamedTempFile;
+
 use super::Destination;
 use crate::exit::{Exit, Failure};
+use crate::output::{self, Force, OutputFile};
 
 /// The rows of a run being written: a file for each kind.
 pub(super) struct Outputs(Vec<Output>);
@@ -65,7 +69,14 @@ impl Outputs {
 /// Rows of one kind being written.
 struct Output {
     part: Part<Box<dyn Write>>,
-    path: Option<PathBuf>,
+    place: Option<Place>,
+}
+
+/// The file of the result, and the locked stream until then.
+struct Place {
+    file: OutputFile,
+    stream: PathBuf,
+    _lock: File,
 }
 
 impl Output {
@@ -75,49 +86,55 @@ impl Output {
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
         match to {
-            Destination::Stdout(_) => {
+            Destination::Stdout(_) | Destination::Nowhere => {
                 let out = Box::new(io::stdout()) as Box<dyn Write>;
                 Ok((
-                    Self { part: Part::begin(out, kind, provenance)?, path: None },
+                    Self { part: Part::begin(out, kind, provenance)?, place: None },
                     Rows::default(),
                 ))
             }
-            Destination::File { path, resume } => {
-                Self::file(&of_kind(path, kind), *resume, kind, provenance)
+            Destination::File { path, resume, force } => {
+                Self::file(&of_kind(path, kind), (*resume, *force), kind, provenance)
             }
         }
     }
 
     fn file(
         path: &Path,
-        resume: bool,
+        (resume, force): (bool, Force),
         kind: RowKind,
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
-        check_target(path)?;
-        let part_path = beside(path, "part");
-        let earlier = if resume { set_aside(path, &part_path, kind, provenance)? } else { None };
-        let file = create(&part_path, resume)?;
-        let out = Box::new(BufWriter::new(file)) as Box<dyn Write>;
-        let mut part = Part::begin(out, kind, provenance).map_err(|error| {
-            Failure::from(error).context(format!("writing {}", part_path.display()))
-        })?;
-        let rows = match earlier {
-            Some((aside, rows)) => {
-                part.append(&rows)?;
-                remove(&aside)?;
-                rows
-            }
-            None => Rows::default(),
+        // What is resumed is continued, not overwritten.
+        let file = OutputFile::new(path, &[], Force { force: force.force || resume })?;
+        let stream = beside(path, "part");
+        let earlier = if resume { Some(Earlier::find(path, &stream)?) } else { None };
+        let rows = earlier.as_ref().map(|earlier| earlier.rows(kind, provenance)).transpose();
+        let rows =
+            rows.map_err(|failure| failure.context(format!("resuming {}", path.display())))?;
+        let rows = rows.unwrap_or_default();
+        let lock = match earlier {
+            None => create(&stream)?,
+            Some(_) => replacement(&stream)?,
         };
-        Ok((Self { part, path: Some(path.to_owned()) }, rows))
+        let out = Box::new(BufWriter::new(lock.handle(&stream)?)) as Box<dyn Write>;
+        let written = |error: FileError| {
+            Failure::from(error).context(format!("writing {}", stream.display()))
+        };
+        let mut part = Part::begin(out, kind, provenance).map_err(written)?;
+        part.append(&rows).map_err(written)?;
+        let lock = lock.place(&stream)?;
+        if let Some(earlier) = earlier {
+            earlier.superseded(&stream);
+        }
+        Ok((Self { part, place: Some(Place { file, stream, _lock: lock }) }, rows))
     }
 
     /// Gives up a stream that holds nothing.
     fn discard(self) {
-        if let Some(path) = self.path {
+        if let Some(place) = self.place {
             // A file that cannot be removed is empty, and the next run will say that it is there.
-            let _ = fs::remove_file(beside(&path, "part"));
+            let _ = fs::remove_file(place.stream);
         }
     }
 
@@ -128,33 +145,28 @@ impl Output {
         finish: &impl Fn(&mut Rows),
     ) -> Result<Option<PathBuf>, Failure> {
         self.part.end()?;
-        let Some(path) = self.path else { return Ok(None) };
-        let part_path = beside(&path, "part");
-        let converting = beside(&path, "converting");
-        let convert = || -> Result<(), FileError> {
-            let mut rows = Reader::open(File::open(&part_path)?)?;
-            let out = File::create(&converting)?;
-            write_parquet(&mut rows, provenance, out, finish)?;
-            fs::rename(&converting, &path)?;
-            Ok(fs::remove_file(&part_path)?)
+        let Some(Place { file, stream, .. }) = self.place else { return Ok(None) };
+        let convert = |out: &mut File| -> Result<(), FileError> {
+            let mut rows = Reader::open(File::open(&stream)?)?;
+            write_parquet(&mut rows, provenance, out, finish).map(|_| ())
         };
-        convert().map_err(|error| {
-            // What could not be finished is not left lying about; the stream has everything.
-            let _ = fs::remove_file(&converting);
-            Failure::new(Exit::Failed, error).context(format!(
-                "turning {} into {}; the former keeps every sample",
-                part_path.display(),
-                path.display()
-            ))
+        file.fill(convert).map_err(|failure| {
+            failure.context(format!("{} keeps every sample", stream.display()))
         })?;
-        Ok(Some(path))
+        // The result is complete: what is left of the stream would only look like an interrupted run.
+        remove(&stream)?;
+        Ok(Some(file.into_path()))
     }
 }
 
 impl Destination {
-    /// Which of the kinds of a plan are kept: all, or the one that is streamed.
+    /// The kinds of a plan's rows that are kept: all, or the one that is streamed.
     fn kept(&self, kinds: &[RowKind]) -> Result<Vec<RowKind>, Failure> {
-        let Self::Stdout(asked) = self else { return Ok(kinds.to_vec()) };
+        let asked = match self {
+            Self::Stdout(asked) => asked,
+            Self::File { .. } => return Ok(kinds.to_vec()),
+            Self::Nowhere => return Ok(Vec::new()),
+        };
         let Some(asked) = asked else { return Ok(kinds[..1].to_vec()) };
         let known = |kind: &&RowKind| kind.word() == asked;
         match kinds.iter().find(known) {
@@ -169,7 +181,7 @@ impl Destination {
 }
 
 /// The file of a further kind of rows: `x.jobs.parquet` beside `x.parquet`.
-fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
+pub(crate) fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
     let Some(suffix) = kind.suffix() else { return path.to_owned() };
     let mut extension = OsString::from(suffix);
     if let Some(usual) = path.extension() {
@@ -179,26 +191,6 @@ fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
     path.with_extension(extension)
 }
 
-/// A result takes the place of an earlier one, and of nothing else: a device, a folder or a link stays
-/// what it is.
-fn check_target(path: &Path) -> Result<(), Failure> {
-    let refuse = |what: &str| Err(Failure::says(Exit::Usage, format!("{} {what}", path.display())));
-    match fs::symlink_metadata(path) {
-        Ok(about) if about.is_dir() => refuse("is a folder: name a file in it"),
-        Ok(about) if !about.is_file() => refuse(
-            "is not an ordinary file, and would be replaced by one: name another, or use --stream",
-        ),
-        Ok(_) => Ok(()),
-        Err(_) if path.file_name().is_none() => refuse("is not the name of a file"),
-        Err(_) => match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            Some(folder) if !folder.is_dir() => {
-                refuse("cannot be written: its folder does not exist")
-            }
-            _ => Ok(()),
-        },
-    }
-}
-
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
@@ -206,20 +198,155 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// A fresh stream's file. One that an interrupted run left is not overwritten.
-fn create(part_path: &Path, resume: bool) -> Result<File, Failure> {
-    if part_path.exists() && !resume {
-        return Err(Failure::says(
-            Exit::Usage,
-            format!(
+/// The locked file of a fresh stream. That of an interrupted run is not overwritten.
+fn create(stream: &Path) -> Result<Stream, Failure> {
+    let named = |error: io::Error| {
+        Failure::new(Exit::Failed, error).context(format!("creating {}", stream.display()))
+    };
+    match File::options().write(true).create_new(true).open(stream) {
+        Ok(file) => {
+            lock(&file, stream)?;
+            Ok(Stream::InPlace(file))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            if let Ok(file) = File::open(stream) {
+                lock(&file, stream)?;
+            }
+            let what = format!(
                 "{} belongs to an interrupted run: continue it with --resume, read it with `corehop show`, or remove it",
-                part_path.display()
-            ),
-        ));
+                stream.display()
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
+        Err(error) => Err(named(error)),
     }
-    File::create(part_path).map_err(|error| {
-        Failure::new(Exit::Failed, error).context(format!("creating {}", part_path.display()))
+}
+
+/// The locked file of a resumed stream, which takes the place of the earlier one when it has its rows.
+fn replacement(stream: &Path) -> Result<Stream, Failure> {
+    let named = |error: io::Error| {
+        Failure::new(Exit::Failed, error).context(format!("creating {}", stream.display()))
+    };
+    let file = output::file::beside(stream).map_err(named)?;
+    lock(file.as_file(), stream)?;
+    Ok(Stream::Replacement(file))
+}
+
+/// The file of a stream, before it has its rows.
+enum Stream {
+    InPlace(File),
+    Replacement(NamedTempFile),
+}
+
+impl Stream {
+    /// Another handle of the file.
+    fn handle(&self, stream: &Path) -> Result<File, Failure> {
+        let handle = match self {
+            Self::InPlace(file) => file.try_clone(),
+            Self::Replacement(file) => file.as_file().try_clone(),
+        };
+        handle.map_err(|error| {
+            Failure::new(Exit::Failed, error).context(format!("writing {}", stream.display()))
+        })
+    }
+
+    /// Puts the file in its place, on the disk. It stays locked.
+    fn place(self, stream: &Path) -> Result<File, Failure> {
+        let place = || -> io::Result<File> {
+            let file = match self {
+                Self::InPlace(file) => file,
+                Self::Replacement(file) => {
+                    file.as_file().sync_all()?;
+                    file.persist(stream)?
+                }
+            };
+            output::file::sync_folder(stream)?;
+            Ok(file)
+        };
+        place().map_err(|error| {
+            Failure::new(Exit::Failed, error).context(format!("placing {}", stream.display()))
+        })
+    }
+}
+
+/// Locks the file of a stream for as long as it is open: a run owns its output.
+fn lock(file: &File, stream: &Path) -> Result<(), Failure> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let owner = owner(file).map_or_else(String::new, |pid| format!(", process {pid}"));
+            let what = format!(
+                "{} is being written by another run{owner}: wait for its end, or name another file",
+                stream.display()
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
+        // A file system without locks: two runs at once are not noticed there.
+        Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::Error(error)) => {
+            Err(Failure::new(Exit::Failed, error).context(format!("locking {}", stream.display())))
+        }
+    }
+}
+
+/// The process that holds the lock of a file, if the kernel shows it.
+fn owner(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // `1: FLOCK  ADVISORY  WRITE 4711 fd:00:123456 0 EOF`
+    locks.lines().find_map(|line| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let at = words.get(5)?.rsplit(':').next()?;
+        (words.get(1) == Some(&"FLOCK") && at == inode).then(|| words[4].parse().ok())?
     })
+}
+
+/// The rows of the run to resume: its stream, or its result.
+struct Earlier {
+    path: PathBuf,
+    file: File,
+}
+
+impl Earlier {
+    /// The stream before the result, and either before what an older corehop left while it resumed.
+    fn find(path: &Path, stream: &Path) -> Result<Self, Failure> {
+        let aside = beside(path, "earlier");
+        let found = [stream, path, &aside].into_iter().find(|path| path.exists());
+        let Some(found) = found else {
+            let what = format!(
+                "--resume: there is nothing to resume, neither {} nor {}; leave out --resume",
+                stream.display(),
+                path.display()
+            );
+            return Err(Failure::says(Exit::Usage, what));
+        };
+        let named = |error: io::Error| {
+            Failure::new(Exit::Failed, error).context(format!("resuming {}", found.display()))
+        };
+        let file = File::open(found).map_err(named)?;
+        lock(&file, found)?;
+        // The owner of the lock may have replaced the file meanwhile.
+        let now = fs::metadata(found).map_err(named)?;
+        if file.metadata().map_err(named)?.ino() != now.ino() {
+            let what = format!("{} is being written by another run", found.display());
+            return Err(Failure::says(Exit::Usage, what));
+        }
+        Ok(Self { path: found.to_owned(), file })
+    }
+
+    fn rows(&self, kind: RowKind, now: &Provenance) -> Result<Rows, Failure> {
+        let file = self.file.try_clone().map_err(|error| Failure::new(Exit::Failed, error))?;
+        earlier_rows(file, kind, now)
+    }
+
+    /// Removes what an older corehop left; the stream has its rows.
+    fn superseded(self, stream: &Path) {
+        let Self { path, .. } = self;
+        if path.extension().is_some_and(|extension| extension == "earlier") && stream.exists() {
+            // If it stays, it is never read while there is a stream.
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
@@ -228,41 +355,13 @@ fn remove(path: &Path) -> Result<(), Failure> {
     })
 }
 
-/// The rows of the run to be resumed, and where they lie until they are copied.
-fn set_aside(
-    path: &Path,
-    part_path: &Path,
-    kind: RowKind,
-    now: &Provenance,
-) -> Result<Option<(PathBuf, Rows)>, Failure> {
-    let aside = beside(path, "earlier");
-    // An earlier attempt to resume may have ended while it was copying.
-    if !aside.exists() {
-        let Some(source) = [part_path, path].into_iter().find(|path| path.exists()) else {
-            return Ok(None);
-        };
-        fs::rename(source, &aside).map_err(|error| {
-            Failure::new(Exit::Failed, error).context(format!("renaming {}", source.display()))
-        })?;
-    }
-    match earlier_rows(&aside, kind, now) {
-        Ok(rows) => Ok(Some((aside, rows))),
-        Err(failure) => {
-            // Nothing was changed: the file goes back to where it was.
-            let _ = fs::rename(&aside, part_path);
-            Err(failure.context(format!("resuming {}", path.display())))
-        }
-    }
-}
-
 /// The machine that a run was on: its id; what else is known of it may be told otherwise each time.
 fn machine_of(provenance: &Provenance) -> String {
     let platform = Platform::from_toml(&provenance.platform);
     platform.map_or_else(|_| "an unknown machine".to_owned(), |platform| platform.id)
 }
 
-fn earlier_rows(aside: &Path, kind: RowKind, now: &Provenance) -> Result<Rows, Failure> {
-    let file = File::open(aside).map_err(|error| Failure::new(Exit::Failed, error))?;
+fn earlier_rows(file: File, kind: RowKind, now: &Provenance) -> Result<Rows, Failure> {
     let mut reader = Reader::open(file)?;
     let then = &reader.kind().provenance;
     if machine_of(then) != machine_of(now) {

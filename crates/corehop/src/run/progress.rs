@@ -5,14 +5,14 @@
 use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
-use corehop_core::decision::forecast::{Forecast, Outlook, Unfinished};
-use corehop_core::decision::sampling::{Campaign, CellProgress};
+use corehop_core::campaign::forecast::{Forecast, Outlook, Unfinished};
+use corehop_core::campaign::sampling::{Campaign, CellProgress};
 use corehop_core::experiment::Unit;
 use corehop_core::units::Nanos;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use terminal_size::terminal_size_of;
 
-/// How often the terminal is written to.
+/// The interval at which the terminal is written to.
 const EVERY: Duration = Duration::from_millis(250);
 /// The lines above the bars, the line of the terminal's prompt, and the mark of a Ctrl-C.
 const LINES_NOT_OURS: usize = 3;

@@ -2,7 +2,7 @@
 //! The summary of a run of task sets: jobs, deadlines, courses, and the effect of observation.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use corehop_core::experiment::Tasks;
 use corehop_core::model::paired::Paired;
@@ -14,17 +14,17 @@ use crate::exit::{Exit, Failure};
 
 /// The results of a run so far.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(crate) struct TaskTally {
     jobs: u64,
     samples: u64,
     valid: u64,
     missed: u64,
     courses: BTreeMap<&'static str, u64>,
-    /// Where each set runs watched and unwatched.
+    /// The counts of watched and unwatched runs of each set.
     pairs: Option<RecordingPairs>,
 }
 
-impl Tally {
+impl TaskTally {
     /// These sets run next.
     pub(super) fn begin(&mut self, tasks: &Tasks) {
         if tasks.runs.iter().any(|run| !run.watched) {
@@ -62,12 +62,10 @@ impl Tally {
     }
 
     /// Adds it to the one machine-readable answer.
-    pub(super) fn answer(
-        &self,
-        answer: &mut Value,
-        jobs: Option<&Path>,
-        effect: Option<&RecordingEffect>,
-    ) {
+    ///
+    /// # Errors
+    /// See [`Self::effect`].
+    pub(super) fn answer(&self, answer: &mut Value, jobs: Option<&PathBuf>) -> Result<(), Failure> {
         let count = |course: &JobOutcome| self.courses.get(course.word()).copied().unwrap_or(0);
         let courses = JobOutcome::ALL.iter().map(|it| (it.word().to_owned(), json!(count(it))));
         answer["jobs_file"] = json!(jobs);
@@ -76,7 +74,8 @@ impl Tally {
         answer["courses"] = Value::Object(courses.collect::<Map<_, _>>());
         answer["samples"] = json!(self.samples);
         answer["valid"] = json!(self.valid);
-        answer["recording"] = json!(effect);
+        answer["recording"] = json!(self.effect()?);
+        Ok(())
     }
 }
 

@@ -30,7 +30,7 @@ impl Cpuset {
         std::fs::write(self.0.join(file), text).unwrap();
     }
 
-    /// Whatever this starts is in the set.
+    /// Puts all that this command starts into the set.
     fn holds(&self, command: &mut Command) {
         let tasks = std::ffi::CString::new(self.0.join("tasks").to_str().unwrap()).unwrap();
         // SAFETY: open, write and close may be called between fork and exec.

@@ -16,7 +16,7 @@ fn experiment(line: &str, more: &[&str]) -> Command {
     corehop(&[&["measure"], &line.split(' ').collect::<Vec<_>>()[..], more].concat())
 }
 
-/// What `show` prints of a file's rows.
+/// The rows of a file, by `show`.
 fn shown(file: &Path) -> Vec<serde_json::Value> {
     let output = corehop(&["show", "--rows", "100000"]).arg(file).output().unwrap();
     assert!(output.status.success(), "{}", said(&output));

@@ -147,7 +147,7 @@ fn impossible_requests_name_the_thing_and_the_remedy() {
     refused(small(&file, &["--length", "5..1ms"]), 2, &["swap them"]);
     refused(small(&file, &["--precision", "5"]), 2, &["5%"]);
     refused(corehop(&["measure"]), 2, &["EXPERIMENT"]);
-    refused(corehop(&["measure", "nonsense"]), 2, &["nonsense", "--help"]);
+    refused(corehop(&["measure", "nonsense"]), 2, &["nonsense", "nearest", "synthetic", "--help"]);
     refused(corehop(&["measure", "synthetic"]), 2, &["-o FILE.parquet"]);
     refused(
         corehop(&["measure", "synthetic", "--load", "realistic", "--dry-run"]),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run shows on a terminal while it is under way.
+//! The terminal during a run.
 
 use super::*;
 

@@ -8,13 +8,13 @@ use crate::model::cpmd::{Cost, Model, NoAnswer, Point, Question, Series, SeriesK
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event};
 
-/// What is asked about.
+/// The subject of a question.
 pub(super) struct Asking<'a> {
     pub(super) model: &'a Model,
     pub(super) wanted: &'a Wanted,
     pub(super) load: &'a str,
     pub(super) company: Company,
-    /// What was measured of each event in that company.
+    /// The measured series of each event in that company.
     series: Vec<(Event, &'a Series)>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> Asking<'a> {
         }
     }
 
-    /// What was measured of an event; None where nothing was.
+    /// The measured series of an event; None without one.
     pub(super) fn series(&self, event: Event) -> Option<&'a Series> {
         self.series.iter().find(|(of, _)| *of == event).map(|(_, series)| *series)
     }
@@ -134,7 +134,7 @@ impl<'a> Asking<'a> {
         sizes.into_iter().map(Bytes::new).collect()
     }
 
-    /// What was measured of an event at a size, or the next larger one.
+    /// The measured points of an event at a size, or the next larger one.
     pub(super) fn points(&self, event: Event, wss: Bytes) -> &'a [Point] {
         let points = self.series(event).map_or(&[][..], |series| &series.points);
         let from = points.partition_point(|point| point.wss_bytes < wss.get());
@@ -245,7 +245,7 @@ impl<'a> Asking<'a> {
         known.then_some(Flip { to, not_yet_us, by_us })
     }
 
-    /// What to prefer after each length, staying or the cheapest migration.
+    /// The advice after each length: staying or the cheapest migration.
     fn places(&self, wss: Bytes) -> Vec<MapCell> {
         let place = |length_us: f64| {
             let choices = self.choices(wss, length_us);

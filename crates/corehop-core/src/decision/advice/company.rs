@@ -8,13 +8,13 @@ use serde::Serialize;
 use crate::model::cpmd::{Model, NoAnswer, SeriesKey};
 use crate::workload::{Absence, Event};
 
-/// What ran while a job was away, besides what the load runs on other CPUs. Two costs are compared only
-/// where the jobs were away in the same company.
+/// The work in the job's place while it was away, besides the load's on other CPUs. Two costs are compared
+/// only where the jobs were away in the same company.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Company {
-    /// What had the CPU.
+    /// The occupant of the CPU.
     pub preempted_by: Absence,
-    /// What it walked.
+    /// The memory that it walked.
     pub polluter: Option<String>,
     /// Beside a load: how far the CPU was from the other one, where that was measured. A neighbour at the
     /// distance of an L3 migration is compared with L3 migrations.
@@ -55,7 +55,7 @@ impl Company {
         Self { preempted_by: Absence::Nothing, polluter: None, pair_class: None }
     }
 
-    /// What it says of the series of `event`, as names and values.
+    /// The fields of the series of `event` in this company, as names and values.
     pub(super) fn fields(&self, event: Event) -> Vec<(String, String)> {
         let text = |word: Option<&str>| word.unwrap_or("none").to_owned();
         let mut fields = vec![
@@ -74,7 +74,7 @@ impl Company {
         self.pair_class.is_none_or(|class| class == migration)
     }
 
-    /// What resuming in place can be in it, what is closest to a preemption first.
+    /// The events of resuming in place in it, the closest to a preemption first.
     pub(super) fn stays(&self) -> &'static [Event] {
         match self.preempted_by {
             Absence::Nothing => &[Event::Preemption, Event::IdleLeave],

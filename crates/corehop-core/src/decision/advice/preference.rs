@@ -7,7 +7,7 @@ use super::{Choice, LEAST_MARGIN_US};
 use crate::model::cpmd::Cost;
 use crate::workload::Event;
 
-/// What the evidence prefers.
+/// The preference by the evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preference {
@@ -31,7 +31,7 @@ impl Preference {
     }
 }
 
-/// What makes no difference among choices, in microseconds: a share of the smallest cost.
+/// The difference that does not matter among choices, in microseconds: a share of the smallest cost.
 pub(super) fn margin_us(choices: &[Choice], share: f64) -> f64 {
     let least = choices.iter().map(|it| it.cost.estimate_us).fold(f64::MAX, f64::min);
     (share * least).max(LEAST_MARGIN_US)

@@ -26,7 +26,7 @@ impl Asking<'_> {
         Ok(())
     }
 
-    /// What a preemption costs beyond an absence in which nothing ran, after the longest length of both.
+    /// The cost of a preemption beyond an absence in which nothing ran, after the longest length of both.
     fn isolation(&self, alone: &Self, wss: Bytes) -> Option<Isolation> {
         let asked = self.wanted.length.map(|length| vec![length.get() as f64 / 1e3]);
         let points = self.points(Event::Preemption, wss).iter();
@@ -67,7 +67,7 @@ impl Asking<'_> {
         })
     }
 
-    /// What the nearest migration costs beyond staying, after the longest length of both.
+    /// The cost of the nearest migration beyond staying, after the longest length of both.
     fn extra(&self, wss: Bytes) -> Option<Extra> {
         let length_us = *self.lengths(wss).last()?;
         let stays: &[Event] = match self.company.preempted_by {

@@ -301,8 +301,8 @@ fn cells() -> impl Strategy<Value = Vec<Of>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
 
-    /// Whatever was measured: where the page says move, the report's table has no preemption of that load,
-    /// size and length that costs less, and its verdict on quiet preemptions does not hold.
+    /// For any measurement: where the page says move, the report's table has no preemption of that load, size
+    /// and length that costs less, and its verdict on quiet preemptions does not hold.
     #[test]
     fn a_page_never_says_move_where_the_report_has_a_cheaper_preemption(cells in cells()) {
         let advice = advice(&cells);

@@ -16,9 +16,9 @@
 //! - Time from one step to the next: what steps that renewed nothing differ by, less the error.
 //! - Time over the run: the rest.
 //!
-//! What goes with a covariate (the exchange within a class, the share of the last level, what a
-//! polluter gets done) is part of these, and is told beside them: the adjusted share that a straight
-//! line explains.
+//! A covariate (the exchange within a class, the share of the last level, the progress of a polluter)
+//! explains some of these parts, and is reported beside them: the adjusted share that a straight line
+//! explains.
 //!
 //! **Scale.** Effects on a delay multiply, so everything is of the logarithm, unless a median is not
 //! positive.
@@ -53,9 +53,9 @@ pub enum Part {
     Distance,
     /// The draw of one thing.
     Renewed(Renewed),
-    /// What changes from one step to the next although nothing is renewed.
+    /// Changes from one step to the next although nothing is renewed.
     Step,
-    /// What changes over the run and is none of the others.
+    /// Other changes over the run.
     Run,
     /// The error of a median of a step's samples.
     Error,
@@ -78,7 +78,7 @@ impl Part {
     }
 }
 
-/// What was measured beside the samples.
+/// A quantity measured beside the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Covariate {
@@ -113,7 +113,7 @@ pub struct Share {
     pub interval: Option<Interval>,
 }
 
-/// What makes the spread of a cell in one run.
+/// The causes of the spread of a cell in one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Spreading {
     /// The cell, as declared.
@@ -132,9 +132,9 @@ pub struct Spreading {
     pub deviation: f64,
     /// The parts, in the order of [`Part`]; their shares add up to 1.
     pub parts: Vec<(Part, Share)>,
-    /// What all draws at once make of it, for comparison with their sum; no part of its own.
+    /// The share of all draws at once, for comparison with their sum; no part of its own.
     pub everything: Option<Share>,
-    /// What goes with each covariate that was measured and varied.
+    /// The share that goes with each covariate that was measured and varied.
     pub covariates: Vec<(Covariate, Share)>,
     /// Steps of each class of distance, where it was measured.
     pub classes: BTreeMap<String, usize>,
@@ -184,7 +184,7 @@ impl Spreads {
         Self { estimator, run: 0, runs: Vec::new() }
     }
 
-    /// What follows is of another run.
+    /// Ends a run: later rows are of another one.
     pub const fn next_run(&mut self) {
         self.run += 1;
     }
@@ -219,7 +219,7 @@ impl Spreads {
         &mut self.runs[at].2
     }
 
-    /// What makes the spread of each cell of each run.
+    /// The causes of the spread of each cell of each run.
     pub fn finish(&self) -> Vec<Spreading> {
         self.runs.iter().filter_map(|(_, cell, steps)| spreading(cell, steps)).collect()
     }

@@ -18,7 +18,7 @@ use crate::workload::Event;
 /// Fewer rounds than this do not show how much a difference of neighbours varies.
 pub const FEWEST_ROUNDS: usize = 8;
 
-/// How often the rounds are redrawn.
+/// The number of times the rounds are redrawn.
 const RESAMPLES: usize = 999;
 const SEED: u64 = 0x5eed_5eed;
 const LEVEL: f64 = 0.95;
@@ -29,7 +29,7 @@ const LEVEL: f64 = 0.95;
 pub enum NoShares {
     /// There are fewer than [`FEWEST_ROUNDS`].
     TooFewRounds {
-        /// How many there are.
+        /// The present number.
         have: usize,
     },
     /// All medians are the same, or there is a single one.
@@ -49,7 +49,7 @@ impl fmt::Display for NoShares {
     }
 }
 
-/// What the steps of a run say.
+/// The evidence of the steps of a run.
 #[derive(Debug, Default)]
 pub(super) struct Told {
     pub(super) rounds: usize,

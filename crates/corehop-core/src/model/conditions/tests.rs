@@ -18,7 +18,7 @@ struct Truth {
     run: f64,
     /// Of one sample about its step.
     sample: f64,
-    /// How much longer, of the logarithm, a delay is in every other fifty steps.
+    /// The lengthening of a delay, in its logarithm, in every other fifty steps.
     far: f64,
 }
 

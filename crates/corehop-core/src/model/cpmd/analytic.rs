@@ -34,14 +34,14 @@ use crate::workload::{Absence, Event, LINE};
 pub struct Hierarchy {
     /// Innermost first.
     pub caches: Vec<Level>,
-    /// What a line from memory takes, in nanoseconds.
+    /// The time of a line from memory, in nanoseconds.
     pub memory_ns: f64,
-    /// What a line takes that lies in another core's caches, by how far that is; where it is known.
+    /// The time of a line that lies in another core's caches, by its distance, where known.
     #[serde(default)]
     pub peers: BTreeMap<Affinity, Peer>,
 }
 
-/// What a line takes from the caches of another core, in nanoseconds.
+/// The time of a line from the caches of another core, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
@@ -63,11 +63,11 @@ pub struct Level {
     pub sets: u64,
     /// Lines in a set.
     pub ways: u32,
-    /// What a hit takes, in nanoseconds.
+    /// The time of a hit, in nanoseconds.
     pub hit_ns: f64,
 }
 
-/// What lines take after an event, by the models of the module.
+/// The times of lines after an event, by the models of the module.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Expected {
     /// With the survivors of contiguous and of random frames as ends, their middle as the estimate.
@@ -97,14 +97,14 @@ impl Hierarchy {
         Some(Self { caches, memory_ns: levels.memory_ns?, peers: peers.collect() })
     }
 
-    /// What a line takes while it is warm: a hit in the first cache that holds all.
+    /// The time of a warm line: a hit in the first cache that holds all.
     fn warm_ns(&self, wss_bytes: u64) -> f64 {
         let holds = self.caches.iter().find(|cache| wss_bytes <= cache.bytes);
         holds.map_or(self.memory_ns, |cache| cache.hit_ns)
     }
 
-    /// What a working set's delay should be after the event of `key` and an absence of `length_us`. None
-    /// for several chains or another pattern: how far their misses overlap is not known here.
+    /// The expected delay of a working set after the event of `key` and an absence of `length_us`. None for
+    /// several chains or another pattern: how far their misses overlap is not known here.
     pub fn expected(&self, key: &SeriesKey, wss_bytes: u64, length_us: f64) -> Option<Expected> {
         let shuffled = key.pattern == crate::workload::Pattern::Shuffled;
         if key.chains != 1 || !shuffled || key.workload.is_some() {
@@ -140,8 +140,8 @@ impl Hierarchy {
         Some(Expected { survivors, worst_case: exact(all) })
     }
 
-    /// What a line takes on average after a migration between CPUs that share the caches from `level` on.
-    /// Lines that were written lie in the private caches of the core that was left, as far as they fit.
+    /// The average time of a line after a migration between CPUs that share the caches from `level` on. Lines
+    /// that were written lie in the private caches of the core that was left, as far as they fit.
     fn moved_ns(&self, key: &SeriesKey, wss_bytes: u64, affinity: Affinity, level: u32) -> f64 {
         let shared = self.at_level(level);
         let Some(peer) = self.peers.get(&affinity).filter(|_| key.write_ratio > 0.0) else {
@@ -166,7 +166,7 @@ impl Hierarchy {
         (polluter_bytes / LINE).min(in_time as u64)
     }
 
-    /// What a line of the job takes on average after a preemptor walked so many lines.
+    /// The average time of a line of the job after a preemptor walked so many lines.
     fn line_ns(&self, wss_bytes: u64, walked: u64, random: bool) -> f64 {
         let lines = wss_bytes / LINE;
         let (mut lost, mut sum) = (1.0, 0.0);
@@ -181,7 +181,7 @@ impl Hierarchy {
     }
 }
 
-/// What lines take from cores so far away: as the platform states it, or as its exchanges were measured.
+/// The time of lines from cores at a distance: as the platform states it, or as its exchanges were measured.
 fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
     let distance = match affinity {
         Affinity::L2 => Distance::L2,

@@ -16,13 +16,13 @@ use crate::model::quantile::quantile;
 pub struct Errors {
     /// By which method the points were predicted.
     pub method: Method,
-    /// How many points there were.
+    /// The number of points.
     pub points: usize,
     /// The median error.
     pub median: f64,
     /// Nine in ten errors are at most so large.
     pub p90: f64,
-    /// How many of the means measured lie in the interval predicted.
+    /// The number of measured means in the predicted interval.
     pub inside: usize,
 }
 

@@ -41,7 +41,7 @@ use crate::words::words;
 use crate::workload::Event;
 
 words! {
-    /// How a cost is predicted.
+    /// The method of a prediction.
     Method, "a method" {
         /// Read off a curve through what was measured.
         Fitted = "fitted",
@@ -58,11 +58,11 @@ words! {
 pub struct Model {
     /// The version of this form.
     pub schema: String,
-    /// How a delay was computed from the intervals of a sample.
+    /// The estimator of a delay from the intervals of a sample.
     pub estimator: Estimator,
     /// The machines.
     pub machines: BTreeMap<String, Caches>,
-    /// What was measured, and how far off predictions of it were.
+    /// The measured curves, each with the error of predictions.
     pub curves: Vec<FittedSeries>,
 }
 
@@ -86,7 +86,7 @@ pub struct Caches {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FittedSeries {
-    /// What was measured.
+    /// The measured series.
     pub series: Series,
     /// By method, on points not seen.
     pub errors: Vec<Errors>,
@@ -106,7 +106,7 @@ pub struct Fit {
 }
 
 type BySize = BTreeMap<u64, BTreeMap<Drawn, Vec<Seen>>>;
-/// How lengths were drawn.
+/// The distribution of lengths.
 type Drawn = String;
 
 /// Drawn lengths are cut into so many parts of equal number, if each then has [`FEWEST`] samples.

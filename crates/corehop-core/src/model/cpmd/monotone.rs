@@ -18,7 +18,7 @@ pub(super) fn non_decreasing(values: &[f64], weights: &[f64]) -> Vec<f64> {
     blocks.iter().flat_map(|&(mean, _, count)| std::iter::repeat_n(mean, count)).collect()
 }
 
-/// Where a place lies among ascending ones.
+/// The position of a place among ascending ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Among {
     /// Before the first.
@@ -31,7 +31,7 @@ pub(super) enum Among {
     Beyond,
 }
 
-/// Where `place` lies among `places`, which ascend.
+/// The position of `place` among `places`, which ascend.
 pub(super) fn among(places: &[f64], place: f64) -> Among {
     let next = places.partition_point(|&it| it < place);
     match (next, places.get(next)) {

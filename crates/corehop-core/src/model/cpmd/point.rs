@@ -27,7 +27,7 @@ words! {
 }
 
 impl Statistic {
-    /// Which quantile it is, if it is one.
+    /// The quantile, if it is one.
     fn share(self) -> Option<f64> {
         match self {
             Self::Median => Some(0.5),
@@ -37,7 +37,7 @@ impl Statistic {
         }
     }
 
-    /// How many samples it takes for it to be more than the longest one.
+    /// The number of samples that makes it more than the longest one.
     fn needs(self) -> usize {
         match self {
             Self::P90 => 20,
@@ -135,9 +135,8 @@ impl Point {
         (self.least_length_us * NEAR.0..=self.most_length_us * NEAR.1).contains(&length_us)
     }
 
-    /// What delays seen after absences say, in the order in which they were taken, where so many
-    /// replicates in a row count for one. None where there are
-    /// none, or one is no number.
+    /// The statistics of delays seen after absences, in the order in which they were taken, where so many
+    /// replicates in a row count for one. None where there are none, or one is no number.
     pub(super) fn of(wss_bytes: u64, seen: &[Seen], in_a_row: f64) -> Option<Self> {
         let of = |value: fn(&Seen) -> f64| seen.iter().map(value).collect::<Vec<f64>>();
         let lengths = Ordered::new(&of(|it| it.length_us)).ok()?;

@@ -34,7 +34,7 @@ pub struct Question {
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Prediction {
-    /// What the cells have in common that it is read off.
+    /// The common properties of the cells that it is read off.
     pub series: SeriesKey,
     /// The size.
     pub wss_bytes: u64,
@@ -45,12 +45,12 @@ pub struct Prediction {
     /// The cost.
     #[serde(flatten)]
     pub cost: Cost,
-    /// What was measured there, where the curve pools it with its neighbours to stay monotone.
+    /// The measured value there, where the curve pools it with its neighbours to stay monotone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured: Option<Cost>,
     /// By which method.
     pub method: Method,
-    /// Where it lies among the sizes measured; None where it was computed.
+    /// The position among the measured sizes; None where it was computed.
     pub place: Option<ValueOrigin>,
     /// Samples at that size, or the fewer of those at the two sizes around it; None where it was computed.
     pub n: Option<usize>,
@@ -61,7 +61,7 @@ pub struct Prediction {
     pub classes: usize,
     /// The nearest length measured, in microseconds, where that asked for was not.
     pub nearest_length_us: Option<f64>,
-    /// How far off the method was on points of this series that it had not seen.
+    /// The error of the method on points of this series that it had not seen.
     pub errors: Option<Errors>,
 }
 
@@ -71,11 +71,11 @@ pub enum NoAnswer {
     /// Nothing like that was measured.
     #[error("nothing was measured with {field}={value}; there is {known}")]
     Unknown {
-        /// What is not there.
+        /// The missing field.
         field: String,
-        /// Which value of it.
+        /// The missing value.
         value: String,
-        /// What there is.
+        /// The known values.
         known: String,
     },
     /// There is no such field.
@@ -91,7 +91,7 @@ pub enum NoAnswer {
         "{count} series match; they differ in {differences}: choose one with --only NAME=VALUE"
     )]
     Several {
-        /// How many.
+        /// The number.
         count: usize,
         /// In what, with the values.
         differences: String,
@@ -130,7 +130,7 @@ pub enum NoAnswer {
     },
 }
 
-/// What goes without saying, in the order in which it is supposed.
+/// The usual values, in the order in which they are assumed.
 const USUAL: [(&str, &str); 8] = [
     ("workload", "none"),
     ("page", "4k"),
@@ -181,7 +181,7 @@ impl Model {
         })
     }
 
-    /// What is read off what was measured of a series, at the size, length and statistic of a question.
+    /// The prediction from the measured points of a series, at the size, length and statistic of a question.
     ///
     /// # Errors
     /// [`NoAnswer::Beyond`] and [`NoAnswer::TooFew`].
@@ -214,7 +214,7 @@ impl Model {
         Ok(if method == Method::WorstCase { expected.worst_case } else { expected.survivors })
     }
 
-    /// What was measured of the series that a question means.
+    /// The measured series that a question means.
     ///
     /// # Errors
     /// [`NoAnswer`] where none is meant, or several are.
@@ -222,8 +222,8 @@ impl Model {
         Ok(&self.curve(asked)?.0.series)
     }
 
-    /// What was measured of preemptions by preemptors of each size, in bytes, ascending. A delay grows with
-    /// what the preemptor walks, so the next larger size is a bound from above.
+    /// The measured preemptions by preemptors of each size, in bytes, ascending. A delay grows with what the
+    /// preemptor walks, so the next larger size is a bound from above.
     ///
     /// # Errors
     /// [`NoAnswer`], as for [`Model::measured`]; [`NoAnswer::OnePreemptor`] where there is one size or none.
@@ -248,7 +248,7 @@ impl Model {
         Ok(self.machines.get(machine).and_then(|caches| caches.own))
     }
 
-    /// What the series under a load have in common whose other fields are `only`.
+    /// The common properties of the series under a load whose other fields are `only`.
     ///
     /// # Errors
     /// [`NoAnswer::NoField`] where one of them is no field; where a value was not measured, there are none.

@@ -9,13 +9,13 @@ use crate::model::cell::{CellKey, fields};
 use crate::platform::MemoryArchitecture;
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
-/// What the cells of a series have in common.
+/// The common properties of the cells of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeriesKey {
     /// The platform, by id.
     pub machine: String,
-    /// How its memory looks from the packages.
+    /// The distance of its memory from the packages.
     pub memory_architecture: MemoryArchitecture,
     /// The experiment.
     pub experiment: String,
@@ -23,11 +23,11 @@ pub struct SeriesKey {
     pub load: String,
     /// The event.
     pub event: Event,
-    /// Who had the CPU meanwhile.
+    /// The occupant of the CPU meanwhile.
     pub preempted_by: Absence,
-    /// What the preemptor or the polluters walked.
+    /// The memory that the preemptor or the polluters walked.
     pub polluter: Option<String>,
-    /// How the job got to the other CPU.
+    /// The way the job got to the other CPU.
     pub mover: Mover,
     /// The order of the accesses.
     pub pattern: Pattern,
@@ -117,13 +117,13 @@ impl SeriesKey {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Series {
-    /// What its cells have in common.
+    /// The common properties of its cells.
     pub key: SeriesKey,
     /// By size, then by length.
     pub points: Vec<Point>,
 }
 
-/// Where in a series a value comes from.
+/// The origin of a value in a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ValueOrigin {
@@ -148,9 +148,9 @@ pub enum ValueOrigin {
 pub struct Reading {
     /// The value.
     pub cost: Cost,
-    /// Where it lies among the sizes measured.
+    /// The position among the measured sizes.
     pub place: ValueOrigin,
-    /// What was measured at the size and length, where neighbours were pooled with it.
+    /// The measured value at the size and length, where neighbours were pooled with it.
     pub measured: Option<Cost>,
     /// Samples at the size, or the fewer of those at the two sizes around it.
     pub n: usize,
@@ -224,7 +224,7 @@ impl Series {
 struct Column {
     wss_bytes: u64,
     cost: Cost,
-    /// What was measured at this length, if it was.
+    /// The measured value at this length, if any.
     measured: Option<Cost>,
     /// Whether neighbours were pooled into the cost.
     pooled: bool,

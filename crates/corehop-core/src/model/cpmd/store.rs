@@ -17,7 +17,7 @@ pub enum NotAModel {
         "the model has the form `{found}`, and this corehop reads `{MODEL_SCHEMA}`: fit it again, or use the corehop that wrote it"
     )]
     Schema {
-        /// What the file says.
+        /// The version in the file.
         found: String,
     },
 }

@@ -33,7 +33,7 @@ const TOO_FEW: usize = 8;
 /// third, in the middle, belongs to neither.
 const NEIGHBOURS_PART: f64 = 1.0 / 3.0;
 
-/// How far, as a ratio, a value may at least lie outside a level whose own values are closer together.
+/// The least distance, as a ratio, of a value outside a level whose own values are closer together.
 const SLACK: f64 = 1.25;
 
 /// The levels that exchanges of a run fall into, from near to far.
@@ -41,8 +41,8 @@ const SLACK: f64 = 1.25;
 pub struct Levels {
     /// The levels, nearest first.
     pub levels: Vec<Level>,
-    /// How certain it is that there are this many: the share, 0 to 1, of resamples of the run with
-    /// the same number. None where there were too few exchanges to tell several levels apart.
+    /// The certainty of this number: the share, 0 to 1, of resamples of the run with the same number. None
+    /// where there were too few exchanges to tell several levels apart.
     pub certainty: Option<f64>,
     /// Number of exchanges they were told from, those of no level included.
     pub exchanges: usize,
@@ -73,13 +73,13 @@ impl Level {
         })
     }
 
-    /// How far, in log, a value lies below the level's own range (negative) or above it (positive).
+    /// The distance, in log, of a value below the level's own range (negative) or above it (positive).
     fn outside(&self, exchange_ns: f64) -> f64 {
         let above = (exchange_ns / self.high_ns).ln().max(0.0);
         above + (exchange_ns / self.low_ns).ln().min(0.0)
     }
 
-    /// How far outside its own range, in log, values of the level can be expected.
+    /// The distance outside its own range, in log, at which values of the level can be expected.
     fn slack(&self) -> f64 {
         (self.high_ns / self.low_ns).ln().max(SLACK.ln())
     }
@@ -126,7 +126,7 @@ impl Levels {
         Self { levels: members.iter().filter_map(|values| Level::of(values)).collect(), ..self }
     }
 
-    /// How many levels there are.
+    /// The number of levels.
     pub fn count(&self) -> usize {
         self.levels.len()
     }
@@ -147,7 +147,7 @@ impl Levels {
         (outside.abs() <= self.reach(index, outside > 0.0)).then_some(index)
     }
 
-    /// How far outside its own range a level reaches, in log, upward or downward.
+    /// The reach of a level outside its own range, in log, upward or downward.
     fn reach(&self, index: usize, upward: bool) -> f64 {
         let level = self.levels[index];
         let neighbour = if upward { Some(index + 1) } else { index.checked_sub(1) };

@@ -35,7 +35,7 @@ use crate::model::moments;
 /// The share of all exchanges that a level has at least.
 pub const SHARE: f64 = 0.01;
 
-/// How many exchanges a level has at least: two or three may be one disturbance.
+/// The fewest exchanges of a level: two or three may be one disturbance.
 pub const FEWEST: usize = 4;
 
 /// The ratio of medians below which two levels are one.
@@ -52,11 +52,11 @@ const MOST_LEVELS: usize = 4;
 const MOST_PIECES: usize = 6;
 /// The width of a cell, in log.
 const CELL: f64 = 0.01;
-/// How many cells away company is looked for.
+/// The number of cells within which company is looked for.
 const COMPANY: usize = 10;
 /// The share of values with company below which company says nothing.
 const CROWD: f64 = 0.9;
-/// How many times thinner values are between two levels than in the thinner of the two.
+/// The ratio by which values are thinner between two levels than in the thinner of the two.
 const THINNER: f64 = 3.0;
 /// A spread seen in so many values counts twice; in more of them less.
 const WARY: f64 = 8.0;
@@ -123,7 +123,7 @@ fn histogram(cells: &[usize]) -> Vec<u32> {
     counts
 }
 
-/// How many of `n` values a level has at least.
+/// The fewest of `n` values that make a level.
 fn fewest(n: usize) -> usize {
     ((SHARE * n as f64).ceil() as usize).max(FEWEST)
 }
@@ -214,7 +214,7 @@ impl Piece {
         spread * (1.0 + WARY / self.n as f64)
     }
 
-    /// How many of all values are in it or near it.
+    /// The number of all values in it or near it.
     fn with_company(&self, counts: &[u32]) -> usize {
         total(&counts[self.start.saturating_sub(COMPANY)..(self.end + COMPANY).min(counts.len())])
     }
@@ -265,7 +265,7 @@ fn next_to_join(pieces: &[Piece], counts: &[u32]) -> Option<usize> {
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
 
-/// What uniform values over the same range have within their clusters.
+/// The spread of uniform values over the same range within their clusters.
 #[derive(Debug)]
 struct Reference {
     /// Mean of the logarithm of what is within 1, 2, … clusters, per value and squared range.
@@ -324,7 +324,7 @@ fn weights(counts: &[u32], together: usize) -> Vec<f64> {
 struct Partition {
     /// Weighted mean of the squared distances from the cluster's mean, in cells.
     within: f64,
-    /// Where each cluster starts.
+    /// The first place of each cluster.
     starts: Vec<usize>,
 }
 

@@ -5,23 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Level, Levels};
 
-/// How long the machine is in which level.
+/// The time that the machine is in each level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stays {
     /// From the first exchange of a level to the last, in seconds.
     pub seconds: f64,
-    /// How often the level changed.
+    /// The number of changes of the level.
     pub changes: usize,
     /// One for each level, nearest first.
     pub levels: Vec<LevelStay>,
 }
 
-/// How long the machine is in one level.
+/// The time that the machine is in one level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LevelStay {
     /// The share of the time in it, 0 to 1; 0 where no time passed.
     pub share: f64,
-    /// How many times it was in it.
+    /// The number of visits.
     pub visits: usize,
     /// The median length of a stay in seconds. The first and the last visit of the run went on
     /// before or after it: they lasted at least as long (Kaplan and Meier, Journal of the American
@@ -33,8 +33,8 @@ pub struct LevelStay {
     pub level: Level,
 }
 
-/// How long the machine is in which level, from exchanges as (time in ns, exchange in ns) in the
-/// order of their times.
+/// The time that the machine is in each level, from exchanges as (time in ns, exchange in ns) in the order of
+/// their times.
 ///
 /// Exchanges of no level are passed over. Between two exchanges of one level the machine is taken to
 /// have stayed in it, between two of different levels to have changed halfway: stays shorter than the
@@ -61,7 +61,7 @@ pub fn stays_of_all(series: &[&[(u64, f64)]], levels: &Levels) -> Stays {
     }
 }
 
-/// How often each pair of CPUs changed to each level, from near to far; all pairs together.
+/// The number of changes of each pair of CPUs to each level, from near to far; all pairs together.
 pub fn changes_to(series: &[&[(u64, f64)]], levels: &Levels) -> Vec<usize> {
     let mut changes = vec![0; levels.count()];
     for visit in series.iter().flat_map(|of_pair| seen(of_pair, levels).into_iter().skip(1)) {

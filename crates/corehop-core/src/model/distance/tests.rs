@@ -47,7 +47,7 @@ fn disturbed(ns: f64, draw: &mut Draw) -> f64 {
     ns * 1.3 * (10.0_f64 / 1.3).powf(draw.unit())
 }
 
-/// How many of 100 seeds find several levels where there is one.
+/// The number of seeds, of 100, that find several levels where there is one.
 fn false_splits(n: usize, one: impl Fn(&mut Draw) -> f64) -> usize {
     let several = |seed| {
         let mut draw = Draw::new(seed);

@@ -32,7 +32,7 @@ fn covered(design: &Design, size: (usize, usize), truth: f64, of: Of) -> (f64, f
     (f64::from(held) / f64::from(had.max(1)), f64::from(had) / f64::from(EXPERIMENTS))
 }
 
-/// What the estimates of single replicates tend to: the median of many replicate quantiles.
+/// The limit of the estimates of single replicates: the median of many replicate quantiles.
 fn truth(design: &Design, samples: usize, p: f64) -> f64 {
     let many = Nested::new(design.apart(&mut Draw::new(7), 10_000, samples)).unwrap();
     quantile::median(&Ordered::new(&many.own_quantiles(p).unwrap()).unwrap())

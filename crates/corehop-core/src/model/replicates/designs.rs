@@ -16,7 +16,7 @@ pub(crate) enum Law {
     TwoPeaks,
 }
 
-/// What replicates do in the course of a run.
+/// The course of replicates over a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Course {
     /// Each is drawn anew.
@@ -27,7 +27,7 @@ pub(crate) enum Course {
     Related(f64),
 }
 
-/// How samples arise: `√icc · effect of the replicate + √(1 - icc) · noise + course`.
+/// The generation of samples: `√icc · effect of the replicate + √(1 - icc) · noise + course`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Design {
     pub(crate) effect: Law,
@@ -54,7 +54,7 @@ impl Design {
             .collect()
     }
 
-    /// What each replicate adds by itself, and by its time.
+    /// The effect of each replicate, by itself and by its time.
     fn effects(&self, draw: &mut Draw, replicates: usize) -> Vec<(f64, f64)> {
         let phase = draw.unit();
         let mut last = draw.normal();

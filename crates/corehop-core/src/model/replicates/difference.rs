@@ -25,7 +25,7 @@ use super::{Nested, NoInterval};
 /// So many exchanges are tried one by one: eight replicates against eight are 12,870.
 const MOST_EXCHANGES: f64 = 20_000.0;
 
-/// How much greater one cell's median is than another's, with what replicates say of it.
+/// The difference of two cells' medians, with the evidence of replicates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct BetweenDifference {
     /// The median over replicates of the replicate's median of `y`, less that of `x`, in the unit of
@@ -42,7 +42,7 @@ pub struct BetweenDifference {
     pub replicates: [usize; 2],
     /// Number of samples of `x` and `y`.
     pub samples: [usize; 2],
-    /// How many independent replicates those of `x` and `y` are worth.
+    /// The number of independent replicates that those of `x` and `y` are worth.
     pub effective_replicates: [f64; 2],
 }
 
@@ -95,7 +95,7 @@ fn combined(x: &Side, y: &Side, alpha: f64) -> Result<Interval, NoInterval> {
     Ok(Interval { low: estimate - below, high: estimate + above, level: 1.0 - alpha })
 }
 
-/// How far the difference reaches where its two parts reach so far.
+/// The reach of the difference where its two parts reach so far.
 fn reach(parts: [f64; 2], freedom: [f64; 2], alpha: f64) -> f64 {
     let variance = |i: usize| (parts[i] / t_quantile(freedom[i], alpha)).powi(2);
     let (a, b) = (variance(0), variance(1));

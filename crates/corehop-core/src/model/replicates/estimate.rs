@@ -30,7 +30,7 @@ impl Replicates {
         self.values.len() as f64
     }
 
-    /// How many replicates in a row count as one.
+    /// The number of replicates in a row that count as one.
     pub(super) fn in_a_row(&self) -> f64 {
         self.count() / self.worth
     }

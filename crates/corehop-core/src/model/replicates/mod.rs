@@ -95,11 +95,11 @@ const FEWEST_BEYOND: usize = 9;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Nested {
     groups: Vec<Vec<f64>>,
-    /// How many replicates in a row count for one by what other cells show; below 1 as 1.
+    /// The number of replicates in a row that count for one by the evidence of other cells; below 1 as 1.
     in_a_row: f64,
 }
 
-/// Which estimator an interval came from.
+/// The estimator of an interval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntervalMethod {
@@ -120,13 +120,13 @@ pub enum IntervalMethod {
 pub enum NoInterval {
     /// There are fewer than [`FEWEST_REPLICATES`].
     TooFewReplicates {
-        /// How many there are.
+        /// The present number.
         have: usize,
     },
     /// Neighbouring replicates are so much alike that they are worth fewer than
     /// [`FEWEST_REPLICATES`].
     Dependent {
-        /// How many independent ones they are worth.
+        /// The number of independent ones they are worth.
         worth: f64,
     },
     /// So many replicates cannot carry an interval of this confidence.
@@ -174,13 +174,13 @@ pub struct Between {
     pub interval: Option<Interval>,
     /// Why there is none.
     pub why_none: Option<NoInterval>,
-    /// Which estimator the interval comes from, or would.
+    /// The estimator of the interval, or of one if there were more replicates.
     pub method: IntervalMethod,
     /// Number of replicates.
     pub replicates: usize,
     /// Number of samples in all of them.
     pub samples: usize,
-    /// How many independent replicates these are worth, after allowing for serial dependence.
+    /// The number of independent replicates these are worth, after allowing for serial dependence.
     pub effective_replicates: f64,
 }
 
@@ -223,7 +223,7 @@ impl Nested {
         Self { in_a_row, ..self }
     }
 
-    /// How many replicates in a row count for one; at least 1.
+    /// The number of replicates in a row that count for one; at least 1.
     pub fn in_a_row(&self) -> f64 {
         self.in_a_row.max(1.0)
     }
@@ -334,7 +334,7 @@ impl Nested {
         rarer >= 0.5 || self.groups.iter().all(|group| group.len() as f64 * rarer >= 1.0 - 1e-9)
     }
 
-    /// How many replicates have a sample on the rarer side of the quantile. Where these are few, what
+    /// The number of replicates with a sample on the rarer side of the quantile. Where these are few, what
     /// seems to be the spread of all is that of one or two.
     fn reach_beyond(&self, x: f64, p: f64) -> usize {
         let beyond = |&value: &f64| if p > 0.5 { value > x } else { value < x };

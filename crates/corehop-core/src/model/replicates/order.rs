@@ -15,7 +15,7 @@ use super::super::ordered::{BadInput, Interval, Ordered, probability};
 use super::NoInterval;
 use super::estimate::Replicates;
 
-/// Which of two kinds of samples tends to be greater, with what replicates say of it.
+/// The order of two kinds of samples, or which tends to be greater, with the evidence of replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ReplicateOrder {
     /// `θ`: 1 where every `y` is above every `x`, 1/2 where neither tends to be greater.

@@ -11,9 +11,9 @@ fn stands_out(replicates: usize) -> f64 {
     if replicates < ENOUGH_TO_CORRECT { 1.645 } else { 1.0 }
 }
 
-/// How many independent replicates the `series`, in time order, is worth; its length where no
-/// dependence stands out. The series is taken for an autoregression of its ranks, for which
-/// `(1 + ρ)/(1 - ρ)` replicates say as much as one.
+/// The number of independent replicates that the `series`, in time order, is worth; its length where no
+/// dependence stands out. The series is taken for an autoregression of its ranks, for which `(1 + ρ)/(1 - ρ)`
+/// replicates say as much as one.
 pub(super) fn worth(series: &[f64]) -> f64 {
     let n = series.len() as f64;
     // Of independent values the estimate is -1/n on average.

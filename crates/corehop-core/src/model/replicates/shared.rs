@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dependence that the cells of a run share.
 //!
-//! What a machine does slowly (neighbours come and go, the host moves memory) makes neighbouring
-//! replicates alike by little: too little to stand out in one cell of twenty replicates, and enough
-//! to make its interval a third too narrow. All cells of a run go through it together, so it shows in
-//! all of them. It is estimated from blocks of neighbouring replicates (batch means: Conway,
-//! Management Science 9, 1963): of independent replicates the mean ranks of blocks of `b` vary a
-//! `b`-th as much as the ranks do; what they vary beyond that is how many replicates in a row count
-//! for one. The average over cells is taken, since one cell alone has a handful of blocks; and the
-//! larger of two lengths of blocks, since long ones see what is slower and short ones are more.
+//! Slow changes of a machine (neighbours come and go, the host moves memory) make neighbouring replicates
+//! alike by little: too little to stand out in one cell of twenty replicates, and enough to make its interval
+//! a third too narrow. All cells of a run go through it together, so it shows in all of them. It is estimated
+//! from blocks of neighbouring replicates (batch means: Conway, Management Science 9, 1963): of independent
+//! replicates the mean ranks of blocks of `b` vary a `b`-th as much as the ranks do; what they vary beyond
+//! that is how many replicates in a row count for one. The average over cells is taken, since one cell alone
+//! has a handful of blocks; and the larger of two lengths of blocks, since long ones see what is slower and
+//! short ones are more.
 
 use super::Nested;
 
 /// A run of a cell is cut into so many blocks, once short ones and once long ones.
 const BLOCKS: [usize; 2] = [5, 3];
 
-/// How many replicates in a row count for one, by all `cells` of a run together; 1 where none have
+/// The number of replicates in a row that count for one, by all `cells` of a run together; 1 where none have
 /// replicates enough to show it.
 fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
     let medians: Vec<Vec<f64>> = cells.map(Nested::medians).collect();
@@ -26,8 +26,8 @@ fn shared_dependence<'a>(cells: impl Iterator<Item = &'a Nested>) -> f64 {
     BLOCKS.into_iter().map(pooled).fold(1.0, f64::max)
 }
 
-/// How many replicates in a row count for one in the cells of a run. Controls, in which nothing happens
-/// between two touches, feel nothing of what a machine does slowly; they are apart from the others.
+/// The number of replicates in a row that count for one in the cells of a run. Controls, in which nothing
+/// happens between two touches, feel nothing of what a machine does slowly; they are apart from the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SharedDependence {
     controls: f64,

@@ -12,7 +12,7 @@ use super::{Nested, mean};
 /// From so many replicates on, quarters of them are told apart.
 const FEWEST_FOR_QUARTILES: usize = 4;
 
-/// How much replicates differ.
+/// The differences between replicates.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Spread {
     /// The least median of a replicate, in the unit of the samples.
@@ -103,7 +103,7 @@ impl Nested {
         })
     }
 
-    /// How far the replicates lie apart. Without any sample all is zero or None.
+    /// The spread of the replicates. Without any sample all is zero or None.
     pub fn spread(&self) -> Spread {
         let medians = Ordered::new(&self.medians()).ok();
         let variances = self.variances();

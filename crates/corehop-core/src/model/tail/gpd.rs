@@ -40,7 +40,7 @@ impl Gpd {
         self.scale * (self.shape * hazard).exp_m1() / self.shape
     }
 
-    /// Where the law ends, above the threshold; None if it does not.
+    /// The end of the law, above the threshold; None if it has none.
     pub fn end(self) -> Option<f64> {
         (self.shape < 0.0).then(|| -self.scale / self.shape)
     }
@@ -104,7 +104,7 @@ pub(crate) fn log_likelihood(ys: &[f64], shape: f64, theta: f64, scale: f64) -> 
     if mean_log.is_nan() { f64::NEG_INFINITY } else { -scale.ln() - (1.0 + 1.0 / shape) * mean_log }
 }
 
-/// Where `f` is greatest in `[low, high]`: the best of `steps` equal steps, then golden section
+/// The argument in `[low, high]` with the greatest `f`: the best of `steps` equal steps, then golden section
 /// between its neighbours. None where `f` is finite nowhere on the grid.
 pub(crate) fn maximize(f: impl Fn(f64) -> f64, low: f64, high: f64, steps: usize) -> Option<f64> {
     let step = (high - low) / steps as f64;

@@ -12,8 +12,8 @@
 //! 5. the shapes at all higher thresholds agree with it within their errors,
 //! 6. the exceedances lie evenly over the run, come singly, and successive excesses are unrelated.
 //!
-//! Where none passes, the answer is a [`Refusal`] and no number. A fit that passes is extrapolated
-//! to a tenth of the resolution of the data and no further.
+//! If none passes, the answer is a [`Refusal`] and no number. A fit that passes is extrapolated to a tenth of
+//! the resolution of the data and no further.
 
 mod goodness;
 mod gpd;
@@ -44,7 +44,7 @@ const LEAST_INDEPENDENCE: f64 = 0.01;
 /// comparisons at 1 % together.
 const MOST_DIFFERENT: f64 = 3.1;
 
-/// How far below `1/n` a probability may lie that is extrapolated to.
+/// The factor below `1/n` down to which probabilities are extrapolated.
 const REACH: f64 = 10.0;
 
 /// The least fraction of n samples with n/5 >= 50 exceedances.
@@ -74,7 +74,7 @@ pub enum Refusal {
         distinct: usize,
         /// Excesses.
         exceedances: usize,
-        /// How often the commonest one occurs.
+        /// The number of occurrences of the commonest one.
         most_common: usize,
     },
     /// The fitted law has infinite variance.
@@ -132,7 +132,7 @@ pub enum Refusal {
     },
 }
 
-/// What was found at one threshold.
+/// The result at one threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Step {
     /// The threshold.
@@ -448,7 +448,7 @@ fn profiled(ys: &[f64], x: f64, survival: f64) -> f64 {
     gpd::maximize(at, -0.95, 2.05, 12).map_or(f64::NEG_INFINITY, at)
 }
 
-/// Where `inside` ends, going from `start` by factors of `step`; None if it does not within 10^6.
+/// The end of `inside`, going from `start` by factors of `step`; None if it does not end within 10^6.
 fn edge(inside: impl Fn(f64) -> bool, start: f64, step: f64) -> Option<f64> {
     let (mut near, mut far) = (start, start * step);
     while inside(far) {

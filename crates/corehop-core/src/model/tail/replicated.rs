@@ -19,7 +19,7 @@ pub struct Replicated {
     pub design_effect: f64,
 }
 
-/// What the replicate of one has: its samples, those above the threshold, and the sum of their excesses.
+/// The values of one replicate: its samples, those above the threshold, and the sum of their excesses.
 #[derive(Debug, Clone, Copy, Default)]
 struct Own {
     samples: f64,
@@ -58,7 +58,7 @@ impl Replicated {
     }
 }
 
-/// How much more the numbers of exceedances vary than binomial ones.
+/// The variance of the numbers of exceedances over that of binomial ones.
 fn counts(all: &[Own]) -> f64 {
     let sum = |of: fn(&Own) -> f64| all.iter().map(of).sum::<f64>();
     let (n, share) = (sum(|it| it.samples), sum(|it| it.beyond) / sum(|it| it.samples));
@@ -66,7 +66,7 @@ fn counts(all: &[Own]) -> f64 {
     corrected(all) * squares / (n * share * (1.0 - share)).max(f64::MIN_POSITIVE)
 }
 
-/// How much more the sums of excesses vary than those of independent ones.
+/// The variance of the sums of excesses over that of independent ones.
 fn excesses(all: &[Own], tail: &Tail) -> f64 {
     let ys = tail.excesses.as_slice();
     let mean = ys.iter().sum::<f64>() / ys.len() as f64;

@@ -29,20 +29,20 @@ use crate::samples::{JobOutcome, Provenance, Sample, TaskJob, Text};
 use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
 
-/// What jobs have in common that are counted together.
+/// The common properties of jobs that are counted together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Under {
     /// The platform, by id.
     #[serde(serialize_with = "text")]
     pub machine: Text,
-    /// Who scheduled them.
+    /// The scheduler.
     pub scheduler: Scheduler,
     /// The background load.
     #[serde(serialize_with = "text")]
     pub load: Text,
 }
 
-/// What is kept of a job.
+/// The values kept of a job.
 #[derive(Debug, Clone, Copy)]
 struct Job {
     run: u64,
@@ -55,7 +55,7 @@ struct Job {
     migrations: u64,
 }
 
-/// What is kept of a valid sample.
+/// The values kept of a valid sample.
 #[derive(Debug, Clone, Copy)]
 struct Delay {
     job: u64,
@@ -81,7 +81,7 @@ struct Run {
     tasks: BTreeMap<u64, Timing>,
 }
 
-/// What a task asks for, in nanoseconds.
+/// The timing requirements of a task, in nanoseconds.
 #[derive(Debug, Clone, Copy)]
 struct Timing {
     period: u64,
@@ -116,10 +116,10 @@ pub struct TaskRuns {
     pairs: BTreeMap<String, Pair>,
 }
 
-/// What they come to.
+/// The results of task sets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TaskReport {
-    /// How jobs went, by scheduler and load.
+    /// The courses of jobs, by scheduler and load.
     pub courses: Vec<JobCounts>,
     /// Schedulers, each under each load.
     pub schedulers: Vec<SchedulerSummary>,
@@ -129,7 +129,7 @@ pub struct TaskReport {
     pub lengths: Vec<LengthQuantiles>,
     /// Delays by the number of tasks, maxima at equal numbers of samples.
     pub sizes: Vec<SizePoint>,
-    /// What the number of tasks changes.
+    /// The effects of the number of tasks.
     pub effects: Vec<SizeEffect>,
     /// The runs.
     pub runs: Vec<RunSummary>,
@@ -204,7 +204,7 @@ impl TaskRuns {
         pair.delays.extend(of_tasks.filter(|it| it.valid).filter_map(delay));
     }
 
-    /// What they come to; nothing where no file had anything of a task set.
+    /// The report; None where no file had anything of a task set.
     pub fn finish(&self) -> Option<TaskReport> {
         let pairs: Vec<&Pair> = self.pairs.values().collect();
         if pairs.is_empty() {
@@ -247,8 +247,8 @@ fn millionths(ratio: f64) -> u64 {
     (ratio * 1e6).round() as u64
 }
 
-/// What the two files of a run have in common, and no others: two commands may run the same plan within a
-/// second, on two machines, but hardly into the same file.
+/// The common property of the two files of a run, and of no others: two commands may run the same plan within
+/// a second, on two machines, but hardly into the same file.
 fn key(from: &Provenance) -> String {
     let Provenance { plan_digest, date, seed, command, .. } = from;
     format!("{plan_digest} {date} {seed} {}", command.join(" "))

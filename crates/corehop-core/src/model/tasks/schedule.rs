@@ -14,7 +14,7 @@ use crate::samples::JobOutcome;
 use crate::workload::Event;
 use crate::workload::scheduler::Scheduler;
 
-/// How jobs went.
+/// The courses of jobs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct JobCounts {
     /// Machine, scheduler and load.
@@ -22,7 +22,7 @@ pub struct JobCounts {
     pub under: Under,
     /// All jobs.
     pub jobs: u64,
-    /// How many had each course.
+    /// The number of jobs with each course.
     pub courses: BTreeMap<JobOutcome, u64>,
 }
 
@@ -68,7 +68,7 @@ pub struct RunSummary {
     pub task_count: u64,
     /// The working-set size of its first task.
     pub wss_bytes: u64,
-    /// How long it lasted, in seconds.
+    /// Its duration, in seconds.
     pub seconds: f64,
     /// Deadlines.
     pub misses: Misses,
@@ -104,7 +104,7 @@ pub struct SchedulerSummary {
     pub under: Under,
     /// Its runs.
     pub runs: usize,
-    /// How long they lasted together, in seconds.
+    /// Their duration together, in seconds.
     pub seconds: f64,
     /// Deadlines.
     pub misses: Misses,
@@ -112,7 +112,7 @@ pub struct SchedulerSummary {
     pub responses: Responses,
     /// Valid samples.
     pub samples: usize,
-    /// How many a second.
+    /// The number per second.
     pub samples_per_second: f64,
     /// Absences after which a job had its CPU again.
     pub preemptions: u64,
@@ -130,7 +130,7 @@ pub struct LengthQuantiles {
     pub under: Under,
     /// The class.
     pub event: Event,
-    /// How many.
+    /// The number.
     pub n: usize,
     /// The quantiles 0.1, 0.5, 0.9 and 0.99, in microseconds.
     pub quantiles_us: [f64; 4],
@@ -316,7 +316,7 @@ struct Same {
     deadline: u64,
 }
 
-/// What a scheduler made of a task, in all runs of it.
+/// The outcome of a task under a scheduler, in all runs of it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Fate {
     jobs: u64,
@@ -325,7 +325,8 @@ struct Fate {
     wcet: u64,
 }
 
-/// What a scheduler made of tasks, and the delays in it by class, size and write ratio in millionths.
+/// The outcomes of tasks under a scheduler, and the delays in it by class, size and write ratio in
+/// millionths.
 #[derive(Default)]
 struct Made {
     tasks: BTreeMap<Same, Fate>,
@@ -446,7 +447,7 @@ fn execution_ratio(both: &[(Same, Fate, Fate)]) -> Option<f64> {
     Ordered::new(&ratios).ok().map(|ratios| median(&ratios))
 }
 
-/// How many of these jobs ended after their deadline.
+/// The number of these jobs that ended after their deadline.
 fn late(jobs: &[&Job]) -> usize {
     jobs.iter().filter(|job| job.lateness_us > 0.0).count()
 }

@@ -40,7 +40,7 @@ type Group = (Under, Event, u64, u64);
 type Traces = BTreeMap<u64, BTreeMap<(usize, u64), Vec<f64>>>;
 
 words! {
-    /// What is compared of the delays of task sets of different sizes.
+    /// The statistic by which delays of task sets of different sizes are compared.
     Statistic, "a statistic" {
         /// The largest of the first k_min.
         Max = "max",
@@ -69,7 +69,8 @@ pub struct SizePoint {
     pub runs: usize,
     /// Their valid samples.
     pub n: usize,
-    /// How many the maxima of this class and size are over; none where this trace is too short.
+    /// The number of samples that the maxima of this class and size are over; None where this trace is too
+    /// short.
     pub k_min: Option<usize>,
     /// The largest of the first k_min.
     pub max_us: Option<f64>,
@@ -81,7 +82,7 @@ pub struct SizePoint {
     pub median_us: f64,
 }
 
-/// What going from the smallest to the largest number of tasks does to delays.
+/// The effect on delays of going from the smallest to the largest number of tasks.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SizeEffect {
     /// Machine, scheduler and load.
@@ -89,7 +90,7 @@ pub struct SizeEffect {
     pub under: Under,
     /// The class.
     pub event: Event,
-    /// What of the delays.
+    /// The statistic of the delays.
     pub statistic: Statistic,
     /// The smallest number of tasks.
     pub from_tasks: u64,

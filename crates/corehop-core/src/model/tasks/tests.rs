@@ -241,7 +241,7 @@ fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
     assert!((pair.response_ratio.as_ref().unwrap().estimate - 1.0).abs() < 1e-9);
 }
 
-/// What the same 20 jobs come to under two schedulers, the second of which had others in this respect.
+/// The report of the same 20 jobs under two schedulers, the second of which had others in this respect.
 fn against(other: impl Fn(&mut TaskJob)) -> TaskReport {
     let mut runs = TaskRuns::default();
     let first: Vec<TaskJob> = (0..20).map(|at| job(Scheduler::GEdf, 0, 75, at)).collect();

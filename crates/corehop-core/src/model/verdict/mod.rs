@@ -39,19 +39,20 @@ pub const MOST: f64 = 0.75;
 /// The samples of one cell: the valid ones, in the order in which they were taken.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CellView<'a> {
-    /// What happened between the warm and the resumed touch.
+    /// The event between the warm and the resumed touch.
     pub event: Event,
     /// The background load, by its word in the column `load`.
     pub load: &'a str,
-    /// Who had the CPU during the absence.
+    /// The occupant of the CPU during the absence.
     pub preempted_by: Absence,
     /// Working-set size in bytes.
     pub wss_bytes: u64,
     /// Share of word accesses that write.
     pub write_ratio: f64,
-    /// Whatever else must be equal for two cells to be compared (pattern, page, chains); any text.
+    /// The other properties that must be equal for two cells to be compared (pattern, page, chains); any
+    /// text.
     pub variant: &'a str,
-    /// How preemption lengths were drawn; any text, empty where the job resumed at once.
+    /// The distribution of preemption lengths; any text, empty where the job resumed at once.
     pub absence: &'a str,
     /// Warm touches, in nanoseconds.
     pub warm_ns: &'a [f64],
@@ -61,17 +62,17 @@ pub struct CellView<'a> {
     pub length_ns: &'a [f64],
     /// The replicate of each. It is the unit: samples of one say less than as many of several.
     pub replicates: &'a [u64],
-    /// How many replicates in a row count for one, by all cells of the run together (see
+    /// The number of replicates in a row that count for one, by all cells of the run together (see
     /// [`SharedDependence`](super::replicates::SharedDependence)).
     pub in_a_row: f64,
 }
 
-/// What the observations need to know of the machine.
+/// The facts of the machine that the observations need.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MachineView<'a> {
     /// Sizes in bytes of the data caches that one CPU can use, innermost first.
     pub cache_bytes: &'a [u64],
-    /// How memory looks from the packages.
+    /// The distance of memory from the packages.
     pub memory_architecture: MemoryArchitecture,
     /// Whether an outer cache holds no line that an inner one does; None if that is not known.
     pub exclusive_caches: Option<bool>,
@@ -79,7 +80,7 @@ pub struct MachineView<'a> {
     pub lacks: &'a [Event],
 }
 
-/// What the observations need to know of a machine, as its platform says.
+/// The facts of a machine that the observations need, from its platform.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachineFacts {
     cache_bytes: Vec<u64>,
@@ -145,7 +146,7 @@ pub enum TestOutcome {
     CannotTell,
 }
 
-/// What one comparison says of an observation.
+/// The outcome of one comparison for an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Says {
@@ -160,22 +161,22 @@ pub enum Says {
 /// One comparison with its numbers.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
-    /// What was compared, for instance "median delay of l3_migration less preemption, load idle".
+    /// The things compared, for instance "median delay of l3_migration less preemption, load idle".
     pub what: String,
     /// Working-set size in bytes.
     pub wss_bytes: u64,
-    /// What was found, in `unit`.
+    /// The estimate, in `unit`.
     pub estimate: f64,
     /// Its interval at the confidence for fitting; None where the samples cannot carry one.
     pub interval: Option<Interval>,
     /// Why there is none, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why_none: Option<String>,
-    /// What counted as no difference, in `unit`.
+    /// The difference that counts as none, in `unit`.
     pub margin: f64,
     /// The unit of these numbers: `ns`, or `1` for ratios and probabilities.
     pub unit: &'static str,
-    /// What it says.
+    /// Its outcome.
     pub says: Says,
 }
 
@@ -186,9 +187,9 @@ pub struct Verdict {
     pub id: &'static str,
     /// The observation, in our words.
     pub claim: &'static str,
-    /// Where it was made.
+    /// The paper that made it.
     pub source: &'static str,
-    /// How it is tested.
+    /// The rule of its test.
     pub rule: &'static str,
     /// The outcome.
     pub outcome: TestOutcome,
@@ -220,7 +221,7 @@ pub fn verdicts(
     ])
 }
 
-/// What is fixed about an observation.
+/// The fixed facts of an observation.
 struct Observation {
     id: &'static str,
     claim: &'static str,
@@ -362,7 +363,7 @@ impl CellView<'_> {
     }
 }
 
-/// How sure a comparison must be to fit and to contradict.
+/// The confidence that a comparison needs to fit and to contradict.
 #[derive(Debug, Clone, Copy)]
 struct Sureness {
     alpha: f64,
@@ -382,7 +383,7 @@ impl Sureness {
     }
 }
 
-/// What a difference must be to fit.
+/// The difference that fits.
 #[derive(Debug, Clone, Copy)]
 enum Expect {
     /// Within `±margin`.
@@ -460,8 +461,8 @@ fn says(fits: bool, contradicts: bool) -> Says {
     }
 }
 
-/// How far two costs may be apart and still be comparable: [`COMPARABLE`] of the smaller, or what is
-/// [`NEGLIGIBLE`] beside the warm touch.
+/// The greatest difference of two costs that are still comparable: [`COMPARABLE`] of the smaller, or one that
+/// is [`NEGLIGIBLE`] beside the warm touch.
 fn margin(x: &CellView, of_x: f64, of_y: f64) -> Result<f64, BadInput> {
     Ok((COMPARABLE * of_x.min(of_y)).max(NEGLIGIBLE * x.warm()?))
 }

@@ -5,10 +5,13 @@
 //! are drawn by a script from the figures, which stand in the page as JSON. Whatever comes from data
 //! is escaped: as text by `escape`, inside a script by [`embeddable`].
 
+mod key;
+
 use std::fmt::Write as _;
 
 use serde_json::json;
 
+use super::answer::answer;
 use super::data::ReportData;
 use super::escape::escape;
 use super::figure::{Section, Table};
@@ -73,7 +76,7 @@ fn title(data: &ReportData) -> String {
     format!("Cost of preempting and migrating a job on {}", names.join(" and "))
 }
 
-/// When, by what, how much; and whether something is missing.
+/// The answer; date, seed, files, number of samples; and a warning where rows are missing.
 fn subtitle(data: &ReportData) -> String {
     let mut parts: Vec<String> = Vec::new();
     if let Some(first) = data.files.first() {
@@ -87,7 +90,10 @@ fn subtitle(data: &ReportData) -> String {
     let names: Vec<&str> = data.files.iter().map(|file| file.name.as_str()).collect();
     parts.push(names.join(", "));
     parts.retain(|part| !part.is_empty());
-    let mut html = facts_line(&parts);
+    let mut html = answer(data).map_or_else(String::new, |sentence| {
+        format!("<p class=\"answer\">{}</p>", escape(&sentence))
+    });
+    html.push_str(&facts_line(&parts));
     for file in data.files.iter().filter(|file| file.incomplete.is_some()) {
         let why = file.incomplete.as_deref().unwrap_or_default();
         let _ = write!(
@@ -125,10 +131,11 @@ fn section_html(section: &Section) -> String {
     for figure in &section.figures {
         let _ = writeln!(
             html,
-            "<figure class=\"chart\" id=\"{}\"><div class=\"tools\"></div><div class=\"plot\" \
+            "<figure class=\"chart\" id=\"{}\"><div class=\"tools\"></div>{}<div class=\"plot\" \
              role=\"img\" aria-label=\"{}\"></div><noscript>The tables below hold the values of this \
              figure.</noscript></figure>",
             escape(&figure.id),
+            key::legend(figure),
             escape(&section.title)
         );
     }
@@ -205,7 +212,7 @@ fn facts_html(table: &Table) -> String {
     html
 }
 
-/// What stands between backticks as code.
+/// Turns text between backticks into code.
 fn with_code(escaped: &str) -> String {
     let mut html = String::new();
     for (place, part) in escaped.split('`').enumerate() {

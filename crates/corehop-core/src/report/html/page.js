@@ -50,7 +50,7 @@
   const onAxis = (x, unit) => unit === "kib" ? Math.log2(x) : x;
   const offAxis = (at, unit) => unit === "kib" ? Math.pow(2, at) : at;
 
-  // What the reader has chosen for a figure.
+  // The reader's choices for a figure.
   function initial(figure) {
     return {
       variant: 0, view: 0, log: figure.views[0].log,
@@ -341,7 +341,7 @@
     chosen.legend.selected = now.legend[0].selected;
     delete chosen.toolbox;
     if (figure.kind === "curves") {
-      // What was zoomed into stays so.
+      // A zoomed part stays zoomed.
       for (const zoom of now.dataZoom || []) {
         if (zoom.startValue === undefined) continue;
         const target = zoom.yAxisIndex !== undefined && String(zoom.yAxisIndex) !== "false" && zoom.orient === "vertical" ? chosen.yAxis : chosen.xAxis;

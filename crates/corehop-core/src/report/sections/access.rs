@@ -34,6 +34,7 @@ pub(super) fn access(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[("median", true), ("min", false)]),
         variants,
         marks: cache_marks(data),
+        marked: "cache size, as declared, or as found where that is contradicted",
     };
     let mut tables = vec![edges(data)];
     tables.extend(data.curves.iter().filter(|it| !it.plateaus.is_empty()).map(plateaus));

@@ -36,6 +36,7 @@ pub(super) fn budget(data: &ReportData) -> Option<Section> {
             bars("by working-set size", &budget.by_wss, &causes),
         ],
         marks: Vec::new(),
+        marked: "",
     };
     let total = &budget.total;
     Some(Section {
@@ -218,6 +219,7 @@ pub(super) fn balance(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[]),
         variants,
         marks: Vec::new(),
+        marked: "",
     };
     let figures = if figure.variants.is_empty() { Vec::new() } else { vec![figure] };
     (!tables.is_empty()).then(|| Section {

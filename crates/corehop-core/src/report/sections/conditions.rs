@@ -31,7 +31,7 @@ fn why_none(it: &Spreading) -> Option<String> {
     Some(format!("{}: {}.", name(it), it.why_none?))
 }
 
-/// What the tables are made from, and why there is none.
+/// The samples behind the tables, and the reasons for missing ones.
 pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> + '_ {
     data.spreads.iter().flat_map(|it| [Some(counts(it)), why_none(it)]).flatten()
 }

@@ -31,16 +31,14 @@ pub(super) fn cost(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[("median", true), ("mean", false), ("max", true)]),
         variants: panels.iter().map(variant).collect(),
         marks: cache_marks(data),
+        marked: "cache size, as declared, or as found where that is contradicted",
     };
     Some(Section {
         figures: vec![figure],
         tables: panels.iter().map(table).chain(refusals(&panels)).collect(),
         ..Section::new("cost", "Cost by working-set size").says(
-            "Solid: median with its 95 % interval from the replicates (bars). Dotted: mean. Dashed: largest \
-                 value. A maximum grows with the number of samples, which is stated beside it. \
-                 Vertical lines are cache sizes, as declared, or as found where that is \
-                 contradicted. Values at or below zero cannot be drawn \
-                 on a logarithmic axis; the tables have them.",
+            "The extra time of a resumed touch over a warm one. A maximum grows with the number of samples, which is \
+             stated beside it. A logarithmic axis cannot show values at or below zero; the tables have them.",
         )
     })
 }

@@ -44,6 +44,7 @@ pub(super) fn scatter(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[("valid", true), ("disturbed", false)]),
         variants: variants.into_iter().map(|(_, variant)| variant).collect(),
         marks: Vec::new(),
+        marked: "",
     };
     any.then(|| Section {
         figures: vec![figure],
@@ -139,6 +140,7 @@ pub(super) fn asked_and_got(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[("median", true), ("p99", false), ("max", true)]),
         variants,
         marks: Vec::new(),
+        marked: "",
     };
     Some(Section {
         figures: vec![figure],

@@ -9,8 +9,10 @@ mod exchange;
 mod length;
 mod machine;
 mod origin;
+mod overheads;
 mod overview;
 mod panel;
+mod recorded;
 mod sharing;
 mod sweep;
 mod tasks;
@@ -18,8 +20,8 @@ mod tasks;
 use super::data::ReportData;
 use super::figure::{Section, Table};
 
-/// What else is told in a terminal than delays by cell: what makes their spread, where they stop
-/// growing with the preemption length, access times, preemption lengths, and gangs.
+/// The tables beside the delays of cells: causes of the spread, saturation, access times, preemption lengths,
+/// gangs, task sets.
 pub fn other_tables(data: &ReportData) -> Vec<Table> {
     let parts = [
         conditions::conditions(data),
@@ -27,24 +29,42 @@ pub fn other_tables(data: &ReportData) -> Vec<Table> {
         length::asked_and_got(data),
         sharing::sharing(data),
     ];
-    let tables = parts.into_iter().flatten().flat_map(|section| section.tables);
-    let sets = tasks::tasks(data).into_iter().flat_map(|section| section.tables);
-    sweep::saturation(data).into_iter().chain(tables).chain(sets).collect()
+    let own = tables(parts.into_iter().chain([tasks::tasks(data)]));
+    sweep::saturation(data).into_iter().chain(own).chain(of_programs(data)).collect()
 }
 
-/// What is said beside these tables in a terminal: of what makes a spread, and of task sets.
+/// The same tables in two groups: those of experiments that ask another question than the cost of a cell,
+/// and the rest.
+pub(super) fn tables_around_cells(data: &ReportData) -> (Vec<Table>, Vec<Table>) {
+    let first = [conditions::conditions(data), tasks::tasks(data)];
+    let later = [access::access(data), length::asked_and_got(data), sharing::sharing(data)];
+    let first = tables(first).chain(sweep::saturation(data)).chain(of_programs(data));
+    (first.collect(), tables(later).collect())
+}
+
+fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<Item = Table> {
+    sections.into_iter().flatten().flat_map(|section| section.tables)
+}
+
+/// Recorded programs, and the kernel's overheads.
+fn of_programs(data: &ReportData) -> impl Iterator<Item = Table> {
+    recorded::tables(data).into_iter().chain(overheads::tables(data))
+}
+
+/// The notes beside these tables in a terminal.
 pub fn notes(data: &ReportData) -> Vec<String> {
-    conditions::notes(data).chain(tasks::notes(data)).collect()
+    let notes = conditions::notes(data).chain(tasks::notes(data));
+    notes.chain(recorded::notes(data)).chain(overheads::notes(data)).collect()
 }
 
-/// All parts that the data have something for, in the order of reading.
+/// The sections that the data support, in the order of reading: the picture first.
 pub(super) fn sections(data: &ReportData) -> Vec<Section> {
     let parts = [
+        cost::cost(data),
         overview::overview(data),
         overview::trust(data),
         machine::machines(data),
         exchange::exchange(data),
-        cost::cost(data),
         conditions::conditions(data),
         sweep::sweep(data),
         length::scatter(data),
@@ -58,5 +78,10 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         machine::findings(data),
         origin::origin(data),
     ];
-    parts.into_iter().flatten().collect()
+    let mut parts: Vec<Section> = parts.into_iter().flatten().collect();
+    let own = overheads::overheads(data).into_iter().chain(recorded::recorded(data));
+    // Before the account of what was lost.
+    let account = parts.iter().position(|part| part.id == "budget").unwrap_or(parts.len());
+    parts.splice(account..account, own);
+    parts
 }

@@ -17,7 +17,7 @@ use crate::report::table::{self, IN_ERROR, micros};
 use crate::units::Bytes;
 use crate::workload::Event;
 
-/// How many sizes the first table shows.
+/// The number of sizes in the first table.
 const SIZES: usize = 6;
 
 /// The delays of the first panel: an idle machine, base pages.
@@ -82,7 +82,7 @@ fn some_of(sizes: &[u64]) -> Vec<u64> {
     some
 }
 
-/// What weakens the numbers of this report.
+/// The facts that weaken the numbers of this report.
 pub(super) fn trust(data: &ReportData) -> Option<Section> {
     let mut points = Vec::new();
     for file in &data.files {
@@ -167,7 +167,7 @@ fn drifting(summaries: &[CellSummary]) -> Option<String> {
     ))
 }
 
-/// What the line exchanges of a run say of the distance between its CPUs.
+/// The evidence of a run's line exchanges on the distance between its CPUs.
 fn distance(file: &FileNote) -> Option<String> {
     let classes: Classes =
         serde_json::from_value(file.provenance.machine.get("distance")?.clone()).ok()?;
@@ -193,7 +193,7 @@ fn distance(file: &FileNote) -> Option<String> {
     ))
 }
 
-/// What is not known of the frames of replicates, with the reason.
+/// The unknowns about the frames of replicates, with the reason.
 fn unseen_frames(file: &FileNote) -> Option<String> {
     let renewal = file.provenance.machine.get("renewal")?;
     let why = |name: &str| renewal.get(name)?.as_str();

@@ -10,7 +10,7 @@ use crate::workload::Event;
 
 /// Cells that differ in nothing but the event, its absence, and the working-set size.
 pub(super) struct Panel<'a> {
-    /// What they have in common, as far as it tells them from other panels.
+    /// The common properties, as far as they tell them from other panels.
     pub(super) label: String,
     /// The cells.
     pub(super) cells: Vec<&'a CellSummary>,
@@ -37,7 +37,7 @@ pub(super) fn panels<'a>(cells: impl Iterator<Item = &'a CellSummary>) -> Vec<Pa
     panels
 }
 
-/// What cells of one panel have in common, in words.
+/// The common properties of the cells of one panel, in words.
 fn traits(cell: &CellKey) -> Vec<String> {
     vec![
         format!("load {}", cell.load),

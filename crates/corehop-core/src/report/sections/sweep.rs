@@ -31,6 +31,7 @@ pub(super) fn sweep(data: &ReportData) -> Option<Section> {
         statistics: statistics(&[("median", true), ("max", false), ("cold − warm", true)]),
         variants: panels.iter().map(|panel| variant(panel, &data.saturations)).collect(),
         marks: Vec::new(),
+        marked: "shortest length that can have filled a cache",
     };
     let section = Section::new("sweep", "Cost by preemption length")
         .says(
@@ -77,7 +78,7 @@ fn variant(panel: &Panel, saturations: &[Saturation]) -> Variant {
     }
 }
 
-/// What ran in the job's place.
+/// The work in the job's place.
 fn ran(cell: &CellKey) -> String {
     cell.polluter.as_deref().map_or_else(|| cell.preempted_by.to_string(), str::to_owned)
 }
@@ -130,7 +131,7 @@ fn marks<'a>(saturations: impl Iterator<Item = &'a Saturation>) -> Vec<Mark> {
     by_load.into_iter().flat_map(of_one).collect()
 }
 
-/// Where the delays stop growing, and what is predicted.
+/// The lengths at which delays stop growing, measured and predicted.
 pub(super) fn saturation(data: &ReportData) -> Option<Table> {
     let mut caches: Vec<&str> = Vec::new();
     for refill in data.saturations.iter().flat_map(|one| &one.refills) {

@@ -38,7 +38,7 @@ pub(super) fn tasks(data: &ReportData) -> Option<Section> {
     Some(notes(data).into_iter().fold(section, Section::says))
 }
 
-/// What the tables of task sets leave out, and what they come to.
+/// The omissions of the tables of task sets, and the outcome of their observations.
 pub(super) fn notes(data: &ReportData) -> Vec<String> {
     let Some(report) = data.tasks.as_ref() else { return Vec::new() };
     let mut notes = Vec::new();

@@ -38,9 +38,9 @@ use word::{
 /// The programs, `bpf/control.bpf.c`.
 pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/control.bpf.o");
 
-/// What runs in every mode, after the program on `sched_switch`.
+/// The program that runs in every mode, after the program on `sched_switch`.
 const OWN: [&str; 1] = ["sched_migrate_task"];
-/// What runs where threads are followed.
+/// The programs that run if threads are followed.
 const FOLLOW: [&str; 3] = ["sched_process_fork", "sched_process_exec", "sched_process_exit"];
 
 /// Slots for the threads of a program: 4 MiB.
@@ -52,10 +52,10 @@ const FEW_SLOTS: u32 = 1_000;
 const TRIES: u32 = 20;
 
 const RING_BYTES: u32 = 4 << 20;
-/// Where nothing is recorded; a map cannot be left out.
+/// The size of the ring if nothing is recorded; a map cannot be left out.
 const NO_RING_BYTES: u32 = 4 << 10;
 
-/// What the pages are for.
+/// The purpose of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Threads of this process register themselves and read their slots.
@@ -64,7 +64,7 @@ pub enum Mode {
     Follow,
 }
 
-/// What the kernel has counted for a registered thread since it was registered.
+/// The kernel's counts for a registered thread since it was registered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// The thread.
@@ -162,7 +162,7 @@ pub struct Absence {
     pub preempted: bool,
     /// Whether its affinity made it move.
     pub pinned: bool,
-    /// How long it had run before it left; 0 where that was not seen.
+    /// Its running time before it left; 0 where that was not seen.
     pub ran_ns: u64,
     /// The preempting thread.
     pub by: u32,
@@ -217,8 +217,7 @@ impl ControlPages {
     /// Loads the programs.
     ///
     /// # Errors
-    /// Where the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may
-    /// not.
+    /// If the kernel has no BTF, or its BTF lacks a field (which is named), or the caller may not.
     pub fn open(mode: Mode) -> Result<Arc<Self>, BpfError> {
         Self::open_with(kernel_types()?, mode)
     }
@@ -245,8 +244,8 @@ impl ControlPages {
     /// Registers the calling thread, until the page is dropped.
     ///
     /// # Errors
-    /// Where all slots are taken, or the kernel counts under another number than the thread knows
-    /// of itself (in a PID namespace).
+    /// If all slots are taken, or the kernel counts under another number than the thread knows of itself (in
+    /// a PID namespace).
     pub fn register(self: &Arc<Self>) -> Result<Page, BpfError> {
         // SAFETY: both ask a number of the kernel.
         let (tid, pid) = unsafe { (libc::gettid(), libc::getpid()) };
@@ -271,7 +270,7 @@ impl ControlPages {
     /// Registers the thread `tid` of the process `pid`; the number of its slot.
     ///
     /// # Errors
-    /// Where all slots are taken.
+    /// If all slots are taken.
     pub fn watch(&self, tid: u32, pid: u32) -> Result<u32, BpfError> {
         let slot = self.free_slot()?;
         let first = Self::first_word(slot);
@@ -304,13 +303,13 @@ impl ControlPages {
         slot as usize * SLOT_WORDS
     }
 
-    /// What was counted in slot `slot`. The words are read one by one: a thread that reads its own
-    /// while it runs reads what cannot change; of another one they may belong to two moments.
+    /// The counts in slot `slot`. The words are read one by one: a thread that reads its own while it runs
+    /// reads what cannot change; of another one they may belong to two moments.
     pub fn counts(&self, slot: u32) -> Counts {
         Counts::of(self.memory.words(Self::first_word(slot)))
     }
 
-    /// What was counted of every thread that was registered so far, in the order of registration.
+    /// The counts of every thread that was registered so far, in the order of registration.
     pub fn all(&self) -> Vec<Counts> {
         (0..self.registered()).map(|slot| self.counts(slot)).collect()
     }
@@ -348,10 +347,10 @@ impl ControlPages {
         unfollowed
     }
 
-    /// What the kernel knows of each program, by tracepoint.
+    /// The kernel's facts about each program, by tracepoint.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn programs(&self) -> io::Result<Vec<(&'static str, ProgramInfo)>> {
         let info = |program: &str| self.object.info(program);
         self.programs.iter().map(|(name, program)| Ok((*name, info(program)?))).collect()

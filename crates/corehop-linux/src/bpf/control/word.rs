@@ -34,7 +34,7 @@ pub(super) enum Word {
     By,
     Name,
     NameEnd,
-    /// How it left last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
+    /// The way it left last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
     How,
     RanNs,
     /// Its own name when it ended.
@@ -54,7 +54,7 @@ pub(super) const PINNED: u64 = 2;
 pub(super) const AWAY: u64 = 8;
 /// That it came back was not seen.
 pub(super) const UNSEEN: u64 = 16;
-/// What a count of migrations begins with that the programs have yet to see.
+/// The first value of a count of migrations that the programs have yet to see.
 pub(super) const NOT_YET: u64 = u64::MAX;
 
 /// From one slot to the next.

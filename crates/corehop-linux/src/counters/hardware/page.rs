@@ -2,9 +2,10 @@
 //! The page through which the kernel tells a thread where its counter is (`struct
 //! perf_event_mmap_page`, include/uapi/linux/perf_event.h), and the instruction that reads it.
 
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr::NonNull;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering, fence};
+
+use crate::mapped::Mapped;
 
 /// The part of the page that is used, in words of 32 bits.
 pub(super) type Page = [AtomicU32; 16];
@@ -23,44 +24,20 @@ const USER_RDPMC: u64 = 1 << 2;
 const ATTEMPTS: u32 = 100;
 const PAGE_BYTES: usize = 4096;
 
-/// The page of one event, shown in this process. Unmapped on drop.
+/// The page of one event, shown in this process.
 #[derive(Debug)]
-pub(super) struct MappedPage {
-    page: NonNull<Page>,
-}
+pub(super) struct MappedPage(Mapped);
 
 impl MappedPage {
     /// None where the kernel does not show it; then the event is read by a system call.
     pub(super) fn of(event: &OwnedFd) -> Option<Self> {
-        // SAFETY: a fresh read-only mapping that the kernel places.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                PAGE_BYTES,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                event.as_raw_fd(),
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            None
-        } else {
-            NonNull::new(at.cast()).map(|page| Self { page })
-        }
+        Mapped::shared(event.as_fd(), PAGE_BYTES, libc::PROT_READ).ok().map(Self)
     }
 
     /// The event's count, where it can be read here and now without a system call.
     pub(super) fn count(&self) -> Option<u64> {
         // SAFETY: mapped as long as self; the kernel writes concurrently, hence the atomics.
-        count(unsafe { self.page.as_ref() }, read_counter)
-    }
-}
-
-impl Drop for MappedPage {
-    fn drop(&mut self) {
-        // SAFETY: exactly what was mapped, and nothing refers to it any more.
-        unsafe { libc::munmap(self.page.as_ptr().cast(), PAGE_BYTES) };
+        count(unsafe { self.0.start().as_ref() }, read_counter)
     }
 }
 

@@ -106,7 +106,7 @@ impl SplitLocks {
     /// One for each of `cpus`, on the same pairs of lines.
     ///
     /// # Errors
-    /// Where the signal that a split lock may bring cannot be handled.
+    /// If the signal that a split lock may bring cannot be handled.
     pub(crate) fn on(cpus: &[Cpu], clock: Clock) -> std::io::Result<Vec<(Cpu, Self)>> {
         let (lines, handler) = (Lines::new(), Arc::new(Handler::install()?));
         let burst_ns = BURST_NS / cpus.len().max(1) as f64;
@@ -173,7 +173,8 @@ pub(crate) fn refusal(
     Some((why.to_owned(), OFF))
 }
 
-/// Where a thread goes on that got a signal at the address `at`, if it is one of ours.
+/// The address at which a thread goes on that got a signal at the address `at`, if it is one of these
+/// threads.
 fn go_on_at(at: usize) -> Option<usize> {
     // A lock that is refused faults at its own address, one that is trapped at the next.
     let ours = [corehop_split_lock as *const () as usize, corehop_split_done as *const () as usize];
@@ -228,8 +229,9 @@ extern "C" fn on_bus_error(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
+    use std::os::fd::AsFd;
 
+    use crate::mapped::{Mapped, WRITABLE};
     use crate::memory::Mapping;
     use corehop_core::units::Bytes;
     use corehop_core::workload::Page;
@@ -257,24 +259,12 @@ mod tests {
     #[test]
     fn an_addition_that_is_answered_with_a_bus_error_is_a_refusal_and_not_the_end() {
         let file = tempfile::tempfile().unwrap();
-        // SAFETY: a new mapping of an empty file; touching it brings SIGBUS, and nothing else.
-        let page = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                4096,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        assert_ne!(page, libc::MAP_FAILED);
+        // Touching a mapping of an empty file brings SIGBUS, and nothing else.
+        let page = Mapped::shared(file.as_fd(), 4096, WRITABLE).unwrap();
         let handler = Handler::install().unwrap();
         // SAFETY: the handler makes a refusal of the signal.
-        assert_eq!(unsafe { corehop_split_add(page.cast()) }, 1);
+        assert_eq!(unsafe { corehop_split_add(page.start().as_ptr()) }, 1);
         drop(handler);
-        // SAFETY: unmaps what was mapped above.
-        unsafe { libc::munmap(page, 4096) };
     }
 
     #[test]

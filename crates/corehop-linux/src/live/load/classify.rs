@@ -17,7 +17,7 @@ use crate::counters::traffic::LlcCounters;
 use crate::memory::SetMemory;
 use crate::thread::{best_ordinary_policy, set_affinity};
 
-/// How long each of the two probes goes on.
+/// The duration of each of the two probes.
 const PROBE_NS: f64 = 40e6;
 /// For how long the load's own traffic is counted.
 const WINDOW: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ const PIECE: usize = 64 << 10;
 /// List elements visited between two time stamps.
 const STRIDE: usize = 256;
 
-/// What a probe gets.
+/// The result of a probe.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Reading {
     /// Bytes that it reads in a second, in ascending order.
@@ -49,7 +49,7 @@ impl Probe {
         Self { cpu, size: buffer_size(platform), clock }
     }
 
-    /// What it gets now. It takes a tenth of a second, and its memory for as long.
+    /// The result now. It takes a tenth of a second, and its memory for as long.
     ///
     /// # Errors
     /// A sentence: its CPU is gone, or there is no memory.
@@ -115,7 +115,7 @@ impl Probe {
     }
 }
 
-/// What a load takes, and what it does by itself.
+/// The effect of a load on others, and its own progress.
 #[derive(Debug, Clone)]
 pub(crate) struct Classification {
     probe: Probe,

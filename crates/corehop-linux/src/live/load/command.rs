@@ -8,9 +8,9 @@ use corehop_core::units::{Cpu, CpuList};
 
 use crate::supervisor::{Guard, LoadChild, SupervisorError, spawn_load};
 
-/// What each copy should have used of its CPU before samples are taken.
+/// The CPU time that each copy should have used before samples are taken.
 const BEGUN: Duration = Duration::from_millis(20);
-/// How long to wait for that. A command that waits for a device may never use as much.
+/// The greatest wait for that. A command that waits for a device may never use as much.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The copies.
@@ -23,7 +23,7 @@ impl Commands {
     /// Starts one on each of `cpus`, and waits until they have got going.
     ///
     /// # Errors
-    /// Where one cannot be started, or ends at once again and again.
+    /// If one cannot be started, or ends at once again and again.
     pub(crate) fn start(
         command: &str,
         cpus: &[Cpu],
@@ -63,7 +63,7 @@ impl Commands {
         self.copies.iter().map(|(cpu, child)| (*cpu, child.cpu_time().get())).collect()
     }
 
-    /// How often the copies have ended and been started again.
+    /// The number of times the copies have ended and been started again.
     pub(crate) fn restarts(&self) -> u64 {
         self.copies.iter().map(|(_, child)| u64::from(child.restarts())).sum()
     }

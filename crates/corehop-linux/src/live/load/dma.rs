@@ -24,12 +24,12 @@ use crate::memory::{Mapping, MemoryError};
 const MOST: u64 = 64 << 20;
 /// The most that one takes.
 const MOST_OF_ONE: u64 = 16 << 20;
-/// What is transferred at once.
+/// The bytes transferred at once.
 const BLOCK: u64 = 256 << 10;
 /// One transfer in so many writes: a run of hours is not to wear out a disk.
 const WRITE_EVERY: u64 = 8;
 
-/// What fstatfs(2) calls file systems in memory.
+/// The number by which fstatfs(2) names file systems in memory.
 const TMPFS: i64 = 0x0102_1994;
 const RAMFS: i64 = 0x8584_58f6;
 
@@ -44,7 +44,7 @@ pub(crate) enum DmaError {
     File {
         /// Its folder.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// There is no memory to transfer to.
@@ -98,7 +98,7 @@ impl Work for Direct {
     }
 }
 
-/// Where temporary files may lie, most wanted first.
+/// The possible folders of temporary files, most wanted first.
 fn candidates() -> Vec<PathBuf> {
     let mut folders = vec![std::env::temp_dir(), PathBuf::from("/var/tmp"), PathBuf::from(".")];
     folders.dedup();
@@ -164,13 +164,13 @@ pub(crate) struct Loopback {
 impl Loopback {
     /// The bytes of a datagram.
     const MESSAGE: usize = 32 << 10;
-    /// How long to wait for one that was lost.
+    /// The time to wait for one that was lost.
     const PATIENCE: Duration = Duration::from_millis(10);
 
     /// One for each of `cpus`.
     ///
     /// # Errors
-    /// Where the loopback device is down.
+    /// If the loopback device is down.
     pub(crate) fn on(cpus: &[Cpu]) -> io::Result<Vec<(Cpu, Self)>> {
         cpus.iter().map(|&cpu| Ok((cpu, Self::new()?))).collect()
     }

@@ -9,7 +9,7 @@ mod changing;
 mod classify;
 mod command;
 mod dma;
-mod workers;
+pub(super) mod workers;
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ use dma::{Direct, Loopback};
 pub(super) use workers::Work;
 use workers::Workers;
 
-/// What a load is started with.
+/// The environment in which a load starts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Host<'a> {
     pub(super) platform: &'a Platform,
@@ -46,7 +46,7 @@ pub(crate) struct RunningLoad {
     word: &'static str,
     kind: Kind,
     begun: Instant,
-    /// What it had done before `begun`, where it is kept from one phase to the next.
+    /// Its progress before `begun`, if it is kept from one phase to the next.
     before: Progress,
 }
 
@@ -130,7 +130,7 @@ impl RunningLoad {
     }
 }
 
-/// What a load did in some phases.
+/// The progress of a load in some phases.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
     wall: Duration,
@@ -140,7 +140,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// What it did after it had done `before`.
+    /// The progress since `before`.
     fn since(&self, before: &Self) -> Self {
         let earlier = |cpu: Cpu| before.cpu_ns.iter().find(|it| it.0 == cpu).map_or(0, |it| it.1);
         let cpu_ns = self.cpu_ns.iter().map(|&(cpu, ns)| (cpu, ns.saturating_sub(earlier(cpu))));
@@ -186,7 +186,7 @@ impl Progress {
     }
 }
 
-/// What is known of a load, over all phases that had it.
+/// The facts about a load, over all phases that had it.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     pub(super) load: Load,

@@ -10,7 +10,7 @@ use corehop_core::units::Cpu;
 use crate::supervisor::interrupt;
 use crate::thread::{Policy, set_affinity, set_policy};
 
-/// What a thread of a load does over and over.
+/// The work that a thread of a load repeats.
 pub(crate) trait Work: Send + 'static {
     /// Does it once, for some milliseconds at most; the bytes that it moved.
     ///
@@ -24,12 +24,12 @@ pub(crate) trait Work: Send + 'static {
 #[repr(align(128))]
 struct Count(AtomicU64);
 
-/// What the threads and their owner share.
+/// The data that the threads and their owner share.
 #[derive(Debug)]
 struct Shared {
     bytes: Vec<Count>,
     stop: AtomicBool,
-    /// What the first thread that gave up has said.
+    /// The message of the first thread that gave up.
     given_up: Mutex<Option<String>>,
 }
 

@@ -17,19 +17,19 @@ use serde_json::{Value, json};
 
 use super::calibrate::Calibration;
 use super::counters::{Counters, Sight};
-use super::crew::Seat;
 use super::duty::{BUDGET_NS, Ledger};
 use super::evict::Eviction;
 use super::load::RunningLoad;
 use super::offsets::Offsets;
 use super::polluter::Preemptor;
+use super::seat::Seat;
 use super::set::SetState;
 use crate::clock::{self, Clock, Ticks, now, sleep_until};
 use crate::memory::MemoryError;
 use crate::thread::{Usage, current_cpu, set_affinity, set_policy, usage};
 use crate::walk::StampCost;
 
-/// Where the wall time went.
+/// The uses of the wall time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {
     absences_ns: f64,
@@ -64,7 +64,7 @@ impl Tally {
     }
 }
 
-/// What a thread does with the runner when it can go no further.
+/// The next action of a thread with the runner when it can go no further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Hand it to the thread parked on that CPU.
@@ -85,7 +85,7 @@ struct Crossing {
     sight: Sight,
 }
 
-/// What is left of a phase when it has ended.
+/// The parts of a phase that remain when it has ended.
 #[derive(Debug)]
 pub(crate) struct Kept {
     pub(crate) sets: Vec<SetState>,
@@ -97,21 +97,21 @@ pub(crate) struct Kept {
 /// The state of a phase's execution. One thread at a time has it.
 #[derive(Debug)]
 pub(crate) struct Runner {
-    plan: Jobs,
-    phase: usize,
-    clock: Clock,
-    started: Instant,
-    sets: Vec<SetState>,
+    pub(super) plan: Jobs,
+    pub(super) phase: usize,
+    pub(super) clock: Clock,
+    pub(super) started: Instant,
+    pub(super) sets: Vec<SetState>,
     /// By CPU, and by what they walk among the plan's preemptors.
-    preemptors: BTreeMap<(Cpu, usize), Preemptor>,
-    load: RunningLoad,
-    offsets: Offsets,
+    pub(super) preemptors: BTreeMap<(Cpu, usize), Preemptor>,
+    pub(super) load: RunningLoad,
+    pub(super) offsets: Offsets,
     pub(super) calibration: Option<Calibration>,
     pub(super) eviction: Option<Eviction>,
     pub(super) counters: Arc<Counters>,
-    /// What a probe kept of the last level before the phase.
+    /// The share of the last level that a probe kept before the phase.
     pub(super) llc_share: Option<f64>,
-    /// Which of the plan's preemptors the job is preempted by.
+    /// The place of the job's preemptor among the plan's.
     which: Option<usize>,
     ledgers: BTreeMap<Cpu, Ledger>,
     /// The stamp that times in ledgers are relative to.
@@ -121,15 +121,15 @@ pub(crate) struct Runner {
     here: Cpu,
     busy_since: Ticks,
     crossing: Option<Crossing>,
-    /// What the kernel had counted of this thread when it took the job up.
+    /// The kernel's counts for this thread when it took the job up.
     usage: Usage,
-    /// What the kernel has counted of the job on threads that have handed it over.
+    /// The kernel's counts for the job on threads that have handed it over.
     used: Usage,
     /// When the job was last awake without its time being entered as such.
     awake_since: Ticks,
-    /// How long the job has been awake, in nanoseconds.
+    /// The time that the job has been awake, in nanoseconds.
     awake_ns: f64,
-    /// What the counters of the first CPU said when the job began.
+    /// The counters of the first CPU when the job began.
     at_begin: (Cpu, Sight),
     record: JobRecord,
     records: Vec<JobRecord>,
@@ -138,26 +138,24 @@ pub(crate) struct Runner {
 }
 
 impl Runner {
-    #[expect(clippy::too_many_arguments, reason = "one caller, which makes each of them")]
-    pub(crate) fn new(
-        plan: Jobs,
-        phase: usize,
-        clock: Clock,
-        started: Instant,
-        sets: Vec<SetState>,
-        preemptors: BTreeMap<(Cpu, usize), Preemptor>,
-        load: RunningLoad,
-        offsets: Offsets,
-    ) -> Self {
+    /// Stands in while the real one is away, and starts one: the machine adds what it has made.
+    pub(crate) fn nobody() -> Self {
         Self {
-            plan,
-            phase,
-            clock,
-            started,
-            sets,
-            preemptors,
-            load,
-            offsets,
+            plan: Jobs {
+                rows: JobRows::Samples,
+                mover: corehop_core::workload::Mover::Affinity,
+                preemptor: None,
+                sets: Vec::new(),
+                cells: Vec::new(),
+                phases: Vec::new(),
+            },
+            phase: 0,
+            clock: Clock::of_rate(1.0),
+            started: Instant::now(),
+            sets: Vec::new(),
+            preemptors: BTreeMap::new(),
+            load: RunningLoad::idle(),
+            offsets: Offsets::default(),
             calibration: None,
             eviction: None,
             counters: Arc::default(),
@@ -182,29 +180,6 @@ impl Runner {
         }
     }
 
-    /// Stands in while the real one is away.
-    pub(crate) fn nobody() -> Self {
-        let plan = Jobs {
-            rows: JobRows::Samples,
-            mover: corehop_core::workload::Mover::Affinity,
-            preemptor: None,
-            sets: Vec::new(),
-            cells: Vec::new(),
-            phases: Vec::new(),
-        };
-        let clock = Clock::of_rate(1.0);
-        Self::new(
-            plan,
-            0,
-            clock,
-            Instant::now(),
-            Vec::new(),
-            BTreeMap::new(),
-            RunningLoad::idle(),
-            Offsets::default(),
-        )
-    }
-
     /// The jobs to do next.
     pub(crate) fn order(&mut self, jobs: Range<usize>) {
         self.records.reserve(jobs.len());
@@ -220,7 +195,7 @@ impl Runner {
         self.error.take()
     }
 
-    /// What the next phase, or the next plan, goes on with.
+    /// The parts that the next phase, or the next plan, goes on with.
     pub(crate) fn into_kept(self: Box<Self>) -> Kept {
         let Self { sets, eviction, load, preemptors, .. } = *self;
         Kept { sets, eviction, load, preemptors }

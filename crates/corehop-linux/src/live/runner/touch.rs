@@ -4,8 +4,8 @@
 use super::Runner;
 use crate::clock::{Ticks, clock_rate_spin, now};
 use crate::live::counters::Sight;
-use crate::live::crew::Seat;
 use crate::live::duty::BUDGET_NS;
+use crate::live::seat::Seat;
 use crate::live::touched::{Touched, missing, net_ns};
 use crate::thread::{Policy, Usage, current_cpu, usage};
 use crate::walk::Walked;
@@ -13,7 +13,7 @@ use crate::walk::Walked;
 /// The warm touch is the second of a job: how long its chunks take says what to expect of later ones.
 const WARM: usize = 1;
 
-/// What is looked at before a touch and after it.
+/// The values read before a touch, to compare after it.
 struct Before {
     sight: Sight,
     usage: Option<Usage>,
@@ -116,9 +116,9 @@ impl Runner {
         }
     }
 
-    /// What the hypervisor has taken from the job while it was awake, in nanoseconds: what its thread
-    /// did not run; where the kernel takes interrupts for that as well, what the CPU's run queue has
-    /// noticed so far.
+    /// The time that the hypervisor has taken from the job while it was awake, in nanoseconds: the time its
+    /// thread did not run; where the kernel takes interrupts for that as well, the time the CPU's run queue
+    /// has noticed so far.
     fn stolen_from_job(&self, of_job: &Usage) -> u64 {
         if self.counters.not_run_is_stolen() {
             return missing(self.awake_ns, of_job.cpu_ns);

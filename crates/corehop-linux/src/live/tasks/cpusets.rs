@@ -94,12 +94,12 @@ impl Partitions {
     /// Moves the calling thread into its cluster.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(super) fn enter(door: &Path, tid: u32) -> io::Result<()> {
         fs::write(door, tid.to_string())
     }
 
-    /// Where a thread of cluster `cluster` writes its number.
+    /// The file in which a thread of cluster `cluster` writes its number.
     pub(super) fn door(&self, cluster: usize) -> PathBuf {
         self.doors[cluster].clone()
     }

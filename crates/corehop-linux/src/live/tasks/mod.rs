@@ -40,16 +40,16 @@ use cpusets::{Partitions, Permission};
 use policy::Policy;
 use worker::{Peers, Worker};
 
-/// How long after the last thread is ready the first job may be released.
+/// The time from the last thread's readiness to the first possible release.
 const LEAD: Duration = Duration::from_millis(50);
 
-/// How often records are passed on.
+/// The interval at which records are passed on.
 const PASS_ON: Duration = Duration::from_millis(250);
 
-/// How often a thread looks whether the run is to end, where its next release is far away.
+/// The interval at which a thread looks whether the run is to end, where its next release is far away.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// What the threads of a set have in common.
+/// The data that the threads of a set share.
 #[derive(Debug)]
 struct Shared {
     records: Mutex<Vec<TaskJobRecord>>,
@@ -60,10 +60,10 @@ struct Shared {
     methods: Mutex<Vec<Method>>,
 }
 
-/// What a thread says when it has set itself up: that it is ready, or why not.
+/// The message of a thread that has set itself up: ready, or the reason why not.
 type Report = Result<(), String>;
 
-/// What a thread is told then: when the run starts, or nothing, when it is not to be.
+/// The reply to a thread: the start of the run, or None if there is none.
 type Start = Option<u64>;
 
 impl LiveMachine {
@@ -224,7 +224,7 @@ impl LiveMachine {
         crew.all_ready(&reports)
     }
 
-    /// What the first thread of a load finds out about time stamps and holes.
+    /// The findings of a load's first thread about time stamps and holes.
     fn calibrated(&mut self, load: &Load, run: &TaskRun) -> Result<Calibration, MachineError> {
         if let Some(known) = self.calibration(load) {
             return Ok(known);
@@ -250,9 +250,7 @@ impl LiveMachine {
             self.counters = Arc::new(Counters::default());
             return Err("nobody watches".to_owned());
         }
-        if !self.counters.is_open() {
-            self.counters = Arc::new(Counters::open(&self.platform));
-        }
+        self.open_counters();
         let open = || ControlPages::open(Mode::Own).map_err(|error| error.to_string());
         self.pages.get_or_insert_with(open).clone()
     }
@@ -303,7 +301,7 @@ fn all_online(cpus: &CpuList) -> Result<(), MachineError> {
     }
 }
 
-/// Which of `cpus` are missing in the kernel's list of CPUs; none where the list says nothing.
+/// The part of `cpus` that is missing in the kernel's list of CPUs; None where the list is unknown.
 fn offline(cpus: &CpuList, online: &str) -> Option<CpuList> {
     let online: CpuList = online.parse().ok()?;
     let gone = CpuList::new(cpus.iter().filter(|&cpu| !online.contains(cpu)));
@@ -452,7 +450,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a new thread is given.
+/// The data that a new thread gets.
 struct Recruit {
     /// The plan of this run alone.
     plan: Arc<Tasks>,

@@ -42,7 +42,7 @@ struct Attributes {
     period: u64,
 }
 
-/// What the kernel is asked to do with a thread.
+/// The kernel's treatment of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
     /// `SCHED_DEADLINE`: runtime, deadline and period in nanoseconds.
@@ -89,7 +89,7 @@ impl Policy {
     /// Puts thread `tid` under it.
     ///
     /// # Errors
-    /// What sched_setattr(2) answers.
+    /// The error of sched_setattr(2).
     pub(super) fn apply(self, tid: u32) -> io::Result<()> {
         let (policy, priority) = match self {
             Self::Deadline(..) => (DEADLINE, 0),
@@ -122,7 +122,7 @@ fn priority(rank: u32, run: &TaskRun) -> u32 {
     HIGHEST - step.min(HIGHEST - 1)
 }
 
-/// How many ranks share a priority with another, where there are more than priorities.
+/// The number of ranks that share a priority with another, where there are more than priorities.
 pub(super) fn shared_priorities(run: &TaskRun) -> usize {
     let mut all: Vec<u32> = run.tasks.iter().map(|task| priority(task.rank, run)).collect();
     all.sort_unstable();

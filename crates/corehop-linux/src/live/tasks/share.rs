@@ -12,7 +12,7 @@ use super::worker::MARGIN_NS;
 /// The most that real-time tasks may use of a CPU on the average.
 const MOST: f64 = 0.5;
 
-/// What they may use beyond it where their execution times are shorter than any job's.
+/// The excess that they may use where their execution times are shorter than any job's.
 const TOO_SHORT: f64 = 0.1;
 
 /// Refuses a run whose real-time tasks use more, also where it is because jobs take longer than they say: none is

@@ -17,16 +17,16 @@ use crate::rseq::Rseq;
 use crate::thread::{current_cpu, usage};
 use crate::walk::{StampCost, Walk};
 
-/// What a job leaves of its execution time, in nanoseconds, for waking up and going back to sleep.
+/// The part of its execution time that a job leaves for waking up and going back to sleep, in nanoseconds.
 pub(super) const MARGIN_NS: f64 = 30_000.0;
 
-/// What is kept for touching the working set again, as a multiple of its cold touch.
+/// The reserve for touching the working set again, as a multiple of its cold touch.
 const RESERVE: f64 = 1.5;
 
 /// The numbers of the threads of a set, by task.
 pub(super) type Peers = Arc<Vec<AtomicU32>>;
 
-/// What the thread of a task has.
+/// The belongings of a task's thread.
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) run: usize,
@@ -39,7 +39,7 @@ pub(super) struct Worker {
     pub(super) walk: Walk,
     pub(super) lines: u64,
     pub(super) rseq: Option<Rseq>,
-    /// How absences are noticed; nothing where nobody watches.
+    /// The way to notice absences; None if nothing watches.
     pub(super) notice: Option<Notice>,
     pub(super) counters: Arc<Counters>,
     pub(super) peers: Peers,
@@ -66,7 +66,7 @@ struct Job {
 }
 
 impl Job {
-    /// How long it has had a CPU by the kernel's account, in nanoseconds.
+    /// The time it has had a CPU by the kernel's account, in nanoseconds.
     fn executed_ns(&self) -> f64 {
         (clock::read(libc::CLOCK_THREAD_CPUTIME_ID) - self.cpu_before) as f64
     }

@@ -3,20 +3,19 @@
 
 use std::path::Path;
 
-use corehop_core::decision::costs::Selection;
-use corehop_core::decision::sched::limited::remedy::Remedies;
+use corehop_core::model::costs::Selection;
 use corehop_core::report::limited::remedies;
+use corehop_core::sched::limited::remedy::Remedies;
 
 use super::Args;
-use crate::cmd::check::read;
-use crate::cmd::costs::source;
 use crate::exit::{Exit, Failure};
+use crate::input;
 use crate::output::print;
 
 /// Computes what limited preemption saves for the set in a file.
 pub(super) fn run(args: &Args, file: &Path, costs: &Path) -> Result<Exit, Failure> {
-    let set = read(file)?;
-    let source = source(costs)?;
+    let set = input::task_set(file)?;
+    let source = input::costs(costs)?;
     let wanted = Selection {
         load: args.load.clone(),
         statistic: args.statistic.clone(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The experiments of scripted jobs: a preset, and options that override its values.
 
-use corehop_core::decision::sampling::Goal;
+use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::{self, Experiment, Length, Overrides, Preset};
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
@@ -194,7 +194,7 @@ impl Shared {
     }
 
     fn goal(&self) -> Goal {
-        match (self.precision, self.samples, self.to.budget) {
+        match (self.precision, self.samples, self.to.out.budget) {
             (Some(relative), ..) => Goal::Precision(Precision { relative, alpha: 0.05 }),
             (None, None, Some(_)) => Goal::Time,
             _ => Goal::Count,

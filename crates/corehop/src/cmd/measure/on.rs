@@ -7,16 +7,17 @@ use corehop_core::sim::{Partitioning, SimMachine};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 
-use super::super::platform::{described, found};
+use super::super::platform::found;
 use super::partitioning::PartitioningOptions;
 use crate::exit::{Exit, Failure};
+use crate::input;
 
 /// The word for this host.
 pub(super) const LIVE: &str = "live";
 
 /// The description of the machine named by `on`.
 pub(super) fn platform(on: &str) -> Result<Platform, Failure> {
-    if on == LIVE { found(&SysRoot::live()) } else { described(on) }
+    if on == LIVE { found(&SysRoot::live()) } else { input::platform(on) }
 }
 
 /// The partitioning of that machine, if it can be partitioned.

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The outline of a run, in text.
 
+use std::time::Duration;
+
 use corehop_core::experiment::{Body, Experiment, Plan, Turn, Unit};
 use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
 
-use super::to::duration;
 use crate::exit::{Exit, Failure};
 use crate::output::print;
 
@@ -72,5 +73,11 @@ fn head(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platf
             format!("{what} on {machine}: {samples} runs under {}, {whole} in all", tasks.scheduler)
         }
         Body::Gangs(_) => format!("{what} on {machine}: {count} gangs, {samples} runs"),
+        Body::Program(_) | Body::Overheads(_) => format!("{what} on {machine}"),
     }
+}
+
+/// The same time for the standard library.
+pub(super) fn duration(time: Nanos) -> Duration {
+    Duration::from_nanos(time.get())
 }

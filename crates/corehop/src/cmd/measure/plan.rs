@@ -42,12 +42,15 @@ impl FromFile {
         let plan = read(path)?;
         plan.check(&platform)?;
         plan.check_not_empty()?;
-        if self.to.dry_run {
+        if self.to.out.dry_run {
             on::partitioning(&self.to.on, &platform, &self.to.partitioning, self.sampled.sampled)?;
-            return outline::of_plan(&plan, &platform, self.to.json);
+            return outline::of_plan(&plan, &platform, self.to.out.json);
         }
-        let options =
-            Options { no_real_time: refused(self.no_real_time), allow_system: self.allow_system };
+        let options = Options {
+            no_real_time: refused(self.no_real_time),
+            allow_system: self.allow_system,
+            output_to_stderr: self.to.out.wants_stdout(),
+        };
         let partitioning = (&self.to.partitioning, self.sampled.sampled);
         let mut machine = on::machine(&self.to.on, platform, options, partitioning)?;
         self.to.to_run(false)?.plan(machine.as_mut(), &plan)

@@ -2,36 +2,34 @@
 //! `corehop measure program`: records an unmodified program as it runs.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-use corehop_core::decision::costs::{Selection, Source};
 use corehop_core::decision::run_cost::{Prices, WssRange, run_cost};
+use corehop_core::experiment::{Argument, Program, Target};
+use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
 use corehop_core::report::{observed, observed_page};
 use corehop_core::samples::Recording;
 use corehop_core::units::{Bytes, Nanos};
-use corehop_linux::observe::{How, ObserveError, Target, record};
-use corehop_linux::supervisor::interrupt;
+use corehop_linux::live::{LiveMachine, Options};
 
-use super::super::costs::source;
-use super::super::predict::pair;
-use super::on;
-use super::to::duration;
+use super::super::quantities::pair;
+use super::to::Out;
+use super::{on, outline};
 use crate::exit::{Exit, Failure};
-use crate::output::{self, print};
+use crate::input;
+use crate::output::{OutputFile, print};
+use crate::run::Destination;
+
+/// A recording draws nothing at random.
+const SEED: u64 = 1;
 
 /// The program to record, and the costs to charge.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Write the recording to this file
-    #[arg(short, long, value_name = "FILE.json")]
-    output: Option<PathBuf>,
-    /// Print one machine-readable answer on stdout; the program's own output goes to stderr
-    #[arg(long)]
-    json: bool,
-    /// End the recording after this time
-    #[arg(long, value_name = "TIME")]
-    budget: Option<Nanos>,
+    #[command(flatten)]
+    out: Out,
     /// Record this process and its children, until it ends or --budget is over
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
@@ -78,50 +76,67 @@ pub(super) struct Args {
 }
 
 impl Args {
-    fn target(&self, to_stderr: bool) -> Result<Target, Failure> {
+    fn target(&self) -> Result<Target, Failure> {
         let words = &self.program;
+        let usage = |what: &str| Err(Failure::says(Exit::Usage, what));
         match (self.pid, &self.cgroup) {
-            (None, None) if words.is_empty() => Err(Failure::says(
-                Exit::Usage,
+            (None, None) if words.is_empty() => usage(
                 "missing program: write `-- PROGRAM ARGUMENTS`, --pid PID or --cgroup DIRECTORY",
-            )),
-            (None, None) => Ok(Target::Command { words: words.clone(), to_stderr }),
-            _ if !words.is_empty() => Err(Failure::says(
-                Exit::Usage,
-                "a program to start excludes --pid and --cgroup: give one of them",
-            )),
+            ),
+            (None, None) => {
+                let bytes = words.iter().map(|word| word.as_bytes().to_vec());
+                Ok(Target::Command(bytes.map(Argument::new).collect()))
+            }
+            _ if !words.is_empty() => {
+                usage("a program to start excludes --pid and --cgroup: give one of them")
+            }
             (Some(pid), _) => Ok(Target::Process(pid)),
             (_, Some(path)) => Ok(Target::Cgroup(path.clone())),
         }
     }
-}
 
-impl Args {
     /// Records the program, computes its costs, and prints the answer.
     pub(super) fn run(&self) -> Result<Exit, Failure> {
-        let platform = &on::platform(on::LIVE)?;
-        let target = self.target(self.json)?;
-        // Costs that make no sense are said before the program runs.
-        let costs = self.costs.as_deref().map(source).transpose()?;
+        let platform = on::platform(on::LIVE)?;
+        let experiment = Program { target: self.target()?, estimate_wss: self.estimate_wss };
+        // Costs that make no sense are refused before the program runs.
+        let costs = self.costs.as_deref().map(input::costs).transpose()?;
         let prices = costs.as_ref().map(|source| self.prices(source)).transpose()?;
-        interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-        let most = self.budget.map(duration);
-        let how = How { most, estimate_wss: self.estimate_wss, method: None };
-        let recording = record(&target, &how)?;
-        let unknown = || WssRange::unknown(recording.rss_bytes, platform);
-        let estimated = || WssRange::sampled(&recording.touched_bytes).unwrap_or_else(unknown);
-        let wss = self.wss.map_or_else(estimated, WssRange::known);
-        let cost = run_cost(&recording, platform, prices.as_ref(), wss)?;
-        self.keep(platform, &recording)?;
-        if let Some(path) = &self.timeline {
-            output::write(path, observed_page::page(&recording, &cost, platform))?;
+        if self.out.dry_run {
+            return outline::of_experiment(&experiment, &platform, SEED, 1, self.out.json);
         }
-        print(&if self.json {
-            format!("{}\n", observed::json(&recording, &cost))
-        } else {
-            observed::text(&recording, &cost)
-        })?;
-        Ok(if interrupt::requested() { Exit::Interrupted } else { Exit::Done })
+        let drawings = self.drawings()?;
+        let destination = self.out.destination(false).unwrap_or(Destination::Nowhere);
+        // The terminal belongs to the program: no progress is shown.
+        let run = self.out.to_run(destination, true);
+        let output_to_stderr = self.out.wants_stdout();
+        let mut machine =
+            LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
+        let ended = run.carry_out(&mut machine, &experiment, SEED)?;
+        let (recording, platform) = ended.tally.recording(&ended.provenance)?;
+        let cost =
+            run_cost(&recording, &platform, prices.as_ref(), self.wss(&recording, &platform))?;
+        let [page, trace] = drawings;
+        if let Some(file) = page {
+            file.write(observed_page::page(&recording, &cost, &platform))?;
+        }
+        if let Some(file) = trace {
+            file.write(observed::trace(&recording, &platform).to_string())?;
+        }
+        if self.out.json {
+            print(&format!("{}\n", observed::json(&recording, &cost)))?;
+        } else if self.out.stream.is_none() {
+            print(&observed::text(&recording, &cost))?;
+        }
+        Ok(ended.exit)
+    }
+
+    /// The working set: as given, as estimated, or the whole possible range.
+    fn wss(&self, recording: &Recording, platform: &Platform) -> WssRange {
+        let unknown = || WssRange::unknown(recording.facts.rss_bytes, platform);
+        let estimated =
+            || WssRange::sampled(&recording.facts.touched_bytes).unwrap_or_else(unknown);
+        self.wss.map_or_else(estimated, WssRange::known)
     }
 
     /// The chosen costs; fails early if there are none.
@@ -145,28 +160,12 @@ impl Args {
         Ok(Prices { source, selection })
     }
 
-    /// Writes the recording and the trace, if requested.
-    fn keep(&self, platform: &Platform, recording: &Recording) -> Result<(), Failure> {
-        if let Some(path) = &self.output {
-            output::write(path, serde_json::json!(recording).to_string())?;
-        }
-        if let Some(path) = &self.trace {
-            output::write(path, observed::trace(recording, platform).to_string())?;
-        }
-        Ok(())
-    }
-}
-
-impl From<ObserveError> for Failure {
-    fn from(error: ObserveError) -> Self {
-        let exit = match error {
-            ObserveError::Bpf(_)
-            | ObserveError::Records(_)
-            | ObserveError::Neither { .. }
-            | ObserveError::NotFollowed { .. } => Exit::NotPossible,
-            ObserveError::NoTarget { .. } => Exit::Usage,
-            ObserveError::Failed { .. } => Exit::Failed,
-        };
-        Self::new(exit, error)
+    /// The files for the page and the trace.
+    fn drawings(&self) -> Result<[Option<OutputFile>; 2], Failure> {
+        let mut others: Vec<&Path> =
+            [&self.costs, &self.out.output].into_iter().flatten().map(PathBuf::as_path).collect();
+        let page = OutputFile::if_asked(self.timeline.as_ref(), &others, self.out.force)?;
+        others.extend(self.timeline.as_deref());
+        Ok([page, OutputFile::if_asked(self.trace.as_ref(), &others, self.out.force)?])
     }
 }

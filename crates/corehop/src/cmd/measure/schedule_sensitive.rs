@@ -3,18 +3,15 @@
 
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::sched::placement::TaskPlacement;
-use corehop_core::decision::sched::task::{Task, TaskSet};
-use corehop_core::experiment::{
-    Drawn, GivenTask, Length, Preset, Source, TaskSets, Tasks, UnknownPreset,
-};
+use corehop_core::experiment::{Drawn, GivenTask, Length, Preset, Source, TaskSets, UnknownPreset};
 use corehop_core::platform::Platform;
 use corehop_core::units::{Bytes, CpuList, Nanos};
+use corehop_core::workload::placement::TaskPlacement;
 use corehop_core::workload::scheduler::{Order, Scheduler};
+use corehop_core::workload::task::{Task, TaskSet};
 use corehop_core::workload::{Load, Page, Pattern, WorkingSet};
 use corehop_linux::live::Options;
 
-use super::super::check;
 use super::super::quantities::{length, percent, ratio};
 use super::jobs::{SetArgs, some_cpus};
 use super::loads::LoadArgs;
@@ -22,6 +19,7 @@ use super::on;
 use super::partitioning::Sampled;
 use super::to::{Draws, Extent, To};
 use crate::exit::{Exit, Failure};
+use crate::input;
 
 /// The heading of these options in the help.
 const HEADING: &str = "Task sets (schedule-sensitive, overheads)";
@@ -178,14 +176,12 @@ impl TaskArgs {
         })
     }
 
-    /// The plan for measuring overheads: small sets, one for each number of tasks, without observation of
-    /// jobs.
+    /// The task sets for measuring overheads: small ones, one for each number of tasks.
     pub(super) fn of_overheads(
         &self,
         platform: &Platform,
         cpus: CpuList,
-        seed: u64,
-    ) -> Result<Tasks, Failure> {
+    ) -> Result<TaskSets, Failure> {
         let mut own = self.clone();
         if own.counts.is_empty() && own.task_set.is_none() {
             own.counts = OVERHEADS_COUNTS.to_vec();
@@ -195,7 +191,7 @@ impl TaskArgs {
         own.duration = own.duration.or(Some(OVERHEADS_DURATION));
         own.share = own.share.or(Some(LIVE_SHARE));
         let wss = Bytes::from_kib(64);
-        let experiment = own.experiment(&TaskSetRequest {
+        own.experiment(&TaskSetRequest {
             platform,
             live: true,
             preset: Preset::Quick,
@@ -204,11 +200,7 @@ impl TaskArgs {
             like: WorkingSet::list(wss, 0.5),
             sizes: &[wss],
             ratios: &[],
-        })?;
-        let tasks = experiment.tasks(platform, seed);
-        let mut tasks = tasks.map_err(|error| Failure::new(Exit::Usage, error))?;
-        tasks.runs.iter_mut().for_each(|run| run.watched = false);
-        Ok(tasks)
+        })
     }
 
     fn drawn(&self, asked: &TaskSetRequest<'_>) -> Drawn {
@@ -230,7 +222,7 @@ impl TaskArgs {
         path: &Path,
         asked: &TaskSetRequest<'_>,
     ) -> Result<(Source, CpuList), Failure> {
-        let set = check::read(path)?;
+        let set = input::task_set(path)?;
         let usable = asked.platform.usable();
         let count = set.cpus() as usize;
         let cpus = if asked.cpus.is_empty() {

@@ -2,9 +2,8 @@
 //! The machine of a plan and the destination of its rows: options of every experiment with a plan.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
-use corehop_core::decision::sampling::Goal;
+use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Experiment;
 use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
@@ -13,17 +12,17 @@ use corehop_linux::live::Options;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
+use crate::output::Force;
 use crate::run::{Destination, Run};
 
-/// The machine, the output, and the progress messages.
+/// The destination of the rows, and the answer.
 #[derive(Debug, clap::Args)]
-pub(super) struct To {
-    /// The machine: `live`, the id of a platform, or a platform file
-    #[arg(long, default_value = "live")]
-    pub(super) on: String,
+pub(super) struct Out {
     /// The file to write; `FILE.part` until it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
-    output: Option<PathBuf>,
+    pub(super) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) force: Force,
     /// Write an Arrow stream to stdout instead of a file: the rows of the -o file, or of KIND
     /// (`task_jobs`)
     #[arg(
@@ -34,19 +33,29 @@ pub(super) struct To {
         default_missing_value = "",
         conflicts_with_all = ["output", "json"]
     )]
-    stream: Option<String>,
+    pub(super) stream: Option<String>,
     /// Print the outline of the plan and the projected time; with --json the plan itself
     #[arg(long)]
     pub(super) dry_run: bool,
     /// Print one machine-readable answer on stdout
     #[arg(long)]
     pub(super) json: bool,
+    /// Stop after this time; an experiment with cells spends the rest of it on the least certain ones
+    #[arg(long, value_name = "TIME", value_parser = budget)]
+    pub(super) budget: Option<Nanos>,
+}
+
+/// The machine, the output, and the progress messages.
+#[derive(Debug, clap::Args)]
+pub(super) struct To {
+    /// The machine: `live`, the id of a platform, or a platform file
+    #[arg(long, default_value = "live")]
+    pub(super) on: String,
+    #[command(flatten)]
+    pub(super) out: Out,
     /// Print no progress on stderr
     #[arg(short, long)]
     quiet: bool,
-    /// Stop after this time; the least certain cells get the rest of it
-    #[arg(long, value_name = "TIME", value_parser = budget)]
-    pub(super) budget: Option<Nanos>,
     #[command(flatten)]
     pub(super) partitioning: PartitioningOptions,
 }
@@ -93,10 +102,14 @@ impl To {
         options: Options,
     ) -> Result<Exit, Failure> {
         let replicates = extent.replicates_of(experiment, &platform, draws.seed)?;
-        if self.dry_run {
+        if self.out.dry_run {
             on::partitioning(&self.on, &platform, &self.partitioning, extent.sampled)?;
             return outline::of_experiment(
-                experiment, &platform, draws.seed, replicates, self.json,
+                experiment,
+                &platform,
+                draws.seed,
+                replicates,
+                self.out.json,
             );
         }
         let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.resume)? };
@@ -107,24 +120,42 @@ impl To {
 
     /// A run of everything in one replicate.
     pub(super) fn to_run(&self, resume: bool) -> Result<Run, Failure> {
-        Ok(Run {
-            destination: self.destination(resume)?,
+        let destination = self.out.destination(resume).ok_or_else(|| {
+            let what = "missing output: give `-o FILE.parquet`, --stream or --dry-run";
+            Failure::says(Exit::Usage, what)
+        })?;
+        Ok(self.out.to_run(destination, self.quiet))
+    }
+}
+
+impl Out {
+    /// A run of everything in one replicate.
+    pub(super) fn to_run(&self, destination: Destination, quiet: bool) -> Run {
+        Run {
+            destination,
             goal: Goal::Count,
             replicates: 1,
-            budget: self.budget.map(duration),
-            quiet: self.quiet,
+            budget: self.budget.map(outline::duration),
+            quiet,
             json: self.json,
-        })
+        }
     }
 
-    fn destination(&self, resume: bool) -> Result<Destination, Failure> {
+    /// Whether stdout is for an answer or a stream.
+    pub(super) const fn wants_stdout(&self) -> bool {
+        self.json || self.stream.is_some()
+    }
+
+    /// The requested destination, if any.
+    pub(super) fn destination(&self, resume: bool) -> Option<Destination> {
         match (&self.output, &self.stream) {
-            (Some(path), _) => Ok(Destination::File { path: path.clone(), resume }),
-            (None, Some(kind)) => Ok(Destination::Stdout((!kind.is_empty()).then(|| kind.clone()))),
-            (None, None) => Err(Failure::says(
-                Exit::Usage,
-                "missing output: give `-o FILE.parquet`, --stream or --dry-run",
-            )),
+            (Some(path), _) => {
+                Some(Destination::File { path: path.clone(), resume, force: self.force })
+            }
+            (None, Some(kind)) => {
+                Some(Destination::Stdout((!kind.is_empty()).then(|| kind.clone())))
+            }
+            (None, None) => None,
         }
     }
 }
@@ -163,8 +194,4 @@ fn budget(text: &str) -> Result<Nanos, String> {
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
-}
-
-pub(super) fn duration(time: Nanos) -> Duration {
-    Duration::from_nanos(time.get())
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Three absences on the L7455 whose cost can be added up by hand.
+
+use super::*;
+use crate::model::costs::CostTable;
+use crate::samples::{ObservedThread, RecordingFacts};
+use crate::units::Cpu;
+
+const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
+    idle,preemption,max,64,10\nidle,preemption,max,256,30\n\
+    idle,l2_migration,max,64,5\nidle,l2_migration,max,256,20\n";
+
+fn absence(tid: u32, from: u32, to: u32, length_ns: u64) -> Absence {
+    Absence {
+        tid,
+        out_ns: 1_000,
+        in_ns: 1_000 + length_ns,
+        seen: true,
+        from: Cpu(from),
+        to: Cpu(to),
+        preempted: true,
+        pinned: false,
+        ran_ns: 0,
+        by: Some((9, "make".to_owned())),
+    }
+}
+
+fn platform() -> Platform {
+    Platform::named("xeon_l7455").unwrap().unwrap()
+}
+
+/// The nearest CPU of this class to CPU 0.
+fn neighbour(platform: &Platform, event: Event) -> u32 {
+    let class = |cpu: &Cpu| platform.affinity(Cpu(0), *cpu).event() == event.word();
+    platform.usable().iter().find(class).unwrap().0
+}
+
+fn recording(platform: &Platform) -> Recording {
+    let l2 = neighbour(platform, Event::L2Migration);
+    let thread = |tid| ObservedThread { tid, preemptions: 2, ..ObservedThread::default() };
+    Recording {
+        facts: RecordingFacts {
+            span_ns: 1_000_000,
+            rss_bytes: Some(256 << 10),
+            ..RecordingFacts::default()
+        },
+        threads: vec![thread(1), thread(2)],
+        absences: vec![absence(1, 0, 0, 2_000), absence(2, 0, 0, 4_000), absence(2, 0, l2, 8_000)],
+        not_kept: 0,
+    }
+}
+
+fn cost(wss: WssRange, recording: &Recording) -> RunCost {
+    let source = Source::Table(CostTable::parse(TABLE).unwrap());
+    let prices = Prices { source: &source, selection: Selection::default() };
+    run_cost(recording, &platform(), Some(&prices), wss).unwrap()
+}
+
+const fn between(low_us: f64, high_us: f64) -> Between {
+    Between { low_us, high_us: Some(high_us) }
+}
+
+const fn at_least(low_us: f64) -> Between {
+    Between { low_us, high_us: None }
+}
+
+#[test]
+fn at_a_known_size_a_run_costs_what_its_absences_cost() {
+    let platform = platform();
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording(&platform));
+    assert_eq!(answer.total, Some(between(25.0, 25.0)));
+    assert_eq!(answer.share, Some((0.025, Some(0.025))));
+    let classes: Vec<_> = answer.classes.iter().map(|it| (it.event, it.count, it.cost)).collect();
+    let expected = [
+        (Event::Preemption, 2, Some(between(20.0, 20.0))),
+        (Event::L2Migration, 1, Some(between(5.0, 5.0))),
+    ];
+    assert_eq!(classes, expected);
+    let threads: Vec<_> = answer.threads.iter().map(|it| (it.tid, it.cost)).collect();
+    assert_eq!(threads, [(2, Some(between(15.0, 15.0))), (1, Some(between(10.0, 10.0)))]);
+    assert_eq!((answer.preemptors[0].name.as_str(), answer.preemptors[0].count), ("make", 3));
+    // Of 2 and 4 us.
+    assert_eq!((answer.classes[0].median_length_us, answer.classes[0].longest_us), (3.0, 4.0));
+    assert!((answer.preemptors[0].length_us - 14.0).abs() < 1e-9);
+}
+
+#[test]
+fn of_an_unknown_program_the_answer_is_a_range_from_nothing() {
+    let platform = platform();
+    let recording = recording(&platform);
+    let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
+    assert_eq!((wss.low, wss.high), (Bytes::new(0), Bytes::new(256 << 10)));
+    let answer = cost(wss, &recording);
+    assert_eq!((answer.total, answer.clipped_to), (Some(between(0.0, 80.0)), None));
+    // A resident set above the last-level cache cannot have been in it.
+    let most = WssRange::unknown(Some(1 << 40), &platform).high;
+    assert_eq!(Some(most), platform.llc_size());
+    let answer = cost(WssRange::unknown(Some(1 << 40), &platform), &recording);
+    assert_eq!(
+        (answer.total, answer.clipped_to),
+        (Some(at_least(0.0)), Some(Bytes::new(256 << 10)))
+    );
+}
+
+#[test]
+fn beyond_the_largest_measured_size_the_cost_is_at_least_that_of_the_largest() {
+    let answer = cost(WssRange::known("7.5MiB".parse().unwrap()), &recording(&platform()));
+    assert_eq!(answer.total, Some(at_least(80.0)));
+    assert_eq!(answer.share, Some((0.08, None)));
+    assert_eq!(answer.clipped_to, Some(Bytes::new(256 << 10)));
+}
+
+#[test]
+fn where_nothing_is_known_the_cost_is_none_and_not_zero() {
+    let platform = platform();
+    let far = neighbour(&platform, Event::MemoryMigration);
+    let recording = Recording { absences: vec![absence(1, 0, far, 1)], ..recording(&platform) };
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    assert_eq!((answer.total, answer.share, answer.priced), (None, None, true));
+}
+
+#[test]
+fn a_run_without_absences_cost_nothing_for_sure() {
+    let recording = Recording { absences: Vec::new(), ..recording(&platform()) };
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    assert_eq!(answer.total, Some(between(0.0, 0.0)));
+}
+
+#[test]
+fn a_class_without_costs_is_named_and_the_others_are_added_up() {
+    let platform = platform();
+    let mut recording = recording(&platform);
+    let far = neighbour(&platform, Event::MemoryMigration);
+    recording.absences.push(absence(1, 0, far, 1));
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    assert_eq!(answer.total, Some(at_least(25.0)));
+    let last = answer.classes.last().unwrap();
+    assert_eq!((last.event, last.cost), (Event::MemoryMigration, None));
+    assert!(last.why_not.as_ref().unwrap().contains("memory_migration"), "{last:?}");
+}
+
+#[test]
+fn without_costs_absences_are_counted_and_nothing_is_charged() {
+    let platform = platform();
+    let wss = WssRange::unknown(None, &platform);
+    let answer = run_cost(&recording(&platform), &platform, None, wss).unwrap();
+    assert_eq!((answer.total, answer.share), (None, None));
+    assert!(answer.classes.iter().all(|class| class.cost.is_none() && class.why_not.is_none()));
+}

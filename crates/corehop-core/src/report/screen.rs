@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A report on one screen of a terminal: the tables that fit, and at the end the answer.
+
+use super::answer::answer;
+use super::data::ReportData;
+use super::sections;
+use super::table::{self, paragraph, plain};
+
+/// The most lines of tables.
+const LINES: usize = 46;
+
+/// Tables of at most fifty lines of `width` columns, and the sentence that answers; `whole` adds tables of
+/// other contents than cells.
+pub fn screen(data: &ReportData, width: usize, whole: bool) -> String {
+    let (first, later) =
+        if whole { sections::tables_around_cells(data) } else { Default::default() };
+    let mut blocks: Vec<String> = first.iter().map(plain).collect();
+    let mut cells = table::medians(&data.summaries, width);
+    blocks.append(&mut cells);
+    blocks.extend(later.iter().map(plain));
+    let (mut text, left) = fitting(&blocks);
+    if left > 0 {
+        let s = if left == 1 { "" } else { "s" };
+        text.push_str(&paragraph(
+            &format!("{left} more table{s}, maxima, counts and replicates: --table text; all of it: -o PAGE.html."),
+            width,
+        ));
+        text.push('\n');
+    }
+    if whole {
+        text.extend(sections::notes(data).into_iter().flat_map(|note| [note, "\n".to_owned()]));
+    }
+    text + &ending(data, width)
+}
+
+/// The answer as the last lines of a terminal's table.
+pub fn ending(data: &ReportData, width: usize) -> String {
+    answer(data).map_or_else(String::new, |sentence| paragraph(&sentence, width))
+}
+
+/// Whole blocks as far as they fit, and the number of those that do not; of a first block that is too long
+/// by itself, its first lines.
+fn fitting(blocks: &[String]) -> (String, usize) {
+    let (mut text, mut used, mut left) = (String::new(), 0, 0);
+    for (place, block) in blocks.iter().enumerate() {
+        let lines = block.lines().count();
+        if used + lines <= LINES {
+            text.push_str(block);
+            used += lines;
+        } else if place == 0 {
+            text.extend(block.lines().take(LINES - 1).flat_map(|line| [line, "\n"]));
+            text.push_str("…\n");
+            (used, left) = (LINES, 1);
+        } else {
+            left += 1;
+        }
+    }
+    (text, left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_shown_whole_up_to_a_screen_and_the_rest_is_counted() {
+        let block = |lines: usize| "x\n".repeat(lines);
+        let (text, left) = fitting(&[block(20), block(30), block(10)]);
+        assert_eq!((text.lines().count(), left), (30, 1));
+        let (text, left) = fitting(&[block(80), block(2)]);
+        assert_eq!((text.lines().count(), left), (LINES, 2));
+        assert!(text.ends_with("…\n"));
+        assert_eq!(fitting(&[]), (String::new(), 0));
+    }
+}

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The list of tests.
+
+use super::Deadlines::{Arbitrary, Implicit};
+use super::partitioned::{bounded_tardiness, compliant, devi_anderson, g_edf, one_cpu_by_priority};
+use super::{BASE, Charging, G_FP, Kind, ONE_EDF, ONE_FP, Suffers, Test, with_bounds};
+use crate::sched::bill::Payer;
+use crate::sched::global::{self, bar, ff_dbf, fixed as global_fixed, load, rta};
+use crate::sched::soft::compliant::Points;
+use crate::sched::system::System;
+use crate::sched::uni::edf_response::{Preemption, response_times};
+use crate::sched::uni::{edf, fixed, nonpreemptive};
+use crate::sched::verdict::{Answer, Verdict};
+
+const SOFT: &str = "global EDF, soft";
+const SOFTLY: &str = "Yes means that tardiness is bounded, not that deadlines are met.";
+const RANKS: &str = "Priorities are those given, otherwise deadline-monotonic; ties by index.";
+const BLOCKED: &str = "Blocking is a bound; where a task has it, the test is only sufficient.";
+
+/// Every test but the partitioned ones.
+pub(super) static OTHERS: &[Test] = &[
+    Test {
+        name: "necessary",
+        scheduler: "any scheduler",
+        title: "U <= m, and C <= D of each task",
+        kind: Kind::Necessary,
+        deadlines: Arbitrary,
+        jitter: true,
+        citation: "Liu and Layland 1973; Horn 1974",
+        run: |system| Answer::plain(global::necessary(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotNeeded,
+        ..BASE
+    },
+    Test {
+        name: "own-cpu",
+        scheduler: "any global scheduler",
+        title: "n <= m, and C <= D of each task: no job waits for a CPU",
+        deadlines: Arbitrary,
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        citation: "of at most m tasks at most m jobs are ready, and C <= T; as in Bertogna, Cirinei and Lipari, ECRTS 2005",
+        run: |system| Answer::plain(global::own_cpu(system)),
+        ..BASE
+    },
+    Test {
+        name: "utilisation",
+        title: "U <= 1; exact where D >= T, otherwise it can only refuse",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        citation: "Liu and Layland, JACM 20(1), 1973; Baruah, Mok and Rosier, RTSS 1990",
+        run: |system| Answer::plain(edf::utilisation(system.tasks)),
+        ..ONE_EDF
+    },
+    Test {
+        name: "density",
+        title: "sum of C / min(D, T) <= 1",
+        deadlines: Arbitrary,
+        citation: "Liu, Real-Time Systems, 2000, theorem 6.2",
+        run: |system| Answer::plain(edf::density(system.tasks)),
+        ..ONE_EDF
+    },
+    Test {
+        name: "qpa",
+        title: "DBF(t) <= t at every deadline, from the last to the first",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        citation: "Zhang and Burns, IEEE TC 58(9), 2009; Baruah, Rosier and Howell 1990",
+        run: |system| Answer::plain(edf::qpa(system.tasks)),
+        ..ONE_EDF
+    },
+    Test {
+        name: "edf-rta",
+        title: "the worst response of each task, over all that can begin its busy period",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        citation: "Spuri, INRIA RR-2772, 1996",
+        run: |system| edf_rta(system, Preemption::Free),
+        ..ONE_EDF
+    },
+    Test {
+        name: "np-edf",
+        scheduler: "non-preemptive EDF on one CPU",
+        title: "DBF(t) + max of C_j - 1 over D_j > t is at most t",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "Jeffay, Stanat and Martel, RTSS 1991; George, Rivierre and Spuri, INRIA RR-2966, 1996",
+        run: |system| Answer::plain(nonpreemptive::edf(system.tasks)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        ..BASE
+    },
+    Test {
+        name: "np-edf-rta",
+        scheduler: "non-preemptive EDF on one CPU",
+        title: "the worst response of each task that no job preempts",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        citation: "George, Rivierre and Spuri, INRIA RR-2966, 1996",
+        run: |system| edf_rta(system, Preemption::None),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        ..BASE
+    },
+    Test {
+        name: "liu-layland",
+        title: "U <= n (2^(1/n) - 1)",
+        deadlines: Arbitrary,
+        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        citation: "Liu and Layland, JACM 20(1), 1973",
+        run: |system| Answer::plain(fixed::liu_layland(system.tasks)),
+        ..ONE_FP
+    },
+    Test {
+        name: "hyperbolic",
+        title: "the product of u + 1 is at most 2",
+        deadlines: Arbitrary,
+        assumes: &[RANKS, "Priorities are rate-monotonic and D >= T; otherwise it does not tell."],
+        citation: "Bini, Buttazzo and Buttazzo, ECRTS 2001",
+        run: |system| Answer::plain(fixed::hyperbolic(system.tasks)),
+        ..ONE_FP
+    },
+    Test {
+        name: "p-fp-rta",
+        title: "w = (q + 1) C + B + sum over hp of ceil((w + J) / T) C; R = max of w + J - q T",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        jitter: true,
+        assumes: &[RANKS, BLOCKED],
+        citation: "Joseph and Pandya 1986; Lehoczky, RTSS 1990; Tindell, Burns and Wellings 1994",
+        run: one_cpu_by_priority,
+        payer: Payer::Affected,
+        charging: Charging::FixedPriority,
+        ..ONE_FP
+    },
+    Test {
+        name: "p-fp-audsley",
+        title: "some order of priorities passes p-fp-rta; the order is given",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        jitter: true,
+        assumes: &["Priorities that were given are ignored.", BLOCKED],
+        citation: "Audsley, YCS 164, 1991",
+        run: audsley,
+        payer: Payer::Others,
+        ..ONE_FP
+    },
+    Test {
+        name: "np-fp-rta",
+        scheduler: "non-preemptive fixed priorities on one CPU",
+        title: "w = B + q C + sum over hp of (floor((w + J) / T) + 1) C; R = max of w + C + J - q T",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        one_cpu: true,
+        jitter: true,
+        assumes: &[RANKS, BLOCKED],
+        citation: "George, Rivierre and Spuri 1996; Davis, Burns, Bril and Lukkien, RTS 35(3), 2007",
+        run: |system| responses(system, nonpreemptive::fixed),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        ..BASE
+    },
+    Test {
+        name: "g-edf",
+        title: "some test for global EDF accepts; which one is given",
+        deadlines: Arbitrary,
+        citation: "gfb, bak, bcl-iterative, rta, bar, load and ff-dbf, in this order; Bertogna and Baruah, JSA 57(5), 2011",
+        run: g_edf,
+        ..BASE
+    },
+    Test {
+        name: "gfb",
+        title: "sum of delta <= m - (m - 1) max delta, delta = C / min(D, T)",
+        deadlines: Arbitrary,
+        citation: "Goossens, Funk and Baruah, RTS 25(2-3), 2003; Baker and Baruah 2007",
+        run: |system| Answer::plain(global::gfb(system)),
+        ..BASE
+    },
+    Test {
+        name: "bak",
+        title: "for each k, sum of min(1, beta_i) <= m (1 - lambda) + lambda, lambda = C_k / D_k",
+        deadlines: Arbitrary,
+        citation: "Baker, RTSS 2003; for D > T Baker, IEEE TPDS 16(8), 2005",
+        run: |system| Answer::plain(global::bak(system)),
+        ..BASE
+    },
+    Test {
+        name: "bcl",
+        title: "for each k, sum of min(beta_i, 1 - lambda) < m (1 - lambda)",
+        citation: "Bertogna, Cirinei and Lipari, ECRTS 2005",
+        run: |system| Answer::plain(global::bcl(system)),
+        ..BASE
+    },
+    Test {
+        name: "bcl-iterative",
+        title: "bcl with slacks: what is known of one task lessens what it carries in for others",
+        citation: "Bertogna, Cirinei and Lipari, IEEE TPDS 20(4), 2009",
+        run: |system| Answer::plain(global::bcl_iterative(system)),
+        ..BASE
+    },
+    Test {
+        name: "rta",
+        title: "R = C_k + floor(sum of min(W_i(R), I_i(D_k), R - C_k + 1) / m), with slacks, at most 25 rounds",
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(rta::edf_bounds(system)),
+        ..BASE
+    },
+    Test {
+        name: "bar",
+        title: "demand from where all CPUs became busy, with at most m - 1 tasks carrying in; U < m",
+        citation: "Baruah, RTSS 2007, with the correction for integer time",
+        run: |system| Answer::plain(bar::bar(system)),
+        ..BASE
+    },
+    Test {
+        name: "load",
+        title: "max of DBF(t) / t <= max(mu - (ceil mu - 1) delta, (ceil mu - 1) - (ceil mu - 2) delta)",
+        deadlines: Arbitrary,
+        citation: "Baker and Baruah, RTS 43(1), 2009, corollary 2",
+        run: |system| Answer::plain(load::load(system)),
+        ..BASE
+    },
+    Test {
+        name: "ff-dbf",
+        title: "for some sigma, sum of ffdbf(t, sigma) <= (m - (m - 1) sigma) t at all t",
+        assumes: &["sigma is the largest density or a multiple of 1/50, and 1/10 below its limit."],
+        citation: "Baruah, Bonifaci, Marchetti-Spaccamela and Stiller, RTS 46(1), 2010",
+        run: |system| Answer::plain(ff_dbf::ff_dbf(system)),
+        ..BASE
+    },
+    Test {
+        name: "g-np-edf",
+        scheduler: "global non-preemptive EDF",
+        title: "R = y - 1 + C_k for the least y that the others, and m that began before, cannot fill",
+        citation: "Baruah, RTS 32(1), 2006; windows as in Guan et al., JSA 57(5), 2011",
+        run: |system| with_bounds(global::nonpreemptive::edf(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        ..BASE
+    },
+    Test {
+        name: "g-fp-bertogna",
+        title: "R = C_k + floor(sum over hp of min(W_i(R), R - C_k + 1) / m), hp carrying in what their own bounds allow",
+        assumes: &[RANKS],
+        citation: "Bertogna and Cirinei, RTSS 2007, with slacks (equation 8)",
+        run: |system| with_bounds(global_fixed::bertogna(system)),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-bertogna-plain",
+        title: "g-fp-bertogna without slacks: hp carry in what their deadlines allow",
+        assumes: &[RANKS],
+        citation: "Bertogna and Cirinei, RTSS 2007",
+        run: |system| with_bounds(global_fixed::bertogna_plain(system)),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-guan",
+        title: "R = C_k + floor(Omega_k(R) / m), with at most m - 1 tasks carrying in",
+        assumes: &[RANKS],
+        citation: "Guan, Stigge, Yi and Yu, RTSS 2009",
+        run: |system| with_bounds(global_fixed::guan(system)),
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-da-lc",
+        title: "D_k >= C_k + floor(sum of interference in D_k / m), at most m - 1 carrying in",
+        assumes: &[RANKS],
+        citation: "Davis and Burns, RTS 47(1), 2011; Guan et al., RTSS 2009",
+        run: |system| {
+            let order = global_fixed::given_order(system);
+            Answer::plain(Verdict::sufficient(global_fixed::da_lc_in_order(system, &order)))
+        },
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-da-lc-opa",
+        title: "some order of priorities passes g-fp-da-lc; the order is given",
+        assumes: &["Priorities that were given are ignored."],
+        citation: "Davis and Burns, RTS 47(1), 2011; Audsley, YCS 164, 1991",
+        run: |system| ordered(global_fixed::da_lc_assignment(system)),
+        payer: Payer::Others,
+        ..G_FP
+    },
+    Test {
+        name: "g-fp-dkc",
+        title: "g-fp-da-lc in the order of D - k C, k = (m - 1 + sqrt(5 m^2 - 6 m + 1)) / (2 m)",
+        assumes: &["Priorities that were given are ignored."],
+        citation: "Davis and Burns, RTS 47(1), 2011; after Andersson and Jonsson 2000",
+        run: |system| {
+            let order = global_fixed::dkc_order(system);
+            ordered(global_fixed::da_lc_in_order(system, &order).then_some(order))
+        },
+        payer: Payer::Others,
+        ..G_FP
+    },
+    Test {
+        name: "g-np-fp",
+        scheduler: "global non-preemptive fixed priorities",
+        title: "R = y - 1 + C_k for the least y that hp, and m of lp that began before, cannot fill",
+        assumes: &[RANKS],
+        citation: "Guan, Yi, Deng, Gu and Yu, JSA 57(5), 2011",
+        run: |system| with_bounds(global::nonpreemptive::fixed(system)),
+        suffers: Suffers::Nothing,
+        payer: Payer::NoJob,
+        charging: Charging::NotKnown,
+        ..BASE
+    },
+    Test {
+        name: "soft-g-edf",
+        scheduler: SOFT,
+        title: "U <= m and each u <= 1: tardiness is bounded",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Devi and Anderson, RTSS 2005; Leontyev and Anderson, RTS 44(1-3), 2010",
+        run: bounded_tardiness,
+        ..BASE
+    },
+    Test {
+        name: "devi-anderson",
+        scheduler: SOFT,
+        title: "R = T + C + ceil(x), x = (E_L - e_min) / (m - U_{L-1}), L = ceil(U) - 1",
+        kind: Kind::Exact,
+        deadlines: Implicit,
+        assumes: &[SOFTLY],
+        citation: "Devi and Anderson, RTSS 2005 and RTS 38(2), 2008",
+        run: devi_anderson,
+        ..BASE
+    },
+    Test {
+        name: "cva",
+        scheduler: SOFT,
+        title: "R = Y + x + C by compliant vectors, Y = D - min D, x = s - C/m, the least s with G(s) + S <= m s",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Erickson, Devi and Baruah, ECRTS 2010",
+        run: |system| compliant(system, Points::Edf),
+        ..BASE
+    },
+    Test {
+        name: "g-fl",
+        scheduler: "global fair lateness, soft",
+        title: "cva with priority points D - floor((m - 1) C / m)",
+        kind: Kind::Exact,
+        deadlines: Arbitrary,
+        assumes: &[SOFTLY],
+        citation: "Erickson and Anderson, ECRTS 2012",
+        run: |system| compliant(system, Points::FairLateness),
+        ..BASE
+    },
+];
+
+fn edf_rta(system: System<'_>, preemption: Preemption) -> Answer {
+    let tasks = system.tasks;
+    if edf::utilisation(tasks) == Verdict::Unschedulable {
+        return Answer::plain(Verdict::Unschedulable);
+    }
+    let Some(bounds) = response_times(tasks, preemption) else {
+        return Answer::unknown("its busy period takes too many steps");
+    };
+    let met = bounds.iter().zip(tasks).all(|(&response, task)| response <= task.deadline);
+    Answer::bounded(Verdict::exact(met), bounds)
+}
+
+/// An analysis that writes responses, with them where all are met.
+fn responses(
+    system: System<'_>,
+    analysis: fn(&[crate::workload::task::Task], Option<&mut [u64]>) -> Verdict,
+) -> Answer {
+    let mut bounds = vec![0; system.tasks.len()];
+    match analysis(system.tasks, Some(&mut bounds)) {
+        Verdict::Schedulable => Answer::bounded(Verdict::Schedulable, bounds),
+        other => Answer::plain(other),
+    }
+}
+
+fn audsley(system: System<'_>) -> Answer {
+    match fixed::audsley(system.tasks) {
+        Ok(order) => ordered(Some(order)),
+        Err(verdict) => Answer::plain(verdict),
+    }
+}
+
+fn ordered(order: Option<Vec<usize>>) -> Answer {
+    match order {
+        None => Answer::plain(Verdict::Unknown),
+        order => Answer { priorities: order, ..Answer::plain(Verdict::Schedulable) },
+    }
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every test by name: what it is for, what it assumes, where it comes from, and how it is run.
+
+mod cached_entries;
+mod entries;
+mod partitioned;
+mod partitioned_entries;
+
+pub use cached_entries::NO_PAIRS;
+
+use super::bill::{Bill, Payer};
+use super::clusters;
+use super::verdict::{Answer, Verdict};
+use crate::platform::Platform;
+use crate::sched::system::System;
+use crate::words::edit_distance;
+use crate::workload::Event;
+use crate::workload::task::Task;
+
+/// The kind of a test, by its possible answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Yes or no.
+    Exact,
+    /// Yes, or nothing.
+    Sufficient,
+    /// No, or nothing.
+    Necessary,
+}
+
+impl Kind {
+    /// In a word, with what follows from it.
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Self::Exact => "exact: yes or no",
+            Self::Sufficient => "sufficient: yes or unknown",
+            Self::Necessary => "necessary: no or unknown",
+        }
+    }
+}
+
+/// The relative deadlines that a test admits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadlines {
+    /// D = T.
+    Implicit,
+    /// D <= T.
+    Constrained,
+    /// Any.
+    Arbitrary,
+}
+
+/// A test: a name, what stands behind it, and how it is run.
+#[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about a test")]
+pub struct Test {
+    /// As options and answers have it.
+    pub name: &'static str,
+    /// The scheduler that it is about.
+    pub scheduler: &'static str,
+    /// The question, in the paper's letters.
+    pub title: &'static str,
+    /// The kind, by its possible answers.
+    pub kind: Kind,
+    /// The deadlines it admits; for others it does not tell.
+    pub deadlines: Deadlines,
+    /// Whether it is about one CPU only.
+    pub one_cpu: bool,
+    /// Whether it charges jitter and blocking; where it does not, it does not tell of tasks with them.
+    pub jitter: bool,
+    /// The interruptions of jobs under its scheduler that the test itself does not charge. (What is necessary
+    /// for all schedulers holds for one under which nothing does.)
+    pub suffers: Suffers,
+    /// The payer for that ([`bill`](super::bill)).
+    pub payer: Payer,
+    /// The way to charge an operating system's overheads to a set before the test is asked.
+    pub charging: Charging,
+    /// Whether it charges cache reloads by the blocks that tasks use.
+    pub reloads: bool,
+    /// Whether it charges measured delays by pair of tasks, and nothing to jobs.
+    pub by_pair: bool,
+    /// Its other assumptions.
+    pub assumes: &'static [&'static str],
+    /// The citation.
+    pub citation: &'static str,
+    run: fn(System<'_>) -> Answer,
+}
+
+/// Every test.
+pub fn all() -> impl Iterator<Item = &'static Test> + Clone {
+    let cached = cached_entries::BY_BLOCKS.iter().flatten();
+    let others = entries::OTHERS.iter().chain(partitioned_entries::PARTITIONED);
+    others.chain(cached).chain(&cached_entries::BY_PAIRS)
+}
+
+/// The interruptions of jobs under a scheduler, once they have begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Suffers {
+    /// Nothing.
+    Nothing,
+    /// Preemptions.
+    Preemptions,
+    /// Preemptions, and migrations within clusters of so many CPUs.
+    Within(u32),
+    /// Preemptions, and migrations to any CPU.
+    Everything,
+}
+
+/// The way to charge overheads ([`overhead::system`](super::overhead::system)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Charging {
+    /// To each job, which pays for the preemption that it causes.
+    JobLevel,
+    /// As tasks above all others, and as jitter.
+    FixedPriority,
+    /// They cannot turn its no into a yes.
+    NotNeeded,
+    /// They cannot be charged to it.
+    NotKnown,
+}
+
+/// The common part of most tests.
+const BASE: Test = Test {
+    name: "",
+    scheduler: "global EDF",
+    title: "",
+    kind: Kind::Sufficient,
+    deadlines: Deadlines::Constrained,
+    one_cpu: false,
+    jitter: false,
+    suffers: Suffers::Everything,
+    payer: Payer::Others,
+    charging: Charging::JobLevel,
+    reloads: false,
+    by_pair: false,
+    assumes: &[],
+    citation: "",
+    run: |_| Answer::plain(Verdict::Unknown),
+};
+
+/// Of tests for EDF on one CPU.
+const ONE_EDF: Test = Test {
+    scheduler: "EDF on one CPU",
+    one_cpu: true,
+    suffers: Suffers::Preemptions,
+    payer: Payer::LaterDeadline,
+    ..BASE
+};
+
+/// Of tests for fixed priorities on one CPU.
+const ONE_FP: Test = Test {
+    scheduler: "fixed priorities on one CPU",
+    one_cpu: true,
+    suffers: Suffers::Preemptions,
+    payer: Payer::LowerPriority,
+    charging: Charging::NotKnown,
+    ..BASE
+};
+
+/// Of tests for global fixed priorities.
+const G_FP: Test = Test {
+    scheduler: "global fixed priorities",
+    payer: Payer::LowerPriority,
+    charging: Charging::NotKnown,
+    ..BASE
+};
+
+/// Of tests for partitioned EDF.
+const P_EDF: Test = Test {
+    scheduler: "partitioned EDF",
+    suffers: Suffers::Preemptions,
+    payer: Payer::EachGroup,
+    ..BASE
+};
+
+/// Of tests for partitioned fixed priorities.
+const P_FP: Test = Test {
+    scheduler: "partitioned fixed priorities",
+    suffers: Suffers::Preemptions,
+    payer: Payer::Affected,
+    charging: Charging::FixedPriority,
+    jitter: true,
+    ..BASE
+};
+
+/// Of tests that charge reloads by cache blocks.
+const CACHED: Test = Test {
+    suffers: Suffers::Nothing,
+    payer: Payer::NoJob,
+    charging: Charging::NotKnown,
+    reloads: true,
+    ..BASE
+};
+
+/// Of a set that says which blocks its tasks use.
+const IGNORES_RELOADS: &str = "it accepts, but the set says which cache blocks its tasks use (ucb, ecb), and this test does \
+     not charge reloads: ask one that does (`multiset-combined`), or charge a delay with --delay or --costs";
+
+/// The assumptions of every test here.
+const ALWAYS: [&str; 3] = [
+    "Tasks are sporadic and independent: no job waits for another one, or suspends itself.",
+    "Time is integer: releases and execution times are multiples of the unit.",
+    "Overheads are negligible, or charged in the execution times.",
+];
+
+impl Test {
+    /// The basis of the verdict, in order.
+    pub fn assumptions(&self) -> Vec<&'static str> {
+        let deadlines = match self.deadlines {
+            Deadlines::Implicit => Some("Deadlines are periods."),
+            Deadlines::Constrained => Some("Deadlines are within periods."),
+            Deadlines::Arbitrary => None,
+        };
+        let jitter = (!self.jitter).then_some("There is no release jitter and no blocking.");
+        let cpus = (!self.one_cpu).then_some("The CPUs are identical.");
+        let own = self.assumes.iter().copied();
+        ALWAYS.into_iter().chain(deadlines).chain(jitter).chain(cpus).chain(own).collect()
+    }
+
+    /// The events that may cost a job its delay under its scheduler, nearest first. `platform` says which
+    /// migrations stay within a cluster of so many CPUs, and which there are at all; without it all count.
+    pub fn events(&self, platform: Option<&Platform>) -> Vec<Event> {
+        let all = Event::RESUMING;
+        let reached = match self.suffers {
+            Suffers::Nothing => 0,
+            Suffers::Preemptions => 1,
+            Suffers::Everything => all.len(),
+            Suffers::Within(size) => {
+                let sizes = platform.map(clusters::sizes).unwrap_or_default();
+                let cache = sizes.iter().find(|&&(it, _)| it == size);
+                cache.map_or(all.len(), |&(_, level)| (level as usize).clamp(1, 3) + 1)
+            }
+        };
+        let there = platform.map(Event::on);
+        let reached = all[..reached].iter().copied();
+        reached.filter(|it| there.as_ref().is_none_or(|there| there.contains(it))).collect()
+    }
+
+    /// The answer of the test for a system, with its charges.
+    pub fn run(&self, system: System<'_>) -> Answer {
+        if let Some(why) = self.refusal(system) {
+            return Answer::unknown(why);
+        }
+        let answer = match system.bill {
+            Some(bill) if self.charges_a_whole_set() => self.run_charged(system, bill),
+            _ => (self.run)(system),
+        };
+        if system.cache.is_some() && self.ignores_reloads() && answer.verdict.is_schedulable() {
+            return Answer::unknown(IGNORES_RELOADS);
+        }
+        answer
+    }
+
+    /// Whether what is charged to a job does not depend on what the test finds.
+    fn charges_a_whole_set(&self) -> bool {
+        let by_itself = [Payer::EachGroup, Payer::Affected, Payer::EachPiece];
+        self.charging != Charging::NotNeeded && !by_itself.contains(&self.payer)
+    }
+
+    fn run_charged(&self, system: System<'_>, bill: &Bill) -> Answer {
+        let charges = bill.jobs(self.payer, system.cpus, system.tasks, &bill.resumed);
+        let mut answer = (self.run)(System { tasks: &charges.tasks, bill: None, ..system });
+        for bound in answer.bounds.iter_mut().flatten() {
+            *bound += bill.latency();
+        }
+        Answer { charged: Some(charges), ..answer }
+    }
+
+    /// Whether jobs are preempted under its scheduler, and it does not ask what they lose of the cache.
+    fn ignores_reloads(&self) -> bool {
+        !self.reloads && self.suffers != Suffers::Nothing
+    }
+
+    /// Why it cannot tell of such a system.
+    fn refusal(&self, system: System<'_>) -> Option<String> {
+        let which = |wrong: fn(&Task) -> bool| system.tasks.iter().position(wrong);
+        if self.one_cpu && system.cpus != 1 {
+            return Some(format!("it is about one CPU, and the set has {}", system.cpus));
+        }
+        let beyond = match self.deadlines {
+            Deadlines::Implicit => which(|task| task.deadline != task.period).map(|at| (at, "not")),
+            Deadlines::Constrained => {
+                which(|task| task.deadline > task.period).map(|at| (at, "beyond"))
+            }
+            Deadlines::Arbitrary => None,
+        };
+        if let Some((at, how)) = beyond {
+            return Some(format!("the deadline of task {at} is {how} its period"));
+        }
+        let held_up = which(|task| task.jitter > 0 || task.blocking > 0);
+        let held_up = if self.jitter { None } else { held_up };
+        held_up.map(|at| format!("task {at} has jitter or blocking, which it does not charge"))
+    }
+}
+
+/// Names no test.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown test `{name}`; nearest: {nearest}; `all` runs every test")]
+pub struct UnknownTest {
+    /// The requested name.
+    pub name: String,
+    /// Names that are near to it.
+    pub nearest: String,
+}
+
+/// The test of this name.
+///
+/// # Errors
+/// [`UnknownTest`] where there is none, with the names that are near.
+pub fn test(name: &str) -> Result<&'static Test, UnknownTest> {
+    all().find(|test| test.name == name).ok_or_else(|| {
+        let mut near: Vec<_> =
+            all().map(|test| (edit_distance(test.name, name), test.name)).collect();
+        near.sort_unstable();
+        let nearest: Vec<_> = near.into_iter().take(4).map(|(_, name)| name).collect();
+        UnknownTest { name: name.to_owned(), nearest: nearest.join(", ") }
+    })
+}
+
+/// A verdict and, where the test found them, bounds on response times.
+fn with_bounds(bounds: Option<Vec<u64>>) -> Answer {
+    bounds.map_or_else(
+        || Answer::plain(Verdict::Unknown),
+        |bounds| Answer::bounded(Verdict::Schedulable, bounds),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::task::testing::{implicit, set};
+
+    #[test]
+    fn names_are_unique_and_every_test_says_where_it_comes_from() {
+        for (at, test) in all().enumerate() {
+            assert!(all().take(at).all(|other| other.name != test.name), "{}", test.name);
+            assert!(test.citation.chars().any(|c| c.is_ascii_digit()), "{}", test.name);
+            assert!(test.assumptions().len() >= 4, "{}", test.name);
+        }
+    }
+
+    #[test]
+    fn a_name_that_is_mistyped_is_answered_with_what_is_near() {
+        let error = test("g-fp-gaun").unwrap_err().to_string();
+        assert!(error.contains("g-fp-guan"), "{error}");
+        assert_eq!(test("gfb").unwrap().name, "gfb");
+    }
+
+    #[test]
+    fn a_scheduler_suffers_what_it_lets_happen() {
+        for (name, suffers) in [
+            ("np-edf", Suffers::Nothing),
+            ("g-np-fp", Suffers::Nothing),
+            ("qpa", Suffers::Preemptions),
+            ("p-edf-ffd", Suffers::Preemptions),
+            ("c-edf-6", Suffers::Within(6)),
+            ("soft-c-edf-2", Suffers::Within(2)),
+            ("sp-edf-c=d", Suffers::Everything),
+            ("sp-edf-os", Suffers::Preemptions),
+            ("edf-ucb-union", Suffers::Nothing),
+            ("rta", Suffers::Everything),
+        ] {
+            assert_eq!(test(name).unwrap().suffers, suffers, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_test_says_why_it_does_not_tell() {
+        let two = implicit(2, &[(1, 2)]);
+        let answer = test("qpa").unwrap().run(two.system());
+        assert_eq!(answer.verdict, Verdict::Unknown);
+        assert_eq!(answer.why.unwrap(), "it is about one CPU, and the set has 2");
+        let long = set(2, &[(1, 2, 2), (1, 2, 3)]);
+        let answer = test("rta").unwrap().run(long.system());
+        assert_eq!(answer.why.unwrap(), "the deadline of task 1 is beyond its period");
+    }
+
+    #[test]
+    fn a_sufficient_test_never_says_no_and_a_necessary_one_never_yes() {
+        let sets = [
+            implicit(1, &[(1, 2)]),
+            implicit(1, &[(2, 3), (2, 3)]),
+            implicit(2, &[(1, 10), (1, 10), (11, 11)]),
+            set(1, &[(3, 9, 2)]),
+        ];
+        for test in all() {
+            for set in &sets {
+                let verdict = test.run(set.system()).verdict;
+                match test.kind {
+                    Kind::Exact => {}
+                    Kind::Sufficient => {
+                        assert_ne!(verdict, Verdict::Unschedulable, "{}", test.name);
+                    }
+                    Kind::Necessary => assert_ne!(verdict, Verdict::Schedulable, "{}", test.name),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,494 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A set asked with what is charged to it: each test with the delays and overheads of its own scheduler.
+//!
+//! The payer is decided by [`bill`](super::bill). Delays are rounded up to microseconds, once for each task;
+//! overheads are charged in nanoseconds where the spans of the set allow that.
+
+use super::bill::{Bill, Payer};
+use super::cache_aware::pairs::Pairs;
+use super::catalogue::{Charging, NO_PAIRS, Test};
+use super::overhead::system::Overheads;
+use super::verdict::{Answer, Charges, Verdict};
+use crate::model::costs::{Basis, Cost, Costs};
+use crate::platform::Platform;
+use crate::sched::system::System;
+use crate::workload::Event;
+use crate::workload::placement::TaskPlacement;
+use crate::workload::task::{LONGEST, Task, TaskError, TaskSet, Time};
+
+/// The delay that a preemption or migration costs each job.
+#[expect(missing_debug_implementations, reason = "costs need not be printed")]
+pub enum Delay<'a> {
+    /// None is charged.
+    Nothing,
+    /// The same to each in microseconds, `D_c`: `e' = e + D_c` (Bastoni, Brandenburg and Anderson 2010, section 2).
+    Each(Time),
+    /// The cost of the dearest event that its scheduler lets happen, for the task's working set.
+    Costs(Box<dyn Costs + Send + 'a>),
+}
+
+/// A set, and what is charged to it.
+#[expect(missing_debug_implementations, reason = "as for `Delay`")]
+pub struct Charged<'a> {
+    set: &'a TaskSet,
+    platform: Option<&'a Platform>,
+    delay: Delay<'a>,
+    /// In nanoseconds.
+    overheads: Option<Overheads>,
+    /// The delays that were looked up already, by the events that may cause them.
+    known: Vec<(Vec<Event>, Delays)>,
+}
+
+/// The delay of each task in microseconds, and how far it is known.
+#[derive(Debug, Clone, Default)]
+struct Delays {
+    us: Vec<Time>,
+    /// Why they bound nothing.
+    doubt: Option<String>,
+    /// The assumptions.
+    note: Option<String>,
+}
+
+/// The answer of a test.
+#[derive(Debug)]
+pub struct ChargedAnswer {
+    /// The answer; its bounds, and where tasks run, are in microseconds.
+    pub answer: Answer,
+    /// For how long a job of each task can be off the CPU once it began, in microseconds, where that is bounded.
+    pub longest_preemptions: Option<Vec<Time>>,
+    /// The delay that each job was charged in microseconds, where any was.
+    pub delays: Option<Vec<Time>>,
+    /// The tasks with all that was charged to them: C, T and D in microseconds.
+    pub charged: Option<Vec<[f64; 3]>>,
+    /// The assumption of the answer beside those of the test.
+    pub note: Option<String>,
+}
+
+impl<'a> Charged<'a> {
+    /// `platform` says which migrations there are, and which stay within a cluster; overheads are in nanoseconds.
+    pub fn new(
+        set: &'a TaskSet,
+        platform: Option<&'a Platform>,
+        delay: Delay<'a>,
+        overheads: Option<Overheads>,
+    ) -> Self {
+        Self { set, platform, delay, overheads, known: Vec::new() }
+    }
+
+    /// The answer of a test for the set, charged for its scheduler.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task whose delay is not known.
+    pub fn ask(&mut self, test: &Test) -> Result<ChargedAnswer, TaskError> {
+        let system = self.set.system();
+        let bare = matches!(self.delay, Delay::Nothing) && self.overheads.is_none();
+        if bare || test.charging == Charging::NotNeeded {
+            return Ok(asked(test.run(system), system.tasks).placed(system));
+        }
+        if self.overheads.is_some() && test.charging == Charging::NotKnown {
+            return Ok(asked(Answer::unknown("overheads cannot be charged for it"), &[]));
+        }
+        let resumed = self.delays(&test.events(self.platform))?;
+        let pieces = test.payer == Payer::EachPiece;
+        // Within a CPU a job is preempted and no more; a piece of it moves.
+        let preempted = if pieces { self.delays(&[Event::Preemption])? } else { resumed.clone() };
+        let unit = Unit::of(self.set, self.overheads.is_some());
+        let own = matches!(self.delay, Delay::Each(_)) && !test.by_pair;
+        let bill = Bill {
+            resumed: unit.all(&preempted.us),
+            moved: unit.all(&resumed.us),
+            overheads: self.overheads.map(|it| it.in_units_of(1_000 / unit.0)),
+            own,
+        };
+        let pairs = test.by_pair.then(|| self.pairs(unit));
+        let (pairs, unsure) = match pairs {
+            Some(Ok((pairs, unsure))) => (Some(pairs), unsure),
+            Some(Err(why)) => return Ok(asked(Answer::unknown(why), &[])),
+            None => (None, None),
+        };
+        let system = System { pairs: pairs.as_ref(), ..self.seen_by(test) };
+        let mut asked = if own && !pieces && self.overheads.is_none() {
+            one_value(test, system, &bill)
+        } else {
+            unit.ask(test, system, &bill)
+        };
+        self.settle(test, &mut asked.answer, unsure.or(resumed.doubt));
+        asked.note = resumed.note;
+        Ok(asked.placed(system))
+    }
+
+    /// The system as a test is to see it: where a delay is charged, one that charges no reloads need not know of blocks.
+    fn seen_by(&self, test: &Test) -> System<'a> {
+        let system = self.set.system();
+        let nothing = matches!(self.delay, Delay::Nothing);
+        System { cache: system.cache.filter(|_| test.reloads || nothing), ..system }
+    }
+
+    /// Takes back what is not certain: a yes to delays that nothing bounds, and a no to charges, which are bounds.
+    fn settle(&self, test: &Test, answer: &mut Answer, doubt: Option<String>) {
+        if !matches!(self.delay, Delay::Costs(_)) {
+            return;
+        }
+        let why = match answer.verdict {
+            Verdict::Schedulable => doubt.map(|doubt| format!("it accepts, but {doubt}")),
+            Verdict::Unschedulable => {
+                let uncharged = test.run(self.set.system()).verdict;
+                let refused = "it refuses the set as charged, and a charge is a bound";
+                (uncharged != Verdict::Unschedulable).then(|| refused.to_owned())
+            }
+            Verdict::Unknown => None,
+        };
+        if why.is_some() {
+            (answer.verdict, answer.why) = (Verdict::Unknown, why);
+        }
+    }
+
+    /// The delays by pair in this unit, and why they bound nothing, if they do not; or why there are none.
+    fn pairs(&self, unit: Unit) -> Result<(Pairs, Option<String>), String> {
+        let sizes = self.set.wss_kib();
+        let one = |delay: Time| Pairs {
+            losses: vec![vec![(u64::MAX, delay.saturating_mul(unit.0))]; sizes.len()],
+            sizes: vec![0; sizes.len()],
+        };
+        let costs = match &self.delay {
+            Delay::Nothing => return Ok((one(0), None)),
+            Delay::Each(delay) => return Ok((one(*delay), None)),
+            Delay::Costs(costs) => costs,
+        };
+        let mut pairs = Pairs::default();
+        let mut unsure = None;
+        for &wss in sizes {
+            // That every size is known was asked before.
+            let wss = wss.unwrap_or_default();
+            let measured = match costs.by_preemptor(wss as f64) {
+                Ok(measured) => measured,
+                Err(why) => return Err(format!("{NO_PAIRS} ({why})")),
+            };
+            let mut most = 0;
+            let loss = |(kib, cost): (f64, Cost)| {
+                if cost.high_us.is_none() {
+                    let what = format!("the cost of {wss} KiB by {kib} KiB has no interval");
+                    unsure.get_or_insert(what);
+                }
+                let us = cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time;
+                // A larger preemptor takes no less; where it seems so, the smaller one bounds it.
+                most = Time::max(most, us.saturating_mul(unit.0));
+                (kib.floor() as u64, most)
+            };
+            pairs.losses.push(measured.into_iter().map(loss).collect());
+            pairs.sizes.push(wss);
+        }
+        Ok((pairs, unsure))
+    }
+
+    /// The delay of each task where these events may happen.
+    fn delays(&mut self, events: &[Event]) -> Result<Delays, TaskError> {
+        let same = |us| Delays { us: vec![us; self.set.tasks().len()], ..Delays::default() };
+        let costs = match &self.delay {
+            Delay::Nothing => return Ok(same(0)),
+            Delay::Each(delay) => return Ok(same(*delay)),
+            Delay::Costs(_) if events.is_empty() => return Ok(same(0)),
+            Delay::Costs(costs) => costs,
+        };
+        if let Some((_, known)) = self.known.iter().find(|it| it.0 == events) {
+            return Ok(known.clone());
+        }
+        let found = by_working_set(self.set, events, costs.as_ref())?;
+        self.known.push((events.to_vec(), found.clone()));
+        Ok(found)
+    }
+}
+
+impl ChargedAnswer {
+    /// With the CPUs of each task, where the test put tasks into bins of as many CPUs each.
+    fn placed(mut self, system: System<'_>) -> Self {
+        if let (None, Some(bins)) = (&self.answer.placement, &self.answer.partition) {
+            let size = system.cpus as usize / bins.len().max(1);
+            self.answer.placement = Some(TaskPlacement::of_bins(bins, size, system.tasks.len()));
+        }
+        self
+    }
+}
+
+/// Each task longer by one value, before the test sees it.
+fn one_value(test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
+    let charges = bill.jobs(Payer::Others, system.cpus, system.tasks, &bill.resumed);
+    let answer = test.run(System { tasks: &charges.tasks, ..system });
+    let longer = asked(answer, &charges.tasks);
+    ChargedAnswer {
+        delays: Some(charges.paid.clone()),
+        charged: Some(Unit(1).spans(&charges)),
+        ..longer
+    }
+}
+
+/// An answer about these tasks, in microseconds, with nothing charged.
+fn asked(answer: Answer, tasks: &[Task]) -> ChargedAnswer {
+    let off = |(bound, task): (&Time, &Task)| bound.saturating_sub(task.wcet);
+    let longest = answer.bounds.as_ref().map(|it| it.iter().zip(tasks).map(off).collect());
+    ChargedAnswer { answer, longest_preemptions: longest, delays: None, charged: None, note: None }
+}
+
+/// The unit of time that a test is asked in: so many to a microsecond.
+#[derive(Debug, Clone, Copy)]
+struct Unit(Time);
+
+impl Unit {
+    /// Nanoseconds where they are wanted and no span of the set gets too long.
+    fn of(set: &TaskSet, finer: bool) -> Self {
+        let spans =
+            |task: &Task| task.period.max(task.deadline).max(task.jitter).max(task.blocking);
+        let short = set.tasks().iter().all(|task| spans(task) <= LONGEST / 1_000);
+        Self(if finer && short { 1_000 } else { 1 })
+    }
+
+    fn all(self, us: &[Time]) -> Vec<Time> {
+        us.iter().map(|us| us.saturating_mul(self.0)).collect()
+    }
+
+    /// Asks in this unit, and gives the answer in microseconds.
+    fn ask(self, test: &Test, system: System<'_>, bill: &Bill) -> ChargedAnswer {
+        let finer = |task: &Task| Task {
+            wcet: task.wcet * self.0,
+            period: task.period * self.0,
+            deadline: task.deadline * self.0,
+            jitter: task.jitter * self.0,
+            blocking: task.blocking * self.0,
+            priority: task.priority,
+        };
+        let tasks: Vec<Task> = system.tasks.iter().map(finer).collect();
+        let mut answer = test.run(System { tasks: &tasks, bill: Some(bill), ..system });
+        for bound in answer.bounds.iter_mut().flatten() {
+            *bound = bound.div_ceil(self.0);
+        }
+        let charges = answer.charged.take();
+        let us = |it: &Charges| it.paid.iter().map(|paid| paid.div_ceil(self.0)).collect();
+        ChargedAnswer {
+            delays: charges.as_ref().map(us),
+            charged: charges.as_ref().map(|it| self.spans(it)),
+            ..asked(answer, system.tasks)
+        }
+    }
+
+    /// C, T and D in microseconds.
+    fn spans(self, charges: &Charges) -> Vec<[f64; 3]> {
+        let us = |span: Time| span as f64 / self.0 as f64;
+        let of = |task: &Task| [us(task.wcet), us(task.period), us(task.deadline)];
+        charges.tasks.iter().map(of).collect()
+    }
+}
+
+/// The cost of the dearest of `events` to each task's working set: the upper end where there is an interval.
+fn by_working_set(set: &TaskSet, events: &[Event], costs: &dyn Costs) -> Result<Delays, TaskError> {
+    let mut found = Delays::default();
+    let mut seen = Vec::new();
+    for (at, wss) in set.wss_kib().iter().enumerate() {
+        let wrong = |value: String, expected: String| {
+            let name = set.names()[at].clone();
+            TaskError { task: Some(at), name, field: "wss_kib", value, expected }
+        };
+        let Some(wss) = *wss else {
+            let what = "the size of the working set, from which the task's delay follows";
+            return Err(wrong("absent".to_owned(), what.to_owned()));
+        };
+        let cost = costs
+            .largest(events, wss as f64)
+            .map_err(|why| wrong(wss.to_string(), format!("a size whose cost is known ({why})")))?;
+        match (cost.low_us, cost.high_us) {
+            (_, Some(_)) => {}
+            (Some(_), None) => seen.push(among(events, wss as f64, costs)),
+            (None, None) => {
+                let more = "more replicates give it one, and --statistic max the largest seen";
+                let what = format!("the cost of {wss} KiB (task {at}) has no interval: {more}");
+                found.doubt.get_or_insert(what);
+            }
+        }
+        if cost.high_us.is_some_and(|high| high < 0.0) {
+            let what = "a size whose cost is not below zero, and the upper end of its interval is";
+            return Err(wrong(wss.to_string(), what.to_owned()));
+        }
+        found.us.push(cost.high_us.unwrap_or(cost.us).max(0.0).ceil() as Time);
+    }
+    found.note = seen.into_iter().reduce(least).map(largest_seen);
+    Ok(found)
+}
+
+/// The cells, at the least, among which the largest cost at a size was found.
+fn among(events: &[Event], wss_kib: f64, costs: &dyn Costs) -> Option<Basis> {
+    let there = events.iter().filter(|&&event| costs.happens(event));
+    there.map(|&event| costs.basis(event, wss_kib)).reduce(least).flatten()
+}
+
+fn least(a: Option<Basis>, b: Option<Basis>) -> Option<Basis> {
+    a.zip(b).map(|(a, b)| a.least(b))
+}
+
+/// Of the statistic `max`.
+fn largest_seen(among: Option<Basis>) -> String {
+    const HEAD: &str = "A delay is the largest that was seen";
+    let Some(Basis { samples, replicates, classes }) = among else {
+        return format!("{HEAD}, which nothing bounds from above.");
+    };
+    let replicates =
+        replicates.map(|count| format!(" in at least {count} replicates")).unwrap_or_default();
+    let classes = match classes {
+        1 => "one class".to_owned(),
+        several => format!("{several} classes"),
+    };
+    format!(
+        "{HEAD}, among at least {samples} samples of each size and event{replicates}, met in {classes}; nothing \
+         bounds it from above."
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::costs::{Cost, NoCost};
+    use crate::sched::Parameters;
+    use crate::sched::catalogue::{all, test};
+    use crate::sched::verdict::Verdict;
+    use crate::workload::task::testing::implicit;
+
+    fn overheads() -> Overheads {
+        Overheads {
+            scheduling: 1_000,
+            context_switch: 1_000,
+            release: 1_000,
+            ..Overheads::default()
+        }
+    }
+
+    #[test]
+    fn each_scheduler_pays_in_its_own_way_and_what_cannot_be_charged_is_not_told() {
+        let set = implicit(1, &[(10, 100), (20, 200)]);
+        let mut charged = Charged::new(&set, None, Delay::Each(5), Some(overheads()));
+        // By hand: 20 + 2 (1 + 1) + 5, and above it the other task, 10 + 4 + 5, and two releases.
+        let asked = charged.ask(test("p-fp-rta").unwrap()).unwrap();
+        assert_eq!(asked.answer.bounds.as_ref().map(Vec::len), Some(2));
+        // 19 + 29 + 2 releases, and the jitter of its own release: 51.
+        assert_eq!(asked.answer.bounds.unwrap()[1], 51);
+        let asked = charged.ask(test("qpa").unwrap()).unwrap();
+        assert_eq!(asked.delays, Some(vec![5, 5]));
+        assert!((asked.charged.unwrap()[0][1] - 100.0).abs() < 1e-9);
+        let asked = charged.ask(test("g-fp-guan").unwrap()).unwrap();
+        assert_eq!(asked.answer.verdict, Verdict::Unknown);
+        assert!(asked.answer.why.unwrap().contains("overheads"));
+    }
+
+    #[test]
+    fn overheads_never_make_a_set_schedulable() {
+        let set = implicit(1, &[(30, 60), (30, 60)]);
+        let mut bare = Charged::new(&set, None, Delay::Nothing, None);
+        let mut charged = Charged::new(&set, None, Delay::Nothing, Some(overheads()));
+        let yes = |asked: ChargedAnswer| asked.answer.verdict == Verdict::Schedulable;
+        let mut accepted = 0;
+        for test in all() {
+            accepted += usize::from(yes(bare.ask(test).unwrap()));
+            assert!(!yes(charged.ask(test).unwrap()), "{}", test.name);
+        }
+        assert!(accepted > 10, "{accepted}");
+    }
+
+    /// The same cost for all, with these ends.
+    struct Same(f64, Option<f64>, Option<f64>);
+
+    impl Costs for Same {
+        fn cost(&self, _: Event, _: f64) -> Result<Cost, NoCost> {
+            Ok(Cost { us: self.0, low_us: self.1, high_us: self.2 })
+        }
+        fn happens(&self, _: Event) -> bool {
+            true
+        }
+        fn measured(&self, _: Event) -> Vec<f64> {
+            Vec::new()
+        }
+    }
+
+    #[test]
+    fn a_delay_is_the_upper_end_of_its_interval_and_without_one_there_is_no_yes() {
+        let task =
+            |wcet, period| Parameters { wcet, period, wss_kib: Some(64), ..Parameters::default() };
+        let set = TaskSet::new(1, &[task(10, 100), task(20, 200)]).unwrap();
+        let ask = |costs: Same| {
+            let delay = Delay::Costs(Box::new(costs));
+            Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap()
+        };
+        let known = ask(Same(5.0, Some(4.5), Some(6.1)));
+        assert_eq!((known.delays.unwrap(), known.note.clone()), (vec![7, 0], None));
+        // An interval of no width charges what it says.
+        assert_eq!(ask(Same(0.0, Some(0.0), Some(0.0))).answer.verdict, Verdict::Schedulable);
+        let largest = ask(Same(5.0, Some(5.0), None));
+        assert_eq!(largest.answer.verdict, Verdict::Schedulable);
+        assert_eq!((largest.delays.unwrap(), largest.note), (vec![5, 0], Some(largest_seen(None))));
+        let unsure = ask(Same(5.0, None, None)).answer;
+        assert_eq!(unsure.verdict, Verdict::Unknown);
+        assert!(unsure.why.unwrap().contains("64 KiB (task 0) has no interval"));
+    }
+
+    #[test]
+    fn a_delay_below_zero_is_refused_with_the_task() {
+        let task = |wss_kib| Parameters { wcet: 10, period: 100, wss_kib, ..Parameters::default() };
+        let set = TaskSet::new(1, &[task(Some(64)), task(Some(64))]).unwrap();
+        let delay = Delay::Costs(Box::new(Same(-2.0, Some(-3.0), Some(-1.0))));
+        let error = Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains("task 0") && said.contains("below zero"), "{said}");
+    }
+
+    #[test]
+    fn a_largest_delay_says_among_how_many_samples_replicates_and_classes() {
+        struct Seen;
+        impl Costs for Seen {
+            fn cost(&self, _: Event, us: f64) -> Result<Cost, NoCost> {
+                Ok(Cost { us, low_us: Some(us), high_us: None })
+            }
+            fn basis(&self, _: Event, wss_kib: f64) -> Option<Basis> {
+                let few = wss_kib < 64.0;
+                let (samples, classes) = if few { (30, 1) } else { (900, 2) };
+                Some(Basis { samples, replicates: Some(if few { 20 } else { 12 }), classes })
+            }
+            fn happens(&self, _: Event) -> bool {
+                true
+            }
+            fn measured(&self, _: Event) -> Vec<f64> {
+                Vec::new()
+            }
+        }
+        let note = |sizes: [u64; 2]| {
+            let task = |kib: u64| Parameters {
+                wcet: 1,
+                period: 9_000,
+                wss_kib: Some(kib),
+                ..Parameters::default()
+            };
+            let set = TaskSet::new(1, &sizes.map(task)).unwrap();
+            let delay = Delay::Costs(Box::new(Seen));
+            Charged::new(&set, None, delay, None).ask(test("qpa").unwrap()).unwrap().note.unwrap()
+        };
+        let same = note([64, 128]);
+        assert!(same.contains("900 samples") && same.contains("2 classes"), "{same}");
+        // The least of each, whichever size has it.
+        let least = note([64, 4]);
+        assert!(least.contains("30 samples") && least.contains("12 replicates"), "{least}");
+        assert!(least.contains("one class"), "{least}");
+    }
+
+    #[test]
+    fn a_no_that_rests_on_a_charge_is_not_certain() {
+        let task =
+            |wcet| Parameters { wcet, period: 100, wss_kib: Some(64), ..Parameters::default() };
+        let ask = |wcet, test_name: &str| {
+            let given = [task(wcet), Parameters { deadline: Some(90), ..task(20) }];
+            let set = TaskSet::new(1, &given).unwrap();
+            let delay = Delay::Costs(Box::new(Same(5.0, Some(5.0), Some(5.0))));
+            let answer = Charged::new(&set, None, delay, None).ask(test(test_name).unwrap());
+            answer.unwrap().answer.verdict
+        };
+        for name in ["qpa", "edf-rta", "p-fp-rta"] {
+            assert_eq!(ask(75, name), Verdict::Schedulable, "{name}");
+            assert_eq!(ask(76, name), Verdict::Unknown, "{name}");
+            assert_eq!(ask(81, name), Verdict::Unschedulable, "{name}");
+        }
+    }
+}

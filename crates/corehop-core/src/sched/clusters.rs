@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clusters of CPUs as a machine's caches make them.
+
+use crate::platform::Platform;
+use crate::units::CpuList;
+
+/// The number of CPUs that share one cache of this level (`l2`, `L3`, …), and the level.
+///
+/// # Errors
+/// If the machine has no such cache for data, or not every one serves as many CPUs.
+pub fn by_cache(platform: &Platform, cache: &str) -> Result<(u32, u32), String> {
+    let level: Option<u32> = cache.strip_prefix(['l', 'L']).and_then(|digits| digits.parse().ok());
+    let level = level.ok_or_else(|| format!("`{cache}` is no cache level: expected l2, l3, …"))?;
+    let found = platform.caches.iter().filter(|it| it.level == level && it.holds_data());
+    let sizes: Vec<usize> =
+        found.flat_map(|it| it.instances.value.iter().map(CpuList::len)).collect();
+    match sizes.as_slice() {
+        [] => Err(format!("{} has no level-{level} cache for data", platform.id)),
+        [first, rest @ ..] if rest.iter().all(|size| size == first) => Ok((*first as u32, level)),
+        _ => Err(format!(
+            "the level-{level} caches of {} serve unequal numbers of CPUs",
+            platform.id
+        )),
+    }
+}
+
+/// The sizes of clusters that the caches of a machine make: more than one CPU and fewer than all,
+/// innermost level first.
+pub fn sizes(platform: &Platform) -> Vec<(u32, u32)> {
+    let all = platform.cpus.value.len() as u32;
+    let mut levels: Vec<u32> = platform.caches.iter().map(|cache| cache.level).collect();
+    levels.sort_unstable();
+    levels.dedup();
+    let clusters = levels.iter().filter_map(|level| by_cache(platform, &format!("l{level}")).ok());
+    clusters.filter(|&(size, _)| 1 < size && size < all).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_l7455_has_pairs_by_level_2_and_sixes_by_level_3() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        assert_eq!(by_cache(&platform, "l2"), Ok((2, 2)));
+        assert_eq!(by_cache(&platform, "L3"), Ok((6, 3)));
+        assert_eq!(sizes(&platform), [(2, 2), (6, 3)]);
+        assert!(by_cache(&platform, "l4").unwrap_err().contains("level-4"));
+        assert!(by_cache(&platform, "two").unwrap_err().contains("two"));
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Schedulability: does a set of tasks meet its deadlines, and if not always, how late can it be?
+//!
+//! Every test is a pure function of a [`System`], in integer time; verdicts come from whole numbers
+//! and fractions, never from a rounded number, a clock or a time-out. [`all`] lists them by name,
+//! with what each assumes and where it comes from.
+
+pub mod exact;
+mod divisor;
+pub mod system;
+pub mod verdict;
+pub mod uni;
+pub mod overhead;
+pub mod bill;
+pub mod limited;
+pub mod global;
+pub mod partition;
+pub mod soft;
+pub mod cache_aware;
+pub mod clusters;
+pub mod catalogue;
+pub mod charge;
+mod answer_json;
+
+pub use answer_json::answer_json;
+pub use bill::{Bill, Payer};
+pub use catalogue::{Charging, Suffers, Test, all, test};
+pub use system::System;
+pub use verdict::{Answer, Verdict};
+
+pub use crate::workload::task::{Parameters, Task, TaskError, TaskSet, Time};

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Each task on one CPU, or in one cluster of CPUs: packing, exact assignment, and splitting.
+
+mod admission;
+pub mod packing;
+pub mod exhaustive;
+pub mod edf_os;
+pub mod split;
+pub mod given;
+
+pub use admission::Admission;
+pub(crate) use admission::{
+    analysed, charged, payer, responses, responses_by_blocks, responses_by_pairs,
+};
+pub use packing::{Fit, Packing};

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Exact worst-case response times under preemptive EDF on one CPU.
+//!
+//! Spuri, "Analysis of deadline scheduled real-time systems", INRIA RR-2772, 1996. The worst response of
+//! task `i` is found in a busy period in which all other tasks are released at its start, and a job of
+//! `i` at `a`, with `a` such that its deadline meets another one, or an own earlier job starts the period.
+
+use super::{STEPS, busy_period};
+use crate::sched::exact::compare_sum;
+use crate::workload::task::{Task, Time};
+
+/// Whether jobs may be preempted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preemption {
+    /// At any time.
+    Free,
+    /// Never: a job that began runs to its end.
+    None,
+}
+
+/// Each task's worst-case response time; nothing where the utilisation is above 1, or where it takes
+/// more than `STEPS` steps to find them.
+pub fn response_times(tasks: &[Task], preemption: Preemption) -> Option<Vec<Time>> {
+    if compare_sum(tasks.iter().map(Task::u), 1).is_gt() {
+        return None;
+    }
+    let first = match preemption {
+        Preemption::Free => 0,
+        Preemption::None => tasks.iter().map(|task| task.wcet - 1).max().unwrap_or(0),
+    };
+    let busy = busy_period(tasks, first)?;
+    let mut steps = STEPS;
+    let mut search = Search { tasks, busy, preemption, steps: &mut steps };
+    (0..tasks.len()).map(|i| search.worst_response(i)).collect()
+}
+
+struct Search<'a> {
+    tasks: &'a [Task],
+    busy: Time,
+    preemption: Preemption,
+    steps: &'a mut u64,
+}
+
+impl Search<'_> {
+    /// Over every `a` that can matter.
+    fn worst_response(&mut self, i: usize) -> Option<Time> {
+        let own = self.tasks[i];
+        let mut worst = own.wcet;
+        for j in 0..self.tasks.len() {
+            let other = self.tasks[j];
+            // a = k T + D_j - D_i, from the first that is not negative; for j = i this is k T.
+            let mut a = other.deadline;
+            if a < own.deadline {
+                a += (own.deadline - a).div_ceil(other.period) * other.period;
+            }
+            a -= own.deadline;
+            while a < self.busy {
+                worst = worst.max(self.response_at(i, a)?);
+                a += other.period;
+            }
+        }
+        // Blocking by a job with a later deadline is worst for a release just after its start.
+        if self.preemption == Preemption::None {
+            worst = worst.max(self.response_at(i, 0)?);
+        }
+        Some(worst)
+    }
+
+    /// The response time of the job of `i` that is released `a` after the start of the busy period.
+    fn response_at(&mut self, i: usize, a: Time) -> Option<Time> {
+        let own = self.tasks[i];
+        let blocking = self.blocking(a + own.deadline);
+        let mut length = match self.preemption {
+            Preemption::Free => 0,
+            Preemption::None => blocking,
+        };
+        loop {
+            *self.steps = self.steps.checked_sub(self.tasks.len() as u64)?;
+            let next = match self.preemption {
+                Preemption::Free => self.completion(i, a, length),
+                Preemption::None => blocking + self.started(i, a, length),
+            };
+            if next == length {
+                break;
+            }
+            length = next;
+        }
+        let end = match self.preemption {
+            Preemption::Free => length,
+            Preemption::None => length + own.wcet,
+        };
+        Some(end.saturating_sub(a).max(own.wcet))
+    }
+
+    /// Work with deadlines up to that of the job, of what was released before `length`.
+    fn completion(&self, i: usize, a: Time, length: Time) -> Time {
+        let own = self.tasks[i];
+        let due = a + own.deadline;
+        // The first of the own jobs is released at `a mod T`; all others at the start of the period,
+        // whose own work begins it: at length 0 they count once.
+        let begun = length.max(1);
+        let others =
+            self.tasks.iter().enumerate().filter(|&(j, task)| j != i && task.deadline <= due);
+        let others = others.map(|(_, task)| {
+            let released = begun.div_ceil(task.period);
+            released.min((due - task.deadline) / task.period + 1) * task.wcet
+        });
+        let offset = a % own.period;
+        let released = if begun > offset { (begun - offset).div_ceil(own.period) } else { 0 };
+        others.sum::<Time>() + released.min(a / own.period + 1) * own.wcet
+    }
+
+    /// Work that begins before the job does, where it would begin at `length` (nothing is preempted).
+    fn started(&self, i: usize, a: Time, length: Time) -> Time {
+        let own = self.tasks[i];
+        let due = a + own.deadline;
+        let others =
+            self.tasks.iter().enumerate().filter(|&(j, task)| j != i && task.deadline <= due);
+        let others = others.map(|(_, task)| {
+            (length / task.period + 1).min((due - task.deadline) / task.period + 1) * task.wcet
+        });
+        others.sum::<Time>() + a / own.period * own.wcet
+    }
+
+    /// The longest rest of a job that began just before the period, and is due after `due`.
+    fn blocking(&self, due: Time) -> Time {
+        let later = self.tasks.iter().filter(|task| task.deadline > due);
+        later.map(|task| task.wcet - 1).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::task::testing::{implicit, set};
+
+    #[test]
+    fn equal_deadlines_may_go_either_way() {
+        // By hand: of two jobs due at the same time either may go first, so (1,12) waits for (3,12)
+        // and for a job of (1,4): 1 + 3 + 1 and the next (1,4) that is due with it.
+        let tasks = implicit(1, &[(1, 4), (3, 12), (1, 12)]);
+        assert_eq!(response_times(tasks.tasks(), Preemption::Free), Some(vec![1, 6, 6]));
+        let tasks = implicit(1, &[(1, 5), (1, 8), (1, 2)]);
+        assert_eq!(response_times(tasks.tasks(), Preemption::Free), Some(vec![2, 4, 1]));
+    }
+
+    #[test]
+    fn a_task_that_needs_a_whole_cpu_gets_it() {
+        let alone = implicit(1, &[(7, 7)]);
+        assert_eq!(response_times(alone.tasks(), Preemption::Free), Some(vec![7]));
+        let above = implicit(1, &[(7, 7), (1, 1000)]);
+        assert_eq!(response_times(above.tasks(), Preemption::Free), None);
+    }
+
+    #[test]
+    fn without_preemption_a_short_job_waits_for_a_long_one() {
+        // The long one began a unit before the short one came: 9 units are left.
+        let tasks = set(1, &[(1, 20, 12), (10, 40, 40)]);
+        let responses = response_times(tasks.tasks(), Preemption::None).unwrap();
+        assert_eq!(responses[0], 10);
+    }
+}

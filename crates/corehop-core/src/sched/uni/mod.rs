@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One CPU: earliest deadline first and fixed priorities, preemptive and not.
+
+pub mod edf;
+pub mod edf_response;
+pub mod fixed;
+pub mod nonpreemptive;
+
+use crate::workload::task::{Task, Time};
+
+/// The number of steps after which an analysis answers that it does not know. A count, not a clock: the
+/// verdict is the same on every machine.
+pub(crate) const STEPS: u64 = 1 << 24;
+
+/// Beyond this a busy period is given up: far beyond any deadline, and far inside 64 bits.
+const HORIZON: Time = 1 << 61;
+
+/// The longest synchronous busy period, `L = sum of ceil(L / T) C`, started with `first` work beside
+/// the tasks' own; none where it takes too long to find. Needs a utilisation of at most 1.
+pub(crate) fn busy_period(tasks: &[Task], first: Time) -> Option<Time> {
+    let mut length = first + tasks.iter().map(|task| task.wcet).sum::<Time>();
+    for _ in 0..STEPS / tasks.len() as u64 {
+        let work = |task: &Task| (length + task.jitter).div_ceil(task.period) * task.wcet;
+        let next = first + tasks.iter().map(work).sum::<Time>();
+        if next == length {
+            return Some(length);
+        }
+        if next > HORIZON {
+            return None;
+        }
+        length = next;
+    }
+    None
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The verdict of a test.
+
+use crate::workload::placement::TaskPlacement;
+use crate::workload::task::{Task, Time};
+
+/// Yes, no, or not decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// Every deadline is met (or tardiness is bounded, for a soft test).
+    Schedulable,
+    /// Some deadline is missed in some legal sequence of jobs.
+    Unschedulable,
+    /// The test does not tell.
+    Unknown,
+}
+
+impl Verdict {
+    /// Whether it is a yes.
+    pub fn is_schedulable(self) -> bool {
+        self == Self::Schedulable
+    }
+    /// The verdict of an exact test that found `fits`.
+    pub(crate) fn exact(fits: bool) -> Self {
+        if fits { Self::Schedulable } else { Self::Unschedulable }
+    }
+    /// The verdict of a sufficient test that found `fits`.
+    pub(crate) fn sufficient(fits: bool) -> Self {
+        if fits { Self::Schedulable } else { Self::Unknown }
+    }
+}
+
+/// The answer of a test for a system.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// A bound on each task's response time, in the order of the tasks, where the test gives them.
+    pub bounds: Option<Vec<Time>>,
+    /// Why the test does not tell, or which condition failed.
+    pub why: Option<String>,
+    /// Of a test that is made of others: which one accepted.
+    pub accepted_by: Option<&'static str>,
+    /// Of a test that assigns priorities: the tasks, highest priority first.
+    pub priorities: Option<Vec<usize>>,
+    /// Of a test that assigns CPUs: the tasks of each CPU (or cluster).
+    pub partition: Option<Vec<Vec<usize>>>,
+    /// Of a test that cuts tasks: where each task runs, in their order. Of one that does not, it follows from `partition`,
+    /// and [`ChargedAnswer`](super::charge::ChargedAnswer) has it.
+    pub placement: Option<Vec<TaskPlacement>>,
+    /// The charges, if there were any: the tasks with them, in their order, and the payment of each job for
+    /// delays.
+    pub charged: Option<Charges>,
+}
+
+impl Answer {
+    /// Only a verdict.
+    pub(crate) fn plain(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            bounds: None,
+            why: None,
+            accepted_by: None,
+            priorities: None,
+            partition: None,
+            placement: None,
+            charged: None,
+        }
+    }
+    /// Not told, and why.
+    pub(crate) fn unknown(why: impl Into<String>) -> Self {
+        Self { why: Some(why.into()), ..Self::plain(Verdict::Unknown) }
+    }
+    /// A verdict with bounds on response times.
+    pub(crate) fn bounded(verdict: Verdict, bounds: Vec<Time>) -> Self {
+        Self { bounds: Some(bounds), ..Self::plain(verdict) }
+    }
+}
+
+/// The result of charging: tasks, in the order in which they were given, and the payment of each job for
+/// delays.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Charges {
+    /// The tasks with what is charged to them.
+    pub tasks: Vec<Task>,
+    /// The part of it that is for delays.
+    pub paid: Vec<Time>,
+}

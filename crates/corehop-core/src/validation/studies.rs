@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The studies of cost tables that come with the program: the folders of `studies/` that have one.
+
+use super::claims::ClaimStudy;
+use super::gangs::GangStudy;
+use super::points::PointStudy;
+use super::tables::TableStudy;
+use super::{Study, StudyError};
+
+macro_rules! file {
+    ($id:literal, $name:literal) => {
+        include_str!(concat!("../../../../studies/", $id, "/", $name))
+    };
+}
+
+/// Name and description of each study.
+macro_rules! described {
+    ($($id:literal),* $(,)?) => { &[$(($id, file!($id, "study.toml"))),*] };
+}
+
+/// Name, description and table of each study.
+macro_rules! with_tables {
+    ($($id:literal),* $(,)?) => { &[$(($id, file!($id, "study.toml"), file!($id, "table.csv"))),*] };
+}
+
+const TABLES: &[(&str, &str, &str)] = with_tables![
+    "bastoni-table3",
+    "bastoni-table4",
+    "waechtler-a4",
+    "waechtler-a5",
+    "waechtler-a6"
+];
+
+const POINTS: &[(&str, &str)] = described!["waechtler-5-2", "waechtler-5-3"];
+
+const GANGS: &[(&str, &str, &str)] =
+    with_tables!["kamali-4-5", "kamali-4-6", "kamali-4-8", "kamali-5-1"];
+
+const CLAIMS: &[(&str, &str)] = described![
+    "bastoni-fig3",
+    "bastoni-fig4",
+    "bastoni-claims",
+    "waechtler-claims",
+    "waechtler-exclusive",
+];
+
+/// The studies that come with the program: tables, single values, tables of gangs, claims.
+///
+/// # Errors
+/// If a file is wrong; a test reads them all.
+pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
+    let mut all: Vec<Box<dyn Study>> = Vec::new();
+    for (_, description, table) in TABLES {
+        all.push(Box::new(TableStudy::new(description, table)?));
+    }
+    for (_, description) in POINTS {
+        all.push(Box::new(PointStudy::new(description)?));
+    }
+    for (_, description, table) in GANGS {
+        all.push(Box::new(GangStudy::new(description, table)?));
+    }
+    for (_, description) in CLAIMS {
+        all.push(Box::new(ClaimStudy::new(description)?));
+    }
+    Ok(all)
+}
+
+impl TableStudy {
+    /// The table of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// If its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        let (_, description, table) = TABLES.iter().find(|&&(other, ..)| other == id)?;
+        Some(Self::new(description, table))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+
+    #[test]
+    fn every_study_of_single_values_can_be_read_and_its_platform_has_its_cpus() {
+        for (id, description) in POINTS {
+            let study = PointStudy::new(description).unwrap();
+            assert_eq!(study.id, *id);
+            let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
+            for point in &study.points {
+                study.experiment(point, 1).plan(&platform, 1).unwrap();
+            }
+            assert!(study.points.iter().any(|point| point.fitted.is_empty()), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_study_of_claims_can_be_read_and_names_tables_of_its_platform() {
+        for (id, description) in CLAIMS {
+            let study = ClaimStudy::new(description).unwrap();
+            assert_eq!(study.id, *id);
+            let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plans = study.plans(&platform, 1).unwrap().len();
+            assert!(plans + study.tables.len() > 0, "{id}");
+            for table in &study.tables {
+                assert_eq!(TableStudy::named(table).unwrap().unwrap().platform, study.platform);
+            }
+            assert!(!study.observations.is_empty(), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_study_of_gangs_can_be_read_and_its_platform_has_two_packages() {
+        for (id, description, table) in GANGS {
+            let study = GangStudy::new(description, table).unwrap();
+            assert_eq!(study.id, *id);
+            let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
+            let plan = study.plan(&platform, 1, 1).unwrap();
+            let gangs = plan.gangs().unwrap().gangs.len();
+            assert!(gangs > 0 && gangs % 2 == 0, "{id}");
+            let rows = study.join(&[]);
+            let fitted = rows.iter().filter(|row| row.fitted).count();
+            assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");
+        }
+    }
+
+    #[test]
+    fn every_study_can_be_read_and_fits_its_folder_and_its_platform() {
+        for (id, ..) in TABLES {
+            let study = TableStudy::named(id).unwrap().unwrap();
+            assert_eq!(study.id, *id);
+            assert!(crate::platform::Platform::named(&study.platform).is_some(), "{id}");
+            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            let parameters: usize = study.fitted.iter().map(|it| it.parameters.len()).sum();
+            let rows = study.fitted.iter().map(|it| it.wss_kib.len()).sum::<usize>();
+            assert!(parameters * 3 <= rows, "{id}: {parameters} parameters on {rows} rows");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Printed tables as CSV without quoted commas.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use super::StudyError;
+
+/// A line of a table.
+pub(super) struct Line<'a> {
+    /// Counted from 1.
+    number: usize,
+    header: &'a str,
+    text: &'a str,
+}
+
+/// The lines of a table that has at least these columns.
+pub(super) fn lines<'a>(table: &'a str, columns: &[&str]) -> Result<Vec<Line<'a>>, StudyError> {
+    let (header, rest) = table.split_once('\n').unwrap_or((table, ""));
+    if let Some(name) = columns.iter().find(|name| !header.split(',').any(|it| it == **name)) {
+        return Err(StudyError::Table { line: 1, what: format!("no column `{name}`") });
+    }
+    let line = |(at, text)| Line { number: at + 2, header, text };
+    Ok(rest.lines().enumerate().map(line).collect())
+}
+
+impl<'a> Line<'a> {
+    /// The value in a column; empty if it is missing.
+    pub(super) fn cell(&self, column: &str) -> &'a str {
+        let place = self.header.split(',').position(|name| name == column);
+        place.and_then(|place| self.text.split(',').nth(place)).unwrap_or_default()
+    }
+
+    pub(super) fn number(&self, column: &str) -> Result<f64, StudyError> {
+        let text = self.cell(column);
+        text.parse().map_err(|_| self.wrong(format!("`{text}` is not a number")))
+    }
+
+    pub(super) fn word<T: FromStr<Err: Display>>(&self, column: &str) -> Result<T, StudyError> {
+        self.cell(column).parse().map_err(|error| self.wrong(format!("{error}")))
+    }
+
+    pub(super) fn wrong(&self, what: String) -> StudyError {
+        StudyError::Table { line: self.number, what }
+    }
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Laws of utilisations, periods and deadlines.
+
+use crate::workload::draw::Draw;
+use crate::workload::task::Time;
+
+/// The law of a task's utilisation.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Utilisation {
+    /// Uniform on an interval.
+    Uniform(f64, f64),
+    /// Uniform on [0.001, 0.5) or, with this probability, on [0.5, 0.9].
+    Bimodal(f64),
+    /// Exponential with this mean, drawn anew while it is above 1.
+    Exponential(f64),
+}
+
+impl Utilisation {
+    /// Uniform on [0.001, 0.1] (Brandenburg 2011, as the others with names here).
+    pub const UNI_LIGHT: Self = Self::Uniform(0.001, 0.1);
+    /// Uniform on [0.1, 0.4].
+    pub const UNI_MEDIUM: Self = Self::Uniform(0.1, 0.4);
+    /// Uniform on [0.5, 0.9].
+    pub const UNI_HEAVY: Self = Self::Uniform(0.5, 0.9);
+    /// Heavy with probability 1/9.
+    pub const BIMO_LIGHT: Self = Self::Bimodal(1.0 / 9.0);
+    /// Heavy with probability 3/9.
+    pub const BIMO_MEDIUM: Self = Self::Bimodal(3.0 / 9.0);
+    /// Heavy with probability 5/9.
+    pub const BIMO_HEAVY: Self = Self::Bimodal(5.0 / 9.0);
+    /// With mean 0.1.
+    pub const EXP_LIGHT: Self = Self::Exponential(0.1);
+    /// With mean 0.25.
+    pub const EXP_MEDIUM: Self = Self::Exponential(0.25);
+    /// With mean 0.5.
+    pub const EXP_HEAVY: Self = Self::Exponential(0.5);
+
+    /// Those that have a name, by it.
+    pub const NAMED: &'static [(&'static str, Self)] = &[
+        ("uni-light", Self::UNI_LIGHT),
+        ("uni-medium", Self::UNI_MEDIUM),
+        ("uni-heavy", Self::UNI_HEAVY),
+        ("bimo-light", Self::BIMO_LIGHT),
+        ("bimo-medium", Self::BIMO_MEDIUM),
+        ("bimo-heavy", Self::BIMO_HEAVY),
+        ("exp-light", Self::EXP_LIGHT),
+        ("exp-medium", Self::EXP_MEDIUM),
+        ("exp-heavy", Self::EXP_HEAVY),
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
+    }
+
+    pub(crate) fn draw(self, stream: &mut Draw) -> f64 {
+        match self {
+            Self::Uniform(low, high) => stream.between(low, high),
+            Self::Bimodal(heavy) if stream.unit() < heavy => stream.between(0.5, 0.9),
+            Self::Bimodal(_) => stream.between(0.001, 0.5),
+            Self::Exponential(mean) => loop {
+                let drawn = -mean * (1.0 - stream.unit()).ln();
+                if drawn <= 1.0 {
+                    return drawn;
+                }
+            },
+        }
+    }
+}
+
+/// The law of a task's period, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Period {
+    /// Uniform on the multiples of `granularity` from `low` to `high`.
+    Uniform {
+        /// The shortest.
+        low: Time,
+        /// The longest.
+        high: Time,
+        /// 1,000 for whole milliseconds, 1 for what is as good as continuous.
+        granularity: Time,
+    },
+    /// With a uniform logarithm, cut to multiples of `granularity` (Emberson, Stafford and Davis, WATERS 2010).
+    LogUniform {
+        /// The shortest.
+        low: Time,
+        /// The longest.
+        high: Time,
+        /// The step.
+        granularity: Time,
+    },
+    /// 1, 2, 5, 10, 20, 50, 100, 200 or 1,000 ms with the shares of Kramer, Ziegenbein and Hamann (WATERS 2015);
+    /// the 15 % that are bound to the crankshaft's angle are left out.
+    Automotive,
+}
+
+/// Periods in ms and their shares in percent.
+const AUTOMOTIVE: [(Time, u64); 9] =
+    [(1, 3), (2, 2), (5, 2), (10, 25), (20, 25), (50, 3), (100, 20), (200, 1), (1_000, 4)];
+
+impl Period {
+    /// Whole milliseconds from 3 to 33.
+    pub const SHORT: Self = Self::Uniform { low: 3_000, high: 33_000, granularity: 1_000 };
+    /// Whole milliseconds from 10 to 100.
+    pub const MODERATE: Self = Self::Uniform { low: 10_000, high: 100_000, granularity: 1_000 };
+    /// Whole milliseconds from 50 to 250.
+    pub const LONG: Self = Self::Uniform { low: 50_000, high: 250_000, granularity: 1_000 };
+
+    /// Those that have a name, by it.
+    pub const NAMED: &'static [(&'static str, Self)] = &[
+        ("short", Self::SHORT),
+        ("moderate", Self::MODERATE),
+        ("long", Self::LONG),
+        ("automotive", Self::Automotive),
+    ];
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::NAMED.iter().find(|&&(other, _)| other == name).map(|&(_, law)| law)
+    }
+
+    pub(crate) fn draw(self, stream: &mut Draw) -> Time {
+        match self {
+            Self::Uniform { low, high, granularity } => {
+                low + stream.below((high - low) / granularity + 1) * granularity
+            }
+            Self::LogUniform { low, high, granularity } => {
+                // Up to one step beyond the longest, so that cutting leaves all steps their share.
+                let (from, to) = ((low as f64).ln(), ((high + granularity) as f64).ln());
+                let drawn = stream.between(from, to).exp() as Time;
+                (drawn / granularity * granularity).clamp(low, high)
+            }
+            Self::Automotive => {
+                let total = AUTOMOTIVE.iter().map(|&(_, share)| share).sum();
+                let mut at = stream.below(total);
+                for (millis, share) in AUTOMOTIVE {
+                    if at < share {
+                        return millis * 1_000;
+                    }
+                    at -= share;
+                }
+                AUTOMOTIVE[0].0 * 1_000
+            }
+        }
+    }
+}
+
+/// The law of a task's relative deadline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Deadline {
+    /// D = T.
+    Implicit,
+    /// Uniform from C to T.
+    Constrained,
+}
+
+impl Deadline {
+    pub(super) fn draw(self, wcet: Time, period: Time, stream: &mut Draw) -> Time {
+        match self {
+            Self::Implicit => period,
+            Self::Constrained => wcet + stream.below(period - wcet + 1),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mean(mut draw: impl FnMut(&mut Draw) -> f64) -> f64 {
+        let mut stream = Draw::of_set(5, 0);
+        (0..20_000).map(|_| draw(&mut stream)).sum::<f64>() / 20_000.0
+    }
+
+    #[test]
+    fn laws_have_the_means_that_they_should() {
+        for (law, expected) in [
+            (Utilisation::UNI_MEDIUM, 0.25),
+            (Utilisation::UNI_HEAVY, 0.7),
+            // 2/3 of 0.2505 and 1/3 of 0.7.
+            (Utilisation::BIMO_MEDIUM, 0.4),
+            // Cut at 1: 0.25 - 1 / (e^4 - 1).
+            (Utilisation::EXP_MEDIUM, 0.2313),
+        ] {
+            let mean = mean(|stream| law.draw(stream));
+            assert!((mean - expected).abs() < 0.01, "{law:?}: {mean}");
+        }
+        let log = Period::LogUniform { low: 10_000, high: 1_000_000, granularity: 1_000 };
+        let mean = mean(|stream| (log.draw(stream) as f64).ln());
+        assert!((mean - 100_000_f64.ln()).abs() < 0.08, "{mean}");
+    }
+
+    #[test]
+    fn periods_stay_in_their_range_and_on_their_grid() {
+        let mut stream = Draw::of_set(6, 0);
+        let drawn: Vec<Time> = (0..5_000).map(|_| Period::SHORT.draw(&mut stream)).collect();
+        assert!(drawn.iter().all(|p| p % 1_000 == 0 && (3_000..=33_000).contains(p)));
+        assert!(drawn.contains(&3_000) && drawn.contains(&33_000));
+        let tens = (0..10_000).filter(|_| Period::Automotive.draw(&mut stream) == 10_000).count();
+        // 25 of 85.
+        assert!((2_700..3_200).contains(&tens), "{tens}");
+    }
+}

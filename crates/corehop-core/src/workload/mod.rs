@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workloads: the measured job's working set, the polluters and preemptors, the background load.
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform::Platform;
+use crate::units::{Bytes, Cpu, CpuList, Nanos};
+use crate::words::words;
+
+pub mod draw;
+pub mod gang;
+pub mod scheduler;
+pub mod time;
+pub mod task;
+pub mod blocks;
+pub mod placement;
+pub mod set_file;
+pub mod rt_app;
+pub mod generate;
+
+words! {
+    /// The order in which a touch visits its working set.
+    Pattern, "a pattern" {
+        /// A random cyclic permutation, one element per line (Wächtler 3.2): every access depends on
+        /// the one before, and no prefetcher finds a stride.
+        Shuffled = "shuffled",
+        /// All 8-byte words in ascending order (Bastoni et al. 3.2), which prefetchers help.
+        Scan = "scan",
+        /// A chain of jumps, one per line, in random order: the instruction caches' working set.
+        Code = "code",
+    }
+}
+
+words! {
+    /// The pages that hold a working set.
+    Page, "a page kind" {
+        /// Base pages (4 KiB on x86-64); huge pages refused.
+        Base = "4k",
+        /// Transparent huge pages, asked for with `madvise`.
+        Transparent = "thp",
+        /// Huge pages from the pool of hugetlbfs.
+        Hugetlb = "hugetlb",
+    }
+}
+
+words! {
+    /// The state of the working set's lines before a touch (Wächtler 3.4.1).
+    LineState, "a cache state" {
+        /// In the caches, as far as they fit.
+        Valid = "valid",
+        /// In no cache.
+        Invalid = "invalid",
+        /// In no cache, and the caches full of other data's modified lines, to be written back first.
+        Modified = "modified",
+    }
+}
+
+words! {
+    /// The event between a job's warm and resumed touch.
+    Event, "an event" {
+        /// Nothing: touched again at once. The first control.
+        None = "none",
+        /// Off the CPU while nothing else runs there. The second control.
+        IdleLeave = "idle_leave",
+        /// All its lines leave all caches: an upper end to compare with.
+        Flush = "flush",
+        /// Off the CPU, resumed on the same one.
+        Preemption = "preemption",
+        /// Resumed on another CPU of the same core.
+        SmtMigration = "smt_migration",
+        /// Resumed on another core with which an L2 cache is shared.
+        L2Migration = "l2_migration",
+        /// Resumed on another core with which only an L3 cache is shared.
+        L3Migration = "l3_migration",
+        /// Resumed on a core with which no cache is shared.
+        MemoryMigration = "memory_migration",
+    }
+}
+
+impl Event {
+    /// The events of resuming on a CPU, nearest first.
+    pub const RESUMING: [Self; 5] = [
+        Self::Preemption,
+        Self::SmtMigration,
+        Self::L2Migration,
+        Self::L3Migration,
+        Self::MemoryMigration,
+    ];
+
+    /// Those of [`Event::RESUMING`] that the usable CPUs of a machine allow.
+    pub fn on(platform: &Platform) -> Vec<Self> {
+        let missing = platform.missing_classes();
+        let there =
+            |event: &Self| missing.iter().all(|class| class.affinity.event() != event.word());
+        Self::RESUMING.into_iter().filter(there).collect()
+    }
+
+    /// The event of resuming on `to` for a job that left `from`.
+    pub fn resuming(platform: &Platform, from: Cpu, to: Cpu) -> Self {
+        let word = platform.affinity(from, to).event();
+        // Every class has an event of its name.
+        Self::RESUMING.into_iter().find(|event| event.word() == word).unwrap_or(Self::Preemption)
+    }
+
+    /// Whether the job resumes on another CPU.
+    pub const fn is_migration(self) -> bool {
+        matches!(
+            self,
+            Self::SmtMigration | Self::L2Migration | Self::L3Migration | Self::MemoryMigration
+        )
+    }
+}
+
+words! {
+    /// The way a job gets to the CPU on which it resumes.
+    Mover, "a way to move" {
+        /// The thread changes its own affinity.
+        Affinity = "affinity",
+        /// The job's state is handed to a thread parked on that CPU (Wächtler 4.1).
+        Handover = "handover",
+    }
+}
+
+words! {
+    /// The occupant of the CPU while the job is off it.
+    Absence, "a kind of absence" {
+        /// Nobody that the experiment put there.
+        Nothing = "nothing",
+        /// A preemptor with a working set of its own: for exactly the preemption length, or, where a
+        /// task set ran, another of its tasks.
+        Preemptor = "preemptor",
+        /// The threads of the background load.
+        Load = "load",
+    }
+}
+
+/// The data (or code) that a job touches, and how.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkingSet {
+    /// Its size.
+    pub wss: Bytes,
+    /// The order of the accesses.
+    pub pattern: Pattern,
+    /// The pages that hold it.
+    pub page: Page,
+    /// The share of word accesses that write, 0 to 1 (a shuffled list: 0 to 1/2, as it must read
+    /// every element to find the next).
+    pub write_ratio: f64,
+    /// The number of independent chains of accesses under way at once: 1, 4 or 8.
+    #[serde(default = "one")]
+    pub chains: u8,
+    /// The NUMA node to take the memory from; otherwise that of the CPU which touches it first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<u32>,
+    /// Whether every job gets fresh page frames, so that page colours vary.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fresh_frames: bool,
+    /// The user's own job, as `LIB.so:FUNCTION`, in place of `pattern`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workload: Option<String>,
+}
+
+const fn one() -> u8 {
+    1
+}
+
+/// A share, 0 to 1, as a fraction of 2^64: added up again and again it overflows in that share of cases.
+pub fn fraction(share: f64) -> u64 {
+    if share >= 1.0 { u64::MAX } else { (share * 2_f64.powi(64)) as u64 }
+}
+
+/// The line that every cache of interest transfers, in bytes.
+pub const LINE: u64 = 64;
+
+/// The number of lines between two time stamps of a walk; a working set is a multiple of it.
+pub const CHUNK_LINES: u64 = 16;
+
+/// Why a working set cannot be touched as described.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum WorkloadError {
+    /// The size is zero or not a whole number of chunks.
+    #[error(
+        "a working set of {wss} is not a positive multiple of 1 KiB ({CHUNK_LINES} lines): round it"
+    )]
+    Size {
+        /// The size asked for.
+        wss: Bytes,
+    },
+    /// The write ratio is outside what the pattern can do.
+    #[error("a write ratio of {ratio} is outside 0 to {most} for the pattern `{pattern}`{hint}")]
+    WriteRatio {
+        /// The ratio asked for.
+        ratio: f64,
+        /// The largest possible.
+        most: f64,
+        /// The pattern.
+        pattern: Pattern,
+        /// The remedy.
+        hint: &'static str,
+    },
+    /// The number of chains is not 1, 4 or 8, or the pattern has only one.
+    #[error("{chains} chains: a shuffled list has 1, 4 or 8, a scan or code has 1")]
+    Chains {
+        /// The number asked for.
+        chains: u8,
+    },
+}
+
+impl WorkingSet {
+    /// A shuffled list in base pages, one chain.
+    pub const fn list(wss: Bytes, write_ratio: f64) -> Self {
+        Self {
+            wss,
+            pattern: Pattern::Shuffled,
+            page: Page::Base,
+            write_ratio,
+            chains: 1,
+            node: None,
+            fresh_frames: false,
+            workload: None,
+        }
+    }
+
+    /// The number of cache lines.
+    pub const fn lines(&self) -> u64 {
+        self.wss.get() / LINE
+    }
+
+    /// The share of lines of a shuffled list that a touch writes: each line is read once, so writes
+    /// are the share `write_ratio` of all accesses when `w / (1 - w)` of the lines are written.
+    pub fn written_lines(&self) -> f64 {
+        self.write_ratio / (1.0 - self.write_ratio)
+    }
+
+    /// Whether it can be touched as described.
+    ///
+    /// # Errors
+    /// [`WorkloadError`] names the first of size, write ratio and chains that is impossible.
+    pub fn check(&self) -> Result<(), WorkloadError> {
+        let (wss, ratio, pattern, chains) = (self.wss, self.write_ratio, self.pattern, self.chains);
+        if wss.get() == 0 || wss.get() % (LINE * CHUNK_LINES) != 0 {
+            return Err(WorkloadError::Size { wss });
+        }
+        let (most, hint) = match pattern {
+            Pattern::Shuffled => {
+                (0.5, ": a list reads every element; the scan can write all words")
+            }
+            Pattern::Scan => (1.0, ""),
+            Pattern::Code => (0.0, ": code is not written while it runs"),
+        };
+        if !(0.0..=most).contains(&ratio) {
+            return Err(WorkloadError::WriteRatio { ratio, most, pattern, hint });
+        }
+        let possible: &[u8] = if pattern == Pattern::Shuffled { &[1, 4, 8] } else { &[1] };
+        if !possible.contains(&chains) {
+            return Err(WorkloadError::Chains { chains });
+        }
+        Ok(())
+    }
+}
+
+/// A task that does nothing but walk its own working set, to evict that of others.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Polluter {
+    /// The size of its working set.
+    pub wss: Bytes,
+    /// The order of its accesses.
+    pub pattern: Pattern,
+    /// The share of its word accesses that write.
+    pub write_ratio: f64,
+}
+
+impl std::fmt::Display for Polluter {
+    /// As in the column `polluter`: `shuffled 4 MiB write 0.5`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} write {}", self.pattern, self.wss, self.write_ratio)
+    }
+}
+
+/// A program whose working set moves on through its memory, as a compiler's does (Wächtler 3.3.2): of what it
+/// touches, one share is new and the rest lies anywhere in what was new lately.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Changing {
+    /// The part in use at a time.
+    pub window: Bytes,
+    /// The share of the lines it touches that are new, 0 to 1.
+    pub fresh: f64,
+    /// The share of the lines it touches that it writes, 0 to 1; the others it reads.
+    pub write_ratio: f64,
+    /// The pause between two lines.
+    pub pause: Nanos,
+}
+
+/// Why a program cannot change its working set as described.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum ChangingError {
+    /// The window is not a positive number of lines.
+    #[error("a window of {0} is not a positive multiple of {LINE} bytes: round it")]
+    Window(Bytes),
+    /// A share is none.
+    #[error("{what} of {share} is outside 0 to 1")]
+    Share {
+        /// The name of the share.
+        what: &'static str,
+        /// The given value.
+        share: f64,
+    },
+}
+
+impl Changing {
+    /// A compiler in a virtual machine, as far as the level-3 cache of a Xeon X5650 sees it: 12.1 million lines a
+    /// second that its level-2 cache does not have, 10.7 % of them new (Wächtler, Table 5.1, one core); the window
+    /// is fitted on preemptions of three sizes in Table A.6 (the study `waechtler-a6`).
+    pub const COMPILER: Self =
+        Self { window: Bytes::from_mib(4), fresh: 0.107, write_ratio: 0.5, pause: Nanos::new(55) };
+
+    /// Whether a program can do this.
+    ///
+    /// # Errors
+    /// [`ChangingError`] names what is impossible.
+    pub fn check(&self) -> Result<(), ChangingError> {
+        if self.window.get() == 0 || !self.window.get().is_multiple_of(LINE) {
+            return Err(ChangingError::Window(self.window));
+        }
+        for (what, share) in
+            [("a share of new lines", self.fresh), ("a write ratio", self.write_ratio)]
+        {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(ChangingError::Share { what, share });
+            }
+        }
+        Ok(())
+    }
+
+    /// The memory that it moves through before it comes back to where it was: so much that none of it is
+    /// left in a cache by then.
+    pub fn memory(&self) -> Bytes {
+        const LEAST: Bytes = Bytes::from_mib(64);
+        Bytes::new(self.window.get().saturating_mul(4)).max(LEAST)
+    }
+}
+
+impl std::fmt::Display for Changing {
+    /// As in the column `polluter`: `changing 2 MiB fresh 0.1 write 0.5 pause 60 ns`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { window, fresh, write_ratio, pause } = self;
+        write!(f, "changing {window} fresh {fresh} write {write_ratio} pause {pause}")
+    }
+}
+
+/// The background load while samples are taken.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+pub enum Load {
+    /// Nothing of ours.
+    #[default]
+    Idle,
+    /// One polluter on each of these CPUs (none named: on every usable one).
+    Constructed {
+        /// The memory that each of them walks.
+        polluter: Polluter,
+        /// The CPUs; empty for all.
+        #[serde(default)]
+        cpus: CpuList,
+    },
+    /// A program with a changing working set on each of these CPUs.
+    Changing {
+        /// The program.
+        program: Changing,
+        /// The CPUs; empty for all.
+        #[serde(default)]
+        cpus: CpuList,
+    },
+    /// A command of the user's, one copy pinned to each CPU, started again when it ends.
+    Realistic {
+        /// The command, as a shell reads it.
+        command: String,
+        /// The CPUs; empty for all.
+        #[serde(default)]
+        cpus: CpuList,
+    },
+    /// Input and output that moves data past the caches' owners (Bastoni et al., section 6).
+    Dma {
+        /// The device side of it.
+        transfer: Transfer,
+        /// The CPUs of its threads; empty for all.
+        #[serde(default)]
+        cpus: CpuList,
+    },
+    /// Locked instructions (Bastoni et al., section 6).
+    Buslock {
+        /// Whether they straddle two lines, which stops every other CPU's memory accesses.
+        split: bool,
+        /// The CPUs; empty for all.
+        #[serde(default)]
+        cpus: CpuList,
+    },
+}
+
+words! {
+    /// The input or output of the load `dma`.
+    Transfer, "a transfer" {
+        /// Direct reads and writes of a temporary file.
+        Direct = "direct",
+        /// Datagrams to oneself.
+        Loopback = "loopback",
+    }
+}
+
+impl Load {
+    /// The word for it in the column `load`.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Constructed { .. } => "constructed",
+            Self::Changing { .. } => "changing",
+            Self::Realistic { .. } => "realistic",
+            Self::Dma { .. } => "dma",
+            Self::Buslock { .. } => "buslock",
+        }
+    }
+
+    /// The CPUs that it runs on, none named for all of them; nothing where it runs nothing.
+    pub const fn cpus(&self) -> Option<&CpuList> {
+        match self {
+            Self::Idle => None,
+            Self::Constructed { cpus, .. }
+            | Self::Changing { cpus, .. }
+            | Self::Realistic { cpus, .. }
+            | Self::Dma { cpus, .. }
+            | Self::Buslock { cpus, .. } => Some(cpus),
+        }
+    }
+
+    /// The command that it runs, and the CPUs unless it runs everywhere: it tells two loads of one word
+    /// apart, as in the column `polluter`.
+    pub fn runs(&self) -> Option<String> {
+        let (what, cpus) = match self {
+            Self::Idle => return None,
+            Self::Constructed { polluter, cpus } => (polluter.to_string(), cpus),
+            Self::Changing { program, cpus } => (program.to_string(), cpus),
+            Self::Realistic { command, cpus } => (command.clone(), cpus),
+            Self::Dma { transfer, cpus } => (transfer.to_string(), cpus),
+            Self::Buslock { split: true, cpus } => ("split locks".to_owned(), cpus),
+            Self::Buslock { split: false, cpus } => ("locked instructions".to_owned(), cpus),
+        };
+        Some(if cpus.is_empty() { what } else { format!("{what} on CPUs {cpus}") })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_writes_every_line_has_a_write_ratio_of_one_half() {
+        let set = WorkingSet::list(Bytes::from_kib(4), 0.5);
+        assert!((set.written_lines() - 1.0).abs() < 1e-12 && set.check().is_ok());
+    }
+
+    #[test]
+    fn impossible_working_sets_are_refused_by_name() {
+        let set = |wss, ratio| WorkingSet::list(Bytes::new(wss), ratio);
+        assert!(matches!(set(0, 0.0).check(), Err(WorkloadError::Size { .. })));
+        assert!(matches!(set(1000, 0.0).check(), Err(WorkloadError::Size { .. })));
+        let error = set(4096, 0.75).check().unwrap_err().to_string();
+        assert!(error.contains("0.75") && error.contains("scan"), "{error}");
+        assert!(set(4096, f64::NAN).check().is_err());
+        let two = WorkingSet { chains: 2, ..set(4096, 0.0) };
+        assert!(matches!(two.check(), Err(WorkloadError::Chains { chains: 2 })));
+    }
+
+    #[test]
+    fn loads_of_one_word_are_told_apart_by_what_they_run_and_where() {
+        let polluter =
+            Polluter { wss: Bytes::from_mib(4), pattern: Pattern::Shuffled, write_ratio: 0.5 };
+        let one: CpuList = "1".parse().unwrap();
+        let command = || "make -j1".to_owned();
+        let everywhere = CpuList::default;
+        for (load, runs) in [
+            (Load::Constructed { polluter, cpus: everywhere() }, "shuffled 4 MiB write 0.5"),
+            (Load::Realistic { command: command(), cpus: everywhere() }, "make -j1"),
+            (Load::Realistic { command: command(), cpus: one }, "make -j1 on CPUs 1"),
+            (Load::Dma { transfer: Transfer::Loopback, cpus: everywhere() }, "loopback"),
+            (Load::Buslock { split: true, cpus: everywhere() }, "split locks"),
+        ] {
+            assert_eq!(load.runs().as_deref(), Some(runs));
+        }
+        assert_eq!(Load::Idle.runs(), None);
+    }
+
+    #[test]
+    fn the_words_of_an_enum_are_those_of_its_serde_form() {
+        for event in Event::ALL {
+            let json = serde_json::to_string(event).unwrap();
+            assert_eq!(json, format!("\"{event}\""));
+            assert_eq!(event.word().parse(), Ok(*event));
+        }
+        assert!("l4_migration".parse::<Event>().unwrap_err().to_string().contains("l3_migration"));
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Task sets as JSON: `{"cpus": m, "tasks": [{"wcet_us", "period_us", …}]}`.
+//!
+//! Times are whole microseconds, but for the nanoseconds that a cache block takes to reload; blocks are a list of
+//! numbers, or ranges as text: `"0-31,64"`. A field that is unknown, missing, twice there or out of range is an
+//! error that names the task and the field: an unread `deadline` would make a verdict wrong.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::blocks::{Blocks, Footprint, LAST_BLOCK, Reload};
+use super::task::{LONGEST, MOST_CPUS, Parameters, TaskError, TaskSet, Time};
+
+mod placement_file;
+mod tree;
+
+pub(crate) use placement_file::place_json;
+use tree::Tree;
+
+/// Why a text is no task set.
+#[derive(Debug, thiserror::Error)]
+pub enum SetFileError {
+    /// It is not valid JSON.
+    #[error("not valid JSON: {0}")]
+    Syntax(#[from] serde_json::Error),
+    /// A field is missing, unknown, twice there, or of the wrong kind.
+    #[error("{place}{what}")]
+    Field {
+        /// The place: `task 3 (`video`): ` or nothing for the set itself.
+        place: String,
+        /// The problem.
+        what: String,
+    },
+    /// A parameter makes no sense.
+    #[error(transparent)]
+    Parameter(#[from] TaskError),
+}
+
+/// The fields of a task set.
+const SET_FIELDS: [&str; 3] = ["cpus", "tasks", "block_reload_ns"];
+
+/// The longest that reloading a block may take: a second.
+const LONGEST_RELOAD_NS: u64 = 1_000_000_000;
+
+/// The fields of a task.
+pub const TASK_FIELDS: [&str; 13] = [
+    "name",
+    "wcet_us",
+    "period_us",
+    "deadline_us",
+    "priority",
+    "wss_kib",
+    "jitter_us",
+    "blocking_us",
+    "ucb",
+    "ecb",
+    "cpus",
+    "pieces",
+    "shares",
+];
+
+/// Reads a task set.
+///
+/// # Errors
+/// [`SetFileError`], which says what is wrong, where, and what is expected.
+pub fn parse(text: &str) -> Result<TaskSet, SetFileError> {
+    let Tree::Object(fields) = serde_json::from_str(text)? else {
+        return Err(wrong("", "a task set is an object {\"cpus\": …, \"tasks\": […]}"));
+    };
+    check_names("", &fields, &SET_FIELDS)?;
+    let of_set = Fields { place: "", fields: &fields };
+    let cpus = of_set.number("cpus", 1, u64::from(MOST_CPUS))?;
+    let cpus = cpus.ok_or_else(|| wrong("", "cpus is missing: how many CPUs serve the set"))?;
+    let Some(Tree::Array(tasks)) = find(&fields, "tasks") else {
+        return Err(wrong("", "tasks is missing, or no list"));
+    };
+    let places = placement_file::places(tasks)?;
+    let tasks: Vec<Parameters> = tasks
+        .iter()
+        .enumerate()
+        .map(|(at, task)| parameters(at, task))
+        .collect::<Result<_, _>>()?;
+    let set = TaskSet::new(cpus as u32, &tasks)?;
+    let set = match places {
+        Some(places) => set.placed(places)?,
+        None => set,
+    };
+    match of_set.number("block_reload_ns", 0, LONGEST_RELOAD_NS)? {
+        Some(each) => Ok(set.sharing(&tasks, Reload::nanos(each))?),
+        None if tasks.iter().all(|task| task.footprint.is_none()) => Ok(set),
+        None => Err(wrong("", "block_reload_ns is missing: what it takes to reload a cache block")),
+    }
+}
+
+/// A task set as [`parse`] reads it; what has its default is left out.
+pub fn write(set: &TaskSet) -> Value {
+    let tasks = set.tasks().iter().enumerate().map(|(at, task)| {
+        let mut fields = json!({ "wcet_us": task.wcet(), "period_us": task.period() });
+        let mut add = |name: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                fields[name] = value;
+            }
+        };
+        let unless = |value: Time, default: Time| (value != default).then(|| json!(value));
+        add("name", set.names()[at].as_ref().map(|name| json!(name)));
+        add("deadline_us", unless(task.deadline(), task.period()));
+        add("priority", task.priority().map(|rank| json!(rank)));
+        add("wss_kib", set.wss_kib()[at].map(|wss| json!(wss)));
+        add("jitter_us", unless(task.jitter(), 0));
+        add("blocking_us", unless(task.blocking(), 0));
+        let footprint = set.cache().map(|cache| &cache.footprints[at]);
+        add("ucb", footprint.map(|it| json!(it.ucb.to_string())));
+        add("ecb", footprint.map(|it| json!(it.ecb.to_string())));
+        if let Some(Value::Object(place)) = set.placement().map(|all| place_json(&all[at])) {
+            place.into_iter().for_each(|(name, value)| add(&name, Some(value)));
+        }
+        fields
+    });
+    let mut written = json!({ "cpus": set.cpus(), "tasks": tasks.collect::<Value>() });
+    if let Some(cache) = set.cache() {
+        written["block_reload_ns"] = json!(cache.reload.of(1_000));
+    }
+    written
+}
+
+fn parameters(at: usize, task: &Tree) -> Result<Parameters, SetFileError> {
+    let place = format!("task {at}: ");
+    let Tree::Object(fields) = task else {
+        return Err(wrong(&place, "a task is an object {\"wcet_us\": …, \"period_us\": …}"));
+    };
+    let name = match find(fields, "name") {
+        None => None,
+        Some(Tree::Leaf(Value::String(name))) => Some(name.clone()),
+        Some(other) => return Err(wrong(&place, format!("name is {other}: expected a text"))),
+    };
+    let place = name.as_ref().map_or(place, |name| format!("task {at} (`{name}`): "));
+    check_names(&place, fields, &TASK_FIELDS)?;
+    let fields = Fields { place: &place, fields };
+    Ok(Parameters {
+        wcet: fields.needed("wcet_us")?,
+        period: fields.needed("period_us")?,
+        deadline: fields.number("deadline_us", 1, LONGEST)?,
+        priority: fields.number("priority", 0, u64::from(u32::MAX))?.map(|rank| rank as u32),
+        jitter: fields.number("jitter_us", 0, LONGEST)?.unwrap_or(0),
+        blocking: fields.number("blocking_us", 0, LONGEST)?.unwrap_or(0),
+        wss_kib: fields.number("wss_kib", 0, LONGEST)?,
+        footprint: fields.footprint()?,
+        name,
+    })
+}
+
+fn wrong(place: &str, what: impl Into<String>) -> SetFileError {
+    SetFileError::Field { place: place.to_owned(), what: what.into() }
+}
+
+fn find<'a>(fields: &'a [(String, Tree)], name: &str) -> Option<&'a Tree> {
+    fields.iter().find(|(key, _)| key == name).map(|(_, value)| value)
+}
+
+fn check_names(place: &str, fields: &[(String, Tree)], known: &[&str]) -> Result<(), SetFileError> {
+    for (at, (name, _)) in fields.iter().enumerate() {
+        if !known.contains(&name.as_str()) {
+            let known = known.join(", ");
+            return Err(wrong(place, format!("there is no field `{name}`: known are {known}")));
+        }
+        if fields[..at].iter().any(|(other, _)| other == name) {
+            return Err(wrong(place, format!("{name} is there twice")));
+        }
+    }
+    Ok(())
+}
+
+/// The fields of one object.
+struct Fields<'a> {
+    place: &'a str,
+    fields: &'a [(String, Tree)],
+}
+
+impl Fields<'_> {
+    fn number(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, SetFileError> {
+        let Some(value) = find(self.fields, name) else { return Ok(None) };
+        let number =
+            if let Tree::Leaf(Value::Number(number)) = value { number.as_u64() } else { None };
+        match number {
+            Some(number) if (least..=most).contains(&number) => Ok(Some(number)),
+            _ => {
+                let expected = format!("a whole number, {least} to {most}");
+                Err(wrong(self.place, format!("{name} is {value}: expected {expected}")))
+            }
+        }
+    }
+
+    /// Both sets of blocks, or neither.
+    fn footprint(&self) -> Result<Option<Footprint>, SetFileError> {
+        match (self.blocks("ucb")?, self.blocks("ecb")?) {
+            (None, None) => Ok(None),
+            (Some(ucb), Some(ecb)) => Ok(Some(Footprint { ucb, ecb })),
+            (None, Some(_)) => Err(wrong(self.place, "ucb is missing: the blocks used again")),
+            (Some(_), None) => Err(wrong(self.place, "ecb is missing: all blocks touched")),
+        }
+    }
+
+    fn blocks(&self, name: &str) -> Result<Option<Blocks>, SetFileError> {
+        let refused = |value: &dyn fmt::Display, why: &str| {
+            Err(wrong(self.place, format!("{name} is {value}: {why}")))
+        };
+        let number = |item: &Tree| {
+            let Tree::Leaf(Value::Number(number)) = item else { return None };
+            number.as_u64().filter(|&it| it <= LAST_BLOCK.into()).map(|it| it as u32)
+        };
+        match find(self.fields, name) {
+            None => Ok(None),
+            Some(Tree::Leaf(Value::String(text))) => match text.parse() {
+                Ok(blocks) => Ok(Some(blocks)),
+                Err(why) => refused(&format!("\"{text}\""), &why),
+            },
+            Some(Tree::Array(items)) => match items.iter().find(|it| number(it).is_none()) {
+                None => Ok(Some(items.iter().filter_map(number).collect())),
+                Some(item) => {
+                    refused(&format!("a list with {item}"), &format!("expected 0 to {LAST_BLOCK}"))
+                }
+            },
+            Some(other) => refused(other, "expected numbers of blocks, for instance \"0-31,64\""),
+        }
+    }
+
+    fn needed(&self, name: &str) -> Result<Time, SetFileError> {
+        let value = self.number(name, 1, LONGEST)?;
+        value.ok_or_else(|| wrong(self.place, format!("{name} is missing")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str, words: &[&str]) {
+        let error = parse(text).expect_err(text).to_string();
+        for word in words {
+            assert!(error.contains(word), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_set_is_read_with_what_it_leaves_out() {
+        let set = parse(
+            r#"{"cpus": 2, "tasks": [
+                {"name": "video", "wcet_us": 3, "period_us": 10, "deadline_us": 8, "wss_kib": 64},
+                {"wcet_us": 1, "period_us": 5, "jitter_us": 2, "blocking_us": 1}]}"#,
+        )
+        .unwrap();
+        assert_eq!(set.cpus(), 2);
+        let [video, other] = set.tasks() else { panic!() };
+        assert_eq!((video.wcet(), video.period(), video.deadline()), (3, 10, 8));
+        assert_eq!((other.deadline(), other.jitter(), other.blocking()), (5, 2, 1));
+        assert_eq!(set.names(), [Some("video".to_owned()), None]);
+        assert_eq!(set.wss_kib(), [Some(64), None]);
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+    }
+
+    #[test]
+    fn blocks_are_numbers_or_ranges_and_come_back() {
+        let of = |set: &str, task: &str| {
+            format!(r#"{{"cpus": 1{set}, "tasks": [{{"wcet_us": 1, "period_us": 2{task}}}]}}"#)
+        };
+        let reload = r#", "block_reload_ns": 150"#;
+        let blocks = r#", "ucb": [3, 1, 2], "ecb": "0-3,8""#;
+        let set = parse(&of(reload, blocks)).unwrap();
+        let cache = set.cache().unwrap();
+        assert_eq!((cache.footprints[0].ucb.count(), cache.footprints[0].ecb.count()), (3, 5));
+        assert_eq!((cache.reload.of(1_000), cache.reload.of(1)), (150, 1));
+        assert_eq!(parse(&write(&set).to_string()).unwrap(), set);
+        refused(&of("", blocks), &["block_reload_ns is missing"]);
+        refused(&of(reload, ""), &["task 0", "ecb is absent"]);
+        refused(&of(reload, r#", "ecb": "1""#), &["task 0", "ucb is missing"]);
+        refused(&of(reload, r#", "ucb": "1""#), &["task 0", "ecb is missing"]);
+        refused(&of(reload, r#", "ucb": "4", "ecb": "0-3""#), &["task 0", "ucb is 4"]);
+        refused(&of(reload, r#", "ucb": "x", "ecb": "0-3""#), &["task 0", r#"ucb is "x""#]);
+        refused(&of(reload, r#", "ucb": [-1], "ecb": "0-3""#), &["task 0", "a list with -1"]);
+        refused(&of(reload, r#", "ucb": 1, "ecb": "0-3""#), &["task 0", "ucb is 1"]);
+        refused(&of(r#", "block_reload_ns": 1.5"#, blocks), &["block_reload_ns is 1.5"]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_by_task_and_field() {
+        let of = |fields: &str| {
+            format!(
+                r#"{{"cpus": 1, "tasks": [{{"wcet_us": 1, "period_us": 2}}, {{"name": "x", {fields}}}]}}"#
+            )
+        };
+        for (fields, words) in [
+            (r#""wcet_us": 0, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is 0"]),
+            (r#""wcet_us": 1, "period_us": 0"#, ["task 1 (`x`)", "period_us is 0"]),
+            (r#""wcet_us": -1, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is -1"]),
+            (
+                r#""wcet_us": 1, "period_us": 9223372036854775808"#,
+                ["period_us", "9223372036854775808"],
+            ),
+            (r#""wcet_us": 1, "period_us": 1e300"#, ["period_us", "e+300"]),
+            (r#""wcet_us": 1.5, "period_us": 5"#, ["wcet_us is 1.5", "whole number"]),
+            (r#""wcet_us": 6, "period_us": 5"#, ["task 1 (`x`)", "wcet_us is 6"]),
+            (r#""wcet_us": 1, "period_us": 5, "deadline_us": 0"#, ["task 1", "deadline_us is 0"]),
+            (r#""wcet_us": 1, "period_us": 5, "deadline": 3"#, ["task 1", "no field `deadline`"]),
+            (r#""wcet_us": 1, "wcet_us": 2, "period_us": 5"#, ["task 1", "wcet_us is there twice"]),
+            (r#""period_us": 5"#, ["task 1", "wcet_us is missing"]),
+            (r#""wcet_us": "1", "period_us": 5"#, ["task 1", "wcet_us is \"1\""]),
+            (r#""wcet_us": 1, "period_us": 5, "wss_kib": null"#, ["task 1", "wss_kib is null"]),
+            (r#""wcet_us": 1, "period_us": 5, "priority": 1"#, ["task 0", "priority is absent"]),
+        ] {
+            refused(&of(fields), &words);
+        }
+    }
+
+    #[test]
+    fn a_set_without_cpus_or_tasks_is_refused() {
+        refused(r#"{"cpus": 0, "tasks": [{"wcet_us": 1, "period_us": 2}]}"#, &["cpus is 0"]);
+        refused(r#"{"tasks": [{"wcet_us": 1, "period_us": 2}]}"#, &["cpus is missing"]);
+        refused(r#"{"cpus": 1, "tasks": []}"#, &["length of tasks is 0"]);
+        refused(r#"{"cpus": 1}"#, &["tasks is missing"]);
+        refused(r#"{"cpus": 1, "tasks": [7]}"#, &["task 0", "object"]);
+        refused("[]", &["object"]);
+        refused("{", &["not valid JSON"]);
+        refused("", &["not valid JSON"]);
+    }
+}

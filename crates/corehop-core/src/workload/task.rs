@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Sporadic tasks, in integer time.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use super::blocks::{CacheUse, Footprint, Reload};
+use super::placement::TaskPlacement;
+pub use super::time::{LONGEST, MOST_CPUS, MOST_TASKS, Time};
+
+/// A sporadic task: at most one job every `period`, each of at most `wcet`, due `deadline` later.
+///
+/// In the letters of the papers `C` (or `e`), `T` (or `p`) and `D` (or `d`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    pub(crate) wcet: Time,
+    pub(crate) period: Time,
+    pub(crate) deadline: Time,
+    pub(crate) jitter: Time,
+    pub(crate) blocking: Time,
+    /// The rank that was given; the smaller is served first.
+    pub(crate) priority: Option<u32>,
+}
+
+impl Task {
+    /// Worst-case execution time, C.
+    pub fn wcet(&self) -> Time {
+        self.wcet
+    }
+    /// Period, the least time between two releases, T.
+    pub fn period(&self) -> Time {
+        self.period
+    }
+    /// Relative deadline, D.
+    pub fn deadline(&self) -> Time {
+        self.deadline
+    }
+    /// Release jitter, J: the longest time from arrival to release.
+    pub fn jitter(&self) -> Time {
+        self.jitter
+    }
+    /// The longest time for which a job of lower priority may hold it up, B.
+    pub fn blocking(&self) -> Time {
+        self.blocking
+    }
+    /// The rank that was given; the smaller is served first.
+    pub fn priority(&self) -> Option<u32> {
+        self.priority
+    }
+    /// It with jobs that execute for so much longer. Beyond the longest span nothing fits anyway, and sums stay
+    /// inside of 64 bits.
+    pub(crate) fn longer(&self, delay: Time) -> Self {
+        match self.wcet.checked_add(delay).filter(|&wcet| wcet <= 2 * LONGEST) {
+            Some(wcet) => Self { wcet, ..*self },
+            None => self.impossible(),
+        }
+    }
+    /// It as a task that fits nowhere: what charging makes of one that cannot be served.
+    pub(crate) fn impossible(&self) -> Self {
+        Self { wcet: 2 * LONGEST, ..*self }
+    }
+    /// Utilisation as a fraction.
+    pub(crate) fn u(&self) -> (Time, Time) {
+        (self.wcet, self.period)
+    }
+    /// Density as a fraction, C over the smaller of D and T.
+    pub(crate) fn delta(&self) -> (Time, Time) {
+        (self.wcet, self.deadline.min(self.period))
+    }
+    /// Demand of the jobs that are both released and due within `t` (Baruah, Mok, Rosier 1990).
+    #[inline]
+    pub(crate) fn demand(&self, t: Time) -> Time {
+        if t < self.deadline { 0 } else { ((t - self.deadline) / self.period + 1) * self.wcet }
+    }
+}
+
+/// The parameters of a task, before it is known to make sense. Times in one unit, microseconds in files.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Parameters {
+    /// A name for messages and tables.
+    pub name: Option<String>,
+    /// Worst-case execution time.
+    pub wcet: Time,
+    /// Period.
+    pub period: Time,
+    /// Relative deadline; the period if left out.
+    pub deadline: Option<Time>,
+    /// Rank for fixed priorities; the smaller is served first.
+    pub priority: Option<u32>,
+    /// Release jitter.
+    pub jitter: Time,
+    /// Blocking by tasks of lower priority.
+    pub blocking: Time,
+    /// Size of the working set in KiB.
+    pub wss_kib: Option<u64>,
+    /// The cache blocks that it touches, and uses again.
+    pub footprint: Option<Footprint>,
+}
+
+/// Why parameters are no task set: the task, the field, its value, and what would do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct TaskError {
+    /// The task, from 0; None for the whole set.
+    pub task: Option<usize>,
+    /// Its name, where it has one.
+    pub name: Option<String>,
+    /// The field, as files call it.
+    pub field: &'static str,
+    /// The present value.
+    pub value: String,
+    /// The expected value.
+    pub expected: String,
+}
+
+impl fmt::Display for TaskError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(task) = self.task {
+            write!(f, "task {task}")?;
+            if let Some(name) = &self.name {
+                write!(f, " (`{name}`)")?;
+            }
+            f.write_str(": ")?;
+        }
+        write!(f, "{} is {}: expected {}", self.field, self.value, self.expected)
+    }
+}
+
+/// Tasks and the CPUs that are to serve them, each parameter known to make sense.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskSet {
+    cpus: u32,
+    tasks: Vec<Task>,
+    names: Vec<Option<String>>,
+    wss_kib: Vec<Option<u64>>,
+    cache: Option<CacheUse>,
+    placement: Option<Vec<TaskPlacement>>,
+}
+
+impl TaskSet {
+    /// Takes parameters that make sense.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a parameter that is zero or beyond the limits, for a WCET beyond its period,
+    /// for priorities that only some tasks have, for a name that two have, for no task, or no CPU.
+    pub fn new(cpus: u32, given: &[Parameters]) -> Result<Self, TaskError> {
+        let of_set = |field, value: usize, expected: String| TaskError {
+            task: None,
+            name: None,
+            field,
+            value: value.to_string(),
+            expected,
+        };
+        if cpus == 0 || cpus > MOST_CPUS {
+            return Err(of_set("cpus", cpus as usize, format!("1 to {MOST_CPUS}")));
+        }
+        if given.is_empty() || given.len() > MOST_TASKS {
+            let expected = format!("1 to {MOST_TASKS} tasks");
+            return Err(of_set("the length of tasks", given.len(), expected));
+        }
+        let mut known = HashSet::new();
+        let named =
+            given.iter().enumerate().filter_map(|(at, task)| Some((at, task.name.as_ref()?)));
+        for (at, name) in named {
+            if !known.insert(name) {
+                return Err(TaskError {
+                    task: Some(at),
+                    name: None,
+                    field: "name",
+                    value: format!("`{name}`"),
+                    expected: "a name that no task before it has".to_owned(),
+                });
+            }
+        }
+        let ranked = given.iter().filter(|task| task.priority.is_some()).count();
+        let complete = ranked == 0 || ranked == given.len();
+        let tasks = given.iter().enumerate().map(|(at, task)| valid(at, task, complete));
+        Ok(Self {
+            cpus,
+            tasks: tasks.collect::<Result<_, _>>()?,
+            names: given.iter().map(|task| task.name.clone()).collect(),
+            wss_kib: given.iter().map(|task| task.wss_kib).collect(),
+            cache: None,
+            placement: None,
+        })
+    }
+
+    /// The same, whose tasks share a cache in which they have these blocks.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task whose blocks are not known, or that uses blocks again that it never touches.
+    pub fn sharing(self, given: &[Parameters], reload: Reload) -> Result<Self, TaskError> {
+        let of = |(at, task): (usize, &Parameters)| {
+            let wrong = |field, value: String, expected: &str| TaskError {
+                task: Some(at),
+                name: task.name.clone(),
+                field,
+                value,
+                expected: expected.to_owned(),
+            };
+            let Some(footprint) = &task.footprint else {
+                let expected = "blocks for each task, or for none (and then no block_reload_ns)";
+                return Err(wrong("ecb", "absent".to_owned(), expected));
+            };
+            if footprint.ucb.common(&footprint.ecb) < footprint.ucb.count() {
+                let expected = "some of the blocks of ecb: what is used again was touched";
+                return Err(wrong("ucb", footprint.ucb.to_string(), expected));
+            }
+            Ok(footprint.clone())
+        };
+        let footprints = given.iter().enumerate().map(of).collect::<Result<_, _>>()?;
+        Ok(Self { cache: Some(CacheUse { footprints, reload }), ..self })
+    }
+
+    /// The same, with where each task runs.
+    ///
+    /// # Errors
+    /// [`TaskError`] for a task that is put on no CPU, on one twice, or on one that is not there, and for pieces that do
+    /// not add up.
+    pub fn placed(self, places: Vec<TaskPlacement>) -> Result<Self, TaskError> {
+        for (at, (task, place)) in self.tasks.iter().zip(&places).enumerate() {
+            if let Some((field, value, expected)) =
+                place.wrong([task.wcet, task.period, task.deadline], self.cpus)
+            {
+                let name = self.names[at].clone();
+                return Err(TaskError { task: Some(at), name, field, value, expected });
+            }
+        }
+        Ok(Self { placement: Some(places), ..self })
+    }
+
+    /// The CPUs of each task, if given.
+    pub fn placement(&self) -> Option<&[TaskPlacement]> {
+        self.placement.as_deref()
+    }
+
+    /// The number of CPUs.
+    pub fn cpus(&self) -> u32 {
+        self.cpus
+    }
+    /// The tasks, in their order.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+    /// The name of each task, where it has one.
+    pub fn names(&self) -> &[Option<String>] {
+        &self.names
+    }
+    /// The size of each task's working set in KiB, where it is known.
+    pub fn wss_kib(&self) -> &[Option<u64>] {
+        &self.wss_kib
+    }
+    /// The effect of its tasks on the cache that they share, where known.
+    pub fn cache(&self) -> Option<&CacheUse> {
+        self.cache.as_ref()
+    }
+}
+
+fn valid(at: usize, given: &Parameters, ranks_complete: bool) -> Result<Task, TaskError> {
+    let wrong = |field, value: String, expected: String| TaskError {
+        task: Some(at),
+        name: given.name.clone(),
+        field,
+        value,
+        expected,
+    };
+    let deadline = given.deadline.unwrap_or(given.period);
+    let spans = [
+        ("period_us", given.period, 1),
+        ("wcet_us", given.wcet, 1),
+        ("deadline_us", deadline, 1),
+        ("jitter_us", given.jitter, 0),
+        ("blocking_us", given.blocking, 0),
+    ];
+    for (field, span, least) in spans {
+        if span < least || span > LONGEST {
+            return Err(wrong(field, span.to_string(), format!("{least} to {LONGEST}")));
+        }
+    }
+    if given.wcet > given.period {
+        let expected = format!("at most period_us, which is {}", given.period);
+        return Err(wrong("wcet_us", given.wcet.to_string(), expected));
+    }
+    if !ranks_complete && given.priority.is_none() {
+        let expected = "a rank for each task, or for none".to_owned();
+        return Err(wrong("priority", "absent".to_owned(), expected));
+    }
+    Ok(Task {
+        wcet: given.wcet,
+        period: given.period,
+        deadline,
+        jitter: given.jitter,
+        blocking: given.blocking,
+        priority: given.priority,
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// A set of (C, T, D).
+    pub(crate) fn set(cpus: u32, tasks: &[(Time, Time, Time)]) -> TaskSet {
+        let of = |&(wcet, period, deadline): &(Time, Time, Time)| Parameters {
+            wcet,
+            period,
+            deadline: Some(deadline),
+            ..Parameters::default()
+        };
+        TaskSet::new(cpus, &tasks.iter().map(of).collect::<Vec<_>>()).unwrap()
+    }
+
+    /// A set of (C, T) with D = T.
+    pub(crate) fn implicit(cpus: u32, tasks: &[(Time, Time)]) -> TaskSet {
+        set(cpus, &tasks.iter().map(|&(c, t)| (c, t, t)).collect::<Vec<_>>())
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The belongings of a measured thread.
+
+use std::io;
+
+use corehop_core::units::Cpu;
+
+use crate::counters::hardware::HardwareCounters;
+use crate::rseq::Rseq;
+use crate::supervisor::interrupt;
+use crate::thread::{Policy, best_ordinary_policy, best_policy, punctual, set_affinity};
+
+/// The belongings of a measured thread.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    /// Its restartable sequences, where the kernel has them.
+    pub(crate) rseq: Option<Rseq>,
+    /// The processor's counters of it, where there are some.
+    pub(crate) hardware: Option<HardwareCounters>,
+    /// The policy it is under now.
+    pub(crate) policy: Policy,
+    /// The best policy that it may have.
+    pub(crate) best: Policy,
+    /// The best one that is not real-time.
+    pub(crate) ordinary: Policy,
+    /// Whether it stays on its CPU, and jobs move by being handed over.
+    pub(crate) parked: bool,
+}
+
+impl Seat {
+    /// Makes the calling thread a measured one on `cpu`: its seat, its policy, and why that is no better one.
+    pub(super) fn take(
+        cpu: Cpu,
+        real_time: Result<(), String>,
+        parked: bool,
+    ) -> io::Result<(Self, (Policy, Option<String>))> {
+        interrupt::keep_off_this_thread();
+        set_affinity([cpu])?;
+        punctual();
+        let ordinary = best_ordinary_policy();
+        let policy = best_policy(real_time);
+        let rseq = Rseq::of_this_thread().ok();
+        let hardware = HardwareCounters::open().ok();
+        let seat = Self { rseq, hardware, policy: policy.0, best: policy.0, ordinary, parked };
+        Ok((seat, policy))
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop validate`: its tables in the terminal.
+
+use std::fmt::Write;
+
+use corehop_core::model::verdict::TestOutcome;
+use corehop_core::validation::aim::{Aim, Errors, Reached};
+use corehop_core::validation::sheet::{Judged, Row, Sheet, Tested, What};
+
+/// Every row of a study, and what it comes to.
+pub(super) fn of(sheet: &Sheet) -> String {
+    let kind = sheet.rows.first().map(|row| &row.what);
+    let unit = match (kind, &*sheet.quantities) {
+        (Some(What::Point { .. }), [it]) => format!(", {}", it.word),
+        _ => String::new(),
+    };
+    let basis = sheet.basis.as_ref().map_or_else(String::new, |basis| format!(", {basis}"));
+    let mut text = format!("{} ({}{unit}{basis})\n", sheet.title, sheet.platform);
+    text.push_str(&match kind {
+        Some(What::Cost { .. }) => format!(
+            "{:18}{:16}{:>10}{:>12}{:>12}{:>9}\n",
+            "event", "length", "WSS KiB", "printed us", "simulated", "error"
+        ),
+        Some(What::Gang { .. }) => format!(
+            "{:36}{:>10}  {:16}{:>12}{:>12}{:>9}\n",
+            "program", "items", "quantity", "printed", "simulated", "error"
+        ),
+        _ => String::new(),
+    });
+    sheet.rows.iter().for_each(|row| text.push_str(&line(row)));
+    if matches!(kind, Some(What::Gang { .. })) {
+        sheet.quantities.iter().for_each(|it| text.push_str(&quantity(sheet, it)));
+    } else {
+        sheet.quantities.iter().for_each(|it| text.push_str(&summary(it)));
+    }
+    if kind.is_none() {
+        text.push_str(&claims(&sheet.claims));
+    }
+    text + "\n"
+}
+
+/// A row. Deviations are not shown.
+fn line(row: &Row) -> String {
+    let error = row.error.unwrap_or_default();
+    let (printed, simulated) = (row.printed, row.simulated.unwrap_or_default());
+    let fitted = if row.fitted { " fitted" } else { "" };
+    match &row.what {
+        What::Cost { statistic, .. } if statistic == "std" => String::new(),
+        What::Cost { event, preemption_length, statistic, wss_kib } => {
+            let note = match row.n {
+                Some(n) if statistic == "max" => format!(" maximum of {n}, not judged"),
+                _ => fitted.to_owned(),
+            };
+            format!(
+                "{:18}{preemption_length:16}{wss_kib:>10}{printed:>12.2}{simulated:>12.2}{:>8.1}%{note}\n",
+                event.word(),
+                error * 100.0,
+            )
+        }
+        What::Point { name } => {
+            format!("{name:44}{printed:>12.2}{simulated:>12.2}{:>8.1}%{fitted}\n", error * 100.0)
+        }
+        What::Gang { program, items, parameters, quantity } => {
+            let program = format!("{program} {parameters}");
+            let simulated = row.simulated.map_or_else(|| "-".to_owned(), |it| format!("{it:.2}"));
+            let error =
+                row.error.map_or_else(|| "no miss".to_owned(), |it| show(!quantity.is_share(), it));
+            format!(
+                "{program:36}{items:>10}  {:16}{printed:>12.2}{simulated:>12}{error:>9}{fitted}\n",
+                quantity.word(),
+            )
+        }
+    }
+}
+
+/// A summary of the errors of the one quantity of a study.
+fn summary(it: &Judged) -> String {
+    let mut text = String::new();
+    if let Some(order) = it.order {
+        let _ = writeln!(
+            text,
+            "order of the events: {} of {} pairs that are printed apart",
+            order.agree, order.pairs
+        );
+    }
+    for (what, errors) in [("judged", it.judged), ("fitted on", it.fitted)] {
+        if let Some(Errors { rows, median, p90 }) = errors {
+            let _ = writeln!(
+                text,
+                "{what}: {rows} rows, median error {:.1} %, 90th percentile {:.1} %",
+                median * 100.0,
+                p90 * 100.0
+            );
+        }
+    }
+    text + &it.aim.as_ref().map_or_else(String::new, |aim| format!("{}\n", said(aim)))
+}
+
+/// The aim, and whether it is reached.
+fn said(aim: &Aim) -> String {
+    let outcome = match aim.outcome {
+        Reached::Reached => "aim reached",
+        Reached::NotReached => "aim not reached",
+        Reached::NotJudged => "aim not judged",
+    };
+    let why = aim.why.join("; ");
+    format!(
+        "{outcome} (a median error of at most {:.0} %, a 90th percentile of at most {:.0} %, events in the \
+         printed order){}{why}",
+        aim.median * 100.0,
+        aim.p90 * 100.0,
+        if why.is_empty() { "" } else { ": " }
+    )
+}
+
+/// A summary of the errors of a quantity of gangs.
+fn quantity(sheet: &Sheet, it: &Judged) -> String {
+    let Some(errors) = it.judged else { return String::new() };
+    let aim = it.aim.as_ref().map_or_else(String::new, |aim| {
+        let of = sheet.rows.iter().filter(|row| row.is_of(it) && !row.fitted);
+        let within = of.filter(|row| row.error.is_some_and(|error| error <= aim.median)).count();
+        format!("; {within} rows are within {}\n{}", aim.median, said(aim))
+    });
+    format!(
+        "{}: {} rows, median error {}, 90th percentile {}{aim}\n",
+        it.word,
+        errors.rows,
+        show(it.relative, errors.median),
+        show(it.relative, errors.p90),
+    )
+}
+
+/// An error, in percent or as a difference.
+fn show(relative: bool, error: f64) -> String {
+    if relative { format!("{:.1}%", error * 100.0) } else { format!("{error:.2}") }
+}
+
+/// Claims, and how many come out as printed.
+fn claims(tested: &[Tested]) -> String {
+    let mut text = String::new();
+    for it in tested {
+        let expected = it.expected.map_or_else(
+            || {
+                let agrees = if it.found == TestOutcome::Holds { "agrees" } else { "differs" };
+                format!("compared: {agrees}")
+            },
+            |expected| {
+                let differs = if it.is_missed() { ", NOT as printed" } else { "" };
+                format!("printed: {}, simulated: {}{differs}", word(expected), word(it.found))
+            },
+        );
+        let _ = writeln!(text, "{}\n    {expected}\n    {}", it.claim, it.evidence);
+    }
+    let judged = tested.iter().filter(|it| it.expected.is_some()).count();
+    let missed = tested.iter().filter(|it| it.is_missed()).count();
+    let _ = writeln!(text, "{} of {judged} claims come out as printed", judged - missed);
+    text
+}
+
+const fn word(outcome: TestOutcome) -> &'static str {
+    match outcome {
+        TestOutcome::Holds => "holds",
+        TestOutcome::DoesNot => "does not hold",
+        TestOutcome::CannotTell => "cannot tell",
+    }
+}

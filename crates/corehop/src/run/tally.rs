@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The results of a run beside the counts of its cells, by the kind of its plan.
+
+use corehop_core::decision::run_cost::{WssRange, run_cost};
+use corehop_core::experiment::{Body, Overheads, Plan};
+use corehop_core::model::overheads::{self, OverheadSummary};
+use corehop_core::platform::Platform;
+use corehop_core::report::{observed, overheads as overhead_table};
+use corehop_core::samples::{OverheadFacts, Provenance, Recording, RecordingFacts, Rows};
+use serde_json::{Value, json};
+
+use super::Ended;
+use super::tasks::{TaskTally, sentences};
+use crate::exit::{Exit, Failure};
+
+/// The results so far.
+#[derive(Debug)]
+pub(crate) enum Tally {
+    /// Of jobs on working sets, or gangs: the cells say everything.
+    Cells {
+        /// Whether the samples belong to classes of CPU pairs.
+        of_jobs: bool,
+    },
+    /// Of task sets.
+    Tasks(TaskTally),
+    /// Of a recorded program.
+    Program(Box<Recording>),
+    /// Of a kernel's overheads.
+    Overheads { times: overheads::Overheads, rows: u64, plan: Box<Overheads> },
+}
+
+impl Tally {
+    /// Nothing yet of a plan of this kind.
+    pub(super) fn of(plan: &Plan) -> Self {
+        match &plan.body {
+            Body::Jobs(_) => Self::Cells { of_jobs: true },
+            Body::Gangs(_) => Self::Cells { of_jobs: false },
+            Body::Tasks(_) => Self::Tasks(TaskTally::default()),
+            Body::Program(_) => Self::Program(Box::default()),
+            Body::Overheads(plan) => Self::Overheads {
+                times: overheads::Overheads::default(),
+                rows: 0,
+                plan: Box::new(plan.clone()),
+            },
+        }
+    }
+
+    /// This plan runs next.
+    pub(super) fn begin(&mut self, plan: &Plan) {
+        if let (Self::Tasks(tally), Some(tasks)) = (self, plan.tasks()) {
+            tally.begin(tasks);
+        }
+    }
+
+    pub(super) fn take(&mut self, rows: &Rows) {
+        match self {
+            Self::Cells { .. } => {}
+            Self::Tasks(tally) => tally.take(rows),
+            Self::Program(recording) => recording.take_rows(rows),
+            Self::Overheads { times, rows: count, .. } => {
+                *count += rows.overheads.len() as u64;
+                times.take(&rows.overheads);
+            }
+        }
+    }
+
+    /// Whether the rows are samples of jobs on working sets.
+    pub(super) const fn of_jobs(&self) -> bool {
+        matches!(self, Self::Cells { of_jobs: true })
+    }
+
+    /// The number of jobs so far, if it differs from that of the samples.
+    pub(super) const fn jobs(&self) -> Option<u64> {
+        match self {
+            Self::Tasks(tally) => Some(tally.jobs()),
+            Self::Program(recording) => Some(recording.absences.len() as u64),
+            Self::Overheads { rows, .. } => Some(*rows),
+            Self::Cells { .. } => None,
+        }
+    }
+
+    /// One line for people, at the end.
+    pub(super) fn line(&self) -> Option<String> {
+        if let Self::Tasks(tally) = self { Some(tally.line()) } else { None }
+    }
+
+    /// Adds the results to the one machine-readable answer.
+    pub(super) fn answer(&self, answer: &mut Value, ended: &Ended) -> Result<(), Failure> {
+        match self {
+            Self::Cells { .. } => {}
+            Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,
+            Self::Program(_) => {
+                let (recording, platform) = self.recording(&ended.provenance)?;
+                let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
+                let cost = run_cost(&recording, &platform, None, wss)?;
+                extend(answer, observed::json(&recording, &cost));
+            }
+            Self::Overheads { times, plan, .. } => {
+                let (summaries, facts) = (times.clone().finish(), facts(&ended.provenance));
+                extend(answer, overheads_json(&summaries, &facts, plan, ended.provenance.seed));
+            }
+        }
+        Ok(())
+    }
+
+    /// The results as text, if there are some.
+    pub(super) fn text(&self, ended: &Ended) -> Result<Option<String>, Failure> {
+        match self {
+            Self::Cells { .. } => Ok(None),
+            Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
+            Self::Program(_) => {
+                let (recording, platform) = self.recording(&ended.provenance)?;
+                let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
+                let cost = run_cost(&recording, &platform, None, wss)?;
+                Ok(Some(observed::text(&recording, &cost)))
+            }
+            Self::Overheads { times, plan, .. } => {
+                let plan = Some((plan.as_ref(), ended.provenance.seed));
+                let notes = overhead_table::notes(&facts(&ended.provenance), plan);
+                Ok(Some(overhead_table::text(&times.clone().finish(), &notes)))
+            }
+        }
+    }
+
+    /// The overheads, if the plan measured some.
+    pub(crate) fn overheads(&self) -> Vec<OverheadSummary> {
+        match self {
+            Self::Overheads { times, .. } => times.clone().finish(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The recording of a program with its facts, and its machine.
+    pub(crate) fn recording(
+        &self,
+        provenance: &Provenance,
+    ) -> Result<(Recording, Platform), Failure> {
+        let failed = |what: &str| Failure::says(Exit::Failed, what);
+        let Self::Program(recording) = self else { return Err(failed("this is no recording")) };
+        let facts = RecordingFacts::of(&provenance.machine);
+        let facts = facts.ok_or_else(|| failed("the recording ended without its facts"))?;
+        let platform = Platform::from_toml(&provenance.platform)?;
+        Ok((Recording { facts, ..recording.as_ref().clone() }, platform))
+    }
+}
+
+fn extend(answer: &mut Value, more: Value) {
+    if let (Some(answer), Value::Object(more)) = (answer.as_object_mut(), more) {
+        answer.extend(more);
+    }
+}
+
+fn facts(provenance: &Provenance) -> OverheadFacts {
+    OverheadFacts::of(&provenance.machine).unwrap_or_default()
+}
+
+fn overheads_json(
+    summaries: &[OverheadSummary],
+    facts: &OverheadFacts,
+    plan: &Overheads,
+    seed: u64,
+) -> Value {
+    let tasks = plan.tasks.as_ref().filter(|_| facts.recording.is_some());
+    let ratios = facts.control_page.map(|cost| cost.ratios());
+    json!({
+        "overheads": summaries,
+        "scheduler": tasks.map(|tasks| tasks.scheduler),
+        "seed": tasks.map(|_| seed),
+        "missing": facts.missing,
+        "recording": facts.recording,
+        "control_page": facts.control_page,
+        "control_page_ratios": ratios,
+    })
+}

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What verbs do to files: no input is destroyed, nothing existing is overwritten, a run owns its output.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn command(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.args(words);
+    command
+}
+
+fn corehop(words: &[&str]) -> Output {
+    command(words).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A short simulated run.
+const RUN: [&str; 11] = [
+    "measure",
+    "synthetic",
+    "--on",
+    "xeon_l7455",
+    "--wss",
+    "4KiB",
+    "--load",
+    "idle",
+    "--samples",
+    "4",
+    "--quiet",
+];
+/// One that takes minutes.
+const LONG: [&str; 11] = [
+    "measure",
+    "synthetic",
+    "--on",
+    "xeon_l7455",
+    "--wss",
+    "4MiB",
+    "--load",
+    "constructed",
+    "--samples",
+    "4000",
+    "--quiet",
+];
+
+fn samples(folder: &Path) -> PathBuf {
+    let path = folder.join("q.parquet");
+    let output = corehop(&[&RUN[..], &["-o", text(&path)]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    path
+}
+
+#[test]
+fn no_verb_writes_over_its_input_whatever_it_is_called() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = samples(folder.path());
+    let link = folder.path().join("link.parquet");
+    fs::hard_link(&input, &link).unwrap();
+    let (input, link) = (text(&input), text(&link));
+    let before = fs::read(input).unwrap();
+    for output in [input, link] {
+        for words in [
+            &["report", input, "--force", "-o", output][..],
+            &["fit", input, "--force", "-o", output],
+            &["advise", input, "--force", "-o", output],
+            &["convert", input, "--to", "costs", "--force", "-o", output],
+            &["study", input, "--force", "-o", output],
+            &["study", input, "--force", "--page", output],
+        ] {
+            let refused = corehop(words);
+            assert_eq!(refused.status.code(), Some(2), "{words:?}: {}", said(&refused));
+            assert!(said(&refused).contains("already"), "{words:?}: {}", said(&refused));
+            assert!(fs::read(input).unwrap() == before, "{words:?}");
+        }
+    }
+}
+
+#[test]
+fn an_existing_file_is_overwritten_with_force_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = samples(folder.path());
+    let notes = folder.path().join("notes.txt");
+    fs::write(&notes, "mine").unwrap();
+    let onto_notes = [
+        &["report", text(&input), "-o", text(&notes)][..],
+        &["fit", text(&input), "-o", text(&notes)],
+        &["platform", "xeon_l7455", "-o", text(&notes)],
+        &["platform", "xeon_l7455", "--svg", text(&notes)],
+    ];
+    for words in onto_notes {
+        let refused = corehop(words);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}: {}", said(&refused));
+        assert!(said(&refused).contains("--force"), "{words:?}: {}", said(&refused));
+        assert_eq!(fs::read_to_string(&notes).unwrap(), "mine", "{words:?}");
+    }
+    let again = [&RUN[..], &["-o", text(&input)]].concat();
+    let before = fs::read(&input).unwrap();
+    let refused = corehop(&again);
+    assert_eq!((refused.status.code(), fs::read(&input).unwrap() == before), (Some(2), true));
+    for words in onto_notes {
+        let done = corehop(&[words, &["--force"]].concat());
+        assert!(matches!(done.status.code(), Some(0 | 1)), "{words:?}: {}", said(&done));
+    }
+    let done = corehop(&[&again[..], &["--force", "--seed", "2"]].concat());
+    assert_eq!(done.status.code(), Some(0), "{}", said(&done));
+    assert!(fs::read(&input).unwrap() != before);
+}
+
+#[test]
+fn a_planted_link_is_not_followed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (secret, target) = (folder.path().join("secret"), folder.path().join("q.parquet"));
+    fs::write(&secret, "root's").unwrap();
+    for planted in ["q.parquet.part", "q.parquet", "q.parquet.converting"] {
+        let planted = folder.path().join(planted);
+        std::os::unix::fs::symlink(&secret, &planted).unwrap();
+        let _refused_or_done = corehop(&[&RUN[..], &["--force", "-o", text(&target)]].concat());
+        assert_eq!(fs::read_to_string(&secret).unwrap(), "root's", "{}", planted.display());
+        fs::remove_file(&planted).unwrap();
+        let _ = fs::remove_file(&target);
+    }
+}
+
+#[test]
+fn nothing_to_resume_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("none.parquet");
+    let refused = corehop(&[&RUN[..], &["--resume", "-o", text(&path)]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("nothing to resume"), "{}", said(&refused));
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A run under way, which has written its first rows.
+fn under_way(output: &Path) -> Child {
+    let part = PathBuf::from(format!("{}.part", output.display()));
+    let words = [&LONG[..], &["-o", text(output)]].concat();
+    let run = command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    let head = loop {
+        let now = fs::metadata(&part).map(|about| about.len()).unwrap_or(0);
+        if now > 0 {
+            break now;
+        }
+        assert!(begin.elapsed() < Duration::from_mins(2), "the run does not begin");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    while fs::metadata(&part).map(|about| about.len()).unwrap_or(0) <= head {
+        assert!(begin.elapsed() < Duration::from_mins(3), "the run writes nothing");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    run
+}
+
+#[test]
+fn a_second_run_into_the_same_file_is_refused_with_the_owner_and_the_first_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("q.parquet");
+    let mut run = under_way(&output);
+    let pid = run.id().to_string();
+    for more in [&[][..], &["--resume"], &["--force"]] {
+        let refused = corehop(&[&LONG[..], &["-o", text(&output)], more].concat());
+        assert_eq!(refused.status.code(), Some(2), "{more:?}: {}", said(&refused));
+        assert!(said(&refused).contains("another run"), "{more:?}: {}", said(&refused));
+        assert!(said(&refused).contains(&pid), "{more:?}: {}", said(&refused));
+    }
+    // SAFETY: signals a child of this process that has not been waited for.
+    assert_eq!(unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) }, 0);
+    assert_eq!(run.wait().unwrap().code(), Some(130));
+    let shown = corehop(&["show", text(&output), "--json"]);
+    let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert!(shown["n_rows"].as_u64().unwrap() > 0, "{shown}");
+}
+
+#[test]
+fn after_a_kill_the_rows_are_resumed_and_the_lock_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("q.parquet");
+    let mut run = under_way(&output);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let part = PathBuf::from(format!("{}.part", output.display()));
+    let rows = |path: &Path| {
+        let shown = corehop(&["show", text(path), "--json"]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
+        shown["n_rows"].as_u64().unwrap()
+    };
+    let before = rows(&part);
+    // What an older corehop left beside a newer stream is not the run to resume.
+    let stale = PathBuf::from(format!("{}.earlier", output.display()));
+    fs::write(&stale, "stale").unwrap();
+    let resumed =
+        corehop(&[&LONG[..], &["--resume", "--budget", "1ms", "-o", text(&output)]].concat());
+    assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
+    assert!(before > 0 && rows(&output) >= before);
+    assert!(!part.exists());
+    assert_eq!(fs::read_to_string(&stale).unwrap(), "stale");
+}
