@@ -115,7 +115,8 @@ fn the_plan_of_a_recording_runs_like_any_other() {
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(text.contains("said\n") && text.contains("recorded by "), "{text}{why}");
     assert!(std::fs::exists(path("run.threads.parquet")).unwrap());
-    let simulated = program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
+    let simulated =
+        program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
     let said = String::from_utf8_lossy(&simulated.stderr).into_owned();
     assert!(simulated.status.code() == Some(3) && said.contains("--on live"), "{said}");
 }
