@@ -1,55 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damage to a file is noticed, whichever byte it hits, and what is sound can be kept.
 
+mod memory;
+
+use std::io::Cursor;
 use std::panic::{self, AssertUnwindSafe};
 
 use arrow_ipc::reader::StreamReader;
-use bytes::Bytes;
 use corehop_core::samples::{
     Damage, FileError, Part, Provenance, Reader, RowKind, Rows, Sample, example, write_parquet,
 };
-use std::io::{Cursor, Read, Seek, SeekFrom};
-
-use parquet::errors::Result as ParquetResult;
-use parquet::file::reader::{ChunkReader, Length};
-
-/// A file in memory.
-#[derive(Clone)]
-struct Memory(Cursor<Bytes>);
-
-impl Memory {
-    fn new(bytes: &[u8]) -> Self {
-        Self(Cursor::new(Bytes::copy_from_slice(bytes)))
-    }
-}
-
-impl Length for Memory {
-    fn len(&self) -> u64 {
-        self.0.get_ref().len() as u64
-    }
-}
-
-impl ChunkReader for Memory {
-    type T = <Bytes as ChunkReader>::T;
-    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
-        self.0.get_ref().get_read(start)
-    }
-    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
-        self.0.get_ref().get_bytes(start, length)
-    }
-}
-
-impl Read for Memory {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        self.0.read(buffer)
-    }
-}
-
-impl Seek for Memory {
-    fn seek(&mut self, to: SeekFrom) -> std::io::Result<u64> {
-        self.0.seek(to)
-    }
-}
+use memory::Memory;
 
 fn rows(from: u64, count: u64) -> Rows {
     let row = |job| Sample { job, ..example::sample() };

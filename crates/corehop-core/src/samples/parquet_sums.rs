@@ -5,7 +5,7 @@
 //! verified before anything in it is decoded. A row group has few rows, and damage to it costs no more than these.
 
 use std::fmt::Write as _;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -13,8 +13,10 @@ use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
+use parquet::file::reader::ChunkReader;
 
-use super::damage::{Damage, PLACEHOLDER, bytes_at, sum_of};
+use super::damage::{Damage, PLACEHOLDER, sum_of};
+use super::store::parquet_cause;
 
 /// The rows of a row group.
 pub(crate) const GROUP_ROWS: usize = 8192;
@@ -187,12 +189,19 @@ impl From<io::Error> for VerifyError {
     }
 }
 
-/// Verifies a file and goes back to its beginning. Nothing for a file without checksums.
-pub(crate) fn verify(file: &mut (impl Read + Seek)) -> Result<Option<Verified>, VerifyError> {
-    let size = file.seek(SeekFrom::End(0))?;
-    let verified = sums_of(file, size)?.map(|sums| check(file, size, sums)).transpose();
-    file.seek(SeekFrom::Start(0))?;
-    verified
+impl From<ParquetError> for VerifyError {
+    fn from(error: ParquetError) -> Self {
+        match parquet_cause(error) {
+            Ok(error) => Self::Io(error),
+            Err(what) => Self::Footer(Damage::at(0, 0, what)),
+        }
+    }
+}
+
+/// Verifies a file. Nothing for one without checksums.
+pub(crate) fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, VerifyError> {
+    let size = file.len();
+    sums_of(file, size)?.map(|sums| check(file, size, &sums)).transpose()
 }
 
 /// The bytes of the footer and what may be before it, and the checksums there.
@@ -203,18 +212,18 @@ struct Sums {
     groups: Vec<Group>,
 }
 
-fn sums_of(file: &mut (impl Read + Seek), size: u64) -> Result<Option<Sums>, VerifyError> {
+fn sums_of(file: &impl ChunkReader, size: u64) -> Result<Option<Sums>, VerifyError> {
     if size < TRAILER {
         return Ok(None);
     }
-    let trailer = bytes_at(file, size - TRAILER, TRAILER as usize)?;
+    let trailer = file.get_bytes(size - TRAILER, TRAILER as usize)?;
     let stated = u64::from(u32::from_le_bytes([trailer[0], trailer[1], trailer[2], trailer[3]]));
     if stated > MOST_FOOTER {
         return Err(without_footer(size - TRAILER));
     }
     // A damaged length must not hide the checksums.
     let length = stated.max(1 << 16).saturating_add(TRAILER).min(size);
-    let footer = bytes_at(file, size - length, length as usize)?;
+    let footer = file.get_bytes(size - length, length as usize)?;
     let Some(at) = digits_in(&footer) else { return Ok(None) };
     let Some((tail, groups)) = parsed(&footer[at..]) else {
         return Err(without_footer(size - length));
@@ -222,22 +231,21 @@ fn sums_of(file: &mut (impl Read + Seek), size: u64) -> Result<Option<Sums>, Ver
     Ok(Some(Sums { digits: size - length + at as u64, tail, groups }))
 }
 
-fn check(file: &mut (impl Read + Seek), size: u64, sums: Sums) -> Result<Verified, VerifyError> {
-    let Sums { digits, tail, groups } = sums;
+fn check(file: &impl ChunkReader, size: u64, sums: &Sums) -> Result<Verified, VerifyError> {
+    let &Sums { digits, tail, ref groups } = sums;
     let begin = groups.iter().try_fold(0_u64, |sum, group| sum.checked_add(group.bytes));
     let begin = begin.filter(|&begin| begin <= digits && size - begin <= 2 * MOST_FOOTER);
     let begin = begin.ok_or_else(|| without_footer(digits))?;
-    let mut rest = bytes_at(file, begin, (size - begin) as usize)?;
+    let mut rest = file.get_bytes(begin, (size - begin) as usize)?.to_vec();
     let digits = (digits - begin) as usize;
     rest[digits..digits + PLACEHOLDER.len()].copy_from_slice(PLACEHOLDER.as_bytes());
     if crc32fast::hash(&rest) != tail {
         return Err(without_footer(begin));
     }
-    file.seek(SeekFrom::Start(0))?;
     let mut verified = Verified { damage: None, sound: Vec::new() };
     let (mut at, mut before) = (0, 0);
     for (index, group) in groups.iter().enumerate() {
-        let is_sound = sum_of(file, group.bytes)? == group.sum;
+        let is_sound = sum_of(&mut file.get_read(at)?, group.bytes)? == group.sum;
         match &mut verified.damage {
             Some(damage) if is_sound => damage.after += group.rows,
             None if is_sound => before += group.rows,

@@ -297,8 +297,8 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
         }
     }
 
-    fn parquet(mut file: S) -> Result<Self, FileError> {
-        let seal = parquet_sums::verify(&mut file)?;
+    fn parquet(file: S) -> Result<Self, FileError> {
+        let seal = parquet_sums::verify(&file)?;
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .map_err(FileError::Damaged)??;
         let kind = FileKind::of(builder.schema())?;

@@ -4,7 +4,7 @@
 //! Nothing else is in a file, no date and no host: the same sets give the same bytes, in one piece or merged.
 
 use std::collections::HashMap;
-use std::io::{Read, Seek, Write};
+use std::io::Write;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -203,8 +203,8 @@ impl StudyCounts {
     ///
     /// # Errors
     /// [`StoreError`]: another file, a later version, or one that contradicts itself.
-    pub fn read(mut file: impl ChunkReader + Read + Seek + 'static) -> Result<Self, StoreError> {
-        let verified = parquet_sums::verify(&mut file);
+    pub fn read(file: impl ChunkReader + 'static) -> Result<Self, StoreError> {
+        let verified = parquet_sums::verify(&file);
         // What is damaged may be a file of rows, whose reader says so.
         let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
         let builder = builder.map_err(|_| StoreError::NotOurs)?.map_err(|_| StoreError::NotOurs)?;
