@@ -128,7 +128,7 @@ fn damage_in_a_stream_is_told_with_the_sound_rows_which_can_be_kept() {
 #[test]
 fn what_a_crash_tore_off_is_no_damage() {
     let (whole, begins) = stream(&[3, 4], true);
-    for length in begins[1]..whole.len() {
+    for length in (begins[1]..whole.len()).step_by(7) {
         let (jobs, truncated) = jobs(&whole[..length]).unwrap();
         let rows = begins[3..].iter().zip([3, 7]).filter(|(begin, _)| **begin <= length);
         assert_eq!(jobs.len(), rows.map(|(_, rows)| rows).last().unwrap_or(0), "{length}");

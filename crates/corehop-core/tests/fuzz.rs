@@ -59,7 +59,7 @@ impl Draw {
     }
 }
 
-/// What breaks readers: limits of numbers, other types, nothing.
+/// Pieces that break readers: limits of numbers, other types, nothing.
 const PIECES: [&str; 24] = [
     "",
     "0",

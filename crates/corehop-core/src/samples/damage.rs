@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What checksums tell of a damaged file, and the guard around decoders of others.
+//! The damage that checksums find in a file, and the guard around decoders of others.
 
 use std::cell::Cell;
 use std::fmt::{Display, Formatter};
@@ -12,7 +12,7 @@ pub(crate) const ANNOUNCED: &str = "corehop.checksums";
 /// The checksum of a part, eight hexadecimal digits. It covers the part with zeros in their place.
 pub(super) const PLACEHOLDER: &str = "00000000";
 
-/// Where a file is damaged, and how many of its rows are sound.
+/// The place of damage in a file, and the number of rows that are sound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
     /// The damaged part.
@@ -85,7 +85,7 @@ thread_local! {
 /// but files of earlier versions have none.
 ///
 /// # Errors
-/// What it panicked with.
+/// The text of its panic.
 pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
     static SILENT: Once = Once::new();
     // The default hook would print the panic, which is an answer here and no defect.

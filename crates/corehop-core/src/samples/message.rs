@@ -83,7 +83,7 @@ fn value_of<'a>(message: Message<'a>, name: &str) -> Option<&'a str> {
     pairs.iter().find(|pair| pair.key() == Some(name))?.value()
 }
 
-/// Where in `metadata` the digits of the checksum are.
+/// The place of the checksum's digits in `metadata`.
 fn digits_of(message: Message<'_>, metadata: &[u8]) -> Option<usize> {
     let digits = value_of(message, SUM)?;
     let offset = digits.as_ptr() as usize - metadata.as_ptr() as usize;
@@ -93,7 +93,7 @@ fn digits_of(message: Message<'_>, metadata: &[u8]) -> Option<usize> {
 /// A message in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found {
-    /// Where it begins.
+    /// Its first byte.
     pub(super) at: u64,
     /// Its length, with prefix and body.
     pub(super) length: u64,
@@ -102,7 +102,7 @@ pub(super) struct Found {
     pub(super) seal: Seal,
 }
 
-/// What the checksum of a message says.
+/// The verdict of a message's checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seal {
     /// It has none, as in files of earlier versions.
@@ -113,7 +113,7 @@ pub(super) enum Seal {
     Wrong,
 }
 
-/// What there is at a place in a stream.
+/// The piece at a place in a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Piece {
     Message(Found),

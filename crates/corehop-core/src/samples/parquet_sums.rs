@@ -139,7 +139,7 @@ fn text_of(groups: &[Group]) -> String {
     text
 }
 
-/// Where in the bytes of a footer the digits of its checksum are. Other metadata comes before.
+/// The place of the checksum's digits in the bytes of a footer. Other metadata comes before.
 fn digits_in(tail: &[u8]) -> Option<usize> {
     let begin = BEGIN.as_bytes();
     let at = tail.windows(begin.len()).rposition(|bytes| bytes == begin)? + begin.len();
@@ -161,7 +161,7 @@ fn parsed(text: &[u8]) -> Option<(u32, Vec<Group>)> {
     Some((sum, words.map(group).collect::<Option<_>>()?))
 }
 
-/// What the checksums of a file say.
+/// The verdict of a file's checksums.
 #[derive(Debug)]
 pub(crate) struct Verified {
     pub(crate) damage: Option<Damage>,
@@ -206,7 +206,7 @@ pub(crate) fn verify(file: &impl ChunkReader) -> Result<Option<Verified>, Verify
 
 /// The bytes of the footer and what may be before it, and the checksums there.
 struct Sums {
-    /// Where in the file the digits of the checksum of the rest are.
+    /// The place in the file of the digits of the rest's checksum.
     digits: u64,
     tail: u32,
     groups: Vec<Group>,
