@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness bench repeat dist lab bpf lint clean
+.PHONY: run test soundness fuzz bench repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -36,6 +36,11 @@ test: build
 ## victims pay, or in a cache of blocks. `make test` asks some hundreds.
 soundness:
 	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched -- soundness pairs --nocapture
+
+## Changed files for every reader, without end: count and seeds are printed, COREHOP_SEED=N begins elsewhere.
+## (`make test` asks 100,000.)
+fuzz:
+	COREHOP_FUZZ=0 cargo test --locked -p corehop-core --test fuzz -- --nocapture
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some four minutes where nothing else runs.
 ## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)

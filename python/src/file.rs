@@ -34,6 +34,11 @@ pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
 }
 
 fn read(path: &Path) -> PyResult<(FileKind, bool, Table)> {
+    let about = std::fs::metadata(path).map_err(|error| errors::system(path, &error))?;
+    // Opening a pipe would wait for its writer.
+    if !about.is_file() && !about.is_dir() {
+        return Err(errors::content(path, &"not an ordinary file"));
+    }
     let file = std::fs::File::open(path).map_err(|error| errors::system(path, &error))?;
     all(file).map_err(|error| errors::file(path, error))
 }

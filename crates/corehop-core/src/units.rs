@@ -276,6 +276,9 @@ impl FromStr for CpuList {
                 return Err(malformed());
             }
             cpus.extend((low..=high).map(Cpu));
+            if cpus.len() > 65_536 {
+                return Err(malformed());
+            }
         }
         Ok(Self::new(cpus))
     }

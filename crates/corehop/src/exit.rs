@@ -13,24 +13,42 @@ use corehop_core::samples::FileError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// It ran, but the answer is no, or unknown.
-    No = 1,
+    No,
     /// The command line is invalid.
-    Usage = 2,
+    Usage,
     /// Not possible on this host.
-    NotPossible = 3,
+    NotPossible,
     /// An input file is damaged or not of the expected kind.
-    Damaged = 4,
+    Damaged,
     /// The host failed midway; the recorded data is kept.
-    Failed = 6,
+    Failed,
     /// Interrupted; the recorded data is kept.
-    Interrupted = 130,
+    Interrupted,
+    /// A recorded program ended with this code.
+    Of(u8),
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::No => 1,
+            Self::Usage => 2,
+            Self::NotPossible => 3,
+            Self::Damaged => 4,
+            Self::Failed => 6,
+            Self::Interrupted => 130,
+            Self::Of(code) => code,
+        }
+    }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(exit.code())
     }
 }
 

@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::fs::File;
-use std::io::{ErrorKind, Read as _};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use corehop_core::model::costs::{CostTable, Source};
@@ -13,7 +14,7 @@ use corehop_core::model::estimator::Estimator;
 use corehop_core::model::overheads::{Overheads, csv};
 use corehop_core::platform::Platform;
 use corehop_core::report::data::{Gather, ReportData};
-use corehop_core::samples::{OverheadFacts, OverheadTime, Reader, RowKind};
+use corehop_core::samples::{FileError, OverheadFacts, OverheadTime, Reader, RowKind};
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
 use corehop_core::workload::task::TaskSet;
@@ -21,32 +22,67 @@ use corehop_core::workload::task::TaskSet;
 use crate::exit::{Exit, Failure};
 use crate::run::of_kind;
 
+/// No text that a verb reads is longer.
+const MOST_TEXT: u64 = 64 << 20;
+
 /// Opens a file of rows, complete or still being written; errors name it.
 pub(crate) fn open(path: &Path) -> Result<Reader<File>, Failure> {
+    Reader::open(file(path)?).map_err(|error| damaged(path, error))
+}
+
+/// Opens a file of rows that may be damaged, for its sound rows.
+pub(crate) fn salvage(path: &Path) -> Result<Reader<File>, Failure> {
+    Reader::salvage(file(path)?).map_err(|error| damaged(path, error))
+}
+
+fn damaged(path: &Path, error: FileError) -> Failure {
+    Failure::from(error).context(path.display().to_string())
+}
+
+/// Opens an ordinary file. A device never ends, and opening a pipe waits for its writer.
+fn file(path: &Path) -> Result<File, Failure> {
     let named = || path.display().to_string();
-    let file = File::open(path).map_err(|error| match error.kind() {
+    let about = std::fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::says(
             Exit::Usage,
             format!("{}: no such file; `corehop measure … -o FILE` writes one", named()),
         ),
         _ => Failure::new(Exit::Failed, error).context(named()),
     })?;
-    if file.metadata().is_ok_and(|about| about.is_dir()) {
+    if about.is_dir() {
         let what = format!("{} is a folder: name the files in it", named());
         return Err(Failure::says(Exit::Usage, what));
     }
-    Reader::open(file).map_err(|error| Failure::from(error).context(named()))
+    if !about.is_file() {
+        let what = format!("{} is not an ordinary file: copy its contents into one", named());
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    File::open(path).map_err(|error| Failure::new(Exit::Failed, error).context(named()))
 }
 
-/// The contents of a file, or of standard input (`-`); errors name it.
+/// Opens a text: an ordinary file, or a pipe of the shell (`<(…)`), which has its writer.
+fn text_source(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(std::io::stdin()));
+    }
+    let named = |error| Failure::new(Exit::Usage, error).context(path.display().to_string());
+    let is_pipe = std::fs::metadata(path).map_err(named)?.file_type().is_fifo();
+    if is_pipe && (path.starts_with("/dev") || path.starts_with("/proc")) {
+        return Ok(Box::new(File::open(path).map_err(named)?));
+    }
+    Ok(Box::new(file(path)?))
+}
+
+/// The contents of a text file, or of standard input (`-`); errors name it.
 fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().read_to_end(&mut bytes)
-    } else {
-        File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
+    let read = text_source(path)?.take(MOST_TEXT + 1).read_to_end(&mut bytes);
     read.map_err(|error| Failure::new(Exit::Usage, error).context(path.display().to_string()))?;
+    if bytes.len() as u64 > MOST_TEXT {
+        let most = MOST_TEXT >> 20;
+        let what = format!("{}: a text of more than {most} MiB is not read", path.display());
+        return Err(Failure::says(Exit::Damaged, what));
+    }
     Ok(bytes)
 }
 
@@ -58,7 +94,18 @@ pub(crate) fn text(path: &Path) -> Result<String, Failure> {
 
 /// The text of a table; for a file of `corehop measure overheads` the table of its times.
 pub(crate) fn table(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(bytes(path)?).or_else(|_| times(path))
+    if rows_begin(path) {
+        return times(path);
+    }
+    text(path)
+}
+
+/// Whether a file begins as files of rows do.
+fn rows_begin(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    let read = std::fs::metadata(path).is_ok_and(|about| about.is_file())
+        && File::open(path).is_ok_and(|mut file| file.read_exact(&mut magic).is_ok());
+    read && (magic == *b"PAR1" || magic == [0xff; 4])
 }
 
 /// The table of the times in a file of rows.
@@ -194,9 +241,7 @@ pub(crate) fn costs(path: &Path) -> Result<Source, Failure> {
 /// The counts of a study in a file.
 pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
     let named = || path.display().to_string();
-    let file =
-        File::open(path).map_err(|error| Failure::new(Exit::Usage, error).context(named()))?;
-    StudyCounts::read(file).map_err(|error| {
+    StudyCounts::read(file(path)?).map_err(|error| {
         let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
         Failure::new(exit, error).context(named())
     })
@@ -205,7 +250,7 @@ pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
 /// The counts in a file, if it has any.
 pub(crate) fn counts(path: &Path) -> Result<Option<StudyCounts>, Failure> {
     // The next open reports a missing or foreign file.
-    let Ok(file) = File::open(path) else { return Ok(None) };
+    let Ok(file) = file(path) else { return Ok(None) };
     match StudyCounts::read(file) {
         Ok(outcome) => Ok(Some(outcome)),
         Err(StoreError::NotOurs | StoreError::Io(_)) => Ok(None),

@@ -38,18 +38,18 @@ const RUN: [&str; 11] = [
     "4",
     "--quiet",
 ];
-/// One that takes minutes.
+/// One that takes minutes, and writes soon.
 const LONG: [&str; 11] = [
     "measure",
     "synthetic",
     "--on",
     "xeon_l7455",
     "--wss",
-    "4MiB",
+    "4KiB",
     "--load",
-    "constructed",
+    "idle",
     "--samples",
-    "4000",
+    "40000",
     "--quiet",
 ];
 

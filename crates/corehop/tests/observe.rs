@@ -2,7 +2,8 @@
 //! `corehop measure program` as a user types it.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Output, Stdio};
 
 const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
     idle,preemption,avg,64,10\nidle,preemption,avg,256,30\nidle,l2_migration,avg,64,5\n\
@@ -78,7 +79,8 @@ fn a_recording_is_a_result_that_the_other_verbs_read() {
     let (kept, threads, page) =
         (path("run.parquet"), path("run.threads.parquet"), path("run.html"));
     let Some(output) = answered(&["-o", &kept, "--", "sh", "-c", TURNS]) else { return };
-    let answer = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "said\n", "stdout is the program's alone");
+    let answer = String::from_utf8_lossy(&output.stderr).into_owned();
     let shown = program(&["show", &kept]);
     let said = String::from_utf8_lossy(&shown.stdout).into_owned();
     assert!(
@@ -100,6 +102,31 @@ fn a_recording_is_a_result_that_the_other_verbs_read() {
 }
 
 #[test]
+fn a_recorded_program_keeps_its_exit_status_its_input_and_its_signals() {
+    let Some(_) = answered(&["--", "true"]) else { return };
+    for (script, code) in [("exit 7", 7), ("kill -KILL $$", 137), ("exit 0", 0)] {
+        let output = corehop(&["--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.args(["measure", "program", "--", "cat"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut cat = command.stderr(Stdio::null()).spawn().unwrap();
+    cat.stdin.take().unwrap().write_all(b"through").unwrap();
+    assert_eq!(cat.wait_with_output().unwrap().stdout, b"through");
+    // A signal to the recorder reaches the program, whose answer to it is recorded and passed on.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    let script = "trap 'echo ended; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+    command.args(["measure", "program", "--", "sh", "-c", script]).stdin(Stdio::null());
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    // SAFETY: signals a child of this process that has not been waited for.
+    assert_eq!(unsafe { libc::kill(run.id().cast_signed(), libc::SIGTERM) }, 0);
+    assert_eq!(lines.next().unwrap().unwrap(), "ended");
+    assert_eq!(run.wait().unwrap().code(), Some(9));
+}
+
+#[test]
 fn the_plan_of_a_recording_runs_like_any_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
@@ -115,7 +142,8 @@ fn the_plan_of_a_recording_runs_like_any_other() {
     let text = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(text.contains("said\n") && text.contains("recorded by "), "{text}{why}");
     assert!(std::fs::exists(path("run.threads.parquet")).unwrap());
-    let simulated = program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
+    let simulated =
+        program(&["measure", "--plan", &plan, "--on", "xeon_l7455", "-o", &path("sim.parquet")]);
     let said = String::from_utf8_lossy(&simulated.stderr).into_owned();
     assert!(simulated.status.code() == Some(3) && said.contains("--on live"), "{said}");
 }
@@ -127,8 +155,8 @@ fn without_a_size_the_answer_is_a_range_that_begins_with_nothing() {
     std::fs::write(&table, TABLE).unwrap();
     let table = table.to_string_lossy().into_owned();
     let Some(output) = answered(&["--costs", &table, "--", "sh", "-c", TURNS]) else { return };
-    let text = String::from_utf8(output.stdout).unwrap();
-    for part in ["said\n", "recorded by ", "working set: between 0", "recording took"] {
+    let text = String::from_utf8(output.stderr).unwrap();
+    for part in ["recorded by ", "working set: between 0", "recording took"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
 }
@@ -172,8 +200,7 @@ fn without_bpf_a_run_is_recorded_by_switch_records_and_priced_alike() {
         Ok(output) => output,
         Err(error) => return eprintln!("skipped: setpriv: {error}"),
     };
-    let (text, why) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let why = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
         assert!(why.contains("perf_event_paranoid"), "{why}");
         return eprintln!("skipped: {why}");
@@ -182,8 +209,9 @@ fn without_bpf_a_run_is_recorded_by_switch_records_and_priced_alike() {
         return eprintln!("skipped: {why}");
     }
     assert_eq!(output.status.code(), Some(0), "{why}");
-    for part in ["said\n", "recorded by perf_records", "preemption", "there is no BPF"] {
-        assert!(text.contains(part), "{part} in {text}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "said\n");
+    for part in ["recorded by perf_records", "preemption", "there is no BPF"] {
+        assert!(why.contains(part), "{part} in {why}");
     }
 }
 

@@ -67,7 +67,7 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
         (&[bad], 4, "line 4, `cpus`"),
         (&["--sysfs-root", empty], 2, "give the directory that contains sys/ and proc/"),
         (&["--sysfs-root", empty, "xeon_l7455"], 2, "cannot be used with"),
-        (&["xeon_l7455", "-o", "/nowhere/x.toml"], 6, "writing /nowhere/x.toml"),
+        (&["xeon_l7455", "-o", "/nowhere/x.toml"], 2, "/nowhere/x.toml: its folder does not exist"),
     ] {
         let (got, text) = complaint(args);
         assert!(got == code && text.contains(words), "{args:?}: {got}\n{text}");

@@ -172,7 +172,7 @@ fn a_file_gives_times_in_microseconds_and_deadlines_of_its_own() {
     let plan = planned(&["--on", "xeon_l7455", "--load", "idle", "--task-set", &set]);
     let (run, task) = (&plan.runs[0], &plan.runs[0].tasks[0]);
     assert_eq!(run.clusters[0].to_string(), "0-2");
-    let times = [task.wcet, task.period, task.deadline].map(|it| it.get());
+    let times = [task.wcet, task.period, task.deadline].map(corehop_core::units::Nanos::get);
     assert_eq!(times, [1_000_000, 10_000_000, 7_000_000]);
 }
 

@@ -8,6 +8,9 @@ use super::{Cache, Fact, Platform, SCHEMA};
 use crate::platform::CpuGroups;
 use crate::units::{Bytes, CpuList};
 
+/// The size of a cache for which the simulation allocates.
+const MOST_CACHE: Bytes = Bytes::new(4 << 30);
+
 /// A fact that disagrees, by its place in the file, and the fact it disagrees with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Disagreement {
@@ -65,6 +68,7 @@ fn header(platform: &Platform) -> Verdict {
 fn cpu_sets(platform: &Platform) -> Verdict {
     for (fact, cpus) in [("online", platform.online()), ("allowed", platform.allowed())] {
         known(platform, format!("{fact}.value"), cpus)?;
+        require(!cpus.is_empty(), format!("{fact}.value"), || "no CPU is left".to_owned())?;
     }
     Ok(())
 }
@@ -170,6 +174,11 @@ fn geometry(cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
     if let Some(line) = trusted(cache.line.as_ref()) {
         let power = line.get().is_power_of_two();
         require(power, fact("line.value"), || format!("a line of {line} is not a power of two"))?;
+    }
+    if let Some(size) = cache.size.as_ref().map(|fact| fact.value) {
+        require(size <= MOST_CACHE, fact("size.value"), || {
+            format!("no cache has more than {MOST_CACHE}")
+        })?;
     }
     if let Some(ways) = trusted(cache.ways.as_ref()) {
         require(ways > 0, fact("ways.value"), || "a cache has at least one way".to_owned())?;

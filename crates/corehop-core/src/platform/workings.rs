@@ -5,6 +5,9 @@ use super::consistency::{Disagreement, Verdict, known, require};
 use super::mechanism::{LatencyRow, Supplier, Writes};
 use super::{Cache, CacheKind, Found, Inclusion, Platform};
 
+/// The entries of a TLB for which the simulation allocates; those of today have some thousands.
+const MOST_ENTRIES: u32 = 1 << 20;
+
 /// The first disagreement found.
 pub(super) fn check(platform: &Platform) -> Verdict {
     for (place, cache) in platform.caches.iter().enumerate() {
@@ -53,6 +56,9 @@ fn translation(platform: &Platform) -> Verdict {
         require(tlb.level > 0, fact("level"), || "the first level is 1".to_owned())?;
         let entries = tlb.entries.value;
         require(entries > 0, fact("entries.value"), || "a TLB has an entry".to_owned())?;
+        require(entries <= MOST_ENTRIES, fact("entries.value"), || {
+            format!("no TLB has more than {MOST_ENTRIES} entries")
+        })?;
         if let Some(ways) = &tlb.ways {
             let even = ways.value > 0 && entries.is_multiple_of(ways.value);
             require(even, fact("ways.value"), || {

@@ -120,7 +120,10 @@ mod tests {
     use crate::model::example::sample;
     use crate::workload::Event;
 
-    fn of(costs: &[(Event, f64, Option<(f64, f64)>, usize)]) -> String {
+    /// An event, its cost, the interval, and the replicates.
+    type Given = (Event, f64, Option<(f64, f64)>, usize);
+
+    fn of(costs: &[Given]) -> String {
         let costs = costs.iter().map(|&(event, median_us, interval_us, replicates)| Cost {
             event,
             median_us,

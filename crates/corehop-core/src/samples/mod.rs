@@ -6,20 +6,25 @@
 
 mod column;
 mod count;
+pub(crate) mod damage;
 pub mod example;
 mod gang;
+mod message;
 mod observed;
 mod overhead;
+pub(crate) mod parquet_sums;
 mod project;
 mod provenance;
 mod record;
 mod row;
 pub(crate) mod store;
+mod stream;
 mod table;
 mod task_job;
 
 pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
+pub use damage::Damage;
 pub use gang::{GangRecord, MemberRecord};
 pub use observed::{Absence, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took};
 pub use overhead::{

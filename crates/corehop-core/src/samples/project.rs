@@ -116,7 +116,9 @@ impl<'a> Projector<'a> {
                 rows.shared_data.extend(records.iter().flat_map(of));
             }
             (Batch::Program(records), Body::Program(_), _) => {
-                records.iter().for_each(|record| self.program(record, &mut rows));
+                for record in records {
+                    self.program(record, &mut rows);
+                }
             }
             (Batch::Overheads(records), Body::Overheads(_), _) => {
                 for record in records {

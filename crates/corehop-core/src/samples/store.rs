@@ -5,15 +5,13 @@
 //! be read; [`Reader`] takes both forms and tells them apart by their first bytes.
 
 use std::collections::HashMap;
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, Write};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
 use arrow_schema::{ArrowError, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -21,8 +19,12 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 
 use super::column::{Row, SchemaError};
+use super::damage::{ANNOUNCED, Damage, guarded};
+use super::message;
+use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified, VerifyError};
 use super::provenance::Provenance;
 use super::row::SCHEMA_VERSION;
+use super::stream::Scan;
 use super::table::{RowKind, Rows};
 
 /// Why a file cannot be read or written.
@@ -55,6 +57,11 @@ pub enum FileError {
     /// Begins like a corehop file, but is damaged.
     #[error("this file is damaged: {0}; a `.part` beside it may still be readable")]
     Damaged(String),
+    /// Its checksums tell where it is damaged.
+    #[error(
+        "this file is damaged: {0}; `corehop convert FILE --to rows --salvage -o NEW.parquet` keeps the sound rows"
+    )]
+    Checksum(Damage),
     /// The rows are not as their schema version says.
     #[error(transparent)]
     Schema(#[from] SchemaError),
@@ -77,6 +84,15 @@ impl From<ParquetError> for FileError {
         match parquet_cause(error) {
             Ok(error) => Self::Io(error),
             Err(what) => Self::Damaged(what),
+        }
+    }
+}
+
+impl From<VerifyError> for FileError {
+    fn from(error: VerifyError) -> Self {
+        match error {
+            VerifyError::Footer(damage) => Self::Checksum(damage),
+            VerifyError::Io(error) => Self::Io(error),
         }
     }
 }
@@ -109,7 +125,9 @@ fn schema_of(kind: RowKind, provenance: &Provenance) -> SchemaRef {
         schema: SCHEMA_VERSION,
         provenance: provenance.clone(),
     };
-    Arc::new(Schema::new_with_metadata(kind.fields(), file.metadata()))
+    let mut metadata = file.metadata();
+    metadata.insert(ANNOUNCED.to_owned(), "1".to_owned());
+    Arc::new(Schema::new_with_metadata(kind.fields(), metadata))
 }
 
 /// The kind of a file, as stated in it.
@@ -151,9 +169,13 @@ impl FileKind {
     }
 }
 
-/// A file being written: an Arrow stream of batches, each complete on its own.
+/// A file being written: an Arrow stream of batches, each complete on its own and with its checksum.
 pub struct Part<W: Write> {
-    stream: StreamWriter<W>,
+    out: W,
+    /// Encodes into memory.
+    encoder: StreamWriter<Vec<u8>>,
+    /// The number of the next batch.
+    number: u64,
     schema: SchemaRef,
     kind: RowKind,
 }
@@ -169,12 +191,16 @@ impl<W: Write> Part<W> {
     ///
     /// # Errors
     /// [`FileError::Io`] where `out` cannot be written.
-    pub fn begin(out: W, kind: RowKind, provenance: &Provenance) -> Result<Self, FileError> {
+    pub fn begin(mut out: W, kind: RowKind, provenance: &Provenance) -> Result<Self, FileError> {
         let schema = schema_of(kind, provenance);
-        let mut stream = StreamWriter::try_new(out, &schema)?;
-        // Who is killed before the first rows leaves a file that says what it is.
-        stream.flush()?;
-        Ok(Self { stream, schema, kind })
+        let mut encoder = StreamWriter::try_new(Vec::new(), &schema)?;
+        let head = std::mem::take(encoder.get_mut());
+        out.write_all(&head)?;
+        let mut part = Self { out, encoder, number: 0, schema, kind };
+        // A batch without rows has the checksum of the head. A run that is killed before its first rows leaves a
+        // file that says what it is.
+        part.write(&RecordBatch::new_empty(part.schema.clone()), &head)?;
+        Ok(part)
     }
 
     /// Appends those of `rows` that are of its kind, and hands them to the system.
@@ -182,11 +208,26 @@ impl<W: Write> Part<W> {
     /// # Errors
     /// [`FileError::Io`] where they cannot be written; what was written before remains readable.
     pub fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
-        if rows.len(self.kind) > 0 {
-            let batch = RecordBatch::try_new(self.schema.clone(), rows.columns(self.kind))?;
-            self.stream.write(&batch)?;
-            self.stream.flush()?;
+        if rows.len(self.kind) == 0 {
+            return Ok(());
         }
+        let all = RecordBatch::try_new(self.schema.clone(), rows.columns(self.kind))?;
+        for from in (0..all.num_rows()).step_by(GROUP_ROWS) {
+            let batch = all.slice(from, GROUP_ROWS.min(all.num_rows() - from));
+            self.write(&batch, &[])?;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, batch: &RecordBatch, head: &[u8]) -> Result<(), FileError> {
+        self.encoder.write(batch)?;
+        let wire = std::mem::take(self.encoder.get_mut());
+        let sealed = message::sealed(&wire, self.number, head).ok_or_else(|| {
+            FileError::Damaged("a batch was not encoded as one message".to_owned())
+        })?;
+        self.out.write_all(&sealed)?;
+        self.out.flush()?;
+        self.number += 1;
         Ok(())
     }
 
@@ -195,12 +236,14 @@ impl<W: Write> Part<W> {
     /// # Errors
     /// [`FileError::Io`] where its end cannot be written.
     pub fn end(mut self) -> Result<(), FileError> {
-        Ok(self.stream.finish()?)
+        self.encoder.finish()?;
+        self.out.write_all(self.encoder.get_ref())?;
+        Ok(self.out.flush()?)
     }
 }
 
 enum Batches<S: ChunkReader + 'static> {
-    Stream(Box<StreamReader<S>>),
+    Stream(Box<Scan>, S),
     Parquet(Box<ParquetRecordBatchReader>, PhantomData<S>),
 }
 
@@ -209,6 +252,7 @@ pub struct Reader<S: ChunkReader + Read + Seek + 'static> {
     kind: FileKind,
     batches: Batches<S>,
     truncated: bool,
+    damage: Option<Damage>,
 }
 
 impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
@@ -221,11 +265,23 @@ impl<S: ChunkReader + Read + Seek + 'static> std::fmt::Debug for Reader<S> {
 }
 
 impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
-    /// Opens a file and reads what it says it is.
+    /// Opens a file, verifies its checksums and reads what it says it is.
     ///
     /// # Errors
     /// [`FileError`]: not ours, of a later version, or damaged.
-    pub fn open(mut file: S) -> Result<Self, FileError> {
+    pub fn open(file: S) -> Result<Self, FileError> {
+        let reader = Self::salvage(file)?;
+        match reader.damage {
+            Some(damage) => Err(FileError::Checksum(damage)),
+            None => Ok(reader),
+        }
+    }
+
+    /// Opens a file that may be damaged: its sound rows are read.
+    ///
+    /// # Errors
+    /// [`FileError`]: not ours, of a later version, or so damaged that no row can be told to be sound.
+    pub fn salvage(mut file: S) -> Result<Self, FileError> {
         let mut magic = [0; 4];
         let mut read = 0;
         while read < magic.len() {
@@ -234,7 +290,6 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
                 more => read += more,
             }
         }
-        file.seek(SeekFrom::Start(0))?;
         match &magic {
             b"PAR1" => Self::parquet(file),
             [0xff, 0xff, 0xff, 0xff] => Self::stream(file),
@@ -243,18 +298,35 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     }
 
     fn parquet(file: S) -> Result<Self, FileError> {
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)?;
+        let seal = parquet_sums::verify(&file)?;
+        let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file))
+            .map_err(FileError::Damaged)??;
         let kind = FileKind::of(builder.schema())?;
-        let batches =
-            Batches::Parquet(Box::new(builder.with_batch_size(8192).build()?), PhantomData);
-        Ok(Self { kind, batches, truncated: false })
+        if seal.is_none() && builder.schema().metadata().contains_key(ANNOUNCED) {
+            return Err(FileError::Damaged("its checksums are missing".to_owned()));
+        }
+        let (damage, builder) = match seal {
+            Some(Verified { damage: Some(damage), sound }) => {
+                (Some(damage), builder.with_row_groups(sound))
+            }
+            _ => (None, builder),
+        };
+        let reader = guarded(|| builder.with_batch_size(GROUP_ROWS).build());
+        let reader = Box::new(reader.map_err(FileError::Damaged)??);
+        let batches = Batches::Parquet(reader, PhantomData);
+        Ok(Self { kind, batches, truncated: false, damage })
     }
 
-    fn stream(file: S) -> Result<Self, FileError> {
-        let reader = StreamReader::try_new(file, None)
-            .map_err(|error| FileError::NotOurs(format!("its head cannot be read: {error}")))?;
-        let kind = FileKind::of(&reader.schema())?;
-        Ok(Self { kind, batches: Batches::Stream(Box::new(reader)), truncated: false })
+    fn stream(mut file: S) -> Result<Self, FileError> {
+        let scan = Scan::of(&mut file)?;
+        let kind = FileKind::of(&scan.schema)?;
+        let (truncated, damage) = (scan.torn, scan.damage.clone());
+        Ok(Self { kind, batches: Batches::Stream(Box::new(scan), file), truncated, damage })
+    }
+
+    /// The damage of a file that was opened to be salvaged.
+    pub const fn damage(&self) -> Option<&Damage> {
+        self.damage.as_ref()
     }
 
     /// The kind of the file, as stated in it.
@@ -293,21 +365,14 @@ impl<S: ChunkReader + Read + Seek + 'static> Reader<S> {
     /// The next batch, whatever its rows.
     ///
     /// # Errors
-    /// [`FileError::Damaged`] for a Parquet file; a stream just ends.
+    /// [`FileError`]: a batch without a checksum cannot be decoded.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>, FileError> {
         match &mut self.batches {
-            Batches::Parquet(reader, _) => Ok(reader.next().transpose()?),
-            Batches::Stream(reader) => match reader.next() {
-                Some(Ok(batch)) => Ok(Some(batch)),
-                Some(Err(_)) => {
-                    self.truncated = true;
-                    Ok(None)
-                }
-                None => {
-                    self.truncated = !reader.is_finished();
-                    Ok(None)
-                }
-            },
+            Batches::Parquet(reader, _) => {
+                let next = guarded(|| reader.next()).map_err(FileError::Damaged)?;
+                Ok(next.transpose()?)
+            }
+            Batches::Stream(scan, file) => scan.next(file),
         }
     }
 
@@ -342,7 +407,7 @@ where
     let kind = from.rows_kind()?;
     let schema = schema_of(kind, provenance);
     let snappy = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-    let mut writer = ArrowWriter::try_new(out, schema.clone(), Some(snappy))?;
+    let mut writer = SealedWriter::begin(out, schema.clone(), snappy)?;
     let mut count = 0;
     while let Some(batch) = from.next_batch()? {
         let mut rows = Rows::read(kind, &batch)?;
@@ -350,6 +415,6 @@ where
         finish(&mut rows);
         writer.write(&RecordBatch::try_new(schema.clone(), rows.columns(kind))?)?;
     }
-    writer.close()?;
+    writer.end()?;
     Ok(count)
 }

@@ -68,14 +68,31 @@ impl Finder {
 
     #[inline(always)]
     pub(super) fn set(&self, line: Line) -> u32 {
-        if let Some(mask) = self.mask {
-            line & mask
-        } else if let Some(hash) = &self.hash {
-            hash.set(line, self.sets)
-        } else {
-            let fraction = self.magic.wrapping_mul(u64::from(line));
-            ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
+        self.mask.map_or_else(|| self.remainder().set(line), |mask| line & mask)
+    }
+
+    #[inline(always)]
+    fn remainder(&self) -> Remainder<'_> {
+        Remainder { sets: self.sets, magic: self.magic, hash: self.hash.as_deref() }
+    }
+}
+
+/// [`Finder::set`] without a mask: the remainder, unless there is a hash.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Remainder<'a> {
+    sets: u32,
+    magic: u64,
+    hash: Option<&'a Index>,
+}
+
+impl Remainder<'_> {
+    #[inline(always)]
+    pub(super) fn set(&self, line: Line) -> u32 {
+        if let Some(hash) = self.hash {
+            return hash.set(line, self.sets);
         }
+        let fraction = self.magic.wrapping_mul(u64::from(line));
+        ((u128::from(fraction) * u128::from(self.sets)) >> 64) as u32
     }
 }
 
@@ -338,19 +355,19 @@ impl Cache {
     }
 
     /// The cache taken apart for [`super::fast_path`], if its sets are this wide.
-    pub(super) fn lane<const N: usize, const LRU: bool, const POWER: bool>(
+    pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
         &mut self,
         blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,
         allowed: u32,
         own: usize,
         lonely: bool,
-    ) -> Option<Lane<'_, N, LRU, POWER>> {
+    ) -> Option<Lane<'_, N, KNOWN, POWER>> {
         if !self.blocks.is_allocated() {
             self.allocate();
         }
         Some(Lane {
             blocks: blocks(&mut self.blocks)?,
-            finder: &self.finder,
+            finder: self.finder.remainder(),
             mask: if POWER { self.finder.mask()? } else { 0 },
             allowed: if bug!(MaskIgnored) { u32::MAX } else { allowed } & self.policy.every(),
             policy: &mut self.policy,
@@ -364,9 +381,9 @@ impl Cache {
         })
     }
 
-    /// Whether its least recently used line goes, when these ways may be filled.
-    pub(super) fn is_lru(&self, allowed: u32) -> bool {
-        self.policy.is_lru(allowed & self.policy.every())
+    /// What its policy is known by, when these ways may be filled.
+    pub(super) fn known(&self, allowed: u32) -> u8 {
+        self.policy.known(allowed & self.policy.every())
     }
 
     /// Whether a mask finds the set of a line.

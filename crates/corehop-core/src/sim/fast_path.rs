@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loop behind [`super::walk`]: accesses on a way of three caches of up to 16 ways each that
-//! concern no other cache, compiled for the widths of their sets and for whether all of them replace
-//! the least recently used line.
+//! concern no other cache, compiled for the widths of their sets and for what is known of their
+//! policies.
 //!
 //! It stops before an access for which another cache has to do something, and within one whose
 //! evicted line the general way has to take care of; the caller goes on from there. What it does
 //! itself is what [`super::movement`] does. The tests send the same accesses through both.
+//!
+//! A job that nobody interrupts is simulated 1.8 to 2.6 times as fast as without this loop, from
+//! 8 MiB on (Xeon X5650; reads and writes); at 8 KiB there is no difference.
 
 use crate::platform::{Found, Supplier};
 
-use super::cache::{Bits, Cache, CacheCounters, Finder, Inserted};
+use super::cache::{Bits, Cache, CacheCounters, Inserted, Remainder};
 use super::outcome::AccessOutcome;
 use super::replacement::Policy;
 use super::tags::{Block, Line, NO_LINE};
@@ -20,11 +23,11 @@ const DIRTY: u16 = 2;
 /// The first bit of a way's word that names a cache inside.
 const NAMES: u32 = 3;
 
-/// A cache on the way, taken apart. With `LRU` it replaces the least recently used line of all ways,
-/// with `POWER` a mask finds the set.
-pub(super) struct Lane<'a, const N: usize, const LRU: bool, const POWER: bool> {
+/// A cache on the way, taken apart. `KNOWN` is what its policy is known by,
+/// and with `POWER` a mask finds the set.
+pub(super) struct Lane<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
     pub(super) blocks: &'a mut [Block<N>],
-    pub(super) finder: &'a Finder,
+    pub(super) finder: Remainder<'a>,
     /// The mask that finds the set, with `POWER`.
     pub(super) mask: u32,
     pub(super) policy: &'a mut Policy,
@@ -63,11 +66,17 @@ pub(super) struct Fill {
     pub(super) line: Line,
     /// It is held alone.
     pub(super) alone: bool,
-    /// The innermost copy is written.
-    pub(super) write: bool,
+    /// What is done to the innermost copy first.
+    pub(super) does: Does,
 }
 
 impl Fill {
+    /// The innermost copy is written.
+    #[inline(always)]
+    pub(super) fn writes(self) -> bool {
+        self.does == Does::Writes
+    }
+
     /// The flags of a copy outside the innermost cache.
     #[inline(always)]
     fn flags(self) -> u16 {
@@ -105,7 +114,7 @@ impl Displaced {
     }
 }
 
-impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER> {
+impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWER> {
     #[inline(always)]
     fn set(&self, line: Line) -> usize {
         let set = if POWER { line & self.mask } else { self.finder.set(line) };
@@ -126,10 +135,19 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
         }
     }
 
+    /// The line that has to go when `line` comes into a full set, if it is newer here than further
+    /// out, and as far as it is known without a look at the policy.
+    #[inline(always)]
+    fn newer_to_go(&self, line: Line) -> Option<Line> {
+        let block = self.blocks.get(self.set(line))?;
+        let way = self.policy.next_victim::<N, KNOWN>(block.order)?;
+        block.flagged(way, DIRTY)
+    }
+
     /// The line in `way` was used.
     #[inline(always)]
     fn touch(&mut self, set: usize, way: u32) {
-        self.policy.hit_in::<N, LRU>(&mut self.blocks[set].order, way);
+        self.policy.hit_in::<N, KNOWN>(&mut self.blocks[set].order, way);
     }
 
     /// A hit of the innermost cache, unless it writes a line that is not held alone.
@@ -179,14 +197,14 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
         let empty = !block.taken & self.allowed;
         let way = if empty == 0 {
             self.counters.evictions += 1;
-            self.policy.replace_in::<N, LRU>(&mut block.order, self.allowed)
+            self.policy.victim_in::<N, KNOWN>(&mut block.order, self.allowed)
         } else {
             let way = empty.trailing_zeros();
             block.taken |= 1 << way;
             *self.filled += 1;
-            self.policy.fill_in::<N>(&mut block.order, way);
             way
         };
+        self.policy.fill_in::<N, KNOWN>(&mut block.order, way);
         let own = if self.includes { self.own << NAMES } else { 0 };
         let (victim, word) = block.put(way, line, flags | own);
         Displaced { way, victim, word }
@@ -223,8 +241,8 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
     fn displaced_inside<const A: usize, const C: usize>(
         &mut self,
         displaced: &mut Displaced,
-        l3: &mut Lane<'_, C, LRU, false>,
-        l1: &mut Lane<'_, A, LRU, true>,
+        l3: &mut Lane<'_, C, KNOWN, false>,
+        l1: &mut Lane<'_, A, KNOWN, true>,
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
         let sharers = word >> NAMES;
@@ -251,7 +269,7 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
     fn displaced<const A: usize, const B: usize>(
         &mut self,
         displaced: &mut Displaced,
-        (l2, l1): (&mut Lane<'_, B, LRU, true>, &mut Lane<'_, A, LRU, true>),
+        (l2, l1): (&mut Lane<'_, B, KNOWN, true>, &mut Lane<'_, A, KNOWN, true>),
         written: &mut u8,
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
@@ -286,17 +304,17 @@ impl<const N: usize, const LRU: bool, const POWER: bool> Lane<'_, N, LRU, POWER>
 }
 
 /// The lanes of a way, innermost first.
-pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, const LRU: bool> {
-    pub(super) l1: Lane<'a, A, LRU, true>,
-    pub(super) l2: Lane<'a, B, LRU, true>,
-    pub(super) l3: Lane<'a, C, LRU, false>,
+pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, const KNOWN: u8> {
+    pub(super) l1: Lane<'a, A, KNOWN, true>,
+    pub(super) l2: Lane<'a, B, KNOWN, true>,
+    pub(super) l3: Lane<'a, C, KNOWN, false>,
     /// The outermost caches elsewhere, which include all inside them and are not empty.
     pub(super) remote: &'a [&'a Cache],
     /// The innermost cache holds instructions: writes go another way.
     pub(super) fetches: bool,
 }
 
-impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, A, B, C, LRU> {
+impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, A, B, C, KNOWN> {
     /// Carries out the accesses of `visitor` until it has to stop.
     #[inline(always)]
     pub(super) fn run<V: Visitor>(&mut self, visitor: &mut V, tally: &mut Tally) -> Stop {
@@ -305,19 +323,19 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
                 return Stop::Ask;
             }
             let (set, write) = (self.l1.set(line), does == Does::Writes);
-            let (way, outcome) = match self.l1.blocks[set].find(line) {
+            let (way, goes_on) = match self.l1.blocks[set].find(line) {
                 Some(way) if self.l1.hit(set, way, write) => {
                     tally.found[0] += 1;
-                    (way, AccessOutcome::HIT)
+                    (way, visitor.met(does, AccessOutcome::HIT))
                 }
                 Some(_) => return Stop::Ask,
-                None => match self.bring(set, line, write, visitor.ahead(), tally) {
+                None => match self.bring(set, line, does, visitor, tally) {
                     Ok(brought) => brought,
                     Err(stop) => return stop,
                 },
             };
             tally.accesses[usize::from(write)] += 1;
-            if !visitor.met(outcome) {
+            if !goes_on {
                 return Stop::Paused;
             }
             if does == Does::Both {
@@ -332,27 +350,28 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         Stop::Done
     }
 
-    /// One line that the innermost cache lacks: the way it gets there, and what it came to. `ahead`
-    /// is one that will be asked for before long.
+    /// One line that the innermost cache lacks: the way it gets there, and whether the visitor, told
+    /// of it, lets the walk go on. Each outcome is told where it is known, which is quicker.
     #[inline(always)]
-    fn bring(
+    fn bring<V: Visitor>(
         &mut self,
         first: usize,
         line: Line,
-        write: bool,
-        ahead: Option<Line>,
+        does: Does,
+        visitor: &mut V,
         tally: &mut Tally,
-    ) -> Result<(u32, AccessOutcome), Stop> {
-        if let Some(later) = ahead {
-            self.l3.expect(later);
-            self.remote.iter().for_each(|root| root.expect(later));
+    ) -> Result<(u32, bool), Stop> {
+        let write = does == Does::Writes;
+        if let Some(later) = visitor.ahead() {
+            self.expect(later);
         }
         let second = self.l2.set(line);
         if let Some(way) = self.l2.blocks[second].find(line) {
             let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
             tally.found[1] += 1;
-            let fill = Fill { line, alone: word & ALONE != 0, write };
-            return self.fill_first(first, fill, supplied(self.l2.level, word));
+            let fill = Fill { line, alone: word & ALONE != 0, does };
+            let outcome = supplied(self.l2.level, word);
+            return Ok((self.fill_first(first, fill, outcome)?, visitor.met(does, outcome)));
         }
         let third = self.l3.set(line);
         if self.l2.asks {
@@ -361,14 +380,36 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         if let Some(way) = self.l3.blocks[third].find(line) {
             let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
-            let fill = Fill { line, alone: word & ALONE != 0, write };
-            return self.fill_inner((first, second), fill, supplied(self.l3.level, word));
+            let fill = Fill { line, alone: word & ALONE != 0, does };
+            let outcome = supplied(self.l3.level, word);
+            let way = self.fill_inner((first, second), fill, outcome)?;
+            return Ok((way, visitor.met(does, outcome)));
         }
-        let remote = self.remote.iter().any(|root| root.locate(line).is_some());
-        if self.l3.asks || (remote && !bug!(FastPathForgetsPackages)) {
+        if self.l3.asks || (!self.remote.is_empty() && self.is_remote(line)) {
             return Err(Stop::Ask);
         }
-        self.bring_from_memory((first, second, third), Fill { line, alone: true, write }, tally)
+        let fill = Fill { line, alone: true, does };
+        let (way, outcome) = self.bring_from_memory((first, second, third), fill, tally)?;
+        Ok((way, visitor.met(does, outcome)))
+    }
+
+    /// Has the host fetch what it needs to find where `later` is, and where the line will go that it
+    /// is going to displace in the second cache, if that line is newer there.
+    #[inline(always)]
+    fn expect(&self, later: Line) {
+        self.l3.expect(later);
+        if !self.remote.is_empty() {
+            self.remote.iter().for_each(|root| root.expect(later));
+        }
+        if let Some(newer) = self.l2.newer_to_go(later) {
+            self.l3.expect(newer);
+        }
+    }
+
+    /// Whether a cache of another package has the line.
+    fn is_remote(&self, line: Line) -> bool {
+        let found = self.remote.iter().any(|root| root.locate(line).is_some());
+        found && !bug!(FastPathForgetsPackages)
     }
 
     /// The line comes from memory.
@@ -391,9 +432,9 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
             return Err(Stop::Evicted { place: 2, inserted, fill, outcome });
         }
         let written = u64::from(outcome.written_back);
-        let brought = self.fill_inner((first, second), fill, outcome)?;
+        let way = self.fill_inner((first, second), fill, outcome)?;
         tally.written += written;
-        Ok(brought)
+        Ok((way, outcome))
     }
 
     /// The line, from further out, enters the second cache and then the first.
@@ -403,7 +444,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         (first, second): (usize, usize),
         fill: Fill,
         outcome: AccessOutcome,
-    ) -> Result<(u32, AccessOutcome), Stop> {
+    ) -> Result<u32, Stop> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
             && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
@@ -421,8 +462,8 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
         first: usize,
         fill: Fill,
         outcome: AccessOutcome,
-    ) -> Result<(u32, AccessOutcome), Stop> {
-        let written = fill.write && !bug!(FastPathForgetsWrite);
+    ) -> Result<u32, Stop> {
+        let written = fill.writes() && !bug!(FastPathForgetsWrite);
         let flags = fill.flags() | (u16::from(written) * DIRTY);
         let displaced = self.l1.insert(first, fill.line, flags);
         if displaced.word & DIRTY != 0 && !bug!(FastPathForgetsInnermost) {
@@ -432,7 +473,7 @@ impl<const A: usize, const B: usize, const C: usize, const LRU: bool> Three<'_, 
             }
             self.l1.counters.write_backs += 1;
         }
-        Ok((displaced.way, outcome))
+        Ok(displaced.way)
     }
 }
 

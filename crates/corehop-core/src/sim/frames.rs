@@ -126,6 +126,7 @@ impl Frames {
     }
 
     /// The place of the node whose memory `line` belongs to.
+    #[inline(always)]
     pub fn home(&self, line: Line) -> usize {
         let line = u64::from(line) * self.every;
         self.nodes.iter().position(|&(first, end)| (first..end).contains(&line)).unwrap_or(0)

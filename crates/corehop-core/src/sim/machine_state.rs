@@ -15,7 +15,7 @@ use super::outcome::Access;
 use super::package_clock::PackageClock;
 use super::partitioning::Ways;
 pub use super::pass::Pass;
-use super::pass::{AHEAD, Next, OnTheWay};
+use super::pass::{AHEAD, OnTheWay};
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::Picos;
@@ -177,21 +177,20 @@ impl MachineState {
     ) -> usize {
         let fetches = walker.fetches();
         let mut job = OnTheWay {
-            timing: &mut self.timing,
+            course: self.timing.course(cpu, walker.manner(), fetches),
             frames: &self.frames,
             package_clock: &self.package_clock,
             walker,
-            cpu,
             now: self.now,
             until: self.actors.next().map_or(Picos::MAX, |(_, at)| at),
             left,
             rates,
             ongoing: Ongoing::default(),
-            next: Next::Visit,
+            next: None,
             wanted: std::mem::take(&mut self.wanted),
         };
         while !self.caches.walk(cpu, fetches, pace, &mut job) {
-            job.timing.bring(cpu, &mut job.wanted, &mut self.caches, &self.frames);
+            job.course.bring(&mut job.wanted, &mut self.caches, &self.frames);
         }
         self.now = job.now;
         self.wanted = job.wanted;
@@ -342,27 +341,23 @@ impl MachineState {
     /// One visit at time `at`: how long it keeps the thread.
     #[inline]
     fn visit(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
-        let mut ongoing = self.timing.begin(cpu, visit, manner, at, false);
-        if visit.reads {
-            self.access(cpu, &mut ongoing, Access::Read);
-        } else if visit.fetches {
-            self.access(cpu, &mut ongoing, Access::Fetch);
-        }
-        if visit.writes {
-            self.access(cpu, &mut ongoing, Access::Write);
-        }
         let rate = self.timing.rate(cpu, manner, false);
-        self.timing.end(&ongoing, &rate)
-    }
-
-    #[inline]
-    fn access(&mut self, cpu: usize, ongoing: &mut Ongoing, access: Access) {
-        let outcome = self.caches.access(cpu, ongoing.visit.line, access);
-        let write = access == Access::Write;
-        self.timing.met(ongoing, write, outcome, &self.frames, &mut self.wanted);
-        if !self.wanted.is_empty() {
-            self.timing.bring(cpu, &mut self.wanted, &mut self.caches, &self.frames);
+        let mut course = self.timing.course(cpu, manner, visit.fetches);
+        let mut ongoing = course.begin(visit, at, false);
+        let first = if visit.reads { Access::Read } else { Access::Fetch };
+        let accesses = [
+            (visit.reads || visit.fetches).then_some(first),
+            visit.writes.then_some(Access::Write),
+        ];
+        for access in accesses.into_iter().flatten() {
+            let outcome = self.caches.access(cpu, visit.line, access);
+            let write = access == Access::Write;
+            course.met(&mut ongoing, write, outcome, &self.frames, &mut self.wanted);
+            if !self.wanted.is_empty() {
+                course.bring(&mut self.wanted, &mut self.caches, &self.frames);
+            }
         }
+        course.end(&ongoing, &rate)
     }
 }
 

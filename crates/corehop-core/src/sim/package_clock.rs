@@ -64,7 +64,7 @@ impl PackageClock {
     }
 
     /// Whether it is not, yet.
-    #[inline]
+    #[inline(always)]
     pub(super) fn still(&self, now: Picos) -> bool {
         now < self.up
     }

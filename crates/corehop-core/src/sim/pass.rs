@@ -6,7 +6,7 @@ use super::outcome::AccessOutcome;
 use super::package_clock::PackageClock;
 use super::tags::Line;
 use super::times::Picos;
-use super::timing::{Ongoing, Rate, Timing, Wanted};
+use super::timing::{Course, Ongoing, Rate, Wanted};
 use super::walk::{Does, Visitor};
 use super::walker::{Visit, Walker};
 
@@ -26,25 +26,13 @@ pub struct Pass {
     pub finding: Picos,
 }
 
-/// What the job does next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    /// Its next visit.
-    Visit,
-    /// The first access of the visit that has begun.
-    First,
-    /// The write of a visit that has read.
-    Write,
-}
-
 /// The job on its way. Its accesses come one after the other; between two visits it looks whether
 /// somebody else acts first.
 pub(super) struct OnTheWay<'a> {
-    pub(super) timing: &'a mut Timing,
+    pub(super) course: Course<'a>,
     pub(super) frames: &'a Frames,
     pub(super) package_clock: &'a PackageClock,
     pub(super) walker: &'a mut Walker,
-    pub(super) cpu: usize,
     /// The time.
     pub(super) now: Picos,
     /// When somebody else acts.
@@ -55,51 +43,49 @@ pub(super) struct OnTheWay<'a> {
     pub(super) rates: &'a [Rate; 2],
     /// The visit that has begun last.
     pub(super) ongoing: Ongoing,
-    pub(super) next: Next,
+    /// What it still has to do to the line of that visit.
+    pub(super) next: Option<Does>,
     /// What prefetchers asked for, to be brought before the next access.
     pub(super) wanted: Wanted,
 }
 
 impl OnTheWay<'_> {
-    /// The next visit begins, unless somebody else acts first.
+    /// The next visit begins, unless somebody else acts first: its line, and what is done to it.
     #[inline(always)]
-    fn begin(&mut self) -> bool {
+    fn begin(&mut self) -> Option<(Line, Does)> {
         if self.left == 0 || self.until < self.now {
-            return false;
+            return None;
         }
         self.left -= 1;
-        self.timing.run_elsewhere(self.now);
+        self.course.run_elsewhere(self.now);
         let visit = self.walker.visit();
         let waking = self.package_clock.still(self.now);
-        let manner = self.walker.manner();
-        self.ongoing = self.timing.begin(self.cpu, visit, manner, self.now, waking);
-        self.next = Next::First;
-        true
+        self.ongoing = self.course.begin(visit, self.now, waking);
+        let Visit { line, reads, writes, fetches, .. } = visit;
+        let does = match (reads || fetches, writes) {
+            (false, _) => Does::Writes,
+            (true, false) => Does::Reads,
+            (true, true) => Does::Both,
+        };
+        self.next = Some(does);
+        Some((line, does))
     }
 
     #[inline(always)]
     fn end(&mut self) {
         let rate = &self.rates[usize::from(self.ongoing.waking)];
-        self.now += self.timing.end(&self.ongoing, rate);
-        self.next = Next::Visit;
+        self.now += self.course.end(&self.ongoing, rate);
+        self.next = None;
     }
 }
 
 impl Visitor for OnTheWay<'_> {
     #[inline(always)]
     fn next(&mut self) -> Option<(Line, Does)> {
-        if self.next == Next::Visit && !self.begin() {
-            return None;
+        match self.next {
+            Some(does) => Some((self.ongoing.line, does)),
+            None => self.begin(),
         }
-        let visit = &self.ongoing.visit;
-        let does = if self.next == Next::Write || !(visit.reads || visit.fetches) {
-            Does::Writes
-        } else if visit.writes {
-            Does::Both
-        } else {
-            Does::Reads
-        };
-        Some((visit.line, does))
     }
 
     #[inline(always)]
@@ -108,14 +94,13 @@ impl Visitor for OnTheWay<'_> {
     }
 
     #[inline(always)]
-    fn met(&mut self, outcome: AccessOutcome) -> bool {
-        let Visit { reads, writes, fetches, .. } = self.ongoing.visit;
-        let write = self.next == Next::Write || !(reads || fetches);
-        self.timing.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
-        if write || !writes {
-            self.end();
+    fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool {
+        let write = does == Does::Writes;
+        self.course.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
+        if does == Does::Both {
+            self.next = Some(Does::Writes);
         } else {
-            self.next = Next::Write;
+            self.end();
         }
         self.wanted.is_empty()
     }

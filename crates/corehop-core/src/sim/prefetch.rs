@@ -11,6 +11,8 @@
 //! No prefetcher leaves the page. With few trackers, accesses that visit many pages in random order
 //! find theirs gone, and nothing is fetched.
 
+use wide::u32x8;
+
 use super::tags::Line;
 use crate::platform::{self, Platform, PrefetchKind};
 
@@ -34,9 +36,9 @@ pub struct Prefetcher {
     confirm: u32,
     /// Lines of a page, as a shift.
     page: u32,
-    /// The page of each tracker. From `newest` on, and round, they are in the order of their last
-    /// uses.
-    pages: Vec<u32>,
+    /// The page of each tracker, eight at a time. From `newest` on, and round, they are in the order
+    /// of their last uses.
+    pages: Vec<[u32; 8]>,
     known: Vec<Tracker>,
     newest: usize,
 }
@@ -60,7 +62,7 @@ impl Prefetcher {
             ahead: or(&spec.ahead, 2).min(MOST_AHEAD as u32),
             confirm: or(&spec.confirm, 2),
             page: (page / line).max(1).ilog2(),
-            pages: vec![NO_PAGE; trackers],
+            pages: vec![[NO_PAGE; 8]; trackers.div_ceil(8)],
             known: vec![Tracker::default(); trackers],
             newest: 0,
         }
@@ -80,6 +82,7 @@ impl Prefetcher {
     }
 
     /// An access to `line`; calls `fetch` for each line to bring, nearest first.
+    #[inline(always)]
     pub fn access(&mut self, line: Line, mut fetch: impl FnMut(Line)) {
         if self.kind == PrefetchKind::AdjacentLine {
             fetch(line ^ 1);
@@ -104,9 +107,10 @@ impl Prefetcher {
     }
 
     /// The step to `line` in its page, and how often it was the same; nothing for a new page.
+    #[inline(always)]
     fn track(&mut self, line: Line) -> Option<(i32, u32)> {
         let page = line >> self.page;
-        if !self.pages.contains(&page) {
+        if !is_among(&self.pages, page) {
             self.meet(page, line);
             return None;
         }
@@ -123,30 +127,41 @@ impl Prefetcher {
     }
 
     /// The tracker that was not used for longest gets a new page.
-    #[inline]
+    #[inline(always)]
     fn meet(&mut self, page: u32, line: Line) {
-        let count = self.pages.len();
+        let count = self.known.len();
         if count > 0 {
             self.newest = if self.newest == 0 { count - 1 } else { self.newest - 1 };
-            self.pages[self.newest] = page;
+            self.pages.as_flattened_mut()[self.newest] = page;
             self.known[self.newest] = Tracker { last: line, step: 0, run: 0 };
         }
     }
 
     /// The tracker of `page`, which has one, is the last used one from now on.
     fn use_again(&mut self, page: u32) -> &mut Tracker {
-        let count = self.pages.len();
-        let mut at = self.pages.iter().position(|&other| other == page).unwrap_or(self.newest);
+        let count = self.known.len();
+        let pages = self.pages.as_flattened_mut();
+        let mut at = pages.iter().position(|&other| other == page).unwrap_or(self.newest);
         let tracker = self.known[at];
         while at != self.newest {
             let newer = if at == 0 { count - 1 } else { at - 1 };
-            (self.pages[at], self.known[at]) = (self.pages[newer], self.known[newer]);
+            (pages[at], self.known[at]) = (pages[newer], self.known[newer]);
             at = newer;
         }
-        self.pages[at] = page;
+        pages[at] = page;
         self.known[at] = tracker;
         &mut self.known[at]
     }
+}
+
+/// Whether `page` is one of `pages`.
+#[inline(always)]
+fn is_among(pages: &[[u32; 8]], page: u32) -> bool {
+    let mut found = u32x8::splat(0);
+    for &eight in pages {
+        found |= u32x8::new(eight).simd_eq(u32x8::splat(page));
+    }
+    found.to_array() != [0; 8]
 }
 
 #[cfg(test)]

@@ -37,6 +37,8 @@ pub(super) struct RemotePolluters {
     /// By CPU.
     habits: Vec<Habit>,
     begun: Picos,
+    /// They are watched now.
+    watching: bool,
     /// How long they were watched; nothing before the end of that.
     watched: Picos,
     visitors: Vec<Visitor>,
@@ -57,6 +59,7 @@ impl RemotePolluters {
         Self {
             habits: vec![Habit::default(); cpus],
             begun: 0,
+            watching: false,
             watched: 0,
             visitors: Vec::new(),
             next: Picos::MAX,
@@ -66,18 +69,18 @@ impl RemotePolluters {
     /// Watches from now on.
     pub(super) fn begin(&mut self, now: Picos) {
         self.habits.fill(Habit::default());
-        (self.begun, self.watched) = (now, 0);
+        (self.begun, self.watched, self.watching) = (now, 0, true);
     }
 
     /// Has watched.
     pub(super) fn end(&mut self, now: Picos) {
-        self.watched = now - self.begun;
+        (self.watched, self.watching) = (now - self.begun, false);
     }
 
     /// An access beyond the innermost cache, to a line of the node at place `home`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note(&mut self, cpu: usize, home: usize, outcome: AccessOutcome) {
-        if self.watched > 0 {
+        if !self.watching {
             return;
         }
         let habit = &mut self.habits[cpu];
@@ -90,9 +93,9 @@ impl RemotePolluters {
     }
 
     /// How long it waited.
-    #[inline]
+    #[inline(always)]
     pub(super) fn note_wait(&mut self, cpu: usize, waited: Picos) {
-        if self.watched == 0 {
+        if self.watching {
             self.habits[cpu].waited += waited;
         }
     }
@@ -129,7 +132,7 @@ impl RemotePolluters {
     }
 
     /// Lets those come to the servers who do so until `until`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run(&mut self, until: Picos, servers: &mut Servers) {
         while self.next < until {
             self.step(servers);

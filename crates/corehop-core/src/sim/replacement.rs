@@ -62,8 +62,32 @@ pub(super) const fn all(ways: u32) -> u32 {
     if ways >= 32 { u32::MAX } else { (1 << ways) - 1 }
 }
 
+/// What a loop over a way of caches is compiled to know of their policies: nothing.
+pub(super) const ANY: u8 = 0;
+/// Every cache of the way replaces the least recently used line of all its ways.
+pub(super) const LRU: u8 = 1;
+/// Sets of up to 8 lanes are full trees of 8 ways, and wider ones have bit PLRU over all their ways.
+pub(super) const TREES: u8 = 2;
+
 const NIBBLES: u64 = 0x1111_1111_1111_1111;
 const BYTES: u64 = 0x0101_0101_0101_0101;
+
+/// The way that a tree of 8 ways makes room in, by its seven bits.
+static LEAVES: [u8; 128] = leaves();
+
+const fn leaves() -> [u8; 128] {
+    let mut leaves = [0; 128];
+    let mut word = 0;
+    while word < 128 {
+        let mut node = 1;
+        while node < 8 {
+            node = 2 * node + ((word << 1) >> node) % 2;
+        }
+        leaves[word] = (node - 8) as u8;
+        word += 1;
+    }
+    leaves
+}
 
 /// The nodes between the root and `way`, and for each whether room is made on the right after a use
 /// of `way`, as masks over the word of the tree.
@@ -199,53 +223,61 @@ impl Policy {
         }
     }
 
-    /// Whether the least recently used line of all ways goes, as [`Policy::hit_of`] and its
-    /// siblings know it under `LRU`.
-    pub(super) fn is_lru(&self, allowed: u32) -> bool {
-        let ordered = matches!(self.form, Form::Matrix | Form::Nibbles) && self.on_hit;
-        ordered && allowed == self.every
+    /// What sets of this width are known by, when these ways may be filled.
+    pub(super) fn known(&self, allowed: u32) -> u8 {
+        let whole = allowed == self.every && self.on_hit;
+        match self.form {
+            Form::Matrix | Form::Nibbles if whole => LRU,
+            Form::Tree if whole && self.ways == 8 => TREES,
+            Form::BitPlru if whole && matches!(self.ways, 9..=16) => TREES,
+            _ => ANY,
+        }
     }
 
-    /// [`Policy::hit`] in a block of `N` lanes, up to 16.
+    /// [`Policy::hit`] in a block of `N` lanes, up to 16, of a policy known by `KNOWN`.
     #[inline(always)]
-    pub(super) fn hit_in<const N: usize, const LRU: bool>(&self, word: &mut u64, way: u32) {
-        match (N, LRU) {
-            (8, _) => self.hits.apply(word, way),
-            (_, true) => *word = to_front(*word, way),
+    pub(super) fn hit_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
+        match (N, KNOWN) {
+            (8, _) | (_, TREES) => self.hits.apply(word, way),
+            (_, LRU) => *word = to_front(*word, way),
             _ => self.hit(word, &mut [], way),
         }
     }
 
-    /// [`Policy::fill`] in a block of `N` lanes, up to 16.
+    /// [`Policy::fill`] likewise.
     #[inline(always)]
-    pub(super) fn fill_in<const N: usize>(&self, word: &mut u64, way: u32) {
-        match N {
-            8 => self.fills.apply(word, way),
+    pub(super) fn fill_in<const N: usize, const KNOWN: u8>(&self, word: &mut u64, way: u32) {
+        match (N, KNOWN) {
+            (8, _) | (_, TREES) => self.fills.apply(word, way),
+            (_, LRU) if !bug!(FillIsNoUse) => *word = to_front(*word, way),
             _ => self.fill(word, &mut [], way),
         }
     }
 
-    /// [`Policy::victim`] and [`Policy::fill`] of that way, in a block of `N` lanes, up to 16.
+    /// [`Policy::victim`] likewise.
     #[inline(always)]
-    pub(super) fn replace_in<const N: usize, const LRU: bool>(
+    pub(super) fn victim_in<const N: usize, const KNOWN: u8>(
         &mut self,
         word: &mut u64,
         allowed: u32,
     ) -> u32 {
-        if N > 8 && LRU && !bug!(FillIsNoUse) {
-            let way = *word >> self.last & 15;
-            // All others come one later; above the ways the word is as it was.
-            let ways = 16_u64.wrapping_shl(self.last).wrapping_sub(1);
-            *word = *word & !ways | (*word << 4 | way) & ways;
-            return way as u32;
+        match (N, KNOWN) {
+            (8, LRU) => oldest_row(*word | self.beyond),
+            (_, LRU) => (*word >> self.last) as u32 & 15,
+            (8, TREES) => u32::from(LEAVES[(*word >> 1) as usize & 127]),
+            (_, TREES) => lowest(!(*word as u32) & allowed, allowed),
+            _ => self.victim(word, &[], allowed),
         }
-        let way = if N == 8 && LRU {
-            oldest_row(*word | self.beyond)
-        } else {
-            self.victim(word, &[], allowed)
-        };
-        self.fill_in::<N>(word, way);
-        way
+    }
+
+    /// The next victim of a full set, where that is quickly found.
+    #[inline(always)]
+    pub(super) fn next_victim<const N: usize, const KNOWN: u8>(&self, word: u64) -> Option<u32> {
+        match (N, KNOWN) {
+            (8, LRU) => Some(oldest_row(word | self.beyond)),
+            (8, TREES) => Some(u32::from(LEAVES[(word >> 1) as usize & 127])),
+            _ => None,
+        }
     }
 
     /// The way to make room in, one of `allowed`; all of them are taken.

@@ -12,26 +12,54 @@ use super::times::Picos;
 
 const KINDS: usize = 4;
 
-/// One kind of server with its instances.
-#[derive(Debug, Clone)]
-struct Server {
+/// One kind of server, as a platform file has it.
+struct Described {
     service: Picos,
     /// The instance that each CPU uses.
     of_cpu: Vec<Option<usize>>,
     /// The instance that belongs to each node.
     of_node: Vec<Option<usize>>,
     side: Side,
-    free: Vec<Picos>,
-    /// The time that each instance was busy.
-    busy: Vec<Picos>,
+    /// The place of its first instance among those of all servers.
+    first: usize,
+    count: usize,
 }
+
+/// An instance.
+#[derive(Debug, Clone)]
+struct Instance {
+    /// The time from which on it is free.
+    free: Picos,
+    /// The time that it was busy.
+    busy: Picos,
+    service: Picos,
+}
+
+/// The instances that a line passes; mostly it is one.
+#[derive(Debug, Clone, Copy)]
+struct Route {
+    /// The first of them, or [`NOWHERE`].
+    first: u32,
+    /// The others: from the first of these places in [`Servers::stops`] to before the second.
+    others: (u32, u32),
+}
+
+/// No instance.
+const NOWHERE: u32 = u32::MAX;
 
 /// All servers of a machine.
 #[derive(Debug, Clone, Default)]
 pub struct Servers {
-    servers: Vec<Server>,
-    /// For each kind of traffic the servers that carry it, in the order of the platform file.
-    carriers: [Vec<usize>; KINDS],
+    /// Those of the first server, of the second one, and so on.
+    instances: Vec<Instance>,
+    /// How many each server has.
+    counts: Vec<usize>,
+    /// The instances that lines pass after their first one.
+    stops: Vec<u32>,
+    /// By traffic, CPU and home.
+    routes: Vec<Route>,
+    cpus: usize,
+    homes: usize,
 }
 
 impl Servers {
@@ -41,52 +69,95 @@ impl Servers {
     /// # Errors
     /// Where a service time in cycles has no clock, or a server carries nothing.
     pub fn from_platform(platform: &Platform, weight: u64) -> Result<Self, SpecError> {
-        let server = |server| {
-            let mut server = Server::new(server, platform)?;
-            server.service *= weight;
-            Ok(server)
+        let mut all = Self {
+            cpus: platform.cpus.value.len(),
+            homes: platform.nodes.len().max(1),
+            ..Self::default()
         };
-        let servers: Result<Vec<Server>, SpecError> = platform.servers.iter().map(server).collect();
-        let mut carriers: [Vec<usize>; KINDS] = Default::default();
-        for (at, server) in platform.servers.iter().enumerate() {
-            for &traffic in &server.carries.value {
-                carriers[traffic as usize].push(at);
+        let mut servers = Vec::new();
+        for server in &platform.servers {
+            let server = Described::new(server, platform, all.instances.len())?;
+            let service = server.service * weight;
+            let instance = Instance { free: 0, busy: 0, service };
+            all.instances.resize(server.first + server.count, instance);
+            all.counts.push(server.count);
+            servers.push(server);
+        }
+        for traffic in 0..KINDS {
+            let carries = |server: &PlatformServer| {
+                server.carries.value.iter().filter(|&&one| one as usize == traffic).count()
+            };
+            let carriers = servers.iter().zip(platform.servers.iter().map(carries));
+            let carriers: Vec<&Described> =
+                carriers.flat_map(|(server, times)| std::iter::repeat_n(server, times)).collect();
+            all.add_routes(&carriers);
+        }
+        Ok(all)
+    }
+
+    /// The routes of a kind of traffic that these servers carry, in the order of the platform file.
+    fn add_routes(&mut self, carriers: &[&Described]) {
+        for cpu in 0..self.cpus {
+            for home in 0..self.homes {
+                let mut stops = carriers.iter().filter_map(|server| server.stop(cpu, home));
+                let (first, begin) = (stops.next().unwrap_or(NOWHERE), self.stops.len() as u32);
+                self.stops.extend(stops);
+                self.routes.push(Route { first, others: (begin, self.stops.len() as u32) });
             }
         }
-        Ok(Self { servers: servers?, carriers })
     }
 
     /// Whether there is nothing to queue for.
+    #[inline(always)]
     pub fn is_empty(&self) -> bool {
-        self.servers.is_empty()
+        self.instances.is_empty()
     }
 
     /// One line of `traffic` for `cpu`, whose home is the node at place `home`, asked for at `at`:
     /// how long it waits. The time of the service itself is in the latency table.
-    #[inline]
+    #[inline(always)]
     pub fn pass(&mut self, traffic: Traffic, cpu: usize, home: usize, at: Picos) -> Picos {
-        let mut waited = 0;
-        for &carrier in &self.carriers[traffic as usize] {
-            waited += self.servers[carrier].pass(cpu, home, at + waited);
+        let route = (traffic as usize * self.cpus + cpu) * self.homes + home;
+        let Some(&Route { first, others: (begin, end) }) = self.routes.get(route) else { return 0 };
+        let Some(instance) = self.instances.get_mut(first as usize) else { return 0 };
+        let mut time = instance.pass(at);
+        if begin < end {
+            for &stop in &self.stops[begin as usize..end as usize] {
+                time = self.instances[stop as usize].pass(time);
+            }
         }
-        waited
+        time - at
     }
 
     /// Moves all clocks on, as if so much time had passed with the queues as they are.
     pub fn skip(&mut self, time: Picos) {
-        self.servers.iter_mut().flat_map(|server| &mut server.free).for_each(|free| *free += time);
+        self.instances.iter_mut().for_each(|instance| instance.free += time);
     }
 
     /// For each server and instance the share of the time up to `now` that it was busy, in
     /// thousandths.
     pub fn utilisation(&self, now: Picos) -> Vec<Vec<u64>> {
-        let share = |&busy: &Picos| (u128::from(busy) * 1_000 / u128::from(now.max(1))) as u64;
-        self.servers.iter().map(|server| server.busy.iter().map(share).collect()).collect()
+        let share = |instance: &Instance| {
+            (u128::from(instance.busy) * 1_000 / u128::from(now.max(1))) as u64
+        };
+        let mut rest = self.instances.iter().map(share);
+        self.counts.iter().map(|&count| rest.by_ref().take(count).collect()).collect()
     }
 }
 
-impl Server {
-    fn new(server: &PlatformServer, platform: &Platform) -> Result<Self, SpecError> {
+impl Instance {
+    /// A line that comes at `at`: when it is served.
+    #[inline(always)]
+    fn pass(&mut self, at: Picos) -> Picos {
+        let begins = self.free.max(at);
+        self.free = begins + self.service;
+        self.busy += self.service;
+        begins
+    }
+}
+
+impl Described {
+    fn new(server: &PlatformServer, platform: &Platform, first: usize) -> Result<Self, SpecError> {
         let instances = &server.instances.value;
         let find = |cpu| instances.iter().position(|cpus| cpus.contains(cpu));
         let of_cpu = platform.cpus.value.iter().map(find).collect();
@@ -100,28 +171,17 @@ impl Server {
                 cycles.picos(core.ok_or_else(missing)?)
             }
         };
-        let count = instances.iter().count();
-        Ok(Self {
-            service,
-            of_cpu,
-            of_node,
-            side: server.side.as_ref().map_or(Side::Requester, |fact| fact.value),
-            free: vec![0; count],
-            busy: vec![0; count],
-        })
+        let side = server.side.as_ref().map_or(Side::Requester, |fact| fact.value);
+        Ok(Self { service, of_cpu, of_node, side, first, count: instances.iter().count() })
     }
 
-    #[inline]
-    fn pass(&mut self, cpu: usize, home: usize, at: Picos) -> Picos {
+    /// The instance that a line of this home passes on its way to `cpu`.
+    fn stop(&self, cpu: usize, home: usize) -> Option<u32> {
         let instance = match self.side {
             Side::Requester => self.of_cpu[cpu],
             Side::Home => self.of_node.get(home).copied().flatten(),
         };
-        let Some(instance) = instance else { return 0 };
-        let begins = self.free[instance].max(at);
-        self.free[instance] = begins + self.service;
-        self.busy[instance] += self.service;
-        begins - at
+        instance.map(|instance| (self.first + instance) as u32)
     }
 }
 

@@ -40,7 +40,7 @@ impl<const N: usize> Block<N> {
     pub(super) fn find(&self, line: Line) -> Option<u32> {
         let wanted = u32x8::splat(line);
         let mut found = 0;
-        for (place, tags) in self.tags.chunks_exact(8).enumerate() {
+        for (place, &tags) in self.tags.as_chunks::<8>().0.iter().enumerate() {
             found |= same(tags, wanted) << (8 * place);
         }
         if found == 0 { None } else { Some(found.trailing_zeros()) }
@@ -66,6 +66,13 @@ impl<const N: usize> Block<N> {
         &mut self.words[way as usize & (N - 1)]
     }
 
+    /// The line in this way, if one of these flags is on in its word.
+    #[inline(always)]
+    pub(super) fn flagged(&self, way: u32, flags: u16) -> Option<Line> {
+        let way = way as usize & (N - 1);
+        (self.words[way] & flags != 0).then_some(self.tags[way])
+    }
+
     /// Puts a line with its word into a way; what was there.
     #[inline(always)]
     pub(super) fn put(&mut self, way: u32, line: Line, word: u16) -> (Line, u16) {
@@ -79,8 +86,8 @@ impl<const N: usize> Block<N> {
 
 /// A bit for each of eight tags that is the wanted one.
 #[inline(always)]
-fn same(tags: &[Line], wanted: u32x8) -> u32 {
-    let equal = u32x8::from(tags).simd_eq(wanted);
+fn same(tags: [Line; 8], wanted: u32x8) -> u32 {
+    let equal = u32x8::new(tags).simd_eq(wanted);
     i16x8::from_i32x8_saturate(cast(equal)).to_bitmask()
 }
 

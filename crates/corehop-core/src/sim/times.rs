@@ -14,6 +14,8 @@ use super::spec::{MAX_LEVELS, SpecError};
 pub type Picos = u64;
 
 const LEVELS: usize = MAX_LEVELS + 1;
+/// Room for every combination of a place's fields, each in bits of its own.
+const PLACES: usize = 1 << 10;
 const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
@@ -31,7 +33,7 @@ pub struct Times {
 #[derive(Debug, Clone)]
 pub struct CoreTimes {
     /// By supplier, level, state, distance, home: see [`place`].
-    table: Vec<Picos>,
+    table: Box<[Picos; PLACES]>,
     /// What a core needs for each access to a word, the cache aside.
     pub work: Picos,
     /// The misses that independent accesses keep under way, in thousandths.
@@ -40,11 +42,12 @@ pub struct CoreTimes {
     pub outstanding: u64,
 }
 
+#[inline(always)]
 fn place(supplier: Supplier, level: usize, state: Found, distance: Distance, home: Home) -> usize {
-    let supplier = supplier as usize;
-    let distance = distance as usize;
-    (((supplier * LEVELS + level) * 2 + state as usize) * DISTANCES.len() + distance) * 2
-        + home as usize
+    const { assert!(LEVELS <= 8) };
+    let (state, home) = ((state as usize) << 1, home as usize);
+    ((supplier as usize) << 8 | (level & 7) << 5 | (distance as usize) << 2 | state | home)
+        & (PLACES - 1)
 }
 
 impl Times {
@@ -72,13 +75,13 @@ impl Times {
     }
 
     /// Those of the CPU at this place.
-    #[inline]
+    #[inline(always)]
     pub fn on(&self, cpu: usize) -> &CoreTimes {
         &self.kinds[self.kind_of[cpu]]
     }
 
     /// Those of the CPU at this place, should its clock not be up to speed yet.
-    #[inline]
+    #[inline(always)]
     pub fn waking_on(&self, cpu: usize) -> &CoreTimes {
         &self.waking[self.kind_of[cpu]]
     }
@@ -94,7 +97,7 @@ pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<P
 
 impl CoreTimes {
     fn new(compiler: &Compiler<'_>) -> Result<Self, SpecError> {
-        let mut table = vec![0; 3 * LEVELS * 2 * DISTANCES.len() * 2];
+        let mut table = Box::new([0; PLACES]);
         for supplier in [Supplier::Own, Supplier::Peer, Supplier::Memory] {
             for level in 0..LEVELS {
                 for state in [Found::Clean, Found::Dirty] {
@@ -121,7 +124,7 @@ impl CoreTimes {
     }
 
     /// The time from load to use.
-    #[inline]
+    #[inline(always)]
     pub fn of(&self, outcome: &AccessOutcome, home: Home) -> Picos {
         let level = outcome.level as usize;
         self.table[place(outcome.supplier, level, outcome.state, outcome.distance, home)]

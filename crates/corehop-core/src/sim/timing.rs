@@ -13,7 +13,7 @@ use super::servers::Servers;
 use super::spec::SpecError;
 use super::tags::Line;
 use super::times::{CoreTimes, Picos, Times, nodes_of_cpus};
-use super::translation::Translation;
+use super::translation::{Lookup, Translation};
 use super::walker::{Manner, Visit};
 
 /// The pages that prefetchers do not leave, in bytes.
@@ -38,11 +38,31 @@ pub(super) struct Timing {
     pub(super) locked: Picos,
 }
 
+/// What decides about the time of the visits that one CPU makes in one manner.
+pub(super) struct Course<'a> {
+    lookup: Lookup<'a>,
+    /// The time of a look-up stands for so many.
+    lookups: Picos,
+    /// At the usual clock, and when it may not be up yet.
+    core: [&'a CoreTimes; 2],
+    servers: &'a mut Servers,
+    remote_polluters: &'a mut RemotePolluters,
+    prefetchers: &'a mut [Prefetcher],
+    finding: &'a mut Picos,
+    cpu: usize,
+    /// The place of its node.
+    node: usize,
+    weight: Picos,
+    locked: Picos,
+}
+
 /// A visit under way.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Ongoing {
-    cpu: usize,
-    pub(super) visit: Visit,
+    pub(super) line: Line,
+    words: u32,
+    reads: bool,
+    fetches: bool,
     /// The core's clock may not be up yet.
     pub(super) waking: bool,
     /// When its accesses happen.
@@ -65,7 +85,7 @@ pub(super) struct Rate {
 
 impl Rate {
     /// The part of a latency that keeps the thread.
-    #[inline]
+    #[inline(always)]
     fn share(&self, time: Picos) -> Picos {
         if self.under_way == 1_000 { time } else { time * 1_000 / self.under_way }
     }
@@ -80,7 +100,7 @@ pub(super) struct Wanted {
 
 impl Wanted {
     /// Whether they asked for none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -109,62 +129,33 @@ impl Timing {
     }
 
     /// Lets polluters that are not simulated come to the servers until `at`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run_elsewhere(&mut self, at: Picos) {
         if !self.servers.is_empty() {
             self.remote_polluters.run(at, &mut self.servers);
         }
     }
 
-    /// A visit begins at time `at`, by a core whose clock may not be up yet.
-    #[inline]
-    pub(super) fn begin(
-        &mut self,
-        cpu: usize,
-        visit: Visit,
-        manner: Manner,
-        at: Picos,
-        waking: bool,
-    ) -> Ongoing {
-        let mut found = self.translation.of(cpu, visit.page, manner.huge, visit.fetches);
-        if !manner.by_page {
-            found *= self.weight;
-        }
-        Ongoing { cpu, visit, waking, at: at + found, found, latency: 0 }
-    }
-
-    /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
-    #[inline]
-    pub(super) fn met(
-        &mut self,
-        visit: &mut Ongoing,
-        write: bool,
-        outcome: AccessOutcome,
-        frames: &Frames,
-        wanted: &mut Wanted,
-    ) {
-        let (time, waited) = if outcome.is_innermost_hit() {
-            (self.on(visit).of(&outcome, Home::Local), 0)
-        } else {
-            let line = visit.visit.line;
-            let node = frames.home(line);
-            let home = if node == self.nodes[visit.cpu] { Home::Local } else { Home::Remote };
-            let stopped = self.locked.saturating_sub(visit.at);
-            let waited = stopped + self.queue(visit.cpu, node, outcome, visit.at + stopped);
-            if write || !visit.visit.fetches {
-                wanted.at = visit.at + waited;
-                self.look_ahead(visit.cpu, line, outcome, wanted);
-            }
-            (self.on(visit).of(&outcome, home), waited)
-        };
-        // A write after a read waits in the store buffer and delays no access.
-        if !(write && visit.visit.reads) {
-            visit.latency = time * self.weight + waited;
+    /// For visits that `cpu` makes in this manner, to execute lines where it `fetches`.
+    #[inline(always)]
+    pub(super) fn course(&mut self, cpu: usize, manner: Manner, fetches: bool) -> Course<'_> {
+        Course {
+            lookup: self.translation.on(cpu, manner.huge, fetches),
+            lookups: if manner.by_page { 1 } else { self.weight },
+            core: [self.times.on(cpu), self.times.waking_on(cpu)],
+            servers: &mut self.servers,
+            remote_polluters: &mut self.remote_polluters,
+            prefetchers: &mut self.prefetchers[cpu],
+            finding: &mut self.finding,
+            cpu,
+            node: self.nodes[cpu],
+            weight: self.weight,
+            locked: self.locked,
         }
     }
 
     /// What `cpu` makes of latencies in a walk of this manner.
-    #[inline]
+    #[inline(always)]
     pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
         let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
         let under_way = manner.parallelism.unwrap_or(times.parallelism);
@@ -174,24 +165,68 @@ impl Timing {
             pause: manner.pause * self.weight,
         }
     }
+}
+
+impl Course<'_> {
+    /// Lets polluters that are not simulated come to the servers until `at`.
+    #[inline(always)]
+    pub(super) fn run_elsewhere(&mut self, at: Picos) {
+        if !self.servers.is_empty() {
+            self.remote_polluters.run(at, self.servers);
+        }
+    }
+
+    /// A visit begins at time `at`, by a core whose clock may not be up yet.
+    #[inline(always)]
+    pub(super) fn begin(&mut self, visit: Visit, at: Picos, waking: bool) -> Ongoing {
+        let Visit { line, words, reads, fetches, page, .. } = visit;
+        let found = self.lookup.of(page) * self.lookups;
+        Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
+    }
+
+    /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
+    #[inline(always)]
+    pub(super) fn met(
+        &mut self,
+        visit: &mut Ongoing,
+        write: bool,
+        outcome: AccessOutcome,
+        frames: &Frames,
+        wanted: &mut Wanted,
+    ) {
+        let core = self.core[usize::from(visit.waking)];
+        let (time, waited) = if outcome.is_innermost_hit() {
+            (core.of(&outcome, Home::Local), 0)
+        } else {
+            let line = visit.line;
+            let node = frames.home(line);
+            let home = if node == self.node { Home::Local } else { Home::Remote };
+            let stopped = self.locked.saturating_sub(visit.at);
+            let waited = stopped + self.queue(node, outcome, visit.at + stopped);
+            if write || !visit.fetches {
+                wanted.at = visit.at + waited;
+                self.look_ahead(line, outcome, wanted);
+            }
+            (core.of(&outcome, home), waited)
+        };
+        // A write after a read waits in the store buffer and delays no access.
+        if !(write && visit.reads) {
+            visit.latency = time * self.weight + waited;
+        }
+    }
 
     /// The visit ends: how long it keeps the thread.
-    #[inline]
+    #[inline(always)]
     pub(super) fn end(&mut self, visit: &Ongoing, rate: &Rate) -> Picos {
-        let Ongoing { visit: Visit { words, .. }, found, latency, .. } = *visit;
-        self.finding += rate.share(found);
+        let Ongoing { words, found, latency, .. } = *visit;
+        *self.finding += rate.share(found);
         rate.pause + (rate.work * Picos::from(words)).max(rate.share(found + latency))
     }
 
-    #[inline]
-    fn on(&self, visit: &Ongoing) -> &CoreTimes {
-        if visit.waking { self.times.waking_on(visit.cpu) } else { self.times.on(visit.cpu) }
-    }
-
     /// Shows an access to the prefetchers that see it, and notes what they ask for.
-    #[inline]
-    fn look_ahead(&mut self, cpu: usize, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
-        for prefetcher in &mut self.prefetchers[cpu] {
+    #[inline(always)]
+    fn look_ahead(&mut self, line: Line, outcome: AccessOutcome, wanted: &mut Wanted) {
+        for prefetcher in &mut *self.prefetchers {
             let level = prefetcher.level();
             if outcome.supplier == Supplier::Own && u32::from(outcome.level) < level {
                 continue;
@@ -201,26 +236,21 @@ impl Timing {
     }
 
     /// Brings what prefetchers asked for: in no time of the job's, but through the servers.
-    pub(super) fn bring(
-        &mut self,
-        cpu: usize,
-        wanted: &mut Wanted,
-        caches: &mut Hierarchy,
-        frames: &Frames,
-    ) {
+    pub(super) fn bring(&mut self, wanted: &mut Wanted, caches: &mut Hierarchy, frames: &Frames) {
         for (line, level) in wanted.lines.drain(..) {
-            if let Some(outcome) = caches.prefetch(cpu, line, level) {
-                self.queue(cpu, frames.home(line), outcome, wanted.at);
+            if let Some(outcome) = caches.prefetch(self.cpu, line, level) {
+                self.queue(frames.home(line), outcome, wanted.at);
             }
         }
     }
 
     /// Passes what follows from an access through the servers; how long the access itself waits.
-    #[inline]
-    fn queue(&mut self, cpu: usize, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
+    #[inline(always)]
+    fn queue(&mut self, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
         if self.servers.is_empty() {
             return 0;
         }
+        let cpu = self.cpu;
         self.remote_polluters.note(cpu, node, outcome);
         let mut waited = 0;
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {

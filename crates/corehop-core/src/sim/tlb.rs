@@ -13,8 +13,11 @@ const NO_PAGE: u64 = u64::MAX;
 /// One level.
 #[derive(Debug, Clone)]
 struct Level {
-    /// The pages, set by set; in each the last used one first.
+    /// The pages, set by set; in each the last used one first. None where sets are of four.
     pages: Vec<u64>,
+    /// Sets of four.
+    fours: Vec<[u64; 4]>,
+    misses: u64,
     ways: usize,
     sets: u64,
     /// Of a power of two of sets: one less.
@@ -25,13 +28,18 @@ impl Level {
     fn new(entries: u32, ways: u32) -> Self {
         let sets = u64::from(entries / ways);
         let mask = sets.is_power_of_two().then(|| sets - 1);
-        Self { pages: vec![NO_PAGE; entries as usize], ways: ways as usize, sets, mask }
+        let (fours, others) = if ways == 4 { (sets as usize, 0) } else { (0, entries as usize) };
+        let (pages, fours) = (vec![NO_PAGE; others], vec![[NO_PAGE; 4]; fours]);
+        Self { pages, fours, misses: 0, ways: ways as usize, sets, mask }
     }
 
     /// Whether `page` was here; it is now, and first.
-    #[inline]
+    #[inline(always)]
     fn look_up(&mut self, page: u64) -> bool {
         let set = self.mask.map_or_else(|| page % self.sets, |mask| page & mask);
+        if let Some(four) = self.fours.get_mut(set as usize) {
+            return moved_to_front(four, page);
+        }
         let mut moved = page;
         for entry in &mut self.pages[set as usize * self.ways..][..self.ways] {
             let old = std::mem::replace(entry, moved);
@@ -44,13 +52,26 @@ impl Level {
     }
 }
 
+/// [`Level::look_up`] in a set of four, the usual size: nothing but the first place is a branch.
+#[inline(always)]
+fn moved_to_front(set: &mut [u64; 4], page: u64) -> bool {
+    let [first, second, third, fourth] = *set;
+    if first == page {
+        return true;
+    }
+    let (is_second, is_third) = (second == page, third == page);
+    let at_third = if is_second { third } else { second };
+    let at_fourth = if is_second || is_third { fourth } else { third };
+    *set = [page, first, at_third, at_fourth];
+    is_second || is_third || fourth == page
+}
+
 /// The TLBs of one core for one kind of use and one size of page.
 #[derive(Debug, Clone)]
 pub struct Tlb {
     levels: Vec<Level>,
     /// The page of the last access: mostly also that of the next.
     last: u64,
-    misses: Vec<u64>,
 }
 
 impl Tlb {
@@ -64,7 +85,7 @@ impl Tlb {
             Level::new(entries, ways)
         };
         let levels: Vec<Level> = levels.iter().map(level).collect();
-        Self { misses: vec![0; levels.len()], levels, last: u64::MAX }
+        Self { levels, last: u64::MAX }
     }
 
     /// What `platform` has for pages of `page` bytes, for data or instructions.
@@ -83,24 +104,24 @@ impl Tlb {
     }
 
     /// An access to `page`: how many levels missed it. All of them missing is a walk of the tables.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, page: u64) -> usize {
         if page == self.last {
             return 0;
         }
         self.last = page;
-        for place in 0..self.levels.len() {
-            if self.levels[place].look_up(page) {
+        for (place, level) in self.levels.iter_mut().enumerate() {
+            if level.look_up(page) {
                 return place;
             }
-            self.misses[place] += 1;
+            level.misses += 1;
         }
         self.levels.len()
     }
 
     /// The misses of each level so far.
-    pub fn misses(&self) -> &[u64] {
-        &self.misses
+    pub fn misses(&self) -> Vec<u64> {
+        self.levels.iter().map(|level| level.misses).collect()
     }
 
     /// Forgets all translations, as a change of address space may.
@@ -108,6 +129,7 @@ impl Tlb {
         self.last = u64::MAX;
         for level in &mut self.levels {
             level.pages.fill(NO_PAGE);
+            level.fours.fill([NO_PAGE; 4]);
         }
     }
 }
@@ -129,6 +151,23 @@ mod tests {
         assert_eq!(tlb.misses(), [8, 5]);
         tlb.flush();
         assert_eq!(tlb.access(0), 2);
+    }
+
+    #[test]
+    fn sets_of_four_answer_as_a_list_in_order_of_use() {
+        let mut tlb = Tlb::new(&[(8, 4)]);
+        let mut lists = [Vec::new(), Vec::new()];
+        let mut state = 1_u64;
+        for _ in 0..5_000 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let page = (state >> 33) % 12;
+            let list = &mut lists[page as usize % 2];
+            let place = list.iter().position(|&other| other == page);
+            place.map(|place| list.remove(place));
+            list.insert(0, page);
+            list.truncate(4);
+            assert_eq!(tlb.access(page), usize::from(place.is_none()), "{page}: {list:?}");
+        }
     }
 
     #[test]

@@ -64,21 +64,41 @@ impl Translation {
 
     /// What it takes `cpu` to find the address of a line in this page, huge or not, and to fetch it
     /// as an instruction or not.
-    #[inline]
     pub fn of(&mut self, cpu: usize, page: u32, huge: bool, fetch: bool) -> Picos {
-        let Some(ways) = self.ways.get_mut(cpu) else { return 0 };
-        let way = &mut ways[usize::from(fetch)][usize::from(huge)];
-        let missed = way.tlb.access(u64::from(page));
-        if missed == 0 {
-            return 0;
-        }
-        self.walks += u64::from(missed + 1 == way.cost.len());
-        way.cost[missed]
+        self.on(cpu, huge, fetch).of(page)
+    }
+
+    /// The same for any page of this size and use.
+    #[inline(always)]
+    pub(super) fn on(&mut self, cpu: usize, huge: bool, fetch: bool) -> Lookup<'_> {
+        let ways = self.ways.get_mut(cpu);
+        let way = ways.map(|ways| &mut ways[usize::from(fetch)][usize::from(huge)]);
+        Lookup { way, walks: &mut self.walks }
     }
 
     /// The walks of the page tables so far, of all CPUs.
     pub fn walks(&self) -> u64 {
         self.walks
+    }
+}
+
+/// The TLBs that a CPU looks into, for one size of page and one use.
+pub(super) struct Lookup<'a> {
+    way: Option<&'a mut Way>,
+    walks: &'a mut u64,
+}
+
+impl Lookup<'_> {
+    /// What it takes to find the address of a line in this page.
+    #[inline(always)]
+    pub(super) fn of(&mut self, page: u32) -> Picos {
+        let Some(way) = &mut self.way else { return 0 };
+        let missed = way.tlb.access(u64::from(page));
+        if missed == 0 {
+            return 0;
+        }
+        *self.walks += u64::from(missed + 1 == way.cost.len());
+        way.cost[missed]
     }
 }
 

@@ -9,6 +9,7 @@ use super::fast_path::{self, Stop, Tally};
 use super::hierarchy::{Hierarchy, Ongoing, Path};
 use super::observer::Observer;
 use super::outcome::{Access, AccessOutcome};
+use super::replacement::{ANY, LRU, TREES};
 use super::spec::MAX_LEVELS;
 use super::tags::Line;
 use super::tags::{Block, Blocks};
@@ -38,8 +39,8 @@ pub(super) trait Visitor {
     fn next(&mut self) -> Option<(Line, Does)>;
     /// A line that will be asked for before long.
     fn ahead(&self) -> Option<Line>;
-    /// What the access came to. Answers whether the walk may go on at once.
-    fn met(&mut self, outcome: AccessOutcome) -> bool;
+    /// What the access came to that was next. Answers whether the walk may go on at once.
+    fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
     /// The second of two accesses was an [`AccessOutcome::HIT`].
     fn wrote(&mut self);
 }
@@ -61,8 +62,8 @@ struct Three {
     remote_includes: bool,
     /// How many roots are asked, and counted, at a miss of all caches.
     asked: u8,
-    /// Whether all of the way replace the least recently used line.
-    lru: bool,
+    /// What the policies of all three are known by.
+    known: u8,
 }
 
 fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
@@ -103,7 +104,7 @@ impl<O: Observer> Hierarchy<O> {
             if let Some(later) = visitor.ahead().filter(|_| !outcome.is_innermost_hit()) {
                 self.expect(cpu, later);
             }
-            if !visitor.met(outcome) {
+            if !visitor.met(does, outcome) {
                 return false;
             }
         }
@@ -156,17 +157,18 @@ impl<O: Observer> Hierarchy<O> {
             return None;
         }
         let masks = self.masks(cpu);
-        let lru = |&x: &usize| {
+        let known = |&x: &usize| {
             let cache = &self.caches[x];
-            cache.is_lru(masks[usize::from(cache.level) - 1])
+            cache.known(masks[usize::from(cache.level) - 1])
         };
+        let first = known(&own[0]);
         let lonely = |place: usize| self.is_lonely(own[place], path.places[place - 1]);
         let others = self.roots.iter().filter(|&&root| root != own[2]);
         let remote: Vec<usize> = others.copied().filter(|&root| !self.is_deserted(root)).collect();
         Some(Three {
             fetches,
             masks,
-            lru: own.iter().all(lru),
+            known: if own.iter().all(|x| known(x) == first) { first } else { ANY },
             lonely: [true, lonely(1), lonely(2)],
             remote_includes: remote.iter().all(|&root| self.caches[root].includes()),
             remote,
@@ -234,11 +236,11 @@ impl<O: Observer> Hierarchy<O> {
             let mut ongoing = Ongoing { outcome, masks: way.masks };
             self.displaced(path.caches[place], inserted, &mut ongoing);
             let end = place.saturating_sub(usize::from(bug!(FastPathResumesTooLate)));
-            self.fill_quietly(path, end, fill.line, (fill.alone, fill.write), &mut ongoing);
+            self.fill_quietly(path, end, fill.line, (fill.alone, fill.writes()), &mut ongoing);
             outcome.written_back = ongoing.outcome.written_back.max(written);
             tally.written += u64::from(outcome.written_back);
-            tally.accesses[usize::from(fill.write)] += 1;
-            if !visitor.met(outcome) {
+            tally.accesses[usize::from(fill.writes())] += 1;
+            if !visitor.met(fill.does, outcome) {
                 return Some(Stop::Paused);
             }
         }
@@ -279,12 +281,12 @@ impl<O: Observer> Hierarchy<O> {
         let widths = [&l1, &l2, &l3].map(|cache| cache.width());
         let masks = [&l1, &l2, &l3].map(|cache| way.masks[usize::from(cache.level) - 1]);
         macro_rules! three {
-            ($a:ident, $b:ident, $c:ident, $lru:literal) => {{
+            ($a:ident, $b:ident, $c:ident, $known:ident) => {{
                 let mut l3 = l3.lane($c, masks[2], path.places[1], way.lonely[2])?;
                 l3.asks |= !way.remote_includes;
                 let l1 = l1.lane($a, masks[0], 0, true)?;
                 let l2 = l2.lane($b, masks[1], path.places[0], way.lonely[1])?;
-                let mut three = fast_path::Three::<'_, _, _, _, $lru> {
+                let mut three = fast_path::Three::<'_, _, _, _, $known> {
                     l1,
                     l2,
                     l3,
@@ -294,13 +296,12 @@ impl<O: Observer> Hierarchy<O> {
                 Some(three.run(visitor, tally))
             }};
         }
-        match (widths, way.lru) {
-            ([8, 8, 8], true) => three!(eight, eight, eight, true),
-            ([8, 8, 8], false) => three!(eight, eight, eight, false),
-            ([8, 8, 16], true) => three!(eight, eight, sixteen, true),
-            ([8, 8, 16], false) => three!(eight, eight, sixteen, false),
-            ([8, 16, 16], true) => three!(eight, sixteen, sixteen, true),
-            ([8, 16, 16], false) => three!(eight, sixteen, sixteen, false),
+        match (widths, way.known) {
+            ([8, 8, 16], LRU) => three!(eight, eight, sixteen, LRU),
+            ([8, 8, 16], TREES) => three!(eight, eight, sixteen, TREES),
+            ([8, 8, 8], _) => three!(eight, eight, eight, ANY),
+            ([8, 8, 16], _) => three!(eight, eight, sixteen, ANY),
+            ([8, 16, 16], _) => three!(eight, sixteen, sixteen, ANY),
             _ => None,
         }
     }

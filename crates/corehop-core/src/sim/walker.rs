@@ -174,7 +174,7 @@ impl Walker {
     }
 
     /// What its visits have in common.
-    #[inline]
+    #[inline(always)]
     pub fn manner(&self) -> Manner {
         self.manner
     }
@@ -202,7 +202,7 @@ impl Walker {
     }
 
     /// The line of the visit so many after the next one, if the order goes as far.
-    #[inline]
+    #[inline(always)]
     pub(super) fn ahead(&self, visits: usize) -> Option<Line> {
         self.order.get(self.at + visits).copied()
     }
@@ -213,25 +213,29 @@ impl Walker {
     }
 
     /// The next visit.
-    #[inline]
+    #[inline(always)]
     pub fn visit(&mut self) -> Visit {
         let (line, page) = (self.order[self.at], self.pages[self.at]);
         self.at += 1;
         if self.at == self.order.len() {
             self.at = 0;
         }
+        if matches!(self.order_of_visits, VisitOrder::List) {
+            let writes = self.share > 0 && self.carry();
+            let words = 1 + u32::from(writes);
+            return Visit { line, reads: true, writes, fetches: false, words, page };
+        }
+        self.visit_of_no_list(line, page)
+    }
+
+    fn visit_of_no_list(&mut self, line: Line, page: u32) -> Visit {
         match &mut self.order_of_visits {
             VisitOrder::Changing(window) => {
                 self.at = window.next_line() as usize;
                 let writes = self.share > 0 && self.carry();
                 Visit { line, reads: !writes, writes, fetches: false, words: 1, page }
             }
-            VisitOrder::List => {
-                let writes = self.share > 0 && self.carry();
-                let words = 1 + u32::from(writes);
-                Visit { line, reads: true, writes, fetches: false, words, page }
-            }
-            VisitOrder::Scan => self.scan(line, page),
+            VisitOrder::List | VisitOrder::Scan => self.scan(line, page),
             VisitOrder::Locks => {
                 Visit { line, reads: false, writes: true, fetches: false, words: 1, page }
             }
@@ -254,7 +258,7 @@ impl Walker {
     }
 
     /// Whether the next access writes: the accumulator carries in that share of cases.
-    #[inline]
+    #[inline(always)]
     fn carry(&mut self) -> bool {
         let (sum, carry) = self.accumulator.overflowing_add(self.share);
         self.accumulator = sum;

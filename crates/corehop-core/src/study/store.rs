@@ -11,7 +11,6 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::basic::Compression;
 use parquet::errors::ParquetError;
@@ -23,6 +22,8 @@ use super::counts::{Counts, StudyCounts};
 use super::shard::Shards;
 use super::tally::Tally;
 use super::{Measure, Reading, Study};
+use crate::samples::damage::{ANNOUNCED, guarded};
+use crate::samples::parquet_sums::{self, SealedWriter, Verified, VerifyError};
 use crate::samples::store::{KIND, STUDY, VERSION, parquet_cause};
 use crate::workload::task::Time;
 
@@ -131,10 +132,9 @@ impl StudyCounts {
             .set_compression(Compression::SNAPPY)
             .set_created_by("corehop".to_owned())
             .build();
-        let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(snappy))?;
+        let mut writer = SealedWriter::begin(out, batch.schema(), snappy)?;
         writer.write(&batch)?;
-        writer.close()?;
-        Ok(())
+        Ok(writer.end()?)
     }
 
     /// A row for each count, as they stand in a file.
@@ -195,6 +195,7 @@ impl StudyCounts {
             (KIND.to_owned(), STUDY.to_owned()),
             (VERSION.to_owned(), VERSION_HERE.to_string()),
             (ABOUT.to_owned(), about),
+            (ANNOUNCED.to_owned(), "1".to_owned()),
         ]))
     }
 
@@ -203,8 +204,10 @@ impl StudyCounts {
     /// # Errors
     /// [`StoreError`]: another file, a later version, or one that contradicts itself.
     pub fn read(file: impl ChunkReader + 'static) -> Result<Self, StoreError> {
-        let builder =
-            ParquetRecordBatchReaderBuilder::try_new(file).map_err(|_| StoreError::NotOurs)?;
+        let verified = parquet_sums::verify(&file);
+        // What is damaged may be a file of rows, whose reader says so.
+        let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file));
+        let builder = builder.map_err(|_| StoreError::NotOurs)?.map_err(|_| StoreError::NotOurs)?;
         let metadata = builder.schema().metadata().clone();
         if metadata.get(KIND).map(String::as_str) != Some(STUDY) {
             return Err(StoreError::NotOurs);
@@ -212,6 +215,16 @@ impl StudyCounts {
         let version: Option<u32> = metadata.get(VERSION).and_then(|text| text.parse().ok());
         if version != Some(VERSION_HERE) {
             return Err(version.map_or(StoreError::NotOurs, StoreError::Later));
+        }
+        match verified {
+            Ok(Some(Verified { damage: Some(damage), .. })) | Err(VerifyError::Footer(damage)) => {
+                return Err(StoreError::Damaged(damage.to_string()));
+            }
+            Err(VerifyError::Io(error)) => return Err(StoreError::Io(error)),
+            Ok(None) if metadata.contains_key(ANNOUNCED) => {
+                return Err(StoreError::Damaged("its checksums are missing".to_owned()));
+            }
+            Ok(_) => {}
         }
         let damaged = |error: &dyn std::fmt::Display| StoreError::Damaged(error.to_string());
         let about = metadata.get(ABOUT).ok_or(StoreError::NotOurs)?;
@@ -221,7 +234,8 @@ impl StudyCounts {
             .map_err(|error| damaged(&error))?;
         let shards: Shards = about.shards.parse().map_err(|error| damaged(&error))?;
         let mut tallies = Vec::new();
-        for batch in builder.build()? {
+        let mut batches = guarded(|| builder.build()).map_err(StoreError::Damaged)??;
+        while let Some(batch) = guarded(|| batches.next()).map_err(StoreError::Damaged)? {
             tallies.extend(tallies_of(&batch.map_err(|error| damaged(&error))?)?);
         }
         let mut rest = tallies.into_iter();

@@ -176,7 +176,7 @@ impl Sheet {
         };
         let quantities = quantities.into_iter().map(judge).collect();
         let (samples, basis) = (Some(samples.have), Some(format!("{} {each}", samples.have)));
-        Self { samples, basis, rows, quantities, ..Self::of_claims(head, Vec::new()) }
+        Self { basis, samples, rows, quantities, ..Self::of_claims(head, Vec::new()) }
     }
 
     /// The result of claims.

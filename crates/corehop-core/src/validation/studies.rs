@@ -117,7 +117,7 @@ mod tests {
             let platform = crate::platform::Platform::named(&study.platform).unwrap().unwrap();
             let plan = study.plan(&platform, 1, 1).unwrap();
             let gangs = plan.gangs().unwrap().gangs.len();
-            assert!(gangs > 0 && gangs % 2 == 0, "{id}");
+            assert!(gangs > 0 && gangs.is_multiple_of(2), "{id}");
             let rows = study.join(&[]);
             let fitted = rows.iter().filter(|row| row.fitted).count();
             assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");

@@ -22,6 +22,7 @@ use corehop_core::samples::{ProgramRecord, RecordingFacts};
 use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
 use crate::control_page::Method;
+use crate::supervisor::interrupt;
 
 use follower::Follower;
 use target::Followed;
@@ -93,6 +94,8 @@ pub struct How {
 
 /// The time between two readings of the buffer, which holds some 50,000 absences.
 const PERIOD: Duration = Duration::from_millis(50);
+/// The time for an interrupted program to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The receiver of records; it tells whether to go on.
 pub type Take<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
@@ -113,17 +116,25 @@ pub fn record(
     let mut followed = Followed::begin(target, how.to_stderr, &mut follower)?;
     let mut working_sets = how.estimate_wss.then(WorkingSets::begin);
     let mut absences = Vec::new();
+    let mut ending: Option<Instant> = None;
     let (status, end) = loop {
         follower.absences(false, |absence| absences.push(ProgramRecord::Absence(absence)));
         if let Some(end) = followed.ended(&mut follower)? {
             break (end.status, RunEnd::Complete);
         }
         // Without a record too: the receiver may want to end.
-        if !take(&absences).map_err(ObserveError::Sink)? {
-            absences.clear();
+        let goes_on = take(&absences).map_err(ObserveError::Sink)?;
+        absences.clear();
+        if !goes_on && ending.is_none() {
+            if !interrupt::signal().is_some_and(|signal| followed.pass_on(signal)) {
+                break (None, RunEnd::Stopped);
+            }
+            // The program was asked to end as well, and its end is part of the recording.
+            ending = Some(Instant::now());
+        }
+        if ending.is_some_and(|since| since.elapsed() > PATIENCE) {
             break (None, RunEnd::Stopped);
         }
-        absences.clear();
         if let Some(working_sets) = &mut working_sets {
             working_sets.look(&follower);
         }

@@ -2,7 +2,7 @@
 //! The target of a recording: a command, a process, or a cgroup.
 
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -82,6 +82,17 @@ impl Followed {
                 Ok((!path.exists()).then_some(End { status: None }))
             }
         }
+    }
+
+    /// Passes a signal on to a command that this process started. Ctrl-C on a terminal has reached it
+    /// already. Whether it is going to end by it.
+    pub(super) fn pass_on(&self, signal: i32) -> bool {
+        let Self::Command { child, .. } = self else { return false };
+        if signal == libc::SIGINT && io::stdin().is_terminal() {
+            return true;
+        }
+        // SAFETY: signals a child that has not been waited for, so that its number is its own.
+        unsafe { libc::kill(child.id().cast_signed(), signal) == 0 }
     }
 
     pub(super) const fn rss_bytes(&self) -> Option<u64> {

@@ -8,6 +8,8 @@ use super::process::{ENDING, checked, signal_set};
 use super::watch::UNDO_NOW;
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+/// The first of them; 0 before.
+static SIGNAL: AtomicI32 = AtomicI32::new(0);
 /// The socket of the supervisor that watches over this process; -1 for none.
 static LIFELINE: AtomicI32 = AtomicI32::new(-1);
 
@@ -69,6 +71,12 @@ pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
+/// The signal that asked for it.
+pub fn signal() -> Option<i32> {
+    let signal = SIGNAL.load(Ordering::SeqCst);
+    (signal != 0).then_some(signal)
+}
+
 /// Keeps the signals away from the calling thread, for one that measures: another thread takes
 /// them.
 pub fn keep_off_this_thread() {
@@ -91,6 +99,7 @@ pub(super) fn clear_lifeline(fd: i32) {
 
 extern "C" fn on_signal(signal: libc::c_int) {
     if !REQUESTED.swap(true, Ordering::SeqCst) {
+        SIGNAL.store(signal, Ordering::SeqCst);
         FIRST_MS.store(now_ms(), Ordering::SeqCst);
     } else if signal == libc::SIGINT && now_ms() - FIRST_MS.load(Ordering::SeqCst) > ONE_KEY_MS {
         undo_by_supervisor(LIFELINE.load(Ordering::SeqCst));

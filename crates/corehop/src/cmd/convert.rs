@@ -4,24 +4,28 @@
 use std::path::PathBuf;
 
 use corehop_core::model::costs::CostTable;
+use corehop_core::samples::{FileError, write_parquet};
 use corehop_core::sched::overhead::table::OverheadTable;
 use corehop_core::workload::{rt_app, set_file};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 use crate::input;
 use crate::output::{Force, OutputFile, print};
 
-/// Convert task sets and cost tables to and from the formats of other programs.
+/// Convert task sets and cost tables to and from the formats of other programs, and files of rows to Parquet.
 ///
 /// The contents determine the kind of a file: a corehop task set, an rt-app workload, a cost table
 /// (`corehop report --table csv`), SchedCAT's table of cache-related delays (WSS, L1, L2, L3, MEM), or its table of
 /// overheads by the number of tasks (TASK-COUNT, SCHEDULE, CXS, …). `corehop check --overheads` reads the last one
 /// directly.
+///
+/// `--to rows` writes a file of `corehop measure` as Parquet, a `.part` too. `--salvage` keeps the sound rows of a
+/// damaged one.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file to convert.
     file: PathBuf,
-    /// The target format: tasks, rt-app, costs or schedcat.
+    /// The target format: tasks, rt-app, costs, schedcat or rows.
     #[arg(long, value_name = "FORM")]
     to: Form,
     /// The output file; default: standard output.
@@ -29,6 +33,9 @@ pub(crate) struct Args {
     output: Option<PathBuf>,
     #[command(flatten)]
     force: Force,
+    /// For `rows`: keep the sound rows of a damaged file.
+    #[arg(long)]
+    salvage: bool,
     /// For `tasks`: the number of CPUs.
     #[arg(long, value_name = "N", default_value_t = 1)]
     cpus: u32,
@@ -53,21 +60,51 @@ enum Form {
     Costs,
     /// SchedCAT's table of cache-related delays.
     Schedcat,
+    /// A file of rows as Parquet.
+    Rows,
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let named = || args.file.display().to_string();
     let output = OutputFile::if_asked(args.output.as_ref(), &[&args.file], args.force)?;
+    if args.to == Form::Rows {
+        let lacks = || Failure::says(Exit::Usage, "--to rows writes Parquet: name a file with -o");
+        return rows(args, &output.ok_or_else(lacks)?);
+    }
+    refuse("--salvage is for --to rows", &[("--salvage", args.salvage)])?;
     let text = input::table(&args.file)?;
     let rewritten = match args.to {
         Form::Tasks => tasks(&text, args),
         Form::RtApp => workload(&text, args),
-        Form::Costs | Form::Schedcat => costs(&text, args),
+        Form::Costs | Form::Schedcat | Form::Rows => costs(&text, args),
     };
     let rewritten = rewritten.map_err(|failure| failure.context(named()))?;
     match output {
         Some(file) => file.write(&rewritten)?,
         None => print(&rewritten)?,
+    }
+    Ok(Exit::Done)
+}
+
+/// Writes the rows of a file as Parquet.
+#[expect(clippy::print_stderr, reason = "what is lost is said beside what is kept")]
+fn rows(args: &Args, output: &OutputFile) -> Result<Exit, Failure> {
+    let mut reader =
+        if args.salvage { input::salvage(&args.file) } else { input::open(&args.file) }?;
+    let mut provenance = reader.kind().provenance.clone();
+    let is_torn = reader.truncated().then(|| "it was cut off while writing".to_owned());
+    let lost = reader.damage().map(|damage| format!("damaged, {damage}")).or(is_torn);
+    if let Some(lost) = &lost {
+        // Every reader says so of the new file.
+        provenance.stopped_by.get_or_insert_with(|| format!("rows kept of a file: {lost}"));
+    }
+    let mut kept = 0;
+    output.fill(|out| {
+        kept = write_parquet(&mut reader, &provenance, out, |_| {})?;
+        Ok::<(), FileError>(())
+    })?;
+    if let Some(lost) = lost {
+        eprintln!("corehop: {}: {lost}; {kept} rows are kept", args.file.display());
     }
     Ok(Exit::Done)
 }

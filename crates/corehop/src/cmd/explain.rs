@@ -62,7 +62,7 @@ fn all() -> Vec<Entry> {
         all_tests().map(|test| Entry::new(test.name, "a schedulability test", &meaning(test))),
     );
     all.extend(
-        CODES.map(|(code, meaning)| Entry::new(&(code as u8).to_string(), "an exit code", meaning)),
+        CODES.map(|(code, meaning)| Entry::new(&code.code().to_string(), "an exit code", meaning)),
     );
     all
 }

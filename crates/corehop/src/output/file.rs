@@ -58,10 +58,9 @@ impl OutputFile {
             Ok(about) if !force.force && about.len() > 0 => {
                 named("this file exists: name another, or overwrite it with --force")
             }
-            Ok(_) => Ok(file),
             Err(_) if path.file_name().is_none() => named("this is not the name of a file"),
             Err(_) if !folder_of(path).is_dir() => named("its folder does not exist"),
-            Err(_) => Ok(file),
+            Ok(_) | Err(_) => Ok(file),
         }
     }
 

@@ -226,7 +226,7 @@ impl Run {
             Ok(())
         };
         let ended = run();
-        self.end(underway, ended, machine, provenance)
+        Self::end(underway, ended, machine, provenance)
     }
 
     /// One more replicate for the cells that lack samples of a class which the machine has shown.
@@ -247,7 +247,7 @@ impl Run {
         provenance.note_plan(plan);
         let mut underway = self.begin(machine.platform(), &provenance, plan, &plan.units())?;
         let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
-        self.answer(&self.end(underway, ended, machine, provenance)?)
+        self.answer(&Self::end(underway, ended, machine, provenance)?)
     }
 
     fn begin(
@@ -281,7 +281,6 @@ impl Run {
 
     /// Turns the streams into files, says what is missing, and decides the exit code.
     fn end(
-        &self,
         underway: Underway,
         ended: Result<(), Failure>,
         machine: &dyn Machine,

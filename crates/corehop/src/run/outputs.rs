@@ -169,14 +169,12 @@ impl Destination {
         };
         let Some(asked) = asked else { return Ok(kinds[..1].to_vec()) };
         let known = |kind: &&RowKind| kind.word() == asked;
-        match kinds.iter().find(known) {
-            Some(&kind) => Ok(vec![kind]),
-            None => {
-                let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
-                let what = format!("--stream={asked}: this run has rows of {}", words.join(", "));
-                Err(Failure::says(Exit::Usage, what))
-            }
+        if let Some(&kind) = kinds.iter().find(known) {
+            return Ok(vec![kind]);
         }
+        let words: Vec<&str> = kinds.iter().map(|kind| kind.word()).collect();
+        let what = format!("--stream={asked}: this run has rows of {}", words.join(", "));
+        Err(Failure::says(Exit::Usage, what))
     }
 }
 

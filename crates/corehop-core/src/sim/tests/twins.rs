@@ -50,14 +50,14 @@ impl Visitor for Script<'_> {
         self.accesses.get(self.at + 2).map(|&(line, _)| line)
     }
 
-    fn met(&mut self, outcome: AccessOutcome) -> bool {
+    fn met(&mut self, _: Does, outcome: AccessOutcome) -> bool {
         self.at += 1;
         self.outcomes.push(outcome);
         !self.outcomes.len().is_multiple_of(self.pauses)
     }
 
     fn wrote(&mut self) {
-        self.met(AccessOutcome::HIT);
+        self.met(Does::Writes, AccessOutcome::HIT);
     }
 }
 

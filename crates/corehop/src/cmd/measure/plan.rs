@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure --plan FILE`: runs a plan of any kind unchanged.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use corehop_core::experiment::Plan;
@@ -11,6 +10,7 @@ use super::partitioning::Sampled;
 use super::to::To;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
+use crate::input;
 
 /// A plan from a file.
 #[derive(Debug, clap::Args)]
@@ -63,14 +63,7 @@ pub(super) fn refused(no_real_time: bool) -> Option<String> {
 }
 
 fn read(path: &Path) -> Result<Plan, Failure> {
-    let mut text = String::new();
-    let read = if path.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text).map(|_| ())
-    } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_string(&mut text)).map(|_| ())
-    };
-    read.map_err(|error| {
-        Failure::new(Exit::Damaged, error).context(format!("reading the plan {}", path.display()))
-    })?;
+    let text = input::text(path)
+        .map_err(|failure| failure.context(format!("reading the plan {}", path.display())))?;
     Ok(Plan::from_json(&text)?)
 }

@@ -126,9 +126,14 @@ impl Args {
         if self.out.json {
             print(&format!("{}\n", observed::json(&recording, &cost)))?;
         } else if self.out.stream.is_none() {
-            print(&observed::text(&recording, &cost))?;
+            say(&observed::text(&recording, &cost));
         }
-        Ok(ended.exit)
+        // A wrapper ends as the program did.
+        let status = recording.facts.status.and_then(|status| u8::try_from(status).ok());
+        Ok(status.map_or(ended.exit, |status| match status {
+            0 => Exit::Done,
+            other => Exit::Of(other),
+        }))
     }
 
     /// The working set: as given, as estimated, or the whole possible range.
@@ -168,4 +173,10 @@ impl Args {
         others.extend(self.timeline.as_deref());
         Ok([page, OutputFile::if_asked(self.trace.as_ref(), &others, self.out.force)?])
     }
+}
+
+/// Says what was recorded. Standard output belongs to the program.
+#[expect(clippy::print_stderr, reason = "standard output belongs to the recorded program")]
+fn say(text: &str) {
+    eprint!("{text}");
 }

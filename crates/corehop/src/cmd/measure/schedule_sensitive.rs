@@ -160,7 +160,7 @@ impl TaskArgs {
             _ => 1.0,
         };
         let (source, cpus) = match &self.task_set {
-            Some(path) => self.of_file(path, asked)?,
+            Some(path) => of_file(path, asked)?,
             None => (Source::Drawn(self.drawn(asked)), asked.cpus.clone()),
         };
         Ok(TaskSets {
@@ -215,31 +215,27 @@ impl TaskArgs {
             working_sets: like(asked, &usual.working_sets),
         }
     }
+}
 
-    /// The tasks of a file, on the number of CPUs it states.
-    fn of_file(
-        &self,
-        path: &Path,
-        asked: &TaskSetRequest<'_>,
-    ) -> Result<(Source, CpuList), Failure> {
-        let set = input::task_set(path)?;
-        let usable = asked.platform.usable();
-        let count = set.cpus() as usize;
-        let cpus = if asked.cpus.is_empty() {
-            CpuList::new(usable.iter().take(count))
-        } else {
-            asked.cpus.clone()
-        };
-        if cpus.len() != count {
-            let what = format!(
-                "{} is for {count} CPUs, and there are {}: name {count} with --cpus, or change the file",
-                path.display(),
-                cpus.len()
-            );
-            return Err(Failure::says(Exit::Usage, what));
-        }
-        Ok((Source::Given(given(&set, asked)?), cpus))
+/// The tasks of a file, on the number of CPUs it states.
+fn of_file(path: &Path, asked: &TaskSetRequest<'_>) -> Result<(Source, CpuList), Failure> {
+    let set = input::task_set(path)?;
+    let usable = asked.platform.usable();
+    let count = set.cpus() as usize;
+    let cpus = if asked.cpus.is_empty() {
+        CpuList::new(usable.iter().take(count))
+    } else {
+        asked.cpus.clone()
+    };
+    if cpus.len() != count {
+        let what = format!(
+            "{} is for {count} CPUs, and there are {}: name {count} with --cpus, or change the file",
+            path.display(),
+            cpus.len()
+        );
+        return Err(Failure::says(Exit::Usage, what));
     }
+    Ok((Source::Given(given(&set, asked)?), cpus))
 }
 
 /// The tasks of a set, each with a working set of its own size.

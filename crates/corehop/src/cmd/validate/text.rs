@@ -16,17 +16,7 @@ pub(super) fn of(sheet: &Sheet) -> String {
     };
     let basis = sheet.basis.as_ref().map_or_else(String::new, |basis| format!(", {basis}"));
     let mut text = format!("{} ({}{unit}{basis})\n", sheet.title, sheet.platform);
-    text.push_str(&match kind {
-        Some(What::Cost { .. }) => format!(
-            "{:18}{:16}{:>10}{:>12}{:>12}{:>9}\n",
-            "event", "length", "WSS KiB", "printed us", "simulated", "error"
-        ),
-        Some(What::Gang { .. }) => format!(
-            "{:36}{:>10}  {:16}{:>12}{:>12}{:>9}\n",
-            "program", "items", "quantity", "printed", "simulated", "error"
-        ),
-        _ => String::new(),
-    });
+    text += &heading(kind);
     sheet.rows.iter().for_each(|row| text.push_str(&line(row)));
     if matches!(kind, Some(What::Gang { .. })) {
         sheet.quantities.iter().for_each(|it| text.push_str(&quantity(sheet, it)));
@@ -37,6 +27,21 @@ pub(super) fn of(sheet: &Sheet) -> String {
         text.push_str(&claims(&sheet.claims));
     }
     text + "\n"
+}
+
+/// The heading of the rows of a kind.
+fn heading(kind: Option<&What>) -> String {
+    match kind {
+        Some(What::Cost { .. }) => format!(
+            "{:18}{:16}{:>10}{:>12}{:>12}{:>9}\n",
+            "event", "length", "WSS KiB", "printed us", "simulated", "error"
+        ),
+        Some(What::Gang { .. }) => format!(
+            "{:36}{:>10}  {:16}{:>12}{:>12}{:>9}\n",
+            "program", "items", "quantity", "printed", "simulated", "error"
+        ),
+        _ => String::new(),
+    }
 }
 
 /// A row. Deviations are not shown.

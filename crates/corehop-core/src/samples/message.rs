@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages of an Arrow stream: each carries its number and a checksum in its own metadata.
+//!
+//! Any reader of Arrow skips that metadata. The checksum covers all bytes of the message, with zeros in place of
+//! its digits; that of the first message, which has no rows, covers the head of the stream too.
+
+use std::io::{self, Read, Seek, SeekFrom};
+
+use arrow_ipc::{
+    Buffer, FieldNode, KeyValue, KeyValueArgs, Message, MessageArgs, MessageHeader, RecordBatch,
+    RecordBatchArgs, root_as_message,
+};
+use flatbuffers::FlatBufferBuilder;
+
+use super::damage::{PLACEHOLDER, bytes_at, sum_of};
+
+const SUM: &str = "corehop.crc32";
+const NUMBER: &str = "corehop.batch";
+/// Before each message: four bytes set, then the length of its metadata.
+const PREFIX: usize = 8;
+const MARK: [u8; 4] = [0xff; 4];
+/// Bodies begin at a multiple of this, as arrow-rs writes them.
+const ALIGNED: usize = 64;
+/// No metadata of ours comes near.
+const MOST_METADATA: u64 = 64 << 20;
+/// No batch of ours comes near.
+const MOST_BODY: u64 = 1 << 30;
+
+/// A message of a batch as `arrow_ipc` wrote it, with its number and its checksum. `head` are the bytes before it
+/// that the checksum covers. Nothing where it is not one message of a batch.
+pub(super) fn sealed(wire: &[u8], number: u64, head: &[u8]) -> Option<Vec<u8>> {
+    let length = u32::from_le_bytes(wire.get(4..PREFIX)?.try_into().ok()?) as usize;
+    let metadata = wire.get(PREFIX..PREFIX + length)?;
+    let body = &wire[PREFIX + length..];
+    let mut bytes = MARK.to_vec();
+    let rebuilt = with_placeholder(root_as_message(metadata).ok()?, number)?;
+    let padded = (PREFIX + rebuilt.len()).next_multiple_of(ALIGNED) - PREFIX;
+    bytes.extend((padded as u32).to_le_bytes());
+    bytes.extend(&rebuilt);
+    bytes.resize(PREFIX + padded, 0);
+    let digits = PREFIX + digits_of(root_as_message(&bytes[PREFIX..]).ok()?, &bytes[PREFIX..])?;
+    bytes.extend(body);
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(head);
+    sum.update(&bytes);
+    let sum = format!("{:08x}", sum.finalize());
+    bytes[digits..digits + sum.len()].copy_from_slice(sum.as_bytes());
+    Some(bytes)
+}
+
+fn with_placeholder(message: Message<'_>, number: u64) -> Option<Vec<u8>> {
+    let batch = message.header_as_record_batch()?;
+    let mut build = FlatBufferBuilder::new();
+    let nodes: Vec<FieldNode> = batch.nodes()?.iter().copied().collect();
+    let buffers: Vec<Buffer> = batch.buffers()?.iter().copied().collect();
+    let args = RecordBatchArgs {
+        length: batch.length(),
+        nodes: Some(build.create_vector(&nodes)),
+        buffers: Some(build.create_vector(&buffers)),
+        compression: None,
+        variadicBufferCounts: None,
+    };
+    let header = RecordBatch::create(&mut build, &args).as_union_value();
+    let number = number.to_string();
+    let pairs = [(SUM, PLACEHOLDER), (NUMBER, &number)].map(|(key, value)| {
+        let (key, value) = (build.create_string(key), build.create_string(value));
+        KeyValue::create(&mut build, &KeyValueArgs { key: Some(key), value: Some(value) })
+    });
+    let args = MessageArgs {
+        version: message.version(),
+        header_type: MessageHeader::RecordBatch,
+        header: Some(header),
+        bodyLength: message.bodyLength(),
+        custom_metadata: Some(build.create_vector(&pairs)),
+    };
+    let message = Message::create(&mut build, &args);
+    build.finish(message, None);
+    Some(build.finished_data().to_vec())
+}
+
+fn value_of<'a>(message: Message<'a>, name: &str) -> Option<&'a str> {
+    let pairs = message.custom_metadata()?;
+    pairs.iter().find(|pair| pair.key() == Some(name))?.value()
+}
+
+/// The place of the checksum's digits in `metadata`.
+fn digits_of(message: Message<'_>, metadata: &[u8]) -> Option<usize> {
+    let digits = value_of(message, SUM)?;
+    let offset = digits.as_ptr() as usize - metadata.as_ptr() as usize;
+    (digits.len() == PLACEHOLDER.len()).then_some(offset)
+}
+
+/// A message in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Its first byte.
+    pub(super) at: u64,
+    /// Its length, with prefix and body.
+    pub(super) length: u64,
+    /// The rows of a batch.
+    pub(super) rows: u64,
+    pub(super) seal: Seal,
+}
+
+/// The verdict of a message's checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Seal {
+    /// It has none, as in files of earlier versions.
+    Absent,
+    /// The message is as it was written, with this number.
+    Right(u64),
+    /// It is not.
+    Wrong,
+}
+
+/// The piece at a place in a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Piece {
+    Message(Found),
+    /// The mark of the end.
+    End,
+    /// The file ends before the message does, if its length is right.
+    Cut,
+    /// No message.
+    Garbage,
+}
+
+/// Reads what is at `at` in a file of `size` bytes, of which the first message covers the first `head`.
+pub(super) fn piece(
+    file: &mut (impl Read + Seek),
+    at: u64,
+    size: u64,
+    head: u64,
+) -> io::Result<Piece> {
+    let rest = size.saturating_sub(at);
+    if rest < PREFIX as u64 {
+        return Ok(Piece::Cut);
+    }
+    let prefix = bytes_at(file, at, PREFIX)?;
+    let length = u64::from(u32::from_le_bytes([prefix[4], prefix[5], prefix[6], prefix[7]]));
+    if prefix[..4] != MARK || length > MOST_METADATA {
+        return Ok(Piece::Garbage);
+    }
+    if length == 0 {
+        return Ok(Piece::End);
+    }
+    if length > rest - PREFIX as u64 {
+        return Ok(Piece::Cut);
+    }
+    let mut metadata = bytes_at(file, at + PREFIX as u64, length as usize)?;
+    let Ok(message) = root_as_message(&metadata) else { return Ok(Piece::Garbage) };
+    let Some(body) = u64::try_from(message.bodyLength()).ok().filter(|&body| body <= MOST_BODY)
+    else {
+        return Ok(Piece::Garbage);
+    };
+    let rows = message.header_as_record_batch().map_or(0, |batch| batch.length());
+    let Ok(rows) = u64::try_from(rows) else { return Ok(Piece::Garbage) };
+    if body > rest - PREFIX as u64 - length {
+        return Ok(Piece::Cut);
+    }
+    let number = value_of(message, NUMBER).and_then(|text| text.parse().ok());
+    let stated = value_of(message, SUM).map(ToOwned::to_owned);
+    let digits = digits_of(message, &metadata);
+    let seal = match (number, stated, digits) {
+        (None, None, _) => Seal::Absent,
+        (Some(number), Some(stated), Some(digits)) => {
+            metadata[digits..digits + PLACEHOLDER.len()].copy_from_slice(PLACEHOLDER.as_bytes());
+            let covered = if number == 0 { head } else { 0 };
+            let sum = sum_around(file, (covered, at), [&prefix, &metadata], body)?;
+            if stated == format!("{sum:08x}") { Seal::Right(number) } else { Seal::Wrong }
+        }
+        _ => Seal::Wrong,
+    };
+    Ok(Piece::Message(Found { at, length: PREFIX as u64 + length + body, rows, seal }))
+}
+
+/// The checksum of a message at a place: the head that it covers, prefix and metadata, and the body.
+fn sum_around(
+    file: &mut (impl Read + Seek),
+    (head, at): (u64, u64),
+    [prefix, metadata]: [&[u8]; 2],
+    body: u64,
+) -> io::Result<u32> {
+    let mut sum = crc32fast::Hasher::new();
+    file.seek(SeekFrom::Start(0))?;
+    sum.combine(&crc32fast::Hasher::new_with_initial_len(sum_of(file, head)?, head));
+    sum.update(prefix);
+    sum.update(metadata);
+    file.seek(SeekFrom::Start(at + (prefix.len() + metadata.len()) as u64))?;
+    sum.combine(&crc32fast::Hasher::new_with_initial_len(sum_of(file, body)?, body));
+    Ok(sum.finalize())
+}
+
+/// The first sound message at `from` or later.
+pub(super) fn next_sound(
+    file: &mut (impl Read + Seek),
+    from: u64,
+    size: u64,
+    head: u64,
+) -> io::Result<Option<Found>> {
+    const WINDOW: u64 = 1 << 20;
+    // Messages begin at multiples of eight bytes.
+    let mut start = from.next_multiple_of(8);
+    while start + (PREFIX as u64) <= size {
+        let window = bytes_at(file, start, WINDOW.min(size - start) as usize)?;
+        for (index, eight) in window.chunks_exact(PREFIX).enumerate() {
+            // Of a bitmap of set bits, the length is set too.
+            if eight[..4] == MARK && eight[4..] != MARK {
+                let at = start + (index * PREFIX) as u64;
+                if let Piece::Message(found) = piece(file, at, size, head)?
+                    && matches!(found.seal, Seal::Right(_))
+                {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        start += WINDOW;
+    }
+    Ok(None)
+}

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Readers of files get changed bytes: they answer with a value or an error, never with a panic, and in bounded memory.
+//!
+//! `make fuzz` goes on until it is stopped: `COREHOP_FUZZ` is the number of rounds (0: without end), `COREHOP_SEED`
+//! the first seed. A seed gives the same input again.
+
+mod common;
+mod memory;
+
+use std::io::Write as _;
+use std::panic::{self, AssertUnwindSafe};
+
+use arrow_array::RecordBatch;
+use arrow_ipc::writer::StreamWriter;
+use corehop_core::experiment::{Experiment, Plan};
+use corehop_core::model::costs::CostTable;
+use corehop_core::model::cpmd::{Fit, Model};
+use corehop_core::model::estimator::Estimator;
+use corehop_core::platform::Platform;
+use corehop_core::samples::{
+    Part, Provenance, Reader, RowKind, Rows, Sample, example, write_parquet,
+};
+use corehop_core::sched::overhead::table::OverheadTable;
+use corehop_core::study::cost::CostStudy;
+use corehop_core::study::{Study, StudyCounts};
+use corehop_core::units::Nanos;
+use corehop_core::workload::{Event, set_file};
+
+use memory::Memory;
+
+/// Rounds of `make test`; each gives every target one input.
+const ROUNDS: u64 = 12_500;
+/// More is not used by any input.
+const MOST_KIB: u64 = 1 << 20;
+
+/// A reader, what it reads, and how often in a round.
+struct Target {
+    name: &'static str,
+    seed: Vec<u8>,
+    read: fn(&[u8]),
+    /// One of so many rounds: what takes long is read less often.
+    every: u64,
+}
+
+/// SplitMix64.
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        (self.next() % most.max(1) as u64) as usize
+    }
+}
+
+/// Pieces that break readers: limits of numbers, other types, nothing.
+const PIECES: [&str; 24] = [
+    "",
+    "0",
+    "-1",
+    "1",
+    "255",
+    "65536",
+    "2147483648",
+    "4294967295",
+    "18446744073709551615",
+    "-9223372036854775808",
+    "1e308",
+    "1e-308",
+    "nan",
+    "inf",
+    "null",
+    "true",
+    "\"\"",
+    "[]",
+    "{}",
+    "0-65535",
+    "9999999 GiB",
+    "\u{0}",
+    "é",
+    ",",
+];
+
+/// Some places of the bytes changed.
+fn changed(seed: &[u8], draw: &mut Draw) -> Vec<u8> {
+    let mut bytes = seed.to_vec();
+    for _ in 0..=draw.below(4) {
+        let at = draw.below(bytes.len());
+        let to = (at + 1 + draw.below(16)).min(bytes.len());
+        match draw.below(8) {
+            0 => bytes[at..].iter_mut().take(1).for_each(|it| *it ^= 1 << draw.below(8)),
+            1 => bytes[at..].iter_mut().take(1).for_each(|it| *it = draw.next() as u8),
+            2 => bytes[at..to].fill(if draw.below(2) == 0 { 0 } else { 0xff }),
+            3 => drop(bytes.drain(at..to)),
+            4 => drop(bytes.splice(at..at, seed[..to.min(seed.len())].to_vec())),
+            5 => bytes.truncate(at),
+            // A number or a word becomes another.
+            _ => {
+                let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || b".-_".contains(byte);
+                let from = at + bytes[at..].iter().position(is_word).unwrap_or(0);
+                let length = bytes[from..].iter().position(|it| !is_word(it)).unwrap_or(1);
+                let piece = PIECES[draw.below(PIECES.len())].bytes();
+                drop(bytes.splice(from..(from + length).min(bytes.len()), piece));
+            }
+        }
+    }
+    bytes
+}
+
+fn in_text(bytes: &[u8], read: impl FnOnce(&str)) {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        read(text);
+    }
+}
+
+fn rows(bytes: &[u8]) {
+    for salvage in [false, true] {
+        let file = Memory::new(bytes);
+        let reader = if salvage { Reader::salvage(file) } else { Reader::open(file) };
+        let Ok(mut reader) = reader else { continue };
+        while let Ok(Some(rows)) = reader.next_rows::<Sample>() {
+            assert!(rows.len() <= 10_000);
+        }
+    }
+}
+
+fn platform(bytes: &[u8]) {
+    in_text(bytes, |text| {
+        if let Ok(platform) = Platform::from_toml(text) {
+            let _ = Platform::from_toml(&platform.to_toml());
+            let _ = platform.usable();
+        }
+    });
+}
+
+fn plan(bytes: &[u8]) {
+    in_text(bytes, |text| {
+        if let Ok(plan) = Plan::from_json(text) {
+            let _ = plan.digest();
+            let _ = plan.check(&common::x5650());
+        }
+    });
+}
+
+fn stream(is_old: bool) -> Vec<u8> {
+    let rows: Rows =
+        (0..3).map(|job| Sample { job, ..example::sample() }).collect::<Vec<_>>().into();
+    let mut bytes = Vec::new();
+    let mut part = Part::begin(&mut bytes, RowKind::Samples, &Provenance::default()).unwrap();
+    part.append(&rows).unwrap();
+    part.end().unwrap();
+    if !is_old {
+        return bytes;
+    }
+    // As before there were checksums.
+    let reader = Reader::open(Memory::new(&bytes)).unwrap();
+    let metadata = reader.kind().metadata();
+    let fields = RowKind::Samples.fields();
+    let schema = std::sync::Arc::new(arrow_schema::Schema::new_with_metadata(fields, metadata));
+    let mut out = StreamWriter::try_new(Vec::new(), &schema).unwrap();
+    out.write(&RecordBatch::try_new(schema, rows.columns(RowKind::Samples)).unwrap()).unwrap();
+    out.into_inner().unwrap()
+}
+
+fn parquet() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut reader = Reader::open(Memory::new(&stream(false))).unwrap();
+    write_parquet(&mut reader, &Provenance::default(), &mut bytes, |_| {}).unwrap();
+    bytes
+}
+
+/// The same without its checksums, as before there were any.
+fn old_parquet() -> Vec<u8> {
+    let mut reader = Reader::open(Memory::new(&stream(true))).unwrap();
+    let metadata = reader.kind().metadata();
+    let batch = reader.next_batch().unwrap().unwrap();
+    let schema = arrow_schema::Schema::new_with_metadata(RowKind::Samples.fields(), metadata);
+    let schema = std::sync::Arc::new(schema);
+    let mut out = parquet::arrow::ArrowWriter::try_new(Vec::new(), schema.clone(), None).unwrap();
+    out.write(&RecordBatch::try_new(schema, batch.columns().to_vec()).unwrap()).unwrap();
+    out.into_inner().unwrap()
+}
+
+fn model_text() -> Vec<u8> {
+    let mut fit = Fit::new(Estimator::Difference);
+    let samples: Vec<Sample> = (0..30).map(|job| Sample { job, ..example::sample() }).collect();
+    fit.take(&samples);
+    fit.finish().to_json().into_bytes()
+}
+
+fn plan_text() -> Vec<u8> {
+    let experiment = common::idle(4, &[Event::Preemption], Nanos::from_millis(1), 1, "0-1");
+    experiment.plan(&common::x5650(), 1).unwrap().to_json().into_bytes()
+}
+
+fn folder(name: &str) -> Vec<u8> {
+    std::fs::read(format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+}
+
+const SET: &[u8] = br#"{"cpus": 2, "tasks": [{"name": "a", "wcet_us": 2000, "period_us": 10000,
+    "deadline_us": 8000, "priority": 1, "wss_kib": 64}, {"wcet_us": 3.5, "period_us": 12000}]}"#;
+const OVERHEADS: &[u8] = b"TASK-COUNT,CXS,SCHEDULE\n10,1.5,2\n20,2.5,3\n";
+
+fn targets() -> Vec<Target> {
+    let costs: Vec<u8> = folder("studies/bastoni-fig5/costs.csv").into_iter().take(900).collect();
+    let target = |name, seed, read, every| Target { name, seed, read, every };
+    vec![
+        target("plan", plan_text(), plan as fn(&[u8]), 4),
+        target("platform", folder("platforms/m5_c.toml"), platform, 4),
+        target("task set", SET.to_vec(), |it| in_text(it, |it| drop(set_file::parse(it))), 1),
+        target("study", folder("studies/bastoni-fig5/study.toml"), study, 4),
+        target("cost study", folder("studies/limited-preemption/study.toml"), cost_study, 4),
+        target("model", model_text(), |it| in_text(it, |it| drop(Model::from_json(it))), 1),
+        target("cost table", costs, |it| in_text(it, |it| drop(CostTable::parse(it))), 1),
+        target("overheads", OVERHEADS.to_vec(), overheads, 1),
+        target("stream", stream(false), rows, 1),
+        target("stream without checksums", stream(true), rows, 2),
+        target("result", parquet(), rows, 1),
+        target("result without checksums", old_parquet(), rows, 4),
+        target("study counts", parquet(), |it| drop(StudyCounts::read(Memory::new(it))), 4),
+    ]
+}
+
+fn study(bytes: &[u8]) {
+    in_text(bytes, |text| drop(Study::parse(text)));
+}
+
+fn cost_study(bytes: &[u8]) {
+    in_text(bytes, |text| drop(CostStudy::parse(text)));
+}
+
+fn overheads(bytes: &[u8]) {
+    in_text(bytes, |text| drop(OverheadTable::parse(text)));
+}
+
+/// The most memory that this process had, in KiB.
+fn peak_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    line.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn no_input_makes_a_reader_panic_or_fill_the_memory() {
+    let rounds = number("COREHOP_FUZZ").unwrap_or(ROUNDS);
+    let first = number("COREHOP_SEED").unwrap_or(0);
+    let targets = targets();
+    let mut count = 0_u64;
+    for round in 0.. {
+        if rounds != 0 && round >= rounds {
+            break;
+        }
+        let seed = first + round;
+        for target in targets.iter().filter(|it| seed.is_multiple_of(it.every)) {
+            let input = changed(&target.seed, &mut Draw(seed));
+            let read = panic::catch_unwind(AssertUnwindSafe(|| (target.read)(&input)));
+            let text = String::from_utf8_lossy(&input[..input.len().min(4_000)]);
+            assert!(read.is_ok(), "{}, COREHOP_SEED={seed}: panic on {text}", target.name);
+            count += 1;
+        }
+        if round % 1_000 == 999 {
+            let peak = peak_kib().unwrap_or(0);
+            assert!(peak < MOST_KIB, "{peak} KiB at COREHOP_SEED={seed}");
+            let _ = writeln!(std::io::stderr(), "{count} inputs, seeds {first} to {seed}");
+        }
+    }
+    assert!(rounds != ROUNDS || count >= 100_000, "{count}");
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Damaged and hostile inputs, as a user sees them: a sentence and exit code 2 or 4, and the sound rows can be kept.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+fn corehop(words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.args(words).stdin(Stdio::null()).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn measured(options: &[&str]) -> Output {
+    let words = "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 6 --quiet";
+    let words: Vec<&str> = words.split(' ').collect();
+    let output = corehop(&[&words, options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    output
+}
+
+#[test]
+fn every_reader_says_what_is_damaged_and_how_many_rows_are_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("q.parquet");
+    measured(&["-o", text(&file)]);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&file, bytes).unwrap();
+    let file = text(&file);
+    let set = folder.path().join("set.json");
+    fs::write(&set, r#"{"cpus": 1, "tasks": [{"wcet_us": 1, "period_us": 9}]}"#).unwrap();
+    let out = folder.path().join("new.parquet");
+    let verbs: [&[&str]; 9] = [
+        &["show", file],
+        &["show", file, "--rows", "1"],
+        &["report", file],
+        &["compare", file, file],
+        &["fit", file],
+        &["advise", file],
+        &["predict", file, "--wss", "4KiB"],
+        &["check", text(&set), "--costs", file],
+        &["convert", file, "--to", "rows", "-o", text(&out)],
+    ];
+    for verb in verbs {
+        let output = corehop(verb);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(4), "{verb:?}: {said}");
+        assert!(said.contains("row group 0") && said.contains("--salvage"), "{verb:?}: {said}");
+        assert!(said.contains("0 rows before it are sound"), "{verb:?}: {said}");
+    }
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_damaged_stream_is_neither_resumed_nor_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, part) = (folder.path().join("q.parquet"), folder.path().join("q.parquet.part"));
+    let mut stream = measured(&["--stream"]).stdout;
+    fs::write(&part, &stream).unwrap();
+    let new = folder.path().join("all.parquet");
+    let all = corehop(&["convert", text(&part), "--to", "rows", "-o", text(&new)]);
+    assert_eq!(all.status.code(), Some(0), "{}", said(&all));
+    let middle = stream.len() / 2;
+    stream[middle] ^= 0x10;
+    fs::write(&part, &stream).unwrap();
+    let run =
+        "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 6 --quiet --resume";
+    let run: Vec<&str> = run.split(' ').chain(["-o", text(&file)]).collect();
+    let refused = corehop(&run);
+    assert_eq!(refused.status.code(), Some(4), "{}", said(&refused));
+    assert!(said(&refused).contains("--salvage") && said(&refused).contains("rows before it"));
+    assert_eq!(fs::read(&part).unwrap(), stream, "not a byte of it is touched");
+    let new = folder.path().join("new.parquet");
+    let words = ["convert", text(&part), "--to", "rows", "--salvage", "-o", text(&new)];
+    let salvaged = corehop(&words);
+    assert_eq!(salvaged.status.code(), Some(0), "{}", said(&salvaged));
+    assert!(said(&salvaged).contains("rows are kept"), "{}", said(&salvaged));
+    let shown = corehop(&["show", text(&new)]);
+    assert_eq!(shown.status.code(), Some(0), "{}", said(&shown));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("damaged"), "the new file says what it lacks: {shown}");
+}
+
+#[test]
+fn devices_pipes_folders_and_vast_files_are_refused_in_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let [pipe, sparse, marked] = ["pipe", "sparse", "marked"].map(|it| folder.path().join(it));
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for (path, magic) in [(&sparse, &[0; 4]), (&marked, b"PAR1")] {
+        let file = fs::File::create(path).unwrap();
+        file.set_len(10 << 30).unwrap();
+        file.write_all_at(magic, 0).unwrap();
+        file.write_all_at(magic, (10 << 30) - 4).unwrap();
+    }
+    let inputs = ["/dev/zero", text(&pipe), text(folder.path()), text(&sparse), text(&marked)];
+    let verbs: [&[&str]; 9] = [
+        &["show"],
+        &["report"],
+        &["fit"],
+        &["study"],
+        &["check"],
+        &["convert", "--to", "costs"],
+        &["check", "--test", "rta", "--costs"],
+        &["platform"],
+        &["measure", "synthetic", "--plan"],
+    ];
+    for input in inputs {
+        for verb in verbs {
+            let mut limited = Command::new("sh");
+            let script = "ulimit -v 2000000; exec timeout 60 \"$0\" \"$@\"";
+            limited.args(["-c", script, env!("CARGO_BIN_EXE_corehop")]).args(verb).arg(input);
+            let output = limited.stdin(Stdio::null()).output().unwrap();
+            let code = output.status.code();
+            let said = said(&output);
+            assert!(matches!(code, Some(2 | 4)), "{verb:?} {input}: {code:?} {said}");
+            assert!(said.starts_with("corehop: ") || said.contains("error:"), "{said}");
+        }
+    }
+}
