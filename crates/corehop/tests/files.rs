@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What verbs do to files: no input is destroyed, nothing existing is overwritten, a run owns its output.
+//! Effects of verbs on files: no input is destroyed, nothing existing is overwritten, a run owns its output.
 
 use std::fs;
 use std::path::{Path, PathBuf};

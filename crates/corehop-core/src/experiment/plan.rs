@@ -15,7 +15,7 @@ use crate::platform::Platform;
 /// The version of the plan's JSON form.
 pub const PLAN_SCHEMA: u32 = 3;
 
-/// What a machine is to do.
+/// The work of a machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// The version of this form: [`PLAN_SCHEMA`].
@@ -24,12 +24,12 @@ pub struct Plan {
     pub experiment: String,
     /// The seed of every draw: orders of accesses, release times, page frames of a simulated machine.
     pub seed: u64,
-    /// What runs.
+    /// The work itself.
     #[serde(flatten)]
     pub body: Body,
 }
 
-/// What runs, under the name of its kind.
+/// The work, under the name of its kind.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {

@@ -125,7 +125,7 @@ impl Follower {
         }
     }
 
-    /// What following took in the kernel, where that is known, and `own_ns` outside.
+    /// The time that following took: in the kernel, if known, and `own_ns` outside.
     pub(super) fn took(&self, own_ns: u64) -> Took {
         let programs = match self {
             Self::Pages(pages, Some(_counted), _) => pages.programs().ok(),

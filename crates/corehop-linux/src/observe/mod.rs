@@ -55,25 +55,25 @@ pub enum ObserveError {
     /// There is nothing of that name to be recorded.
     #[error("{what}: {source}")]
     NoTarget {
-        /// What was named.
+        /// The target as named.
         what: String,
-        /// What the kernel said.
+        /// The kernel's answer.
         source: io::Error,
     },
     /// It is there, and the kernel does not let it be followed.
     #[error("following {what}: {source}")]
     NotFollowed {
-        /// What was named.
+        /// The target as named.
         what: String,
-        /// What the kernel said, with the remedy.
+        /// The kernel's answer, with the remedy.
         source: io::Error,
     },
     /// The host failed.
     #[error("{what}: {source}")]
     Failed {
-        /// What was being done.
+        /// The step that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's answer.
         source: io::Error,
     },
     /// The receiver of the records failed.

@@ -31,10 +31,10 @@ pub(super) struct SwitchRecords {
 }
 
 impl SwitchRecords {
-    /// Where the kernel lets the caller have records of itself.
+    /// Opens the records, if the kernel lets the caller have records of itself.
     ///
     /// # Errors
-    /// What it answers otherwise.
+    /// The answer of the kernel otherwise.
     pub(super) fn new() -> io::Result<Self> {
         let _possible = SwitchRing::of_this_thread(1)?;
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
@@ -109,7 +109,7 @@ impl SwitchRecords {
     }
 }
 
-/// What records have told.
+/// The contents of the records so far.
 #[derive(Debug, Default)]
 struct History {
     /// Not told yet, as earlier ones may come; each with its time.

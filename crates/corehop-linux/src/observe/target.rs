@@ -13,7 +13,7 @@ use corehop_core::experiment::{Argument, Target};
 use super::ObserveError;
 use super::follower::Follower;
 
-/// How a target ended.
+/// The end of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
     /// Its exit code, where that is ours to know.
@@ -56,7 +56,7 @@ impl Followed {
         }
     }
 
-    /// How it ended, if it has.
+    /// Its end, if it has ended.
     pub(super) fn ended(&mut self, follower: &mut Follower) -> Result<Option<End>, ObserveError> {
         let failed = |what| move |source| ObserveError::Failed { what, source };
         match self {

@@ -71,7 +71,7 @@ pub(super) fn measure(
 /// The times by the number of tasks, the number of lost events, and how the measurement ended.
 type Found = (BTreeMap<u32, Durations>, u64, RunEnd);
 
-/// What takes events down, and what is known of the kernel beside them.
+/// The recorder of events, with other facts of the kernel.
 struct Recorder {
     events: Arc<Events>,
     offsets: Offsets,
@@ -87,7 +87,7 @@ impl Recorder {
         Ok(Self { events, offsets, known: Known { process: std::process::id(), tick } })
     }
 
-    /// What was seen since events were noted down, and how many found no room.
+    /// The durations since recording began, and the number of lost events.
     fn end(&self) -> (Durations, u64) {
         let (streams, lost) = self.events.end();
         (durations(&streams, self.known, |cpu| self.offsets.ahead(cpu).0), lost)

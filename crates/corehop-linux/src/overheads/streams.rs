@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Computes durations from the observed events of each CPU.
 //!
-//! What lies within something else, an interrupt within a switch for instance, is taken from it, and so is
+//! Time that lies within something else, an interrupt within a switch for instance, is taken from it, and so is
 //! the time of the programs that note events down. An end whose begin was not seen says nothing, and a
 //! begin whose end was not seen is forgotten as soon as that is plain; both are counted.
 
@@ -11,7 +11,7 @@ use corehop_core::units::Cpu;
 
 use crate::bpf::events::{Event, Kind};
 
-/// Whose, and what is known of the kernel beside its events.
+/// The process, and other facts of the kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Known {
     /// The process whose threads count.
@@ -35,7 +35,7 @@ pub(super) struct Durations {
     pub(super) event_latency: Vec<f64>,
     /// From sending an interrupt to its begin on the other CPU, by pair.
     pub(super) interprocessor: BTreeMap<(Cpu, Cpu), Vec<f64>>,
-    /// What noting one event down takes.
+    /// The times to record one event.
     pub(super) noting: Vec<f64>,
     /// Ends without begins, and begins without ends.
     pub(super) unmatched: u64,
@@ -57,7 +57,7 @@ impl Durations {
     }
 }
 
-/// What the events of all CPUs say; `offset` is how far the clock of a CPU is ahead, in nanoseconds.
+/// The durations in the events of all CPUs; `offset` is how far the clock of a CPU is ahead, in nanoseconds.
 pub(super) fn durations(
     streams: &[(Cpu, Vec<Event>)],
     known: Known,
@@ -83,7 +83,7 @@ struct Frame {
     what: What,
     /// The event that began it.
     begin: Event,
-    /// What lies within and is not its own, in nanoseconds.
+    /// The time within that is not its own, in nanoseconds.
     within: u64,
 }
 
@@ -177,7 +177,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What happens at one moment.
+    /// The event of one moment.
     fn note(&mut self, event: &Event) {
         self.is_within(event.end_ns - event.begin_ns);
         for frame in self.stack.iter_mut().rev() {
@@ -298,7 +298,7 @@ const fn of_process(event: &Event, process: u32) -> bool {
 struct Signal {
     /// In nanoseconds, by the clock of all.
     at: f64,
-    /// Who has sent it; nothing where it begins.
+    /// The sender; nothing where it begins.
     from: Option<Cpu>,
     to: Cpu,
     /// To schedule; otherwise to run a function.

@@ -157,12 +157,12 @@ fn yields(cpu: Cpu, clock: &Clock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)
     Ok((alone, both))
 }
 
-/// How often the calling thread has left its CPU.
+/// The number of times that the calling thread has left its CPU.
 fn voluntary_or_not() -> u64 {
     crate::counters::software::ThreadCounts::read().switches()
 }
 
-/// How late a sleep of 200 µs ends.
+/// The lateness of the end of a sleep of 200 µs.
 fn releases(sleeps: u32) -> Vec<f64> {
     punctual();
     let late = |_| {
