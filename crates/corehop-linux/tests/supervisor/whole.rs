@@ -73,9 +73,7 @@ pub(crate) fn a_number_of_another_pid_namespace_is_not_taken_for_the_owner() {
     write(&header).unwrap();
     eventually("it is told", || leftovers(&run.path("run")).len() == 1);
     // A child that another test has just started holds a copy of the lock until its exec.
-    eventually("it is restored", || {
-        matches!(run.restore()[0].verdict, Verdict::Restored { .. })
-    });
+    eventually("it is restored", || matches!(run.restore()[0].verdict, Verdict::Restored { .. }));
     assert_eq!(run.setting(), "before");
     run.wait();
 }
