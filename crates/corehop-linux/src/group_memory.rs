@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use corehop_core::units::Bytes;
 
-/// What the tightest of the groups leaves; None where no group has a limit.
+/// The room in the tightest of the groups; None where no group has a limit.
 pub(crate) fn room() -> Option<Bytes> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     folders(&groups).iter().filter_map(|folder| room_in(folder)).min().map(Bytes::new)

@@ -100,7 +100,7 @@ pub struct LiveMachine {
     loads: Vec<Known>,
     /// Takes back what a load changes on the system; it starts nothing before that.
     guard: Guard,
-    /// What a dead run has left changed on the system, and the remedy.
+    /// The changes that a dead run has left on the system, and the remedy.
     left_behind: Option<String>,
     /// The pages by which threads of task sets notice that they were away; None until requested.
     pages: Option<tasks::Pages>,

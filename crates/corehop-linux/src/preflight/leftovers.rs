@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a run has left changed that was killed together with its supervisor.
+//! The changes left by a run that was killed together with its supervisor.
 
 use corehop_core::finding::Finding;
 

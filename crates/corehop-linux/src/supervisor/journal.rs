@@ -243,7 +243,7 @@ impl Journal {
         Ok(self.try_lock()? && !alive)
     }
 
-    /// What is still to take back, in words.
+    /// The changes still to take back, in words.
     pub(super) fn left(&self) -> Vec<String> {
         let live = self.entries.iter().filter(|entry| entry.live);
         live.filter_map(|entry| match &entry.undo {

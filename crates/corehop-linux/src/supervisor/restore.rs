@@ -118,7 +118,7 @@ fn journals(directory: &Path) -> io::Result<Vec<PathBuf>> {
 pub struct Leftover {
     /// The journal.
     pub journal: PathBuf,
-    /// What is still changed: each step that would take a change back, or why the journal is not read.
+    /// The changes that still stand: each step that would take a change back, or why the journal is not read.
     pub changes: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl fmt::Display for Leftover {
 /// The command that takes back what was left.
 pub(crate) const REMEDY: &str = "corehop doctor --restore";
 
-/// What dead runs have left changed, by the journals in `directory`. Changes nothing.
+/// The changes that dead runs have left, by the journals in `directory`. Changes nothing.
 ///
 /// A directory that is not there, or not the caller's own, has none, and without `/proc` there is no answer.
 pub fn leftovers(directory: &Path) -> Vec<Leftover> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What dead runs have left, rights that are lent, and files that may not grow.
+//! Changes left by dead runs, rights that are lent, and files that may not grow.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
