@@ -141,11 +141,22 @@ fn nothing_to_resume_is_said() {
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// A run that ends with the test, however that ends.
+struct Run(Child);
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        // It may have ended; then there is nothing to kill.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A run under way, which has written its first rows.
-fn under_way(output: &Path) -> Child {
+fn under_way(output: &Path) -> Run {
     let part = PathBuf::from(format!("{}.part", output.display()));
     let words = [&LONG[..], &["-o", text(output)]].concat();
-    let run = command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let run = Run(command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
     let begin = Instant::now();
     let head = loop {
         let now = fs::metadata(&part).map(|about| about.len()).unwrap_or(0);
@@ -167,7 +178,7 @@ fn a_second_run_into_the_same_file_is_refused_with_the_owner_and_the_first_goes_
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("q.parquet");
     let mut run = under_way(&output);
-    let pid = run.id().to_string();
+    let pid = run.0.id().to_string();
     for more in [&[][..], &["--resume"], &["--force"]] {
         let refused = corehop(&[&LONG[..], &["-o", text(&output)], more].concat());
         assert_eq!(refused.status.code(), Some(2), "{more:?}: {}", said(&refused));
@@ -175,8 +186,8 @@ fn a_second_run_into_the_same_file_is_refused_with_the_owner_and_the_first_goes_
         assert!(said(&refused).contains(&pid), "{more:?}: {}", said(&refused));
     }
     // SAFETY: signals a child of this process that has not been waited for.
-    assert_eq!(unsafe { libc::kill(run.id().cast_signed(), libc::SIGINT) }, 0);
-    assert_eq!(run.wait().unwrap().code(), Some(130));
+    assert_eq!(unsafe { libc::kill(run.0.id().cast_signed(), libc::SIGINT) }, 0);
+    assert_eq!(run.0.wait().unwrap().code(), Some(130));
     let shown = corehop(&["show", text(&output), "--json"]);
     let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert!(shown["n_rows"].as_u64().unwrap() > 0, "{shown}");
@@ -187,8 +198,8 @@ fn after_a_kill_the_rows_are_resumed_and_the_lock_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("q.parquet");
     let mut run = under_way(&output);
-    run.kill().unwrap();
-    run.wait().unwrap();
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
     let part = PathBuf::from(format!("{}.part", output.display()));
     let rows = |path: &Path| {
         let shown = corehop(&["show", text(path), "--json"]);
