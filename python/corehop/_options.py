@@ -83,6 +83,7 @@ class Options(TypedDict, total=False):
     other_ways: str | None
     sampled: bool
     # The run.
+    force: bool
     no_real_time: bool
     quiet: bool
     resume: bool

@@ -35,7 +35,7 @@ check_discovery() {
 
 # A shell moves itself, ten times, from one package to the other and back.
 check_control_page() {
-    corehop measure program --json -o moves.json -- sh -c \
+    corehop measure program --json -o moves.parquet -- sh -c \
         'for cpu in 0 4 0 4 0 4 0 4 0 4; do taskset -p -c $cpu $$; done' >said.moves 2>&1
     equals "exit code" 0 $?
     grep '^{' said.moves >answer
@@ -96,6 +96,7 @@ offline_4_once_there_are_rows() {
 offlined() {
     file=$1
     shift
+    rm -f "$file" "$file.part"
     corehop measure synthetic --load idle --samples 100000 --quiet -o "$file" "$@" >answer 2>&1 &
     offline_4_once_there_are_rows "$file.part" $!
     wait $!

@@ -11,21 +11,22 @@ use corehop_core::samples::FileError;
 
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
-    Done,
+    Done = 0,
     /// It ran, but the answer is no, or unknown.
-    No,
+    No = 1,
     /// The command line is invalid.
-    Usage,
+    Usage = 2,
     /// Not possible on this host.
-    NotPossible,
+    NotPossible = 3,
     /// An input file is damaged or not of the expected kind.
-    Damaged,
+    Damaged = 4,
     /// The host failed midway; the recorded data is kept.
-    Failed,
+    Failed = 6,
     /// Interrupted; the recorded data is kept.
-    Interrupted,
+    Interrupted = 130,
     /// A recorded program ended with this code.
     Of(u8),
 }

@@ -115,7 +115,8 @@ fn a_recorded_program_keeps_its_exit_status_its_input_and_its_signals() {
     assert_eq!(cat.wait_with_output().unwrap().stdout, b"through");
     // A signal to the recorder reaches the program, whose answer to it is recorded and passed on.
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
-    let script = "trap 'echo ended; exit 9' TERM; echo ready; for _ in $(seq 400); do sleep 0.05; done";
+    let script =
+        "trap 'echo ended; exit 9' TERM; echo ready; for _ in $(seq 400); do sleep 0.05; done";
     command.args(["measure", "program", "--", "sh", "-c", script]).stdin(Stdio::null());
     let mut run = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let mut lines = BufReader::new(run.stdout.take().unwrap()).lines();

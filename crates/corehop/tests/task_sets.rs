@@ -82,7 +82,7 @@ fn what_watching_changes_is_told_from_runs_with_and_without_it() {
     let samples: Vec<Sample> = rows(&file);
     let of_watched = jobs.iter().filter(|job| job.run == 1).count();
     assert!(samples.len() <= of_watched);
-    let text = corehop(&[&words(SMALL)[..], &["--paired", "-o", &path]].concat());
+    let text = corehop(&[&words(SMALL)[..], &["--paired", "--force", "-o", &path]].concat());
     let text = String::from_utf8(text.stdout).unwrap();
     assert!(
         text.contains("watched against unwatched") && text.contains("response times"),

@@ -49,9 +49,9 @@ impl OutputFile {
         }
         match fs::symlink_metadata(path) {
             Ok(about) if about.is_dir() => named("this is a folder: name a file in it"),
-            Ok(about) if about.is_symlink() => {
-                named("this is a link, which is not followed: name the file itself")
-            }
+            Ok(about) if about.is_symlink() => named(
+                "this is not an ordinary file but a link, which is not followed: name another",
+            ),
             Ok(about) if !about.is_file() => {
                 named("this is not an ordinary file, and would be replaced by one: name another")
             }
@@ -62,6 +62,19 @@ impl OutputFile {
             Err(_) if !folder_of(path).is_dir() => named("its folder does not exist"),
             Ok(_) | Err(_) => Ok(file),
         }
+    }
+
+    /// The same for a file that cannot be a device or a pipe.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn ordinary(path: &Path, others: &[&Path], force: Force) -> Result<Self, Failure> {
+        let file = Self::new(path, others, force)?;
+        if file.is_stream {
+            let what = format!("{}: this is not an ordinary file: use --stream", path.display());
+            return Err(Failure::says(Exit::Usage, what));
+        }
+        Ok(file)
     }
 
     /// The same for an option that may be left out.

@@ -106,7 +106,7 @@ impl Output {
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
         // What is resumed is continued, not overwritten.
-        let file = OutputFile::new(path, &[], Force { force: force.force || resume })?;
+        let file = OutputFile::ordinary(path, &[], Force { force: force.force || resume })?;
         let stream = beside(path, "part");
         let earlier = if resume { Some(Earlier::find(path, &stream)?) } else { None };
         let rows = earlier.as_ref().map(|earlier| earlier.rows(kind, provenance)).transpose();

@@ -25,7 +25,8 @@ fn what_is_no_ordinary_file_is_never_replaced_by_a_result() {
     assert_eq!(files_in(&directory), ["folder", "link", "pipe", "precious"]);
     // An earlier result is an ordinary file.
     assert!(small(&file, &[]).status().unwrap().success());
-    assert!(small(&file, &[]).status().unwrap().success());
+    refused(small(&file, &[]), 2, &["this file exists", "--force"]);
+    assert!(small(&file, &["--force"]).status().unwrap().success());
 }
 
 #[test]
