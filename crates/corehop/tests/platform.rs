@@ -75,6 +75,21 @@ fn what_is_not_there_or_not_right_is_named_with_the_remedy_and_the_documented_co
 }
 
 #[test]
+fn a_platform_without_a_cpu_to_use_or_with_impossible_sizes_is_refused_by_the_line() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("x.toml");
+    let path = path.to_str().unwrap();
+    let whole = platform(&["xeon_l7455", "-o", path]);
+    assert!(whole.status.success(), "{whole:?}");
+    let text = fs::read_to_string(path).unwrap();
+    let name = text.lines().find(|line| line.starts_with("name = ")).unwrap();
+    let empty = format!("{name}\nallowed = {{ value = \"\", source = \"assumed\" }}");
+    fs::write(path, text.replacen(name, &empty, 1)).unwrap();
+    let (code, said) = complaint(&[path]);
+    assert!(code == 4 && said.contains("allowed") && said.contains("no CPU"), "{code}: {said}");
+}
+
+#[test]
 fn measuring_enters_exchanges_and_latencies_in_the_order_that_any_machine_has() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("host.toml");

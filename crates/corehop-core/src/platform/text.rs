@@ -57,7 +57,8 @@ impl Platform {
     /// another.
     pub fn from_toml(text: &str) -> Result<Self, PlatformError> {
         let platform: Self = toml::from_str(text).map_err(|error| malformed(text, &error))?;
-        checked(&platform).map_err(|disagreement| {
+        let agree = checked(&platform).and_then(|()| consistency::usable(&platform));
+        agree.map_err(|disagreement| {
             let line = DeTable::parse(text).ok().and_then(|table| {
                 Some(line_of(text, span_of(table.get_ref(), &disagreement.fact)?.start))
             });

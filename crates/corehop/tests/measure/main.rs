@@ -284,7 +284,7 @@ fn an_interrupted_run_keeps_what_is_there_and_goes_on_when_resumed() {
     let arguments = ["--samples", "4000", "--event", "idle_leave", "--length", "2ms"];
     let child = small(&file, &arguments).spawn().unwrap();
     let part = directory.path().join("run.parquet.part");
-    assert!(eventually(|| std::fs::metadata(&part).is_ok_and(|meta| meta.len() > 20_000)));
+    assert!(eventually(|| std::fs::metadata(&part).is_ok_and(|meta| meta.len() > 80_000)));
     // SAFETY: a signal to our own child.
     unsafe { libc::kill(child.id().cast_signed(), libc::SIGINT) };
     assert_eq!(end_of(child), Some(130));
