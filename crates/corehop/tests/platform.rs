@@ -79,7 +79,7 @@ fn a_platform_without_a_cpu_to_use_or_with_impossible_sizes_is_refused_by_the_li
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("x.toml");
     let path = path.to_str().unwrap();
-    let whole = platform(&["xeon_l7455", "-o", path]);
+    let whole = corehop(&["xeon_l7455", "-o", path]);
     assert!(whole.status.success(), "{whole:?}");
     let text = fs::read_to_string(path).unwrap();
     let name = text.lines().find(|line| line.starts_with("name = ")).unwrap();
