@@ -280,8 +280,8 @@ fn partitions_come_and_go_with_the_run_even_when_it_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.parquet").to_string_lossy().into_owned();
     let set = [
-        "--tasks", "4", "--sets", "1", "--wss", "16KiB", "--share", "20%", "--load", "idle", "-o",
-        &path,
+        "--tasks", "4", "--sets", "1", "--wss", "16KiB", "--share", "20%", "--load", "idle",
+        "--force", "-o", &path,
     ];
     let ours = || {
         let all = std::fs::read_dir("/sys/fs/cgroup/cpuset").unwrap().flatten();
