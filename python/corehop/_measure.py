@@ -119,7 +119,7 @@ def _arguments(experiment: str | None, options: Options) -> list[str]:
         return flags(options)
     words = shlex.split(command) if isinstance(command, str) else command
     others = {name: value for name, value in options.items() if name != "command"}
-    # Its output goes where remarks go: nobody reads this process's standard output.
+    # Its output goes where remarks go: the caller of this function does not see standard output.
     return [*dict.fromkeys([*flags(others), "--json"]), "--", *words]
 
 

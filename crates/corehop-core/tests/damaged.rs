@@ -131,7 +131,7 @@ fn what_a_crash_tore_off_is_no_damage() {
     for length in (begins[1]..whole.len()).step_by(7) {
         let (jobs, truncated) = jobs(&whole[..length]).unwrap();
         let rows = begins[3..].iter().zip([3, 7]).filter(|(begin, _)| **begin <= length);
-        assert_eq!(jobs.len(), rows.map(|(_, rows)| rows).last().unwrap_or(0), "{length}");
+        assert_eq!(jobs.len(), rows.map(|(_, rows)| rows).next_back().unwrap_or(0), "{length}");
         assert!(truncated);
     }
     let blank = [&whole[..begins[3]], &vec![0; 4096]].concat();

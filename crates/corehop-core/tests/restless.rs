@@ -146,9 +146,13 @@ fn run(seed: u64, moves: u64) -> (Vec<Sample>, Classes, Vec<Option<bool>>) {
         samples.extend(rows_of(&mut guest, &plan).unwrap().samples);
     }
     let mut exchanges = Exchanges::default();
-    samples.iter().for_each(|sample| exchanges.take(&guest.declared, sample));
+    for sample in &samples {
+        exchanges.take(&guest.declared, sample);
+    }
     let classes = exchanges.finish();
-    samples.iter_mut().for_each(|sample| classes.assign(&guest.declared, sample));
+    for sample in &mut samples {
+        classes.assign(&guest.declared, sample);
+    }
     (samples, classes, guest.truth)
 }
 

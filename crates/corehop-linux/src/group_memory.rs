@@ -53,7 +53,9 @@ mod tests {
 
     fn group(files: &[(&str, &str)]) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).unwrap();
+        }
         folder
     }
 

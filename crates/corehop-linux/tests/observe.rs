@@ -25,7 +25,9 @@ fn recording(
     let how = How { to_stderr: true, method: Some(method), ..How::default() };
     let (begin, mut recording) = (Instant::now(), Recording::default());
     let mut take = |records: &[ProgramRecord]| {
-        records.iter().for_each(|record| recording.take(record.clone()));
+        for record in records {
+            recording.take(record.clone());
+        }
         Ok(most.is_none_or(|most| begin.elapsed() < most))
     };
     let (facts, end) = record(target, &how, &mut take)?;

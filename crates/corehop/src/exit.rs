@@ -11,22 +11,21 @@ use corehop_core::samples::FileError;
 
 /// The end of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// It ran, but the answer is no, or unknown.
-    No = 1,
+    No,
     /// The command line is invalid.
-    Usage = 2,
+    Usage,
     /// Not possible on this host.
-    NotPossible = 3,
+    NotPossible,
     /// An input file is damaged or not of the expected kind.
-    Damaged = 4,
+    Damaged,
     /// The host failed midway; the recorded data is kept.
-    Failed = 6,
+    Failed,
     /// Interrupted; the recorded data is kept.
-    Interrupted = 130,
+    Interrupted,
     /// A recorded program ended with this code.
     Of(u8),
 }

@@ -123,7 +123,7 @@ fn times(path: &Path) -> Result<String, Failure> {
     {
         overheads.take(&rows);
     }
-    Ok(csv(&overheads.finish(), facts.table_to()))
+    Ok(csv(&overheads.summaries(), facts.table_to()))
 }
 
 /// The text of a file as `parse` reads it; errors name the file.

@@ -256,9 +256,12 @@ fn example() -> String {
 
 fn codes() -> String {
     let mut text = String::from("| code | meaning |\n|---|---|\n");
-    for Declared { doc, code } in declared(&read("crates/corehop/src/exit.rs"), "enum Exit {") {
+    let source = read("crates/corehop/src/exit.rs");
+    for Declared { doc, code } in declared(&source, "enum Exit {") {
+        let arm = format!("Self::{} => ", code.trim_end_matches(','));
         // The status of a recorded program has no number of its own.
-        let Some(number) = code.trim_end_matches(',').split(" = ").nth(1) else { continue };
+        let Some((_, rest)) = source.split_once(&arm) else { continue };
+        let number = rest.split(',').next().unwrap();
         writeln!(text, "| {number} | {} |", cell(&doc)).unwrap();
     }
     text

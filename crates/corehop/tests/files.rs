@@ -25,37 +25,19 @@ fn text(path: &Path) -> &str {
 }
 
 /// A short simulated run.
-const RUN: [&str; 11] = [
-    "measure",
-    "synthetic",
-    "--on",
-    "xeon_l7455",
-    "--wss",
-    "4KiB",
-    "--load",
-    "idle",
-    "--samples",
-    "4",
-    "--quiet",
-];
+const RUN: &str = "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 4 --quiet";
 /// One that takes minutes, and writes soon.
-const LONG: [&str; 11] = [
-    "measure",
-    "synthetic",
-    "--on",
-    "xeon_l7455",
-    "--wss",
-    "4KiB",
-    "--load",
-    "idle",
-    "--samples",
-    "40000",
-    "--quiet",
-];
+const LONG: &str =
+    "measure synthetic --on xeon_l7455 --wss 4KiB --load idle --samples 40000 --quiet";
+
+/// The words of a command line, and more of them.
+fn words<'a>(line: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    line.split_whitespace().chain(more.iter().copied()).collect()
+}
 
 fn samples(folder: &Path) -> PathBuf {
     let path = folder.join("q.parquet");
-    let output = corehop(&[&RUN[..], &["-o", text(&path)]].concat());
+    let output = corehop(&words(RUN, &["-o", text(&path)]));
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     path
 }
@@ -103,7 +85,7 @@ fn an_existing_file_is_overwritten_with_force_only() {
         assert!(said(&refused).contains("--force"), "{words:?}: {}", said(&refused));
         assert_eq!(fs::read_to_string(&notes).unwrap(), "mine", "{words:?}");
     }
-    let again = [&RUN[..], &["-o", text(&input)]].concat();
+    let again = words(RUN, &["-o", text(&input)]);
     let before = fs::read(&input).unwrap();
     let refused = corehop(&again);
     assert_eq!((refused.status.code(), fs::read(&input).unwrap() == before), (Some(2), true));
@@ -124,7 +106,7 @@ fn a_planted_link_is_not_followed() {
     for planted in ["q.parquet.part", "q.parquet", "q.parquet.converting"] {
         let planted = folder.path().join(planted);
         std::os::unix::fs::symlink(&secret, &planted).unwrap();
-        let _refused_or_done = corehop(&[&RUN[..], &["--force", "-o", text(&target)]].concat());
+        let _refused_or_done = corehop(&words(RUN, &["--force", "-o", text(&target)]));
         assert_eq!(fs::read_to_string(&secret).unwrap(), "root's", "{}", planted.display());
         fs::remove_file(&planted).unwrap();
         let _ = fs::remove_file(&target);
@@ -135,7 +117,7 @@ fn a_planted_link_is_not_followed() {
 fn nothing_to_resume_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none.parquet");
-    let refused = corehop(&[&RUN[..], &["--resume", "-o", text(&path)]].concat());
+    let refused = corehop(&words(RUN, &["--resume", "-o", text(&path)]));
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("nothing to resume"), "{}", said(&refused));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -155,18 +137,19 @@ impl Drop for Run {
 /// A run under way, which has written its first rows.
 fn under_way(output: &Path) -> Run {
     let part = PathBuf::from(format!("{}.part", output.display()));
-    let words = [&LONG[..], &["-o", text(output)]].concat();
+    let words = words(LONG, &["-o", text(output)]);
     let run = Run(command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+    let size = || fs::metadata(&part).map_or(0, |about| about.len());
     let begin = Instant::now();
     let head = loop {
-        let now = fs::metadata(&part).map(|about| about.len()).unwrap_or(0);
+        let now = size();
         if now > 0 {
             break now;
         }
         assert!(begin.elapsed() < Duration::from_mins(2), "the run does not begin");
         std::thread::sleep(Duration::from_millis(20));
     };
-    while fs::metadata(&part).map(|about| about.len()).unwrap_or(0) <= head {
+    while size() <= head {
         assert!(begin.elapsed() < Duration::from_mins(3), "the run writes nothing");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -180,7 +163,7 @@ fn a_second_run_into_the_same_file_is_refused_with_the_owner_and_the_first_goes_
     let mut run = under_way(&output);
     let pid = run.0.id().to_string();
     for more in [&[][..], &["--resume"], &["--force"]] {
-        let refused = corehop(&[&LONG[..], &["-o", text(&output)], more].concat());
+        let refused = corehop(&[&words(LONG, &["-o", text(&output)])[..], more].concat());
         assert_eq!(refused.status.code(), Some(2), "{more:?}: {}", said(&refused));
         assert!(said(&refused).contains("another run"), "{more:?}: {}", said(&refused));
         assert!(said(&refused).contains(&pid), "{more:?}: {}", said(&refused));
@@ -210,8 +193,7 @@ fn after_a_kill_the_rows_are_resumed_and_the_lock_is_gone() {
     // What an older corehop left beside a newer stream is not the run to resume.
     let stale = PathBuf::from(format!("{}.earlier", output.display()));
     fs::write(&stale, "stale").unwrap();
-    let resumed =
-        corehop(&[&LONG[..], &["--resume", "--budget", "1ms", "-o", text(&output)]].concat());
+    let resumed = corehop(&words(LONG, &["--resume", "--budget", "1ms", "-o", text(&output)]));
     assert_eq!(resumed.status.code(), Some(0), "{}", said(&resumed));
     assert!(before > 0 && rows(&output) >= before);
     assert!(!part.exists());

@@ -69,7 +69,7 @@ fn a_programs_run_is_priced_and_kept_and_its_output_is_its_own() {
 fn rows(path: &str) -> usize {
     let output = program(&["show", path, "--rows", "10000000"]);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    output.stdout.iter().filter(|&&byte| byte == b'\n').count()
+    String::from_utf8(output.stdout).unwrap().lines().count()
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub struct Run {
 /// A defect in the replicates of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Defect {
-    /// More than one frame in [`REUSED`] of a replicate is one of the replicate before.
+    /// More than one frame in `REUSED` of a replicate is one of the replicate before.
     FramesReused {
         /// Such frames.
         reused: u64,

@@ -183,21 +183,32 @@ pub fn run_cost(
         };
         priced.push((absence, event, cost));
     }
-    let classes: Vec<ClassCost> =
-        Event::RESUMING.into_iter().filter_map(|event| class(event, &priced)).collect();
-    let total = prices.and_then(|_| sum(priced.iter()));
+    let clipped_to = pricing.and_then(|pricing| pricing.clipped);
+    Ok(RunCost { clipped_to, ..summed(recording, &priced, prices.is_some(), wss) })
+}
+
+/// The events of a run by class, thread and preempter, without costs.
+pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
+    let uncosted = |absence| (absence, event(platform, absence), None);
+    let events: Vec<Priced<'_>> = recording.absences.iter().map(uncosted).collect();
+    let wss = WssRange::unknown(recording.facts.rss_bytes, platform);
+    summed(recording, &events, false, wss)
+}
+
+fn summed(recording: &Recording, all: &[Priced<'_>], priced: bool, wss: WssRange) -> RunCost {
+    let total = if priced { sum(all.iter()) } else { None };
     let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
-    Ok(RunCost {
-        priced: prices.is_some(),
+    let share = |total: Between| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
+    RunCost {
+        priced,
         wss,
-        clipped_to: pricing.and_then(|pricing| pricing.clipped),
-        classes,
-        threads: threads(recording, &priced),
+        clipped_to: None,
+        classes: Event::RESUMING.into_iter().filter_map(|event| class(event, all)).collect(),
+        threads: threads(recording, all),
         preemptors: preemptors(recording),
-        share: total
-            .map(|total| (total.low_us / span_us, total.high_us.map(|high| high / span_us))),
+        share: total.map(share),
         total,
-    })
+    }
 }
 
 /// An absence, its class, and its cost or why that is not known, where costs were asked for.

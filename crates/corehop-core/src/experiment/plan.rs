@@ -73,7 +73,7 @@ pub enum PlanError {
     Gangs(#[from] GangsError),
     /// Overheads that cannot be measured.
     #[error(transparent)]
-    Overheads(Box<ExperimentError>),
+    Overheads(#[from] Box<ExperimentError>),
     /// A program that does not exist.
     #[error("{what}: {why}")]
     NoProgram {
@@ -212,12 +212,6 @@ impl From<Program> for Body {
 impl From<Overheads> for Body {
     fn from(overheads: Overheads) -> Self {
         Self::Overheads(overheads)
-    }
-}
-
-impl From<Box<ExperimentError>> for PlanError {
-    fn from(error: Box<ExperimentError>) -> Self {
-        Self::Overheads(error)
     }
 }
 

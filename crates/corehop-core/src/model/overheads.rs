@@ -61,8 +61,8 @@ impl Overheads {
     }
 
     /// The summaries: those of the kernel first, by the number of tasks.
-    pub fn finish(self) -> Vec<OverheadSummary> {
-        self.times.into_iter().filter_map(|(key, ns)| summary(key, &ns)).collect()
+    pub fn summaries(&self) -> Vec<OverheadSummary> {
+        self.times.iter().filter_map(|(&key, ns)| summary(key, ns)).collect()
     }
 }
 
@@ -160,7 +160,7 @@ mod tests {
     fn summaries(rows: &[OverheadTime]) -> Vec<OverheadSummary> {
         let mut overheads = Overheads::default();
         overheads.take(rows);
-        overheads.finish()
+        overheads.summaries()
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::io::{Read, Seek};
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
-use crate::decision::run_cost::{RunCost, WssRange, run_cost};
+use crate::decision::run_cost::{RunCost, uncosted};
 use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
 use crate::model::balance::{Balance, Levels, Translation, balances, translations};
@@ -28,8 +28,8 @@ use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
 use crate::samples::{
-    FileError, FileKind, OverheadFacts, ProgramRecord, Provenance, Reader, RecordedAbsence,
-    RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
+    FileError, FileKind, OverheadFacts, Provenance, Reader, RecordedAbsence, RecordedThread,
+    Recording, RecordingFacts, Row, RowKind, Sample,
 };
 use crate::workload::{LineState, Load};
 
@@ -87,8 +87,7 @@ impl Recorded {
     /// None if the file does not describe its machine.
     fn of((provenance, recording): (Provenance, Recording)) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
-        let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
-        let cost = run_cost(&recording, &platform, None, wss).ok()?;
+        let cost = uncosted(&recording, &platform);
         Some(Self { recording, cost, platform })
     }
 }
@@ -199,13 +198,11 @@ impl Gather {
             }
             RowKind::Absences => {
                 let recording = self.recording(&provenance);
-                let take = |row: &RecordedAbsence| ProgramRecord::Absence(row.into());
-                each(reader, |rows| rows.iter().for_each(|row| recording.take(take(row))))?
+                each(reader, |rows: &[RecordedAbsence]| recording.take_rows(rows))?
             }
             RowKind::Threads => {
                 let recording = self.recording(&provenance);
-                let take = |row: &RecordedThread| ProgramRecord::Thread(row.into());
-                each(reader, |rows| rows.iter().for_each(|row| recording.take(take(row))))?
+                each(reader, |rows: &[RecordedThread]| recording.take_rows(rows))?
             }
             RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
             RowKind::Samples => each(reader, |rows: &[Sample]| {
@@ -284,7 +281,7 @@ impl Gather {
             lengths: self.lengths.finish(),
             sharings: self.sharings.finish(),
             tasks,
-            overheads: self.overheads.finish(),
+            overheads: self.overheads.summaries(),
             overhead_facts: self.overhead_facts,
             recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
             budget: budget(&summaries),

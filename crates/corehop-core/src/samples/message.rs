@@ -21,9 +21,9 @@ const PREFIX: usize = 8;
 const MARK: [u8; 4] = [0xff; 4];
 /// Bodies begin at a multiple of this, as arrow-rs writes them.
 const ALIGNED: usize = 64;
-/// No metadata of ours comes near.
+/// The maximum length of metadata, far above that of any file of corehop.
 const MOST_METADATA: u64 = 64 << 20;
-/// No batch of ours comes near.
+/// The maximum length of a batch, far above that of any file of corehop.
 const MOST_BODY: u64 = 1 << 30;
 
 /// A message of a batch as `arrow_ipc` wrote it, with its number and its checksum. `head` are the bytes before it

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::row::{RecordedAbsence, RecordedThread};
-use super::table::Rows;
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::Event;
@@ -146,10 +145,14 @@ impl Recording {
         }
     }
 
-    /// Takes the rows of a recording.
-    pub fn take_rows(&mut self, rows: &Rows) {
-        rows.absences.iter().for_each(|row| self.take(ProgramRecord::Absence(row.into())));
-        rows.threads.iter().for_each(|row| self.take(ProgramRecord::Thread(row.into())));
+    /// Takes rows of either kind.
+    pub fn take_rows<'a, R>(&mut self, rows: &'a [R])
+    where
+        ProgramRecord: From<&'a R>,
+    {
+        for row in rows {
+            self.take(row.into());
+        }
     }
 }
 
@@ -176,10 +179,10 @@ impl RecordedAbsence {
     }
 }
 
-impl From<&RecordedAbsence> for Absence {
+impl From<&RecordedAbsence> for ProgramRecord {
     fn from(row: &RecordedAbsence) -> Self {
         let by = row.by_tid.zip(row.by.as_deref());
-        Self {
+        Self::Absence(Absence {
             tid: row.tid as u32,
             out_ns: row.out_ns,
             in_ns: row.in_ns,
@@ -190,7 +193,7 @@ impl From<&RecordedAbsence> for Absence {
             pinned: row.by_affinity,
             ran_ns: row.ran_ns,
             by: by.map(|(tid, name)| (tid as u32, name.to_owned())),
-        }
+        })
     }
 }
 
@@ -213,9 +216,9 @@ impl RecordedThread {
     }
 }
 
-impl From<&RecordedThread> for ObservedThread {
+impl From<&RecordedThread> for ProgramRecord {
     fn from(row: &RecordedThread) -> Self {
-        Self {
+        Self::Thread(ObservedThread {
             tid: row.tid as u32,
             pid: row.pid as u32,
             name: row.name.to_string(),
@@ -226,7 +229,7 @@ impl From<&RecordedThread> for ObservedThread {
             cpu_changes: row.cpu_changes,
             unseen: row.unseen,
             preempted_ns: row.preempted_ns,
-        }
+        })
     }
 }
 

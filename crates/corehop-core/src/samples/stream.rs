@@ -50,9 +50,9 @@ impl Scan {
         let has_seals = scan.schema.metadata().contains_key(ANNOUNCED)
             || matches!(first, Piece::Message(Found { seal: Seal::Right(_) | Seal::Wrong, .. }));
         if has_seals {
-            scan.verify(file, size)?
+            scan.verify(file, size)?;
         } else {
-            scan.list(file, size)?
+            scan.list(file, size)?;
         }
         Ok(scan)
     }

@@ -113,7 +113,7 @@ impl Crew {
     /// Lets the threads carry out the runner's orders; it is back when they are.
     pub(crate) fn run(&self, runner: &mut Box<Runner>, start: Cpu) {
         let Some(slot) = self.slots.of(start) else { return };
-        slot.put(Content::State(std::mem::replace(runner, Box::new(Runner::nobody()))));
+        slot.put(Content::State(std::mem::replace(runner, Box::new(Runner::stand_in()))));
         if let Some(back) = self.slots.home.take() {
             *runner = back;
         }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_panic_of_the_measured_thread_is_an_error_and_the_coordinator_goes_on() {
         let crew = Crew::start(Mover::Affinity, &CpuList::new([Cpu(0)]), &Err("a test".into()));
-        let mut runner = Box::new(Runner::nobody());
+        let mut runner = Box::new(Runner::stand_in());
         // A job of a plan without any.
         runner.jobs = 0..1;
         crew.unwrap().run(&mut runner, Cpu(0));

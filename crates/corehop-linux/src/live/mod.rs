@@ -243,7 +243,7 @@ impl LiveMachine {
         self.park_partners()?;
         let offsets = self.offsets(&cpus)?;
         let llc_share = self.probe_last_level(phase, &cpus)?;
-        let mut runner = Box::new(Runner::nobody());
+        let mut runner = Box::new(Runner::stand_in());
         (runner.plan, runner.phase) = (plan.clone(), at);
         (runner.clock, runner.started, runner.offsets) = (self.clock, self.started, offsets);
         (runner.sets, runner.preemptors, runner.load) = (sets, preemptors, load);

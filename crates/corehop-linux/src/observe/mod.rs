@@ -175,10 +175,10 @@ impl From<ObserveError> for MachineError {
     fn from(error: ObserveError) -> Self {
         let why = error.to_string();
         match error {
-            ObserveError::Bpf(_) | ObserveError::Records(_) | ObserveError::Neither { .. } => {
-                Self::Refused(why)
-            }
-            ObserveError::NotFollowed { .. } => Self::Refused(why),
+            ObserveError::Bpf(_)
+            | ObserveError::Records(_)
+            | ObserveError::Neither { .. }
+            | ObserveError::NotFollowed { .. } => Self::Refused(why),
             ObserveError::NoTarget { what, source } => {
                 Self::Plan(PlanError::NoProgram { what, why: source.to_string() })
             }

@@ -111,24 +111,13 @@ impl ProcessId {
     pub(super) fn signal(self, signal: libc::c_int) -> io::Result<()> {
         let gone = || io::Error::from_raw_os_error(libc::ESRCH);
         let Some(fd) = pidfd(self.pid) else {
-            return if self.is_alive() { self.signal_by_number(signal) } else { Err(gone()) };
+            return if self.is_alive() { kill(self.pid, signal) } else { Err(gone()) };
         };
         // The descriptor stays with one process: if that is ours now, it is when the signal is sent.
         if !self.is_alive() {
             return Err(gone());
         }
-        let (none, flags) = (std::ptr::null::<libc::siginfo_t>(), 0);
-        // SAFETY: takes integers and a null pointer, for which the kernel fills in what kill(2) would.
-        let sent = unsafe {
-            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, none, flags)
-        };
-        checked(sent as libc::c_int).map(|_| ())
-    }
-
-    /// Before Linux 5.3 there is only the number.
-    fn signal_by_number(self, signal: libc::c_int) -> io::Result<()> {
-        // SAFETY: kill takes two integers. The number is positive: no group, not every process.
-        checked(unsafe { libc::kill(self.pid, signal) }).map(|_| ())
+        pidfd_send_signal(&fd, signal)
     }
 
     /// A descriptor that turns readable when the process dies (pidfd_open(2)); none before Linux
@@ -144,6 +133,20 @@ fn pidfd(pid: i32) -> Option<OwnedFd> {
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
     // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn pidfd_send_signal(fd: &OwnedFd, signal: libc::c_int) -> io::Result<()> {
+    let (none, flags) = (std::ptr::null::<libc::siginfo_t>(), 0);
+    // SAFETY: takes integers and a null pointer, for which the kernel fills in what kill(2) would.
+    let sent =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), signal, none, flags) };
+    checked(sent as libc::c_int).map(|_| ())
+}
+
+/// Signals by number: before Linux 5.3 there is nothing else.
+fn kill(pid: i32, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: kill takes two integers. The number is positive: no group, not every process.
+    checked(unsafe { libc::kill(pid, signal) }).map(|_| ())
 }
 
 /// Turns `-1` into the error that the call has left behind.

@@ -125,7 +125,7 @@ pub(super) fn release_stdout() -> io::Result<()> {
     File::from(io::stdout().as_fd().try_clone_to_owned()?).unlock()
 }
 
-/// Removes the lock's file if nobody holds it, and `directory` if nothing is in it.
+/// Removes the lock's file if no process holds it, and `directory` if nothing is in it.
 pub(super) fn tidy(directory: &Path) {
     if check_private(directory).is_err() {
         return;
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn the_second_is_told_the_number_of_the_first_and_has_the_lock_after_it() {
         let here = tempfile::tempdir().unwrap();
-        let Waited::Held(first) = wait(here.path()) else { panic!("nobody else has it") };
+        let Waited::Held(first) = wait(here.path()) else { panic!("no other process has it") };
         let own = std::process::id() as i32;
         assert!(matches!(wait(here.path()), Waited::Busy(Some(pid)) if pid == own));
         let shared = first.share().unwrap();
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn a_lock_on_a_file_that_lost_its_name_does_not_count() {
         let here = tempfile::tempdir().unwrap();
-        let Waited::Held(first) = wait(here.path()) else { panic!("nobody else has it") };
+        let Waited::Held(first) = wait(here.path()) else { panic!("no other process has it") };
         // Opened before the first lets go, locked afterwards.
         let mut late = Lock::open(here.path(), false).unwrap();
         first.release();
@@ -176,7 +176,7 @@ mod tests {
     fn a_file_without_a_holder_goes_and_so_does_the_folder_but_not_while_it_is_held() {
         let here = tempfile::tempdir().unwrap();
         let place = here.path().join("run");
-        let Waited::Held(lock) = wait(&place) else { panic!("nobody else has it") };
+        let Waited::Held(lock) = wait(&place) else { panic!("no other process has it") };
         tidy(&place);
         assert!(place.join(NAME).exists());
         drop(lock);

@@ -38,8 +38,6 @@ pub(crate) enum Destination {
     File { path: PathBuf, resume: bool, force: Force },
     /// As an Arrow stream to stdout: the rows of this kind, or of the plan's first.
     Stdout(Option<String>),
-    /// Nowhere: only the answer counts.
-    Nowhere,
 }
 
 /// Of the replicates asked for, one in so many may be added for the sake of classes.
@@ -48,7 +46,8 @@ const FURTHER: u32 = 5;
 /// The options of a run, apart from the experiment.
 #[derive(Debug)]
 pub(crate) struct Run {
-    pub(crate) destination: Destination,
+    /// None if only the answer counts.
+    pub(crate) destination: Option<Destination>,
     pub(crate) goal: Goal,
     /// The number of replicates of a run of jobs.
     pub(crate) replicates: u32,
@@ -162,9 +161,8 @@ impl Underway {
     fn keep(
         self,
         machine: &dyn Machine,
-        provenance: &Provenance,
+        provenance: &mut Provenance,
     ) -> Result<(Vec<PathBuf>, Tally), Failure> {
-        let mut provenance = provenance.clone();
         let classes = self.classes.classes();
         if classes.batches > 0 {
             provenance.machine.insert("distance".to_owned(), json!(classes));
@@ -174,7 +172,7 @@ impl Underway {
             let samples = rows.samples.iter_mut().filter(|_| of_jobs);
             samples.for_each(|sample| classes.assign(platform, sample));
         };
-        Ok((self.outputs.end(&provenance, assign)?, self.tally))
+        Ok((self.outputs.end(provenance, assign)?, self.tally))
     }
 }
 
@@ -258,7 +256,8 @@ impl Run {
         units: &[Unit],
     ) -> Result<Underway, Failure> {
         interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
-        let (outputs, mut earlier) = Outputs::begin(&self.destination, plan.kinds(), provenance)?;
+        let (outputs, mut earlier) =
+            Outputs::begin(self.destination.as_ref(), plan.kinds(), provenance)?;
         earlier.samples.iter_mut().for_each(as_declared);
         let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
         let deadline = self.budget.map(|budget| Instant::now() + budget);
@@ -303,14 +302,15 @@ impl Run {
                 underway.outputs.discard();
             } else {
                 // If this fails too, the streams keep every row, and the first failure is the cause.
-                let _kept = underway.keep(machine, &provenance);
+                let _kept = underway.keep(machine, &mut provenance);
             }
             return Err(failure);
         }
         let interrupted = stopped_by == Some("interrupt");
         let exit = if interrupted { Exit::Interrupted } else { Exit::Done };
         let (taken, valid) = (underway.taken, underway.valid);
-        let (files, tally) = underway.keep(machine, &provenance)?;
+        let (files, mut tally) = underway.keep(machine, &mut provenance)?;
+        tally.end(&provenance);
         Ok(Ended { exit, files, provenance, tally, taken, valid })
     }
 

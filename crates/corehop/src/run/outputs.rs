@@ -20,13 +20,15 @@ use crate::output::{self, Force, OutputFile};
 pub(super) struct Outputs(Vec<Output>);
 
 impl Outputs {
-    /// Opens a file for each of `kinds`; for a resumed run also gives the rows it already has.
+    /// Opens a file for each of `kinds`, if there is a destination; for a resumed run also gives the rows it
+    /// already has.
     pub(super) fn begin(
-        to: &Destination,
+        to: Option<&Destination>,
         kinds: &[RowKind],
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
         let (mut outputs, mut earlier) = (Self(Vec::new()), Rows::default());
+        let Some(to) = to else { return Ok((outputs, earlier)) };
         for &kind in &to.kept(kinds)? {
             match Output::begin(to, kind, provenance) {
                 Ok((output, rows)) => {
@@ -86,7 +88,7 @@ impl Output {
         provenance: &Provenance,
     ) -> Result<(Self, Rows), Failure> {
         match to {
-            Destination::Stdout(_) | Destination::Nowhere => {
+            Destination::Stdout(_) => {
                 let out = Box::new(io::stdout()) as Box<dyn Write>;
                 Ok((
                     Self { part: Part::begin(out, kind, provenance)?, place: None },
@@ -124,8 +126,9 @@ impl Output {
         let mut part = Part::begin(out, kind, provenance).map_err(written)?;
         part.append(&rows).map_err(written)?;
         let lock = lock.place(&stream)?;
-        if let Some(earlier) = earlier {
-            earlier.superseded(&stream);
+        if let Some(earlier) = earlier.filter(|earlier| earlier.path == beside(path, "earlier")) {
+            // An older corehop left it; the stream has its rows now, and is read before it.
+            let _ = fs::remove_file(earlier.path);
         }
         Ok((Self { part, place: Some(Place { file, stream, _lock: lock }) }, rows))
     }
@@ -162,11 +165,7 @@ impl Output {
 impl Destination {
     /// The kinds of a plan's rows that are kept: all, or the one that is streamed.
     fn kept(&self, kinds: &[RowKind]) -> Result<Vec<RowKind>, Failure> {
-        let asked = match self {
-            Self::Stdout(asked) => asked,
-            Self::File { .. } => return Ok(kinds.to_vec()),
-            Self::Nowhere => return Ok(Vec::new()),
-        };
+        let Self::Stdout(asked) = self else { return Ok(kinds.to_vec()) };
         let Some(asked) = asked else { return Ok(kinds[..1].to_vec()) };
         let known = |kind: &&RowKind| kind.word() == asked;
         if let Some(&kind) = kinds.iter().find(known) {
@@ -198,9 +197,6 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// The locked file of a fresh stream. That of an interrupted run is not overwritten.
 fn create(stream: &Path) -> Result<Stream, Failure> {
-    let named = |error: io::Error| {
-        Failure::new(Exit::Failed, error).context(format!("creating {}", stream.display()))
-    };
     match File::options().write(true).create_new(true).open(stream) {
         Ok(file) => {
             lock(&file, stream)?;
@@ -216,16 +212,13 @@ fn create(stream: &Path) -> Result<Stream, Failure> {
             );
             Err(Failure::says(Exit::Usage, what))
         }
-        Err(error) => Err(named(error)),
+        Err(error) => Err(failed("creating", stream, error)),
     }
 }
 
 /// The locked file of a resumed stream, which takes the place of the earlier one when it has its rows.
 fn replacement(stream: &Path) -> Result<Stream, Failure> {
-    let named = |error: io::Error| {
-        Failure::new(Exit::Failed, error).context(format!("creating {}", stream.display()))
-    };
-    let file = output::file::beside(stream).map_err(named)?;
+    let file = output::file::beside(stream).map_err(|error| failed("creating", stream, error))?;
     lock(file.as_file(), stream)?;
     Ok(Stream::Replacement(file))
 }
@@ -243,9 +236,7 @@ impl Stream {
             Self::InPlace(file) => file.try_clone(),
             Self::Replacement(file) => file.as_file().try_clone(),
         };
-        handle.map_err(|error| {
-            Failure::new(Exit::Failed, error).context(format!("writing {}", stream.display()))
-        })
+        handle.map_err(|error| failed("writing", stream, error))
     }
 
     /// Puts the file in its place, on the disk. It stays locked.
@@ -261,9 +252,7 @@ impl Stream {
             output::file::sync_folder(stream)?;
             Ok(file)
         };
-        place().map_err(|error| {
-            Failure::new(Exit::Failed, error).context(format!("placing {}", stream.display()))
-        })
+        place().map_err(|error| failed("placing", stream, error))
     }
 }
 
@@ -281,9 +270,7 @@ fn lock(file: &File, stream: &Path) -> Result<(), Failure> {
         }
         // A file system without locks: two runs at once are not noticed there.
         Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
-        Err(TryLockError::Error(error)) => {
-            Err(Failure::new(Exit::Failed, error).context(format!("locking {}", stream.display())))
-        }
+        Err(TryLockError::Error(error)) => Err(failed("locking", stream, error)),
     }
 }
 
@@ -318,9 +305,7 @@ impl Earlier {
             );
             return Err(Failure::says(Exit::Usage, what));
         };
-        let named = |error: io::Error| {
-            Failure::new(Exit::Failed, error).context(format!("resuming {}", found.display()))
-        };
+        let named = |error: io::Error| failed("resuming", found, error);
         let file = File::open(found).map_err(named)?;
         lock(&file, found)?;
         // The owner of the lock may have replaced the file meanwhile.
@@ -336,21 +321,15 @@ impl Earlier {
         let file = self.file.try_clone().map_err(|error| Failure::new(Exit::Failed, error))?;
         earlier_rows(file, kind, now)
     }
-
-    /// Removes what an older corehop left; the stream has its rows.
-    fn superseded(self, stream: &Path) {
-        let Self { path, .. } = self;
-        if path.extension().is_some_and(|extension| extension == "earlier") && stream.exists() {
-            // If it stays, it is never read while there is a stream.
-            let _ = fs::remove_file(path);
-        }
-    }
 }
 
 fn remove(path: &Path) -> Result<(), Failure> {
-    fs::remove_file(path).map_err(|error| {
-        Failure::new(Exit::Failed, error).context(format!("removing {}", path.display()))
-    })
+    fs::remove_file(path).map_err(|error| failed("removing", path, error))
+}
+
+/// A step that the host failed in.
+fn failed(doing: &str, path: &Path, error: io::Error) -> Failure {
+    Failure::new(Exit::Failed, error).context(format!("{doing} {}", path.display()))
 }
 
 /// The machine that a run was on: its id; what else is known of it may be told otherwise each time.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The results of a run beside the counts of its cells, by the kind of its plan.
 
-use corehop_core::decision::run_cost::{WssRange, run_cost};
+use corehop_core::decision::run_cost::uncosted;
 use corehop_core::experiment::{Body, Overheads, Plan};
 use corehop_core::model::overheads::{self, OverheadSummary};
 use corehop_core::platform::Platform;
@@ -52,11 +52,22 @@ impl Tally {
         }
     }
 
+    /// Takes the facts that the machine knows at the end of the run.
+    pub(super) fn end(&mut self, provenance: &Provenance) {
+        let facts = RecordingFacts::of(&provenance.machine);
+        if let (Self::Program(recording), Some(facts)) = (self, facts) {
+            recording.facts = facts;
+        }
+    }
+
     pub(super) fn take(&mut self, rows: &Rows) {
         match self {
             Self::Cells { .. } => {}
             Self::Tasks(tally) => tally.take(rows),
-            Self::Program(recording) => recording.take_rows(rows),
+            Self::Program(recording) => {
+                recording.take_rows(&rows.absences);
+                recording.take_rows(&rows.threads);
+            }
             Self::Overheads { times, rows: count, .. } => {
                 *count += rows.overheads.len() as u64;
                 times.take(&rows.overheads);
@@ -91,12 +102,10 @@ impl Tally {
             Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
-                let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
-                let cost = run_cost(&recording, &platform, None, wss)?;
-                extend(answer, observed::json(&recording, &cost));
+                extend(answer, observed::json(recording, &uncosted(recording, &platform)));
             }
             Self::Overheads { times, plan, .. } => {
-                let (summaries, facts) = (times.clone().finish(), facts(&ended.provenance));
+                let (summaries, facts) = (times.summaries(), facts(&ended.provenance));
                 extend(answer, overheads_json(&summaries, &facts, plan, ended.provenance.seed));
             }
         }
@@ -110,14 +119,12 @@ impl Tally {
             Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
-                let wss = WssRange::unknown(recording.facts.rss_bytes, &platform);
-                let cost = run_cost(&recording, &platform, None, wss)?;
-                Ok(Some(observed::text(&recording, &cost)))
+                Ok(Some(observed::text(recording, &uncosted(recording, &platform))))
             }
             Self::Overheads { times, plan, .. } => {
                 let plan = Some((plan.as_ref(), ended.provenance.seed));
                 let notes = overhead_table::notes(&facts(&ended.provenance), plan);
-                Ok(Some(overhead_table::text(&times.clone().finish(), &notes)))
+                Ok(Some(overhead_table::text(&times.summaries(), &notes)))
             }
         }
     }
@@ -125,22 +132,20 @@ impl Tally {
     /// The overheads, if the plan measured some.
     pub(crate) fn overheads(&self) -> Vec<OverheadSummary> {
         match self {
-            Self::Overheads { times, .. } => times.clone().finish(),
+            Self::Overheads { times, .. } => times.summaries(),
             _ => Vec::new(),
         }
     }
 
-    /// The recording of a program with its facts, and its machine.
+    /// The recording of a program, and its machine.
     pub(crate) fn recording(
         &self,
         provenance: &Provenance,
-    ) -> Result<(Recording, Platform), Failure> {
-        let failed = |what: &str| Failure::says(Exit::Failed, what);
-        let Self::Program(recording) = self else { return Err(failed("this is no recording")) };
-        let facts = RecordingFacts::of(&provenance.machine);
-        let facts = facts.ok_or_else(|| failed("the recording ended without its facts"))?;
-        let platform = Platform::from_toml(&provenance.platform)?;
-        Ok((Recording { facts, ..recording.as_ref().clone() }, platform))
+    ) -> Result<(&Recording, Platform), Failure> {
+        let Self::Program(recording) = self else {
+            return Err(Failure::says(Exit::Failed, "this run recorded no program"));
+        };
+        Ok((recording, Platform::from_toml(&provenance.platform)?))
     }
 }
 

@@ -100,7 +100,9 @@ fn with_lent_rights_a_journal_of_the_user_moves_no_process_of_another() {
     );
     let folder = directory.path().join("run");
     let path = journal(&folder, &undo);
-    [&folder, &path].iter().for_each(|it| chown(it, Some(NOBODY), Some(NOBODY)).unwrap());
+    for it in [&folder, &path] {
+        chown(it, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
     let (ours, theirs) = UnixStream::pair().unwrap();
     let mut command = Command::new(&program);
     command.arg("__supervise").arg(&path).uid(NOBODY).gid(NOBODY);

@@ -59,7 +59,7 @@ pub fn notes(data: &ReportData) -> Vec<String> {
 
 /// The sections that the data support, in the order of reading: the picture first.
 pub(super) fn sections(data: &ReportData) -> Vec<Section> {
-    let parts = [
+    let results = [
         cost::cost(data),
         overview::overview(data),
         overview::trust(data),
@@ -72,16 +72,15 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         length::asked_and_got(data),
         sharing::sharing(data),
         tasks::tasks(data),
+        overheads::overheads(data),
+    ];
+    let account = [
         account::budget(data),
         account::verdicts(data),
         account::balance(data),
         machine::findings(data),
         origin::origin(data),
     ];
-    let mut parts: Vec<Section> = parts.into_iter().flatten().collect();
-    let own = overheads::overheads(data).into_iter().chain(recorded::recorded(data));
-    // Before the account of what was lost.
-    let account = parts.iter().position(|part| part.id == "budget").unwrap_or(parts.len());
-    parts.splice(account..account, own);
-    parts
+    let results = results.into_iter().flatten().chain(recorded::recorded(data));
+    results.chain(account.into_iter().flatten()).collect()
 }

@@ -142,7 +142,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     /// Stands in while the real one is away, and starts one: the machine adds what it has made.
-    pub(crate) fn nobody() -> Self {
+    pub(crate) fn stand_in() -> Self {
         Self {
             plan: Jobs {
                 rows: JobRows::Samples,

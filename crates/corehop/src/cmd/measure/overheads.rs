@@ -15,7 +15,7 @@ use super::to::Out;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::output::OutputFile;
-use crate::run::{Destination, Ended};
+use crate::run::Ended;
 
 /// Measure the kernel's scheduling overheads.
 ///
@@ -57,7 +57,7 @@ impl Args {
         let table = self.out.output.as_deref().filter(|path| is_csv(path));
         let table = table.map(|path| OutputFile::new(path, &[], self.out.force)).transpose()?;
         let destination = self.out.destination(false).filter(|_| table.is_none());
-        let run = self.out.to_run(destination.unwrap_or(Destination::Nowhere), self.quiet);
+        let run = self.out.to_run(destination, self.quiet);
         let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
         let mut machine = LiveMachine::new(platform, options);
         let ended = run.carry_out(&mut machine, &experiment, self.seed)?;

@@ -20,7 +20,6 @@ use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{OutputFile, print};
-use crate::run::Destination;
 
 /// A recording draws nothing at random.
 const SEED: u64 = 1;
@@ -106,27 +105,26 @@ impl Args {
             return outline::of_experiment(&experiment, &platform, SEED, 1, self.out.json);
         }
         let drawings = self.drawings()?;
-        let destination = self.out.destination(false).unwrap_or(Destination::Nowhere);
         // The terminal belongs to the program: no progress is shown.
-        let run = self.out.to_run(destination, true);
+        let run = self.out.to_run(self.out.destination(false), true);
         let output_to_stderr = self.out.wants_stdout();
         let mut machine =
             LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
         let ended = run.carry_out(&mut machine, &experiment, SEED)?;
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
-        let cost =
-            run_cost(&recording, &platform, prices.as_ref(), self.wss(&recording, &platform))?;
+        let wss = self.wss(recording, &platform);
+        let cost = run_cost(recording, &platform, prices.as_ref(), wss)?;
         let [page, trace] = drawings;
         if let Some(file) = page {
-            file.write(observed_page::page(&recording, &cost, &platform))?;
+            file.write(observed_page::page(recording, &cost, &platform))?;
         }
         if let Some(file) = trace {
-            file.write(observed::trace(&recording, &platform).to_string())?;
+            file.write(observed::trace(recording, &platform).to_string())?;
         }
         if self.out.json {
-            print(&format!("{}\n", observed::json(&recording, &cost)))?;
+            print(&format!("{}\n", observed::json(recording, &cost)))?;
         } else if self.out.stream.is_none() {
-            say(&observed::text(&recording, &cost));
+            say(&observed::text(recording, &cost));
         }
         // A wrapper ends as the program did.
         let status = recording.facts.status.and_then(|status| u8::try_from(status).ok());

@@ -120,17 +120,18 @@ impl To {
 
     /// A run of everything in one replicate.
     pub(super) fn to_run(&self, resume: bool) -> Result<Run, Failure> {
-        let destination = self.out.destination(resume).ok_or_else(|| {
+        let destination = self.out.destination(resume);
+        if destination.is_none() {
             let what = "missing output: give `-o FILE.parquet`, --stream or --dry-run";
-            Failure::says(Exit::Usage, what)
-        })?;
+            return Err(Failure::says(Exit::Usage, what));
+        }
         Ok(self.out.to_run(destination, self.quiet))
     }
 }
 
 impl Out {
     /// A run of everything in one replicate.
-    pub(super) fn to_run(&self, destination: Destination, quiet: bool) -> Run {
+    pub(super) fn to_run(&self, destination: Option<Destination>, quiet: bool) -> Run {
         Run {
             destination,
             goal: Goal::Count,
