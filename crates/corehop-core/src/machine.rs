@@ -149,7 +149,7 @@ pub enum MachineError {
         why: String,
     },
     /// The sink could not take records.
-    #[error("the samples could not be written: {0}; the data recorded so far is kept")]
+    #[error("no more rows could be kept, those written so far are: {0}")]
     Sink(#[source] SinkError),
 }
 

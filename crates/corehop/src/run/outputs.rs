@@ -7,6 +7,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use corehop_core::machine::SinkError;
 use corehop_core::platform::Platform;
 use corehop_core::samples::{FileError, Part, Provenance, Reader, RowKind, Rows, write_parquet};
 
@@ -45,8 +46,14 @@ impl Outputs {
     }
 
     /// Appends rows and hands them to the system.
-    pub(super) fn append(&mut self, rows: &Rows) -> Result<(), FileError> {
-        self.0.iter_mut().try_for_each(|output| output.part.append(rows))
+    pub(super) fn append(&mut self, rows: &Rows) -> Result<(), SinkError> {
+        for output in &mut self.0 {
+            output.part.append(rows).map_err(|error| {
+                let stream = output.place.as_ref().map(|place| place.stream.display().to_string());
+                format!("{}: {error}", stream.as_deref().unwrap_or("standard output"))
+            })?;
+        }
+        Ok(())
     }
 
     /// Gives up streams that hold nothing.
@@ -119,13 +126,13 @@ impl Output {
             None => create(&stream)?,
             Some(_) => replacement(&stream)?,
         };
-        let out = Box::new(BufWriter::new(lock.handle(&stream)?)) as Box<dyn Write>;
-        let written = |error: FileError| {
-            Failure::from(error).context(format!("writing {}", stream.display()))
-        };
-        let mut part = Part::begin(out, kind, provenance).map_err(written)?;
-        part.append(&rows).map_err(written)?;
-        let lock = lock.place(&stream)?;
+        let is_fresh = matches!(lock, Stream::InPlace(_));
+        let begun = begin_stream(lock, &stream, kind, provenance, &rows);
+        if begun.is_err() && is_fresh {
+            // It holds nothing, and would only look like an interrupted run.
+            let _ = fs::remove_file(&stream);
+        }
+        let (part, lock) = begun?;
         if let Some(earlier) = earlier.filter(|earlier| earlier.path == beside(path, "earlier")) {
             // An older corehop left it; the stream has its rows now, and is read before it.
             let _ = fs::remove_file(earlier.path);
@@ -147,8 +154,11 @@ impl Output {
         provenance: &Provenance,
         finish: &impl Fn(&mut Rows),
     ) -> Result<Option<PathBuf>, Failure> {
-        self.part.end()?;
-        let Some(Place { file, stream, .. }) = self.place else { return Ok(None) };
+        let Some(Place { file, stream, .. }) = self.place else {
+            self.part.end()?;
+            return Ok(None);
+        };
+        self.part.end().map_err(|error| written(&stream, error))?;
         let convert = |out: &mut File| -> Result<(), FileError> {
             let mut rows = Reader::open(File::open(&stream)?)?;
             write_parquet(&mut rows, provenance, out, finish).map(|_| ())
@@ -256,6 +266,22 @@ impl Stream {
     }
 }
 
+/// Writes the head of a stream and the rows it continues, and puts the file in its place.
+fn begin_stream(
+    file: Stream,
+    stream: &Path,
+    kind: RowKind,
+    provenance: &Provenance,
+    rows: &Rows,
+) -> Result<(Part<Box<dyn Write>>, File), Failure> {
+    let out = Box::new(BufWriter::new(file.handle(stream)?)) as Box<dyn Write>;
+    let written =
+        |error: FileError| Failure::from(error).context(format!("writing {}", stream.display()));
+    let mut part = Part::begin(out, kind, provenance).map_err(written)?;
+    part.append(rows).map_err(written)?;
+    Ok((part, file.place(stream)?))
+}
+
 /// Locks the file of a stream for as long as it is open: a run owns its output.
 fn lock(file: &File, stream: &Path) -> Result<(), Failure> {
     match file.try_lock() {
@@ -325,6 +351,10 @@ impl Earlier {
 
 fn remove(path: &Path) -> Result<(), Failure> {
     fs::remove_file(path).map_err(|error| failed("removing", path, error))
+}
+
+fn written(stream: &Path, error: FileError) -> Failure {
+    Failure::from(error).context(format!("writing {}", stream.display()))
 }
 
 /// A step that the host failed in.
