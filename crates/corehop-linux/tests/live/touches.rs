@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::Command;
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -144,20 +143,23 @@ pub(crate) fn no_window_is_busier_than_the_budget_by_the_kernels_account() {
         done.store(true, Ordering::Relaxed);
         watch.join().unwrap()
     });
-    let mut windows = 0;
+    let (mut windows, mut most) = (0, 0.0);
     for (at, &(begun, _, before)) in samples.iter().enumerate() {
         let later = samples[at..].iter().find(|&&(_, now, _)| now - begun >= 100_000_000);
         let Some(&(_, ended, after)) = later else { break };
-        // A busy machine looks late, at a window and a part of the next one. The account of a thread that
-        // runs is that of the last tick, 10 ms ago at most.
+        // A busy machine looks late, at a window and a part of the next one.
         let (span, window) = (ended - begun, 100_000_000);
-        let allowed = window / 2 * (span / window) + (span % window).min(window / 2) + 10_000_000;
+        let allowed = window / 2 * (span / window) + (span % window).min(window / 2);
         let ran = after - before;
         assert!(ran <= allowed, "{ran} ns of {span} ns");
+        most = f64::max(most, ran as f64 / span as f64);
         windows += 1;
     }
+    println!("{windows} windows, of the busiest {most:.3}");
     if windows == 0 {
-        println!("skipped: the busy share of windows (the run was over too soon, or no schedstat)");
+        println!(
+            "skipped: the busy share of windows (the run was over too soon, or its thread was not found)"
+        );
     }
 }
 
@@ -172,19 +174,27 @@ fn account(done: &AtomicBool) -> Vec<Account> {
     while !done.load(Ordering::Relaxed) {
         thread = thread.or_else(measured_thread);
         let before = now();
-        let file = thread.as_ref().map(|it: &PathBuf| it.join("schedstat"));
-        let text = file.and_then(|file| fs::read_to_string(file).ok());
-        let ran = text.and_then(|text| text.split(' ').next()?.parse().ok());
+        let ran = thread.and_then(cpu_time_of);
         samples.extend(ran.map(|ran| (before, now(), ran)));
         std::thread::sleep(Duration::from_millis(1));
     }
     samples
 }
 
-fn measured_thread() -> Option<PathBuf> {
-    let threads = fs::read_dir("/proc/self/task").ok()?.flatten().map(|entry| entry.path());
-    let is_measured = |thread: &PathBuf| {
-        fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with("job-"))
+/// The time that a thread of this process has run, to this moment.
+fn cpu_time_of(thread: i32) -> Option<u64> {
+    // The clock of a thread: see clock_getcpuclockid(3) and the kernel's posix-timers.
+    let clock = (!thread << 3) | 6;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes to a live local; a clock of a thread that has ended is refused.
+    let answer = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    (answer == 0).then(|| time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+fn measured_thread() -> Option<i32> {
+    let mut threads = fs::read_dir("/proc/self/task").ok()?.flatten();
+    let is_measured = |thread: &fs::DirEntry| {
+        fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name.starts_with("job-"))
     };
-    threads.into_iter().find(is_measured)
+    threads.find(is_measured)?.file_name().to_str()?.parse().ok()
 }
