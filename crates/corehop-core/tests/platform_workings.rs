@@ -91,6 +91,16 @@ fn every_fact_for_a_simulation_survives_writing_and_reading() {
 #[test]
 fn a_contradiction_is_refused_with_its_line_and_its_key() {
     for (from, to, expected) in [
+        (
+            "level = 2\nkind = \"unified\"",
+            "level = 4294967295\nkind = \"unified\"",
+            "line 20, `cache[1].level`",
+        ),
+        (
+            "entries = { value = 64,",
+            "entries = { value = 2147483648,",
+            "line 39, `tlb[0].entries.value`",
+        ),
         ("\"fold 9\"", "\"fold 7\"", "line 27, `cache[1].mechanism.index.value` contradicts"),
         (
             "\"fold 9\"",

@@ -10,6 +10,8 @@ use crate::units::{Bytes, CpuList};
 
 /// The size of a cache for which the simulation allocates.
 const MOST_CACHE: Bytes = Bytes::new(4 << 30);
+/// The levels of caches or TLBs; machines of today have four at most.
+const MOST_LEVELS: u32 = 8;
 
 /// A fact that disagrees, by its place in the file, and the fact it disagrees with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,10 +151,17 @@ fn nodes(platform: &Platform) -> Verdict {
     Ok(())
 }
 
+/// Checks the level of a cache or a TLB.
+pub(super) fn level(level: u32, fact: String) -> Verdict {
+    require((1..=MOST_LEVELS).contains(&level), fact, || {
+        format!("levels are numbered from 1, the innermost, to {MOST_LEVELS}")
+    })
+}
+
 fn cache(platform: &Platform, place: usize) -> Verdict {
     let cache = &platform.caches[place];
     let fact = |name: &str| format!("cache[{place}].{name}");
-    require(cache.level > 0, fact("level"), || "the innermost level is 1".to_owned())?;
+    level(cache.level, fact("level"))?;
     disjoint(platform, &fact("instances.value"), &cache.instances.value)?;
     for earlier in &platform.caches[..place] {
         twice(cache, earlier, fact("instances.value"))?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks that the facts of a simulation agree with each other and with the caches.
 
-use super::consistency::{Disagreement, Verdict, known, require};
+use super::consistency::{Disagreement, Verdict, known, level, require};
 use super::mechanism::{LatencyRow, Supplier, Writes};
 use super::{Cache, CacheKind, Found, Inclusion, Platform};
 
@@ -53,7 +53,7 @@ fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) 
 fn translation(platform: &Platform) -> Verdict {
     for (place, tlb) in platform.tlbs.iter().enumerate() {
         let fact = |name: &str| format!("tlb[{place}].{name}");
-        require(tlb.level > 0, fact("level"), || "the first level is 1".to_owned())?;
+        level(tlb.level, fact("level"))?;
         let entries = tlb.entries.value;
         require(entries > 0, fact("entries.value"), || "a TLB has an entry".to_owned())?;
         require(entries <= MOST_ENTRIES, fact("entries.value"), || {
