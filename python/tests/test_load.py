@@ -141,6 +141,18 @@ def test_a_file_that_is_not_ours_is_an_error_that_says_so(tmp_path: Path) -> Non
         corehop.load(text)
 
 
+def test_a_change_of_any_byte_of_a_result_is_an_error(tmp_path: Path) -> None:
+    sound, changed = tmp_path / "sound.parquet", tmp_path / "changed.parquet"
+    corehop.measure("synthetic", on="xeon_x5650", wss="4KiB", load="idle", samples=4, output=sound)
+    before = sound.read_bytes()
+    for at in range(0, len(before), max(1, len(before) // 200)):
+        after = bytearray(before)
+        after[at] ^= 1 << at % 8
+        changed.write_bytes(after)
+        with pytest.raises(corehop.Damaged):
+            corehop.load(changed)
+
+
 def test_a_torn_parquet_file_is_an_error_that_names_the_remedy(tmp_path: Path) -> None:
     torn = tmp_path / "torn.parquet"
     shutil.copy(DATA / "quick.parquet", torn)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Damage to a file is noticed, whichever byte it hits, and what is sound can be kept.
 
+mod common;
 mod memory;
 
 use std::io::Cursor;
@@ -10,6 +11,7 @@ use arrow_ipc::reader::StreamReader;
 use corehop_core::samples::{
     Damage, FileError, Part, Provenance, Reader, RowKind, Rows, Sample, example, write_parquet,
 };
+use corehop_core::study::{StoreError, StudyCounts};
 use memory::Memory;
 
 fn rows(from: u64, count: u64) -> Rows {
@@ -87,6 +89,38 @@ fn a_change_of_any_byte_of_a_result_is_noticed() {
         let read = panic::catch_unwind(AssertUnwindSafe(|| jobs(&changed)));
         let error = read.expect("no panic").expect_err(&format!("byte {at} of {}", whole.len()));
         assert!(!matches!(error, FileError::Io(_)), "byte {at}: {error}");
+    }
+}
+
+#[test]
+fn a_change_of_any_byte_is_noticed_in_results_of_every_kind() {
+    for &kind in RowKind::ALL {
+        let mut stream = Vec::new();
+        Part::begin(&mut stream, kind, &Provenance::default()).unwrap().end().unwrap();
+        let mut whole = Vec::new();
+        let mut reader = Reader::open(Memory::new(&stream)).unwrap();
+        write_parquet(&mut reader, &Provenance::default(), &mut whole, |_| {}).unwrap();
+        let open = |bytes: &[u8]| Reader::open(Memory::new(bytes)).map(drop);
+        assert!(open(&whole).is_ok(), "{}", kind.word());
+        for (at, changed) in flips(&whole) {
+            let error = open(&changed).expect_err(&format!("{}: byte {at}", kind.word()));
+            assert!(!matches!(error, FileError::Io(_)), "{}: byte {at}: {error}", kind.word());
+        }
+    }
+}
+
+#[test]
+fn a_change_of_any_byte_of_study_counts_is_noticed() {
+    let counts = common::study_counts();
+    let mut whole = Vec::new();
+    counts.write(&mut whole).unwrap();
+    assert!(StudyCounts::read(Memory::new(&whole)).unwrap() == counts);
+    for (at, changed) in flips(&whole) {
+        let read = panic::catch_unwind(AssertUnwindSafe(|| {
+            StudyCounts::read(Memory::new(&changed)).map(|found| found == counts)
+        }));
+        let error = read.expect("no panic").expect_err(&format!("byte {at} of {}", whole.len()));
+        assert!(!matches!(error, StoreError::Io(_)), "byte {at}: {error}");
     }
 }
 

@@ -150,7 +150,9 @@ fn digits_in(tail: &[u8]) -> Option<usize> {
 fn parsed(text: &[u8]) -> Option<(u32, Vec<Group>)> {
     let text = text.split(|&byte| byte == END).next()?;
     let mut words = std::str::from_utf8(text).ok()?.split(' ');
-    let hex = |text: &str| u32::from_str_radix(text, 16).ok().filter(|_| text.len() == 8);
+    // As it was written, and in no other way: the digits are in no checksum themselves.
+    let hex =
+        |text: &str| u32::from_str_radix(text, 16).ok().filter(|sum| format!("{sum:08x}") == text);
     let sum = hex(words.next()?)?;
     let group = |word: &str| {
         let mut parts = word.split(':');

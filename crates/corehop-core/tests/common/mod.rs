@@ -4,6 +4,7 @@
 
 use corehop_core::experiment::{Group, Length, Synthetic};
 use corehop_core::platform::Platform;
+use corehop_core::study::{Shard, Study, StudyCounts, run};
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Absence, Event, Load, Mover, Pattern, Polluter, WorkingSet};
 
@@ -36,4 +37,23 @@ pub(crate) fn idle(
         }],
         cpus: cpus.parse::<CpuList>().unwrap(),
     }
+}
+
+/// The counts of a study of some sets.
+pub(crate) fn study_counts() -> StudyCounts {
+    const SMALL: &str = r#"
+        id = "small"
+        title = "small"
+        seed = 5
+        sets = 6
+        cpus = 2
+        caps = { from = 0.6, to = 2.0, step = 0.2 }
+        delays_us = [0, 400]
+        tasks = { deadline = "implicit", utilisation = "bimo-medium", period_us = "short" }
+
+        [schedulers]
+        g-edf = { test = "soft-g-edf" }
+        p-edf = { test = "p-edf-wfd" }
+    "#;
+    run(&Study::parse(SMALL).unwrap(), Shard::WHOLE, Some(1), &()).unwrap()
 }
