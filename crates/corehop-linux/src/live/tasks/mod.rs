@@ -9,6 +9,7 @@ mod policy;
 mod share;
 mod worker;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -49,15 +50,32 @@ const PASS_ON: Duration = Duration::from_millis(250);
 /// The interval at which a thread looks whether the run is to end, where its next release is far away.
 const LOOK: Duration = Duration::from_millis(250);
 
+const PANIC: &str = "a panic, whose message is above; please report it";
+
 /// The data that the threads of a set share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Shared {
     records: Mutex<Vec<TaskJobRecord>>,
     stop: AtomicBool,
     peers: Peers,
     running: AtomicU32,
+    /// Whether a thread of the set has panicked.
+    panicked: AtomicBool,
     /// By which ways threads notice absences.
     methods: Mutex<Vec<Method>>,
+}
+
+impl Shared {
+    /// Counts a thread as running while it lives. Its panic must not leave the coordinator waiting, for its
+    /// report or for its end.
+    fn carry_out(&self, report: &Sender<Report>, life: impl FnOnce()) {
+        if catch_unwind(AssertUnwindSafe(life)).is_err() {
+            self.panicked.store(true, Ordering::Release);
+            // After the start there is no receiver any more.
+            let _started = report.send(Err(PANIC.to_owned()));
+        }
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// The message of a thread that has set itself up: ready, or the reason why not.
@@ -182,10 +200,9 @@ impl LiveMachine {
         let stamps = stamp_costs(it)?;
         let shared = Arc::new(Shared {
             records: Mutex::new(room(it)),
-            stop: AtomicBool::new(false),
             peers: Arc::new(it.tasks.iter().map(|_| AtomicU32::new(0)).collect()),
             running: AtomicU32::new(it.tasks.len() as u32),
-            methods: Mutex::new(Vec::new()),
+            ..Shared::default()
         });
         let (own_plan, (report, reports)) = (Arc::new(plan.of_run(run)), channel());
         let mut crew = Crew { shared: shared.clone(), starts: Vec::new(), threads: Vec::new() };
@@ -406,7 +423,11 @@ impl Crew {
                 || sink.take(Batch::Tasks(&records)).map_err(MachineError::Sink)?;
             wanted &= more;
             check()?;
-            if !wanted {
+            let panicked = self.shared.panicked.load(Ordering::Acquire);
+            if panicked && last {
+                return Err(failed("a task's thread", PANIC));
+            }
+            if !wanted || panicked {
                 self.shared.stop.store(true, Ordering::Release);
             }
             if last {
@@ -472,6 +493,11 @@ impl Recruit {
     /// The thread's life.
     fn serve(self, report: &Sender<Report>, started: &Receiver<Start>) {
         let shared = self.shared.clone();
+        shared.carry_out(report, || self.live(report, started));
+    }
+
+    fn live(self, report: &Sender<Report>, started: &Receiver<Start>) {
+        let shared = self.shared.clone();
         let worker = self.set_up();
         let ready = worker.as_ref().map(|_| ()).map_err(Clone::clone);
         // Nobody listens where another thread has failed before.
@@ -481,7 +507,6 @@ impl Recruit {
         {
             work(&mut worker, releases, origin_ns, &shared);
         }
-        shared.running.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
@@ -545,25 +570,70 @@ fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> boo
 
 /// Runs the jobs of a task, each when it is released, or when the one before has ended.
 fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
-    // Records wait here while the coordinator has the list.
-    let mut kept = Vec::with_capacity(64);
+    let mut kept = Kept { records: Vec::with_capacity(64), shared };
     for (number, release_ns) in releases.enumerate() {
         if !await_release(worker, origin_ns + release_ns, &shared.stop) {
             break;
         }
-        kept.push(worker.job(number as u64, release_ns, origin_ns));
+        kept.records.push(worker.job(number as u64, release_ns, origin_ns));
         match shared.records.try_lock() {
-            Ok(mut records) => records.append(&mut kept),
-            Err(TryLockError::Poisoned(records)) => records.into_inner().append(&mut kept),
+            Ok(mut records) => records.append(&mut kept.records),
+            Err(TryLockError::Poisoned(records)) => records.into_inner().append(&mut kept.records),
             Err(TryLockError::WouldBlock) => {}
         }
     }
-    lock(&shared.records).append(&mut kept);
+}
+
+/// Records that wait while the coordinator has the list; they reach it at the end, whatever the end.
+struct Kept<'a> {
+    records: Vec<TaskJobRecord>,
+    shared: &'a Shared,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.records).append(&mut self.records);
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use corehop_core::machine::Records;
+    use corehop_core::units::Nanos;
+
     use super::*;
+
+    #[test]
+    fn a_panic_of_a_task_ends_the_run_with_an_error_and_keeps_its_records() {
+        let shared = Arc::new(Shared { running: AtomicU32::new(1), ..Shared::default() });
+        let (report, reports) = channel();
+        let its = shared.clone();
+        let life = move || {
+            its.carry_out(&report, || {
+                let records = vec![TaskJobRecord::default()];
+                let _kept = Kept { records, shared: &its };
+                panic!("a test");
+            });
+        };
+        let threads = vec![std::thread::spawn(life)];
+        let crew = Crew { shared, starts: Vec::new(), threads };
+        assert_eq!(reports.recv(), Ok(Err(PANIC.to_owned())), "it is not waited for");
+        let mut records = Records::default();
+        let run = TaskRun {
+            number: None,
+            index: 0,
+            load: Load::Idle,
+            duration: Nanos::from_millis(1),
+            watched: false,
+            scale: 1.0,
+            clusters: Vec::new(),
+            tasks: Vec::new(),
+        };
+        let error = crew.drain(&run, &mut records, || Ok(())).unwrap_err();
+        assert!(error.to_string().starts_with("a task's thread failed: a panic"), "{error}");
+        assert_eq!(records.tasks.len(), 1);
+        crew.end();
+    }
 
     #[test]
     fn a_cpu_of_the_set_that_is_not_online_any_more_is_named() {
