@@ -142,3 +142,42 @@ fn two_interrupts_at_once_are_one() {
     assert_eq!(end_of(child), Some(130));
     assert_eq!(files_in(&directory), ["run.parquet"]);
 }
+
+/// A memory cgroup of version 1 below that of this process, removed in the end.
+struct MemoryGroup(std::path::PathBuf);
+
+impl MemoryGroup {
+    fn with_limit(bytes: u64) -> Option<Self> {
+        let groups = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+        let own = groups.lines().find_map(|line| line.split_once(":memory:/"))?.1.to_owned();
+        let name = format!("corehop-test-{}", std::process::id());
+        let group = Self(std::path::Path::new("/sys/fs/cgroup/memory").join(own).join(name));
+        std::fs::create_dir(&group.0).ok()?;
+        std::fs::write(group.0.join("memory.limit_in_bytes"), bytes.to_string()).ok()?;
+        Some(group)
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _removed_by_another = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_working_set_beyond_the_limit_of_the_cgroup_is_refused_and_not_killed() {
+    let Some(group) = MemoryGroup::with_limit(64 << 20) else {
+        return println!("skipped: no memory cgroup of version 1 can be made here");
+    };
+    let enter = format!("echo $$ > {}/cgroup.procs; exec \"$@\"", group.0.display());
+    let corehop = env!("CARGO_BIN_EXE_corehop");
+    let run = "measure synthetic --wss 256MiB --load idle --samples 1 --quiet --stream";
+    let output = std::process::Command::new("sh")
+        .args(["-c", &enter, "sh", corehop])
+        .args(run.split(' '))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("a working set of 256 MiB does not fit into memory"), "{said}");
+}
