@@ -139,8 +139,13 @@ fn is_gone(error: &io::Error) -> bool {
         || matches!(error.raw_os_error(), Some(libc::ESRCH | libc::ENODEV))
 }
 
-/// Writes in one call, as settings of the kernel want it, and never makes a file that is gone.
+/// Writes in one call, as settings of the kernel want it, and never makes a file that is gone. A file with this
+/// content stays as it is, so that a step that runs twice changes nothing the second time.
 pub(super) fn write_existing(path: &Path, content: &str) -> io::Result<()> {
+    // A setting that cannot be read is written.
+    if fs::read(path).is_ok_and(|found| found == content.as_bytes()) {
+        return Ok(());
+    }
     fs::OpenOptions::new().write(true).truncate(true).open(path)?.write_all(content.as_bytes())
 }
 
