@@ -94,6 +94,16 @@ impl Gang {
 }
 
 impl Gangs {
+    /// Leaves out so many runs, the first ones. A gang without runs stays: rows refer to its place.
+    pub(super) fn skip(&mut self, mut runs: u64) {
+        for gang in &mut self.gangs {
+            let skipped = gang.samples.min(u32::try_from(runs).unwrap_or(u32::MAX));
+            gang.samples -= skipped;
+            gang.first_run += skipped;
+            runs -= u64::from(skipped);
+        }
+    }
+
     /// Whether `platform` can run it.
     ///
     /// # Errors

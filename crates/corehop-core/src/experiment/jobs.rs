@@ -193,6 +193,16 @@ impl Phase {
 }
 
 impl Jobs {
+    /// Leaves out so many jobs, the first ones.
+    pub(super) fn skip(&mut self, mut jobs: u64) {
+        for phase in &mut self.phases {
+            let skipped = phase.jobs.len().min(jobs as usize);
+            phase.jobs.drain(..skipped);
+            jobs -= skipped as u64;
+        }
+        self.phases.retain(|phase| !phase.jobs.is_empty());
+    }
+
     /// The most jobs in one plan; longer experiments are run in blocks.
     pub const MOST_JOBS: u64 = 1_000_000;
 

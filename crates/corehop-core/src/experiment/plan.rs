@@ -74,6 +74,9 @@ pub enum PlanError {
     /// Overheads that cannot be measured.
     #[error(transparent)]
     Overheads(#[from] Box<ExperimentError>),
+    /// It runs as a whole, and one was interrupted.
+    #[error("a plan of {0} runs as a whole and cannot be resumed: leave --resume out")]
+    Whole(&'static str),
     /// A program that does not exist.
     #[error("{what}: {why}")]
     NoProgram {
@@ -155,6 +158,35 @@ impl Plan {
             // An experiment's plans are of one kind, and these two run once.
             _ => {}
         }
+    }
+
+    /// Refuses a plan that cannot go on where it was interrupted.
+    ///
+    /// # Errors
+    /// [`PlanError::Whole`].
+    pub const fn check_resumable(&self) -> Result<(), PlanError> {
+        match &self.body {
+            Body::Jobs(_) | Body::Tasks(_) | Body::Gangs(_) => Ok(()),
+            Body::Program(_) => Err(PlanError::Whole("a program")),
+            Body::Overheads(_) => Err(PlanError::Whole("scheduling overheads")),
+        }
+    }
+
+    /// The plan without the `done` jobs, runs of sets or runs of gangs that it begins with. `jobs` is the
+    /// number of jobs in the result: a run of a set that was cut off is repeated under another number.
+    #[must_use]
+    pub fn rest(&self, done: u64, jobs: u64) -> Self {
+        let mut rest = self.clone();
+        match &mut rest.body {
+            Body::Jobs(it) => it.skip(done),
+            Body::Gangs(it) => it.skip(done),
+            Body::Tasks(it) => {
+                it.renumber(jobs);
+                it.runs.drain(..it.runs.len().min(done as usize));
+            }
+            Body::Program(_) | Body::Overheads(_) => {}
+        }
+        rest
     }
 
     /// Whether `platform` can run it.

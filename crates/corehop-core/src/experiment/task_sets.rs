@@ -435,12 +435,7 @@ impl Experiment for TaskSets {
         quota: &[u32],
     ) -> Result<Plan, ExperimentError> {
         let mut tasks = self.tasks(platform, seed)?;
-        if turn.block > 0 {
-            // A run that was cut off is repeated under another number, by which its place is known.
-            let whole = tasks.runs.len() as u64;
-            let number = |place: u64| Some(turn.block * whole + place);
-            tasks.runs.iter_mut().zip(0..).for_each(|(run, place)| run.number = number(place));
-        }
+        tasks.renumber(turn.block);
         let mut wanted = quota.iter().map(|&samples| samples > 0);
         tasks.runs.retain(|_| wanted.next().unwrap_or(false));
         Ok(Plan::new(self.name(), seed, tasks))

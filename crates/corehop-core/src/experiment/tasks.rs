@@ -203,6 +203,16 @@ impl Tasks {
         }
     }
 
+    /// Numbers the runs of a resumed experiment, of which the result has so many jobs: no number is used twice,
+    /// and each tells the run's place.
+    pub(super) fn renumber(&mut self, jobs: u64) {
+        let whole = self.runs.len() as u64;
+        if jobs > 0 {
+            let number = |place: u64| Some(jobs * whole + place);
+            self.runs.iter_mut().zip(0..).for_each(|(run, place)| run.number = number(place));
+        }
+    }
+
     /// When the jobs of `task` of `run` are released, in nanoseconds after the start of the run, as
     /// long as the run lasts. The same for every scheduler and on every machine.
     pub fn releases(

@@ -239,12 +239,18 @@ impl Run {
         quota.iter().any(|&more| more > 0).then_some(Round { replicate, quota })
     }
 
-    /// Runs a plan as it stands.
+    /// Runs a plan as it stands; a resumed one from where it was interrupted.
     pub(crate) fn plan(&self, machine: &mut dyn Machine, plan: &Plan) -> Result<Exit, Failure> {
         let mut provenance = provenance::begin(machine, plan);
+        provenance.parameters = json!({"plan": plan.digest()});
         provenance.note_plan(plan);
         let mut underway = self.begin(machine.platform(), &provenance, plan, &plan.units())?;
-        let ended = underway.run_block(machine, plan).map(|_| ()).map_err(Failure::from);
+        let rest = plan.rest(underway.taken, underway.jobs());
+        let ended = match rest.check_not_empty() {
+            Ok(()) => underway.run_block(machine, &rest).map(|_| ()).map_err(Failure::from),
+            // All of it has run.
+            Err(_) => Ok(()),
+        };
         self.answer(&Self::end(underway, ended, machine, provenance)?)
     }
 

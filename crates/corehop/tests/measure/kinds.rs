@@ -72,6 +72,60 @@ fn a_budget_ends_every_kind_of_run_and_resuming_completes_it() {
     }
 }
 
+#[test]
+fn a_plan_from_a_file_goes_on_where_it_was_cut_off_and_another_plan_does_not() {
+    for line in KINDS {
+        let (directory, file) = scratch();
+        let plan = directory.path().join("plan.json");
+        let measure = |plan: &Path, more: &[&str]| {
+            let on = line.split(' ').nth(2).unwrap();
+            let (plan, file) = (plan.to_str().unwrap(), file.to_str().unwrap());
+            let asked = ["measure", "--on", on, "-q", "--plan", plan, "-o", file];
+            corehop(&[&asked[..], more].concat())
+        };
+        let print = |more: &[&str]| {
+            succeeds(experiment(line, &[&["--dry-run", "--json"], more].concat())).stdout
+        };
+        std::fs::write(&plan, print(&[])).unwrap();
+        succeeds(measure(&plan, &["--budget", "1ns"]));
+        let (rows, jobs) = whole(line);
+        // Those of a set that was cut off are repeated.
+        let (of_sets, all) = if jobs.is_empty() { (false, rows) } else { (true, jobs) };
+        let kept = if of_sets { file.with_extension("jobs.parquet") } else { file.clone() };
+        let cut = shown(&kept);
+        assert!(cut.len() < all.len(), "{line}: {} of {}", cut.len(), all.len());
+        let other = directory.path().join("other.json");
+        std::fs::write(&other, print(&["--seed", "9"])).unwrap();
+        refused(measure(&other, &["--resume"]), 2, &["other parameters"]);
+        succeeds(measure(&plan, &["--resume"]));
+        let resumed = shown(&kept);
+        assert_eq!(resumed[..cut.len()], cut[..], "{line}");
+        assert!(resumed.len() == all.len() || of_sets && resumed.len() > all.len(), "{line}");
+        let cells = |rows: &[serde_json::Value]| {
+            rows.iter().fold(BTreeMap::<String, usize>::new(), |mut cells, row| {
+                let place = |name| row.get(name).map_or(String::new(), ToString::to_string);
+                *cells.entry(place("cell") + " " + &place("gang")).or_default() += 1;
+                cells
+            })
+        };
+        assert!(of_sets || cells(&resumed) == cells(&all), "{line}");
+        // All of it has run: nothing is added.
+        succeeds(measure(&plan, &["--resume"]));
+        assert!(of_sets || shown(&kept) == resumed, "{line}");
+    }
+}
+
+#[test]
+fn a_plan_that_runs_as_a_whole_is_not_resumed() {
+    let (directory, file) = scratch();
+    let plan = directory.path().join("plan.json");
+    let printed = corehop(&["measure", "program", "--dry-run", "--json", "--", "true"]);
+    std::fs::write(&plan, succeeds(printed).stdout).unwrap();
+    let (plan, file) = (plan.to_str().unwrap(), file.to_str().unwrap());
+    let resumed = corehop(&["measure", "--plan", plan, "--resume", "-o", file]);
+    refused(resumed, 2, &["a plan of a program", "leave --resume out"]);
+}
+
 /// The rows of jobs as a run that is killed leaves them: those of the first two sets.
 #[test]
 fn a_set_that_was_cut_off_is_repeated_under_another_number_and_nothing_is_dropped() {

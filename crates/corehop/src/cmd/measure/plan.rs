@@ -7,7 +7,7 @@ use corehop_core::experiment::Plan;
 use corehop_linux::live::Options;
 
 use super::partitioning::Sampled;
-use super::to::To;
+use super::to::{Resume, To};
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -28,6 +28,8 @@ pub(super) struct FromFile {
     #[command(flatten)]
     to: To,
     #[command(flatten)]
+    again: Resume,
+    #[command(flatten)]
     sampled: Sampled,
 }
 
@@ -42,6 +44,9 @@ impl FromFile {
         let plan = read(path)?;
         plan.check(&platform)?;
         plan.check_not_empty()?;
+        if self.again.resume {
+            plan.check_resumable().map_err(|error| Failure::new(Exit::Usage, error))?;
+        }
         if self.to.out.dry_run {
             on::partitioning(&self.to.on, &platform, &self.to.partitioning, self.sampled.sampled)?;
             return outline::of_plan(&plan, &platform, self.to.out.json);
@@ -53,7 +58,7 @@ impl FromFile {
         };
         let partitioning = (&self.to.partitioning, self.sampled.sampled);
         let mut machine = on::machine(&self.to.on, platform, options, partitioning)?;
-        self.to.to_run(false)?.plan(machine.as_mut(), &plan)
+        self.to.to_run(self.again.resume)?.plan(machine.as_mut(), &plan)
     }
 }
 

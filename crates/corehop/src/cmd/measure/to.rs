@@ -60,12 +60,19 @@ pub(super) struct To {
     pub(super) partitioning: PartitioningOptions,
 }
 
-/// The seed of an experiment, and whether to resume it.
+/// Whether to go on with an interrupted run.
 #[derive(Debug, clap::Args)]
-pub(super) struct Draws {
+pub(super) struct Resume {
     /// Resume an interrupted run from its FILE.part
     #[arg(long, requires = "output")]
     pub(super) resume: bool,
+}
+
+/// The seed of an experiment, and whether to resume it.
+#[derive(Debug, clap::Args)]
+pub(super) struct Draws {
+    #[command(flatten)]
+    again: Resume,
     /// The seed of all random draws
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
@@ -112,7 +119,7 @@ impl To {
                 self.out.json,
             );
         }
-        let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.resume)? };
+        let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.again.resume)? };
         let partitioning = (&self.partitioning, extent.sampled);
         let mut machine = on::machine(&self.on, platform, options, partitioning)?;
         run.experiment(machine.as_mut(), experiment, draws.seed)
