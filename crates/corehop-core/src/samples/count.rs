@@ -82,7 +82,8 @@ impl SharedData {
             valid: true,
             value_ns: self.time_ns,
             scale_ns: self.time_ns,
-            replicate: None,
+            // Every run starts anew.
+            replicate: Some(self.run),
         }
     }
 }

@@ -73,6 +73,21 @@ fn a_budget_ends_every_kind_of_run_and_resuming_completes_it() {
 }
 
 #[test]
+fn a_precision_is_reached_by_gangs() {
+    // Random numbers: the time of a run varies from run to run.
+    let line = "shared-data --on xeon_e5520 --program bucket-sort --items 200 --rounds 20";
+    let rows = |precision: &str| {
+        let (_directory, file) = scratch();
+        let to = ["-q", "--precision", precision, "-o", file.to_str().unwrap()];
+        succeeds(experiment(line, &to));
+        shown(&file).len()
+    };
+    let (coarse, fine) = (rows("40%"), rows("10%"));
+    assert!(0 < coarse && coarse < fine, "{coarse}, {fine}");
+    refused(experiment(line, &["--precision", "5%", "--samples", "9"]), 2, &["--samples"]);
+}
+
+#[test]
 fn a_plan_from_a_file_goes_on_where_it_was_cut_off_and_another_plan_does_not() {
     for line in KINDS {
         let (directory, file) = scratch();

@@ -3,17 +3,16 @@
 
 use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::{self, Experiment, Length, Overrides, Preset};
-use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
 use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::{Event, Load, Mover, Page, Pattern, Polluter};
 use corehop_linux::live::Options;
 
-use super::super::quantities::{count, length, percent, polluter, ratio};
+use super::super::quantities::{count, length, polluter, ratio};
 use super::loads::LoadArgs;
 use super::partitioning::Sampled;
 use super::plan::refused;
-use super::to::{Draws, Extent, To};
+use super::to::{Draws, Extent, Precise, To};
 use crate::exit::{Exit, Failure};
 
 /// The samples of each step of `conditions`: two batches of a cell of some milliseconds, with equally many in
@@ -42,9 +41,8 @@ struct Shared {
     /// has enough samples)
     #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or leave it out for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
-    /// Measure until every cell's median is known to ±PERCENT of its warm touch, with 95 % confidence
-    #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
-    precision: Option<f64>,
+    #[command(flatten)]
+    precise: Precise,
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus, help_heading = "Instead of the preset's values")]
     cpus: Option<CpuList>,
@@ -194,11 +192,11 @@ impl Shared {
     }
 
     fn goal(&self) -> Goal {
-        match (self.precision, self.samples, self.to.out.budget) {
-            (Some(relative), ..) => Goal::Precision(Precision { relative, alpha: 0.05 }),
-            (None, None, Some(_)) => Goal::Time,
+        let without = match (self.samples, self.to.out.budget) {
+            (None, Some(_)) => Goal::Time,
             _ => Goal::Count,
-        }
+        };
+        self.precise.goal().unwrap_or(without)
     }
 
     fn overrides(&self) -> Overrides {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop measure shared-data`: gangs, on a simulated machine, into a file.
 
+use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::SharedData;
 use corehop_core::units::CpuList;
 use corehop_core::workload::gang::{Placing, Program, Sharing};
@@ -8,7 +9,7 @@ use corehop_linux::live::Options;
 
 use super::super::quantities::count;
 use super::jobs::some_cpus;
-use super::to::{Draws, Extent, To};
+use super::to::{Draws, Extent, Precise, To};
 use crate::exit::{Exit, Failure};
 
 /// The heading of these options in the help.
@@ -27,6 +28,8 @@ pub(super) struct Args {
     /// Runs of each configuration
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = count("--samples 0 runs nothing: leave it out for 4 runs of each"))]
     samples: u32,
+    #[command(flatten)]
+    precise: Precise,
     /// swap, bucket-sort, linear-regression, exchange; default: all
     #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
@@ -65,8 +68,9 @@ const HAND_OVER_INSTRUCTIONS: u32 = 10_000;
 impl Args {
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = self.to.platform()?;
-        let (whole, options) = (Extent::WHOLE, Options::default());
-        self.to.carry_out(platform, &self.experiment(), &self.draws, whole, options)
+        let goal = self.precise.goal().unwrap_or(Goal::Count);
+        let (extent, options) = (Extent { goal, ..Extent::WHOLE }, Options::default());
+        self.to.carry_out(platform, &self.experiment(), &self.draws, extent, options)
     }
 
     fn programs(&self) -> Vec<Program> {

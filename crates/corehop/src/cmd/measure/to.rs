@@ -5,10 +5,12 @@ use std::path::PathBuf;
 
 use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Experiment;
+use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
 use corehop_core::units::Nanos;
 use corehop_linux::live::Options;
 
+use super::super::quantities::percent;
 use super::partitioning::PartitioningOptions;
 use super::{on, outline};
 use crate::exit::{Exit, Failure};
@@ -76,6 +78,23 @@ pub(super) struct Draws {
     /// The seed of all random draws
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
+}
+
+/// A precision to reach, instead of a number of samples.
+#[derive(Debug, clap::Args)]
+pub(super) struct Precise {
+    /// Measure until every cell's median is known to ±PERCENT of its warm touch (of the time of a run, for
+    /// programs with common data), with 95 % confidence
+    #[arg(long, value_name = "PERCENT%", value_parser = percent, conflicts_with = "samples", help_heading = "Enough samples")]
+    precision: Option<f64>,
+}
+
+impl Precise {
+    /// The goal, if there is a precision.
+    pub(super) fn goal(&self) -> Option<Goal> {
+        let precision = |relative| Goal::Precision(Precision { relative, alpha: 0.05 });
+        self.precision.map(precision)
+    }
 }
 
 /// The amount of an experiment to run.
