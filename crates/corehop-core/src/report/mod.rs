@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Results for the eye: text, tables, drawings, pages. Nothing is computed here.
 
+mod dots;
 mod escape;
 pub mod label;
 mod platform_measured;

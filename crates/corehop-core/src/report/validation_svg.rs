@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::dots::{Dot, Dots};
 use super::escape::escape;
-use super::validation::{Dot, Dots};
 
 /// Colours that are told apart with any colour vision (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#a04f84", "#b08a00", "#4c6a88"];

@@ -7,6 +7,8 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
+use parquet::errors::ParquetError;
+
 /// In the metadata of the schema: the file has checksums, and a part without one is damaged.
 pub(crate) const ANNOUNCED: &str = "corehop.checksums";
 /// The checksum of a part, eight hexadecimal digits. It covers the part with zeros in their place.
@@ -105,4 +107,18 @@ pub(crate) fn guarded<T>(decode: impl FnOnce() -> T) -> Result<T, String> {
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         text.unwrap_or_else(|| "it cannot be decoded".to_owned())
     })
+}
+
+/// The cause behind an error of Parquet: the system, or damage to the file.
+///
+/// # Errors
+/// The latter.
+pub(crate) fn parquet_cause(error: ParquetError) -> Result<std::io::Error, String> {
+    match error {
+        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
+            Ok(error) => Ok(*error),
+            Err(other) => Err(other.to_string()),
+        },
+        other => Err(other.to_string()),
+    }
 }

@@ -8,6 +8,7 @@ mod column;
 mod count;
 pub(crate) mod damage;
 pub mod example;
+mod error;
 mod gang;
 mod message;
 mod observed;
@@ -25,6 +26,7 @@ mod task_job;
 pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
 pub use damage::Damage;
+pub use error::FileError;
 pub use gang::{GangRecord, MemberRecord};
 pub use observed::{Absence, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took};
 pub use overhead::{
@@ -37,6 +39,6 @@ pub use row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedThread, SCHEMA_VERSION,
     Sample, SharedData, TaskJob,
 };
-pub use store::{FileError, FileKind, Part, Reader, write_parquet};
+pub use store::{FileKind, Part, Reader, write_parquet};
 pub use table::{RowKind, Rows};
 pub use task_job::{AS_SCHEDULED, Away, JobOutcome, TaskJobRecord};

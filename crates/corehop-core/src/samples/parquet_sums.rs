@@ -15,8 +15,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 
-use super::damage::{Damage, PLACEHOLDER, sum_of};
-use super::store::parquet_cause;
+use super::damage::{Damage, PLACEHOLDER, parquet_cause, sum_of};
 
 /// The rows of a row group.
 pub(crate) const GROUP_ROWS: usize = 8192;

@@ -11,105 +11,21 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_ipc::writer::StreamWriter;
-use arrow_schema::{ArrowError, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::ChunkReader;
 
-use super::column::{Row, SchemaError};
+use super::column::Row;
 use super::damage::{ANNOUNCED, Damage, guarded};
+use super::error::FileError;
 use super::message;
-use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified, VerifyError};
+use super::parquet_sums::{self, GROUP_ROWS, SealedWriter, Verified};
 use super::provenance::Provenance;
 use super::row::SCHEMA_VERSION;
 use super::stream::Scan;
 use super::table::{RowKind, Rows};
-
-/// Why a file cannot be read or written.
-#[derive(Debug, thiserror::Error)]
-pub enum FileError {
-    /// Neither Parquet nor an Arrow stream, or without our metadata.
-    #[error("not a corehop file ({0}): give a file of `corehop measure`")]
-    NotOurs(String),
-    /// Counts of a schedulability study.
-    #[error(
-        "this file contains the counts of a study: `corehop study FILE` prints them, and --page draws them"
-    )]
-    Study,
-    /// Written by a later version.
-    #[error(
-        "this file has schema {found}, this program knows {SCHEMA_VERSION}: use a newer corehop"
-    )]
-    Later {
-        /// The schema version found.
-        found: u32,
-    },
-    /// Of another row type than asked for.
-    #[error("this file contains {found}, not {expected}")]
-    Kind {
-        /// The row type found.
-        found: String,
-        /// The row type asked for.
-        expected: &'static str,
-    },
-    /// Begins like a corehop file, but is damaged.
-    #[error("this file is damaged: {0}; a `.part` beside it may still be readable")]
-    Damaged(String),
-    /// Its checksums tell where it is damaged.
-    #[error(
-        "this file is damaged: {0}; `corehop convert FILE --to rows --salvage -o NEW.parquet` keeps the sound rows"
-    )]
-    Checksum(Damage),
-    /// The rows are not as their schema version says.
-    #[error(transparent)]
-    Schema(#[from] SchemaError),
-    /// The system could not read or write.
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-}
-
-impl From<ArrowError> for FileError {
-    fn from(error: ArrowError) -> Self {
-        match error {
-            ArrowError::IoError(_, error) => Self::Io(error),
-            other => Self::Damaged(other.to_string()),
-        }
-    }
-}
-
-impl From<ParquetError> for FileError {
-    fn from(error: ParquetError) -> Self {
-        match parquet_cause(error) {
-            Ok(error) => Self::Io(error),
-            Err(what) => Self::Damaged(what),
-        }
-    }
-}
-
-impl From<VerifyError> for FileError {
-    fn from(error: VerifyError) -> Self {
-        match error {
-            VerifyError::Footer(damage) => Self::Checksum(damage),
-            VerifyError::Io(error) => Self::Io(error),
-        }
-    }
-}
-
-/// The cause behind an error of Parquet: the system, or damage to the file.
-///
-/// # Errors
-/// The latter.
-pub(crate) fn parquet_cause(error: ParquetError) -> Result<std::io::Error, String> {
-    match error {
-        ParquetError::External(source) => match source.downcast::<std::io::Error>() {
-            Ok(error) => Ok(*error),
-            Err(other) => Err(other.to_string()),
-        },
-        other => Err(other.to_string()),
-    }
-}
 
 /// In the metadata of every corehop file: the kind of its rows.
 pub(crate) const KIND: &str = "corehop.rows";

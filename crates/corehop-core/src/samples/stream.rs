@@ -10,8 +10,8 @@ use arrow_ipc::reader::StreamDecoder;
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::damage::{ANNOUNCED, Damage, bytes_at, guarded};
+use super::error::FileError;
 use super::message::{Found, Piece, Seal, next_sound, piece};
-use super::store::FileError;
 
 /// The messages of a stream.
 pub(super) struct Scan {

@@ -22,9 +22,9 @@ use super::counts::{Counts, StudyCounts};
 use super::shard::Shards;
 use super::tally::Tally;
 use super::{Measure, Reading, Study};
-use crate::samples::damage::{ANNOUNCED, guarded};
+use crate::samples::damage::{ANNOUNCED, guarded, parquet_cause};
 use crate::samples::parquet_sums::{self, SealedWriter, Verified, VerifyError};
-use crate::samples::store::{KIND, STUDY, VERSION, parquet_cause};
+use crate::samples::store::{KIND, STUDY, VERSION};
 use crate::workload::task::Time;
 
 /// Why a file is no outcome of a study, or could not be written.
