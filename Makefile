@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness fuzz bench repeat dist lab bpf lint clean
+.PHONY: run test soundness fuzz kills bench repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -41,6 +41,11 @@ soundness:
 ## (`make test` asks 100,000.)
 fuzz:
 	COREHOP_FUZZ=0 cargo test --locked -p corehop-core --test fuzz -- --nocapture
+
+## A hundred kills at random instants, two runs at once: rows lost and settings left behind are counted.
+## (Root; changes cpusets for seconds, and puts them back.)
+kills: build
+	tests/kills.py $(COREHOP) 100
 
 ## Benchmarks, each beside a peer or a physical limit, into out/bench.json: some four minutes where nothing else runs.
 ## (`cargo bench -p corehop --bench suite -- out/bench.json --whole` simulates the published experiments in full.)
