@@ -56,7 +56,7 @@ class HostFailed(Error):
 class Interrupted(Error, KeyboardInterrupt):
     """The run was interrupted (exit code 130). What was recorded is in `result`.
 
-    It is a KeyboardInterrupt too: a loop over measurements that goes on after every error of ours
+    It is a KeyboardInterrupt too: a loop over measurements that goes on after every error of corehop
     with `except corehop.Error` should let this one through.
     """
 

@@ -24,7 +24,7 @@ const STREAM: &CStr = c"arrow_array_stream";
 pub(crate) fn rows_json(table: &Bound<'_, PyAny>) -> PyResult<String> {
     let capsule = table.call_method0("__arrow_c_stream__")?.cast_into::<PyCapsule>()?;
     let stream = capsule.pointer_checked(Some(STREAM))?.cast::<FFI_ArrowArrayStream>();
-    // SAFETY: the interface says that a capsule of this name holds such a stream, and that whoever
+    // SAFETY: the interface says that a capsule of this name holds such a stream, and that the code that
     // takes it moves it out; what is left behind is marked as released.
     let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr()) };
     let reader = RecordBatchStreamReader::try_new(stream).map_err(errors::broken)?;

@@ -81,7 +81,7 @@ class Pretender:
 
 @pytest.fixture
 def pretend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Pretender]:
-    """Puts a program in place of ours that leaves a file (if told to), says a line, and ends with a
+    """Puts a program in place of corehop that leaves a file (if told to), says a line, and ends with a
     code."""
 
     def make(

@@ -72,7 +72,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
         corehop.study(tmp_path / "nowhere.toml")
 
 
-def test_an_error_of_whoever_watches_ends_it() -> None:
+def test_an_error_of_the_watcher_ends_it() -> None:
     study = _corehop.Study((FIG5 / "study.toml").read_text(), None, 4000)
 
     def fail(_: int) -> None:

@@ -88,7 +88,7 @@ fn a_device_slows_who_needs_memory_and_takes_no_line_from_any_cache() {
 }
 
 #[test]
-fn split_locks_stop_who_is_beyond_level_1_and_nobody_else() {
+fn split_locks_stop_only_accesses_beyond_level_1() {
     let platform = plain();
     let locks = |split| Load::Buslock { split, cpus: cpus("1-2") };
     // As long as a period: one burst at least falls into a pass of 32 MiB.

@@ -218,7 +218,7 @@ fn drawn(scheduler: Scheduler, load: Load, sets: u32, millis: u64) -> Plan {
 }
 
 #[test]
-fn nobody_migrates_further_than_the_scheduler_lets_him() {
+fn no_task_migrates_further_than_the_scheduler_lets_it() {
     let platform = x5650();
     let moved = |scheduler| {
         let records = run_on(

@@ -34,7 +34,7 @@ struct Seen {
     ended: u64,
     preemptions: u32,
     migrations: u32,
-    /// From where to where it was first away, for how long, and by whom.
+    /// Its first absence: from where to where, how long, and the job that preempted it.
     away: Option<(Cpu, Cpu, u64, usize)>,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Plain<'a> {
         let sits = |task: usize| self.seats.iter().any(|seat| seat.task == Some(task));
         let come: Vec<usize> = chosen.iter().copied().filter(|&task| !sits(task)).collect();
         let mut places = Vec::new();
-        // Whoever can goes home, and then the others go where they may.
+        // Jobs that can go home, and then the others go where they may.
         for home in [true, false] {
             for &task in &come {
                 let last = self.last[task];

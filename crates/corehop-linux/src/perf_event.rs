@@ -85,7 +85,7 @@ impl Event {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor, nobody else's.
+        // SAFETY: a new descriptor, with no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
     }
 }

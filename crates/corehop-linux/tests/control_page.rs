@@ -57,7 +57,7 @@ fn on_a_thread<T: Send + 'static>(run: impl FnOnce() -> T + Send + 'static) -> T
     thread::spawn(run).join().unwrap()
 }
 
-/// Takes the CPU away from whoever runs on it, some thousand times a second, until told to stop.
+/// Takes the CPU away from the thread that runs on it, some thousand times a second, until told to stop.
 fn preemptor(cpu: Cpu, stop: Arc<AtomicBool>) -> thread::JoinHandle<i32> {
     thread::spawn(move || {
         set_affinity([cpu]).unwrap();
@@ -263,7 +263,7 @@ fn children_are_followed_and_their_absences_recorded() {
     let counted = threads.iter().map(|thread| thread.preemptions).sum::<u64>();
     assert_eq!(preempted, counted - unseen_end as u64);
     assert!(preempted > 0, "two loops share a CPU");
-    // Whoever it was; on a busy machine it need not be the other loop.
+    // Any thread; on a busy machine it need not be the other loop.
     assert!(absences.iter().all(|it| !it.preempted || it.by_name[0] != 0));
     assert!(absences.iter().all(|it| it.in_ns > it.out_ns));
 }

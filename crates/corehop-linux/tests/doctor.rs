@@ -201,7 +201,7 @@ fn what_the_processor_is_not_is_told() {
 }
 
 #[test]
-fn whoever_else_is_there_is_told() {
+fn other_users_of_the_machine_are_told() {
     let compiler =
         "proc/812/stat: 812 (cc1) S 1 1 1 0 -1 0 0 0 0 0 9000 500 0 0 20 0 1 0 9990000 0";
     let runner = "proc/813/stat: 813 (sh) R 1 1 1 0 -1 0 0 0 0 0 1 0 0 0 20 0 1 0 10 0";
@@ -233,7 +233,7 @@ fn whoever_else_is_there_is_told() {
 
 #[test]
 fn a_cpu_that_others_may_use_is_told() {
-    let nobody = "sys/devices/system/cpu/isolated: ";
+    let none = "sys/devices/system/cpu/isolated: ";
     let boot = "isolcpus=managed_irq,domain,1-3 nohz_full=1-3 rcu_nocbs=1-3";
     let away = "proc/self/status: CapEff:\\t000000c000804000\\nCpus_allowed_list:\\t0";
     let some = "sys/devices/system/cpu/isolated: 3";
@@ -247,7 +247,7 @@ fn a_cpu_that_others_may_use_is_told() {
                     proc/55/stat: 55 (irqbalance) S 1 1 1 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 10 0";
     let everywhere = "sys/devices/system/cpu/isolated: \nproc/irq/24/effective_affinity_list: 2";
     check(&[
-        ("no isolation", nobody, "isolation", Warning, "no CPU is isolated", boot),
+        ("no isolation", none, "isolation", Warning, "no CPU is isolated", boot),
         ("not for this process", away, "isolation", Warning, "not allowed", "taskset -c 1-3"),
         ("for one CPU", some, "isolation", Note, "CPU 3", "--cpus 3"),
         ("by a partition", partition, "isolation", Note, "CPUs 2-3", "--cpus 2-3"),

@@ -253,7 +253,7 @@ fn is_loaded(program: u32) -> bool {
     // SAFETY: attr is of the size given and has no pointers in it.
     let fd = unsafe { libc::syscall(libc::SYS_bpf, 13, attr.as_ptr(), size_of_val(&attr)) };
     if fd >= 0 {
-        // SAFETY: just opened, nobody else's.
+        // SAFETY: just opened, with no other owner.
         unsafe { libc::close(fd as i32) };
     }
     fd >= 0

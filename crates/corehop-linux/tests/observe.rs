@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Recording programs that nobody has prepared, by each way there is: BPF needs root or CAP_BPF with
+//! Recording unmodified programs, by each way there is: BPF needs root or CAP_BPF with
 //! CAP_PERFMON, records of switches `kernel.perf_event_paranoid` 2. Skips with the reason where it may not.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 

@@ -140,7 +140,7 @@ fn events_are_seen_in_the_order_in_which_the_kernel_passes_them() {
         }
     }
     assert!(switches >= 199, "{switches}");
-    // What nobody asked for is not kept for the next time.
+    // Times that were not asked for are not kept for the next time.
     events.begin();
     let (again, _) = events.end();
     let count = |streams: &[(Cpu, Vec<_>)]| streams.iter().map(|(_, it)| it.len()).sum::<usize>();

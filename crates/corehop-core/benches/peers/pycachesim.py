@@ -14,7 +14,7 @@ from cachesim import backend
 
 
 def machine():
-    """32 KiB of 8 ways, 256 KiB of 8, 12 MiB of 16, all LRU, as in the bench of ours."""
+    """32 KiB of 8 ways, 256 KiB of 8, 12 MiB of 16, all LRU, as in the bench of the simulator."""
     memory = cachesim.MainMemory()
     l3 = cachesim.Cache("L3", 12288, 16, 64, "LRU")
     l2 = cachesim.Cache("L2", 512, 8, 64, "LRU", store_to=l3, load_from=l3)

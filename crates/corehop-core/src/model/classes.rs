@@ -82,7 +82,7 @@ pub struct Classes {
     pub pairs: Vec<OfPairs>,
     /// Batches of jobs around which lines were to be exchanged.
     pub batches: u64,
-    /// Those that lack an exchange before or after them: the other CPU was not to be had in time.
+    /// Those that lack an exchange before or after them: the other CPU was not free in time.
     pub batches_without_exchange: u64,
 }
 

@@ -249,7 +249,7 @@ fn fill(cell: &CellSummary, misses: &[CountedMisses]) -> Option<Fill> {
 }
 
 /// The time in which as many lines come into an instance of `target` as it has; None where all that
-/// what runs walks, so many `bytes` on each CPU, fits into it: it evicts nobody once it is there.
+/// what runs walks, so many `bytes` on each CPU, fits into it: it evicts nothing once it is there.
 fn refill_us(target: &Target, fill: Fill, bytes: Option<u64>) -> Option<f64> {
     let (walkers, instances) = match fill.source {
         FillSource::Preemptor => (1, 1),

@@ -68,7 +68,7 @@ pub struct ReportData {
     pub translations: Vec<Translation>,
     /// The lengths at which delays stop growing.
     pub saturations: Vec<Saturation>,
-    /// All that a model of the delays is fitted from, for whoever wants one: fitting takes time.
+    /// All that a model of the delays is fitted from. It is fitted on demand, as that takes time.
     pub fit: Fit,
 }
 

@@ -14,7 +14,7 @@ use crate::model::summary::CellSummary;
 use crate::units::Bytes;
 use crate::units::three_digits;
 
-/// The columns of the CSV table. A table of ours and a printed one join on all but the last.
+/// The columns of the CSV table. A table of corehop and a printed one join on all but the last.
 pub const COLUMNS: &str = "platform,memory_architecture,load,event,preemption_length,write_ratio,statistic,wss_kib,cost_us";
 
 /// The summaries that make up one table of the columns [`COLUMNS`].

@@ -35,7 +35,7 @@ words! {
         TooShort = "too_short",
         /// It gave its CPU up itself: a page fault, or the kernel made it wait.
         Blocked = "blocked",
-        /// Nobody watched, to see what watching does: how it went is not known.
+        /// The run was not watched, to see what watching costs: its course is unknown.
         Unwatched = "unwatched",
     }
 }

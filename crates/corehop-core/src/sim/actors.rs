@@ -9,18 +9,18 @@ use super::walker::{Manner, Visit, Walker};
 /// The clock of a thread that waits.
 const NEVER: Picos = Picos::MAX;
 
-/// What somebody does over and over.
+/// The repeated activity of an actor.
 #[derive(Debug, Clone)]
 pub enum Role {
     /// Walks.
     Walks(Walker),
-    /// Moves data past the caches, whoever has the CPU that asked for it.
+    /// Moves data past the caches, on behalf of any CPU.
     Moves(Device),
     /// Splits locks.
     Locks(SplitLocks),
 }
 
-/// What somebody does next.
+/// The next step of an actor.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Turn {
     Visit(Visit, Manner),
@@ -134,7 +134,7 @@ impl Actors {
         }
     }
 
-    /// Who is next, and when; of several at one time the first.
+    /// The next actor, and its time; of several at one time the first.
     #[inline]
     pub(super) fn next(&self) -> Option<(usize, Picos)> {
         let mut next = (0, NEVER);
@@ -146,7 +146,7 @@ impl Actors {
         (next.1 < NEVER).then_some(next)
     }
 
-    /// What one of them does next, and on which CPU.
+    /// The next step of one of them, and its CPU.
     #[inline]
     pub(super) fn turn(&mut self, place: usize) -> (usize, Turn) {
         let actor = &mut self.all[place];
@@ -195,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn the_earliest_is_next_and_nobody_on_the_jobs_cpu() {
+    fn the_earliest_is_next_and_none_on_the_jobs_cpu() {
         let mut actors = actors();
         assert_eq!(actors.next(), Some((0, 0)));
         actors.set(Some(0), None, 0);
         assert_eq!(actors.next(), Some((1, 10)));
         actors.resumes(1, 25);
         assert_eq!(actors.next(), Some((2, 20)));
-        // Whoever waited goes on when the job leaves, and not in the past.
+        // The actor that waited goes on when the job leaves, and not in the past.
         assert_eq!(actors.release(15), Some(0));
         assert_eq!(actors.next(), Some((0, 15)));
     }

@@ -22,7 +22,7 @@ pub struct Device {
     interval: Picos,
 }
 
-/// What a device does to a line.
+/// The action of a device on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Transfer {
     pub(super) line: Line,
@@ -53,9 +53,9 @@ impl Device {
 /// A thread that splits locks, in bursts.
 #[derive(Debug, Clone)]
 pub struct SplitLocks {
-    /// How long each of them stops everybody.
+    /// The time for which each of them stops every CPU.
     takes: Picos,
-    /// How many make a burst, and how many of this one are left.
+    /// The number of locks in a burst, and those left of this one.
     burst: u64,
     left: u64,
 }

@@ -34,7 +34,7 @@ impl Bits {
     }
 }
 
-/// How a line finds its set, in the form that is quick to compute.
+/// The map of a line to its set, in the form that is quick to compute.
 #[derive(Debug, Clone)]
 pub(super) struct Finder {
     /// Of a power of two of sets: one less.
@@ -96,7 +96,7 @@ impl Remainder<'_> {
     }
 }
 
-/// What happened to a cache's lines by the doing of others.
+/// The effects of others on a cache's lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheCounters {
     /// Lines that went to make room.
@@ -121,7 +121,7 @@ pub(super) struct Cache {
     pub(super) inclusion: Inclusion,
     pub(super) write_through: bool,
     pub(super) write_allocate: bool,
-    /// What is between CPUs that have this cache as the first one in common.
+    /// The distance of CPUs that have this cache as the first one in common.
     pub(super) distance: Distance,
     /// Of its first CPU.
     pub(super) package: usize,
@@ -141,7 +141,7 @@ pub(super) struct Cache {
     /// Of an inclusive cache with more than [`NAMED`] caches inside: for each way those that may
     /// have the line. With fewer they are in the way's word.
     many: Vec<u64>,
-    /// How many lines it holds.
+    /// The number of lines it holds.
     filled: u32,
 }
 
@@ -206,7 +206,7 @@ impl Cache {
         self.filled == 0
     }
 
-    /// How many lines it can hold.
+    /// The number of lines it can hold.
     pub(super) fn capacity(&self) -> u64 {
         u64::from(self.sets) * u64::from(self.ways)
     }
@@ -381,7 +381,7 @@ impl Cache {
         })
     }
 
-    /// What its policy is known by, when these ways may be filled.
+    /// The key of its policy, when these ways may be filled.
     pub(super) fn known(&self, allowed: u32) -> u8 {
         self.policy.known(allowed & self.policy.every())
     }
@@ -452,7 +452,7 @@ impl Cache {
     }
 }
 
-/// Where a line was put, and what was there.
+/// The place of a new line, and the line that was there.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Inserted {
     pub(super) set: u32,

@@ -17,7 +17,7 @@ use super::tags::Line;
 use super::times::Picos;
 use super::walker::Walker;
 
-/// What jobs and their timed touches came to.
+/// The results of jobs and their timed touches.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Sum {
     pub(super) jobs: u64,
@@ -52,12 +52,12 @@ pub(super) struct ChunkRun<'a> {
     preemptors: BTreeMap<(usize, usize), Walker>,
     system: SystemData,
     eviction: Option<Vec<Line>>,
-    /// What the records say they were drawn with, where the plan has no replicates.
+    /// The draw that the records state where the plan has no replicates.
     stream: u64,
     sum: Sum,
 }
 
-/// What has frames of its own, and an order.
+/// A thing with frames and an order of its own.
 #[derive(Debug, Clone, Copy)]
 enum Owner {
     Set(usize),
@@ -169,7 +169,7 @@ impl<'a> ChunkRun<'a> {
             }
         }
         self.sum.jobs += 1;
-        // What the job leaves in the caches is in nobody's way that a new set would not be in.
+        // The job's lines in the caches hinder others no more than those of a new set would.
         self.sets.insert(set_number, memory);
         Ok(record)
     }
@@ -220,7 +220,7 @@ impl<'a> ChunkRun<'a> {
         self.system.touch(self.machine, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
-    /// Lets the time of an absence pass, with whoever then has the CPU.
+    /// Lets the time of an absence pass, with the actor that then has the CPU.
     fn leave(
         &mut self,
         job: &Job,
@@ -268,13 +268,13 @@ impl<'a> ChunkRun<'a> {
     }
 }
 
-/// What a chunk comes to.
+/// The results of a chunk.
 pub(super) struct Done {
     pub(super) records: Vec<JobRecord>,
     pub(super) sum: Sum,
 }
 
-/// What is reported of a pass that nothing disturbed.
+/// The record of a pass that nothing disturbed.
 pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
     Touch {
         cpu,

@@ -9,7 +9,7 @@ use super::observer::Observer;
 use super::outcome::AccessOutcome;
 use super::tags::Line;
 
-/// What a cache is asked to do with a line, with all caches inside it.
+/// The request to a cache for a line, with all caches inside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Request {
     /// Share it with one below a common cache: the right to write ends, newer data is given up.
@@ -22,11 +22,11 @@ pub(super) enum Request {
     Flush,
 }
 
-/// What a cache answered, with all inside.
+/// The answer of a cache, with all inside.
 #[expect(clippy::struct_excessive_bools, reason = "each is a yes or no of its own")]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Answer {
-    /// How many copies there were.
+    /// The number of copies there were.
     pub(super) copies: u32,
     /// One of them was held alone.
     pub(super) alone: bool,
@@ -42,7 +42,7 @@ pub(super) struct Answer {
     pub(super) level: u8,
     /// The outermost cache with a copy around the newer one.
     pub(super) owner: usize,
-    /// How far the answering root is.
+    /// The distance of the answering root.
     pub(super) distance: Distance,
 }
 
@@ -338,7 +338,7 @@ impl<O: Observer> Hierarchy<O> {
     /// Counts a question and what it took away.
     fn note(&self, answer: Answer, distance: Distance, request: Request, ongoing: &mut Ongoing) {
         let outcome = &mut ongoing.outcome;
-        // Inside a core nobody has to ask.
+        // Inside a core no cache has to ask.
         let asked =
             distance > Distance::Core && (self.lookup == Lookup::Snooping || answer.copies > 0);
         outcome.asked = outcome.asked.saturating_add(u8::from(asked));

@@ -38,7 +38,7 @@ pub(super) struct Lane<'a, const N: usize, const KNOWN: u8, const POWER: bool> {
     pub(super) level: u8,
     /// It includes the caches inside.
     pub(super) includes: bool,
-    /// The caches inside but for the one on the way are empty, and nobody counts questions to them.
+    /// The caches inside but for the one on the way are empty, and questions to them are not counted.
     pub(super) lonely: bool,
     /// At a miss others have to be asked.
     pub(super) asks: bool,
@@ -66,7 +66,7 @@ pub(super) struct Fill {
     pub(super) line: Line,
     /// It is held alone.
     pub(super) alone: bool,
-    /// What is done to the innermost copy first.
+    /// The action on the innermost copy, which comes first.
     pub(super) does: Does,
 }
 
@@ -84,7 +84,7 @@ impl Fill {
     }
 }
 
-/// Where the loop counts.
+/// The counters of the loop.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     /// Accesses that do not write, and those that do.
@@ -97,7 +97,7 @@ pub(super) struct Tally {
     pub(super) asked: u8,
 }
 
-/// What a line displaced, and where.
+/// The line that another displaced, and its level.
 #[derive(Clone, Copy)]
 struct Displaced {
     way: u32,
@@ -173,7 +173,7 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
         let others = if self.includes { found >> NAMES & !self.own } else { 0 };
         // The only one who may have it might have newer data.
         let sole = found & ALONE != 0 && (found >> NAMES).is_power_of_two();
-        let shared = others != 0 && !bug!(FastPathAsksNobody);
+        let shared = others != 0 && !bug!(FastPathAsksNone);
         if !(self.includes || self.lonely)
             || (write && (shared || found & ALONE == 0))
             || (shared && sole)

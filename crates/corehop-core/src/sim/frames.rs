@@ -19,14 +19,14 @@ use super::tags::{Line, NO_LINE};
 const BASE: u64 = 4 << 10;
 /// A huge page in bytes.
 const HUGE: u64 = 2 << 20;
-/// What a node has where the platform does not say, in bytes.
+/// The memory of a node where the platform does not say, in bytes.
 const UNSTATED: u64 = 32 << 30;
 
 /// The colours that a working set may have: of every `of` neighbouring frames those whose place is
 /// listed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Colours {
-    /// How many colours there are.
+    /// The number of colours.
     pub of: u32,
     /// Those that may be used.
     pub mine: Vec<u32>,
@@ -59,7 +59,7 @@ pub enum FramesError {
     Full {
         /// The working set.
         wss: Bytes,
-        /// What there is.
+        /// The amount there is.
         memory: Bytes,
     },
     /// A node that the platform lacks.
@@ -76,7 +76,7 @@ impl Frames {
     /// The memory of `platform`, empty; `seed` decides which frames are drawn.
     ///
     /// # Errors
-    /// Where it has more lines than can be told apart.
+    /// If it has more lines than can be told apart.
     pub fn new(platform: &Platform, every: u32, seed: u64) -> Result<Self, SpecError> {
         let line = platform.line_size().get();
         let own = |at: usize| platform.nodes[at].memory.as_ref().map(|fact| fact.value.get());
@@ -143,7 +143,7 @@ impl Frames {
     /// The place of the node of this number.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is none.
     pub fn node(&self, number: u32) -> Result<usize, FramesError> {
         let place = self.numbers.iter().position(|&other| other == number);
         place.ok_or_else(|| FramesError::Node { node: number, nodes: self.numbers.clone() })
@@ -153,7 +153,7 @@ impl Frames {
     /// that has no memory, the next that has. The lines, in virtual order.
     ///
     /// # Errors
-    /// Where there is not as much left.
+    /// If there is not as much left.
     pub fn place(
         &mut self,
         wss: Bytes,

@@ -40,7 +40,7 @@ pub struct Hierarchy<O = ()> {
     pub(super) observer: O,
 }
 
-/// Where a search on a CPU's way ended.
+/// The end of a search on a CPU's way.
 enum SearchEnd {
     /// In the cache at this place of the way, in this set and way.
     Own(usize, u32, u32),
@@ -57,7 +57,7 @@ pub(super) struct Ongoing {
     pub(super) masks: [u32; MAX_LEVELS],
 }
 
-/// What new copies are filled with.
+/// The state that new copies are filled with.
 pub(super) struct Filling {
     pub(super) bits: Bits,
     /// The outermost new copy has newer data than what is further out.
@@ -124,13 +124,13 @@ impl<O: Observer> Hierarchy<O> {
     /// possible in all ways. Ways beyond a cache's own are ignored.
     ///
     /// # Panics
-    /// Where the mask is empty or the level is beyond [`MAX_LEVELS`].
+    /// If the mask is empty or the level is beyond [`MAX_LEVELS`].
     pub fn set_ways(&mut self, cpu: usize, level: u32, mask: u32) {
         assert!(mask != 0, "a partition of no ways");
         self.masks[cpu][level as usize - 1] = mask;
     }
 
-    /// How many lines all outermost caches can hold.
+    /// The number of lines that all outermost caches can hold.
     pub(super) fn lines(&self) -> u64 {
         self.roots.iter().map(|&root| self.caches[root].capacity()).sum()
     }
@@ -141,12 +141,12 @@ impl<O: Observer> Hierarchy<O> {
         path.caches[path.len - 1]
     }
 
-    /// What this CPU's accesses met so far.
+    /// The counts of this CPU's accesses so far.
     pub fn counters(&self, cpu: usize) -> &CpuCounters {
         &self.counters[cpu]
     }
 
-    /// What happened to the lines of the cache of this level and kind of use that serves `cpu`.
+    /// The fate of the lines of the cache of this level and kind of use that serves `cpu`.
     pub fn cache_counters(
         &self,
         cpu: usize,
@@ -495,7 +495,7 @@ fn link(caches: &mut [Cache], paths: &mut [[Path; 2]]) {
     }
 }
 
-/// How two packages, or two parts of one, are apart.
+/// The distance of two packages, or of two parts of one.
 pub(super) fn between(a: usize, b: usize) -> Distance {
     if a == b { Distance::Package } else { Distance::Machine }
 }

@@ -16,7 +16,7 @@ use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::Walker;
 
-/// What a device moves at once, as the live load has it.
+/// The unit of a device's transfers, as in the live load.
 const BLOCK: Bytes = Bytes::from_kib(256);
 /// A datagram and its copy, as the live load has them.
 const MESSAGES: Bytes = Bytes::from_kib(64);

@@ -40,14 +40,14 @@ const MOST_APART: u32 = 64;
 const APART_UNDER_LOAD: u32 = 16;
 /// The snapshots of a loaded phase, with other frames each.
 pub(super) const SNAPSHOTS: usize = 4;
-/// How often polluters go through their memory before a snapshot of a loaded phase is taken, or
+/// The number of times polluters go through their memory before a snapshot of a loaded phase is taken, or
 /// through as much as all caches hold, whichever is less.
 const LAPS: u64 = 2;
 const FILLS: u64 = 8;
 /// The longest that a machine runs under its load before the snapshot, in picoseconds: 100 ms.
 const LONGEST_WARM_UP: Picos = 100_000_000_000;
 
-/// How long it runs on to learn what each polluter asks of the servers, in picoseconds: 1 ms.
+/// The time it runs on to learn each polluter's demand on the servers, in picoseconds: 1 ms.
 const LEARNED_IN: Picos = 1_000_000_000;
 
 /// A machine in software, as its platform file describes it.
@@ -59,7 +59,7 @@ pub struct SimMachine {
     pub(super) colours: [Option<Colours>; 2],
     /// Whether large working sets are simulated in some of the sets only.
     sampled: bool,
-    /// What polluters and preemptors need for a line besides accessing it.
+    /// The time of polluters and preemptors for a line besides its access.
     pause: Picos,
     pub(super) sum: Sum,
 }
@@ -324,13 +324,13 @@ pub(super) fn side_by_side<T: Send>(
     numbers.into_par_iter().map(run).collect()
 }
 
-/// How many of them are computed at a time.
+/// The number that is computed at a time.
 #[cfg(feature = "parallel")]
 pub(super) fn threads() -> usize {
     rayon::current_num_threads()
 }
 
-/// How many of them are computed at a time.
+/// The number that is computed at a time.
 #[cfg(not(feature = "parallel"))]
 pub(super) const fn threads() -> usize {
     1
@@ -359,7 +359,7 @@ fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
     }
 }
 
-/// Whether all of these working sets are touched by jobs of ours.
+/// Whether all of these working sets are touched by jobs of corehop.
 pub(super) fn no_programs<'a>(
     sets: impl IntoIterator<Item = &'a WorkingSet>,
 ) -> Result<(), MachineError> {

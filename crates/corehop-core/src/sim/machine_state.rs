@@ -23,7 +23,7 @@ use super::timing::{Ongoing, Rate, Timing, Wanted};
 use super::walk::Pace;
 use super::walker::{Manner, Visit, Walker};
 
-/// How many visits of others pass between two looks whether anything of the job's is left.
+/// The number of visits of others between two looks whether anything of the job's is left.
 const LOOK_EVERY: u32 = 2_048;
 
 /// The caches, servers and threads of a machine. A clone is a snapshot.
@@ -39,7 +39,7 @@ pub struct MachineState {
     last: Option<usize>,
     now: Picos,
     package_clock: PackageClock,
-    /// What prefetchers asked for last; nothing between two visits.
+    /// The last requests of prefetchers; empty between two visits.
     wanted: Wanted,
 }
 
@@ -113,7 +113,7 @@ impl MachineState {
         self.actors.visits() * self.timing.weight
     }
 
-    /// Lets the job have `cpu`: whoever walks there waits. Of those who share no cache with it now or
+    /// Lets the job have `cpu`: an actor that walks there waits. Of those who share no cache with it now or
     /// before it could notice nothing but the queues, and no more of them is simulated.
     pub fn take_cpu(&mut self, cpu: usize) {
         self.release();
@@ -204,7 +204,7 @@ impl MachineState {
         self.visit(cpu, visit, manner, at)
     }
 
-    /// A task has `cpu` from the time `at` on, which no later call may precede: whoever else walks
+    /// A task has `cpu` from the time `at` on, which no later call may precede: an actor that walks
     /// there waits.
     pub fn occupy(&mut self, cpu: usize, at: Picos) {
         self.run_until(at);
@@ -230,7 +230,7 @@ impl MachineState {
         self.caches.counters(cpu).last_level_misses() * self.timing.weight
     }
 
-    /// A pass over other data, in no time: the operating system's. Nobody queues for it, or all of
+    /// A pass over other data, in no time: the operating system's. It does not queue, or all of
     /// its lines would be asked for at once.
     pub fn touch_untimed(&mut self, cpu: usize, walker: &mut Walker) {
         let servers = std::mem::take(&mut self.timing.servers);
@@ -285,7 +285,7 @@ impl MachineState {
         }
     }
 
-    /// Whoever waited for the job to leave its CPU goes on.
+    /// The actors that waited for the job to leave its CPU go on.
     fn release(&mut self) {
         if let Some(cpu) = self.actors.release(self.now) {
             self.package_clock.leave(cpu, self.now);
@@ -361,7 +361,7 @@ impl MachineState {
     }
 }
 
-/// The ways that may be filled, by whom.
+/// The ways that each user may fill.
 #[derive(Debug, Clone, Default)]
 struct Shares {
     job: Vec<Ways>,

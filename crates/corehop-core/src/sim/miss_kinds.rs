@@ -35,7 +35,7 @@ const NONE: u32 = u32::MAX;
 /// Lines of neighbouring numbers whose places are kept together.
 const TOGETHER: usize = 4_096;
 
-/// What is remembered of a line that a cache ever had.
+/// The memory of a line that a cache ever had.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     /// The twin has it: then it is in the list of these.
@@ -47,7 +47,7 @@ struct Known {
     older: u32,
 }
 
-/// Where what is remembered of a line is.
+/// The place of the memory of a line.
 #[derive(Debug, Clone, Default)]
 struct Places(Vec<Option<Box<[u32; TOGETHER]>>>);
 
@@ -66,7 +66,7 @@ impl Places {
 /// The fully associative twin of one cache, and all the lines it ever had.
 #[derive(Debug, Clone)]
 struct Shadow {
-    /// How many lines the twin has room for, and has.
+    /// The number of lines that the twin has room for, and of those it has.
     room: usize,
     held: usize,
     places: Places,

@@ -3,7 +3,7 @@
 
 use crate::platform::{Distance, Found, Supplier};
 
-/// What a CPU does with a line.
+/// The action of a CPU on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
     /// Loads from it.
@@ -14,17 +14,17 @@ pub enum Access {
     Fetch,
 }
 
-/// Where a line came from, and what followed: 8 bytes.
+/// The source of a line, and what followed: 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AccessOutcome {
-    /// Who supplied the line.
+    /// The supplier of the line.
     pub supplier: Supplier,
     /// The level of the cache that supplied it; 0 for memory. Of a peer with modified data the
     /// innermost cache that had it.
     pub level: u8,
     /// Whether it was newer than memory there.
     pub state: Found,
-    /// How far a peer that supplied it is; `Distance::Core` otherwise.
+    /// The distance of a peer that supplied it; `Distance::Core` otherwise.
     pub distance: Distance,
     /// Copies in other caches that the access invalidated (at most 255 are counted).
     pub invalidated: u8,
@@ -37,7 +37,7 @@ pub struct AccessOutcome {
 }
 
 impl AccessOutcome {
-    /// A hit in the innermost cache that nobody else noticed.
+    /// A hit in the innermost cache that no other cache noticed.
     pub const HIT: Self = Self::own(1);
 
     /// A hit on the CPU's own way.
@@ -60,7 +60,7 @@ impl AccessOutcome {
     }
 }
 
-/// What a CPU's accesses met.
+/// The counts of a CPU's accesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CpuCounters {
     /// Loads.
@@ -78,7 +78,7 @@ pub struct CpuCounters {
     /// Lines supplied by memory.
     pub memory: u64,
     /// Misses of the outermost cache to which another such cache answered that it has the line,
-    /// whoever supplied it: with [`CpuCounters::last_level_misses`] the SMR of Kamali 2010, 4.3.5.
+    /// from any supplier: with [`CpuCounters::last_level_misses`] the SMR of Kamali 2010, 4.3.5.
     pub snoop_hits: u64,
     /// Of these, answers that it was modified (HITM).
     pub snoop_hits_modified: u64,
@@ -103,7 +103,7 @@ impl CpuCounters {
     pub fn last_level_misses(&self) -> u64 {
         self.remote[0] + self.remote[1] + self.memory
     }
-    /// Everything that was supplied, by whomever: as many as accesses.
+    /// All supplied lines, from every supplier: as many as accesses.
     pub fn supplied(&self) -> u64 {
         self.hits.iter().sum::<u64>() + self.peer[0] + self.peer[1] + self.last_level_misses()
     }

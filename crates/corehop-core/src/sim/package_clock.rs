@@ -14,7 +14,7 @@ use super::times::{Picos, picos};
 /// When packages slept, and until when the one with the job is not up to speed.
 #[derive(Debug, Clone)]
 pub(super) struct PackageClock {
-    /// How long a package takes; nothing where the platform says nothing.
+    /// The wake-up time of a package; none where the platform does not say.
     takes: Picos,
     /// The package of each CPU.
     package: Vec<usize>,
@@ -27,7 +27,7 @@ impl PackageClock {
     /// The clocks of a machine that has been up for a while.
     ///
     /// # Errors
-    /// Where the time to wake is in cycles of a clock that is not stated.
+    /// If the time to wake is in cycles of a clock that is not stated.
     pub(super) fn new(platform: &Platform, package: &[usize]) -> Result<Self, SpecError> {
         let waking = platform.clock.waking.as_ref().filter(|_| platform.clock.after_idle.is_some());
         let first = platform.cpus.value.first().unwrap_or_default();
@@ -51,7 +51,7 @@ impl PackageClock {
         self.left[self.package[cpu]] = now;
     }
 
-    /// The job goes on on `cpu`, where nobody else ran in the whole package if it was `alone`.
+    /// The job goes on on `cpu`, where no other actor ran in the whole package if it was `alone`.
     pub(super) fn resume(&mut self, cpu: usize, now: Picos, alone: bool) {
         if alone && now > self.left[self.package[cpu]] {
             self.up = now + self.takes;
@@ -102,7 +102,7 @@ mod tests {
         // Later, where others ran meanwhile.
         clock.resume(1, 2_000, false);
         assert!(!clock.still(2_000));
-        // To a package where nobody is.
+        // To an empty package.
         clock.resume(2, 2_000, true);
         assert!(clock.still(2_000));
     }

@@ -13,7 +13,7 @@ use super::spec::{MAX_LEVELS, MAX_WAYS};
 const PAGE: u64 = 4 << 10;
 
 words! {
-    /// Which page frames a working set gets.
+    /// The page frames that a working set gets.
     Placement, "a placement" {
         /// Any that are free, as on a machine that has been up for a while.
         Random = "random",
@@ -31,7 +31,7 @@ pub struct Ways {
     pub mask: u32,
 }
 
-/// What somebody may use of what is shared.
+/// The share of a common cache that one user may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     /// The page colours; empty for all.
@@ -45,7 +45,7 @@ pub struct Share {
 /// The shares of the job and of everyone else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partitioning {
-    /// Which frames there are to choose from.
+    /// The frames to choose from.
     #[serde(default = "Partitioning::at_random")]
     pub placement: Placement,
     /// The number of colours: frames of one colour are so many frames apart. Of the last level of
@@ -102,7 +102,7 @@ impl Partitioning {
     /// cache.
     ///
     /// # Errors
-    /// Where that cache spreads a page over sets by a hash, so that it has no colour.
+    /// If that cache spreads a page over sets by a hash, so that it has no colour.
     pub fn colour_count(&self, platform: &Platform) -> Result<u32, PartitioningError> {
         if let Some(count) = self.colours {
             return Ok(count);

@@ -10,10 +10,10 @@ use super::timing::{Course, Ongoing, Rate, Wanted};
 use super::walk::{Does, Visitor};
 use super::walker::{Visit, Walker};
 
-/// How many visits ahead the host is told of the lines that will be asked for.
+/// The number of visits by which the host learns the next lines ahead.
 pub(super) const AHEAD: usize = 6;
 
-/// What a pass over a working set took and met.
+/// The time and the counts of a pass over a working set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Pass {
     /// The time it took.
@@ -39,13 +39,13 @@ pub(super) struct OnTheWay<'a> {
     pub(super) until: Picos,
     /// The visits that are left.
     pub(super) left: usize,
-    /// What the core makes of latencies: at its usual clock, and when it is not up to speed yet.
+    /// The core's scaling of latencies: at its usual clock, and when it is not up to speed yet.
     pub(super) rates: &'a [Rate; 2],
     /// The visit that has begun last.
     pub(super) ongoing: Ongoing,
-    /// What it still has to do to the line of that visit.
+    /// The action on the line of that visit that is still to come.
     pub(super) next: Option<Does>,
-    /// What prefetchers asked for, to be brought before the next access.
+    /// The lines that prefetchers asked for, to be brought before the next access.
     pub(super) wanted: Wanted,
 }
 

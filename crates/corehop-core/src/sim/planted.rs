@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Planted bugs: mistakes that a test can switch on, to see whether the other tests notice.
 //!
-//! Where the simulator could be wrong in a way that matters it asks `bug!(NAME)`. In the library
+//! The simulator asks `bug!(NAME)` at each place where an error would matter. In the library
 //! that is the constant `false` and leaves nothing behind; in the unit tests it is true on the
 //! thread that has planted this bug.
 
@@ -57,7 +57,7 @@ mod switch {
         SetsPowerOfTwo,
         /// A line that leaves an inclusive cache stays in the inner ones.
         NoBackInvalidation,
-        /// What was dirty in the inner caches is lost at a back-invalidation.
+        /// The dirty data of the inner caches are lost at a back-invalidation.
         BackInvalidationLosesData,
         /// A dirty line that is evicted is dropped.
         DirtyEvictionDropped,
@@ -106,7 +106,7 @@ mod switch {
         /// A prefetch goes into the innermost cache.
         PrefetchGoesInside,
         /// The quick loop passes lines inwards that others may have.
-        FastPathAsksNobody,
+        FastPathAsksNone,
         /// The quick loop does not set the bit of the cache inside.
         FastPathSetsNoBit,
         /// The quick loop does not purge the second cache.
@@ -137,7 +137,7 @@ mod switch {
         PLANTED.get() == Some(bug)
     }
 
-    /// What `body` gives with this bug planted.
+    /// The result of `body` with this bug planted.
     pub(crate) fn with<T>(bug: Bug, body: impl FnOnce() -> T) -> T {
         struct Clear;
         impl Drop for Clear {

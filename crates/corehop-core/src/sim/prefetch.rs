@@ -16,13 +16,13 @@ use wide::u32x8;
 use super::tags::Line;
 use crate::platform::{self, Platform, PrefetchKind};
 
-/// What a tracker knows of a page.
+/// The state of a tracker for a page.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tracker {
     last: Line,
     /// From the access before the last one to the last one, in lines.
     step: i32,
-    /// How often it was the same.
+    /// The number of times it was the same.
     run: u32,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Polluters that share no cache with the job: all that it can notice of them are the queues.
 //!
-//! What each of them asks of the servers is counted while the machine runs by itself, every cache
+//! Each one's requests to the servers are counted while the machine runs by itself, every cache
 //! simulated. While a job runs they only come to the servers, as often as they did then, and wait
 //! there as everybody does: who waits longer comes later, as in a closed queueing network.
 
@@ -11,7 +11,7 @@ use super::outcome::AccessOutcome;
 use super::servers::Servers;
 use super::times::Picos;
 
-/// What a thread asked for while it was watched.
+/// The requests of a thread while it was watched.
 #[derive(Debug, Clone, Copy, Default)]
 struct Habit {
     /// The place of the node that the last of its lines came from.
@@ -39,7 +39,7 @@ pub(super) struct RemotePolluters {
     begun: Picos,
     /// They are watched now.
     watching: bool,
-    /// How long they were watched; nothing before the end of that.
+    /// The time they were watched; nothing before the end of that.
     watched: Picos,
     visitors: Vec<Visitor>,
     /// When the first of them comes.
@@ -54,7 +54,7 @@ impl Habit {
 }
 
 impl RemotePolluters {
-    /// A machine of so many CPUs, nobody watched yet.
+    /// A machine of so many CPUs, none of them watched yet.
     pub(super) fn new(cpus: usize) -> Self {
         Self {
             habits: vec![Habit::default(); cpus],
@@ -92,7 +92,7 @@ impl RemotePolluters {
         }
     }
 
-    /// How long it waited.
+    /// The time it waited.
     #[inline(always)]
     pub(super) fn note_wait(&mut self, cpu: usize, waited: Picos) {
         if self.watching {

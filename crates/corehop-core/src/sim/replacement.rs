@@ -28,7 +28,7 @@ enum Form {
     Srrip,
 }
 
-/// What a use of each way does to the word of a set: all but nibbles and ranks.
+/// The effect of a use of each way on the word of a set: all but nibbles and ranks.
 #[derive(Debug, Clone)]
 struct Uses {
     /// For each way the bits that stay, and those that are on afterwards.
@@ -50,7 +50,7 @@ pub(super) struct Policy {
     beyond: u64,
     /// Of nibbles: where the last one is.
     last: u32,
-    /// What hits and fills do; the caches of a level share them.
+    /// The effect of hits and fills; the caches of a level share it.
     hits: Arc<Uses>,
     fills: Arc<Uses>,
     /// State of the generator of `random`.
@@ -62,7 +62,7 @@ pub(super) const fn all(ways: u32) -> u32 {
     if ways >= 32 { u32::MAX } else { (1 << ways) - 1 }
 }
 
-/// What a loop over a way of caches is compiled to know of their policies: nothing.
+/// The compile-time knowledge of a loop over a way of caches about their policies: none.
 pub(super) const ANY: u8 = 0;
 /// Every cache of the way replaces the least recently used line of all its ways.
 pub(super) const LRU: u8 = 1;
@@ -105,7 +105,7 @@ fn path(way: u32, ways: u32) -> (u64, u64) {
 }
 
 impl Uses {
-    /// What a hit, or else a fill, does under a policy of this form.
+    /// The effect of a hit, or else of a fill, under a policy of this form.
     fn new(form: Form, ways: u32, hit: bool, counts: bool) -> Self {
         let every = u64::from(all(ways));
         let of = |way: u32| {
@@ -223,7 +223,7 @@ impl Policy {
         }
     }
 
-    /// What sets of this width are known by, when these ways may be filled.
+    /// The key of sets of this width, when these ways may be filled.
     pub(super) fn known(&self, allowed: u32) -> u8 {
         let whole = allowed == self.every && self.on_hit;
         match self.form {

@@ -52,7 +52,7 @@ const NOWHERE: u32 = u32::MAX;
 pub struct Servers {
     /// Those of the first server, of the second one, and so on.
     instances: Vec<Instance>,
-    /// How many each server has.
+    /// The number of requests at each server.
     counts: Vec<usize>,
     /// The instances that lines pass after their first one.
     stops: Vec<u32>,
@@ -67,7 +67,7 @@ impl Servers {
     /// `weight` lines.
     ///
     /// # Errors
-    /// Where a service time in cycles has no clock, or a server carries nothing.
+    /// If a service time in cycles has no clock, or a server carries nothing.
     pub fn from_platform(platform: &Platform, weight: u64) -> Result<Self, SpecError> {
         let mut all = Self {
             cpus: platform.cpus.value.len(),

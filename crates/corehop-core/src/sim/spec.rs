@@ -28,7 +28,7 @@ pub enum SpecError {
     Unsupported {
         /// The key.
         fact: String,
-        /// What is wrong, and what would be possible.
+        /// The error, and what would be possible.
         problem: String,
     },
 }
@@ -38,17 +38,17 @@ pub enum SpecError {
 pub struct CacheSpec {
     /// 1 is next to the core.
     pub level: u32,
-    /// What it holds.
+    /// The kind of its contents.
     pub kind: CacheKind,
     /// Sets of an instance; any number.
     pub sets: u32,
     /// Lines per set, up to [`MAX_WAYS`].
     pub ways: u32,
-    /// How a line finds its set.
+    /// The map of a line to its set.
     pub index: Index,
-    /// Which line makes room.
+    /// The rule for the line that makes room.
     pub replacement: Replacement,
-    /// What it holds of the caches inside it; without meaning at the innermost level.
+    /// Its relation to the caches inside it; without meaning at the innermost level.
     pub inclusion: Inclusion,
     /// Whether written lines go on at once.
     pub write_through: bool,
@@ -92,19 +92,19 @@ pub struct Spec {
     pub packages: Vec<usize>,
     /// The states of a line.
     pub protocol: Protocol,
-    /// How the holders of a line are found.
+    /// The way to find the holders of a line.
     pub lookup: Lookup,
     /// Bytes of a line.
     pub line: u64,
 }
 
 impl Spec {
-    /// How many CPUs there are.
+    /// The number of CPUs.
     pub fn cpus(&self) -> usize {
         self.cores.len()
     }
 
-    /// What two CPUs that share these caches at best are apart.
+    /// The smallest distance of two CPUs that share these caches.
     pub(super) fn distance(&self, cpus: &[usize], level: u32) -> Distance {
         let one = |of: &[usize]| cpus.iter().all(|&cpu| of[cpu] == of[cpus[0]]);
         match level {

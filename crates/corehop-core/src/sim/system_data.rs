@@ -13,7 +13,7 @@ use super::machine::SimMachine;
 use super::machine_state::MachineState;
 use super::walker::Walker;
 
-/// What the system touches on a CPU that a job leaves, and on one that a job gets; nothing where the
+/// The system's data on a CPU that a job leaves, and on one that a job gets; none where the
 /// platform does not say.
 pub(super) fn footprints(platform: &Platform) -> [Option<Bytes>; 2] {
     let core = &platform.core;
@@ -29,7 +29,7 @@ impl SystemData {
     /// The system touches so much of its data of `cpu`.
     ///
     /// # Errors
-    /// Where the simulated memory is full.
+    /// If the simulated memory is full.
     pub(super) fn touch(
         &mut self,
         machine: &SimMachine,

@@ -14,7 +14,7 @@ pub type Line = u32;
 /// No line: what empty lanes hold.
 pub const NO_LINE: Line = Line::MAX;
 
-/// How many caches inside a way's word can name: what the flags leave of 16 bits.
+/// The number of caches inside that a way's word can name: the bits of 16 that the flags leave.
 pub(super) const NAMED: usize = 13;
 
 /// A set of up to `N` ways.
@@ -24,7 +24,7 @@ pub(super) struct Block<const N: usize> {
     tags: [Line; N],
     /// For each way three flags and, above them, a bit for each cache inside that may have the line.
     pub(super) words: [u16; N],
-    /// What the replacement policy remembers.
+    /// The memory of the replacement policy.
     pub(super) order: u64,
     /// The ways with a line.
     pub(super) taken: u32,

@@ -19,7 +19,7 @@ const PLACES: usize = 1 << 10;
 const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
-/// What every CPU of a machine needs for every kind of outcome.
+/// The time of every kind of outcome on every CPU of a machine.
 #[derive(Debug, Clone)]
 pub struct Times {
     kinds: Vec<CoreTimes>,
@@ -34,7 +34,7 @@ pub struct Times {
 pub struct CoreTimes {
     /// By supplier, level, state, distance, home: see [`place`].
     table: Box<[Picos; PLACES]>,
-    /// What a core needs for each access to a word, the cache aside.
+    /// The time of a core for each access to a word, the cache aside.
     pub work: Picos,
     /// The misses that independent accesses keep under way, in thousandths.
     pub parallelism: u64,
@@ -90,7 +90,7 @@ impl Times {
 /// A latency on a CPU of `platform`, whose clock turns cycles into time.
 ///
 /// # Errors
-/// Where that clock is not stated.
+/// If that clock is not stated.
 pub(super) fn picos(platform: &Platform, cpu: Cpu, latency: Latency) -> Result<Picos, SpecError> {
     Compiler { platform, cpu, waking: false }.picos(latency)
 }
@@ -141,7 +141,7 @@ struct Way {
 }
 
 impl Way {
-    /// How much of what it states a row fits; none where it does not fit.
+    /// The number of stated properties that a row fits; none where it does not fit.
     fn fit(&self, row: &LatencyRow) -> Option<u32> {
         fn one<T: PartialEq>(stated: Option<&T>, is: &T) -> Option<u32> {
             match stated {
@@ -217,7 +217,7 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// What was measured of lines that go from CPU to CPU over this distance, undisturbed.
+    /// The measured time of lines that go from CPU to CPU over this distance, undisturbed.
     fn exchange(&self, way: &Way) -> Option<Latency> {
         let affinity = match way.distance {
             Distance::Core => Affinity::Smt,

@@ -19,7 +19,7 @@ use super::walker::{Manner, Visit};
 /// The pages that prefetchers do not leave, in bytes.
 const BASE_PAGE: u64 = 4 << 10;
 
-/// What decides about the time of a visit, the caches apart.
+/// The parameters of the time of a visit, the caches apart.
 #[derive(Debug, Clone)]
 pub(super) struct Timing {
     times: Times,
@@ -38,7 +38,7 @@ pub(super) struct Timing {
     pub(super) locked: Picos,
 }
 
-/// What decides about the time of the visits that one CPU makes in one manner.
+/// The parameters of the time of the visits that one CPU makes in one manner.
 pub(super) struct Course<'a> {
     lookup: Lookup<'a>,
     /// The time of a look-up stands for so many.
@@ -72,14 +72,14 @@ pub(super) struct Ongoing {
     latency: Picos,
 }
 
-/// What a core makes of the latencies of a walk.
+/// The core's scaling of the latencies of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rate {
-    /// What it needs for each access to a word.
+    /// The time for each access to a word.
     work: Picos,
     /// The misses under way at once, in thousandths.
     under_way: u64,
-    /// What the walk needs for a line besides.
+    /// The time of the walk for a line besides.
     pause: Picos,
 }
 
@@ -154,7 +154,7 @@ impl Timing {
         }
     }
 
-    /// What `cpu` makes of latencies in a walk of this manner.
+    /// The scaling of `cpu` for latencies in a walk of this manner.
     #[inline(always)]
     pub(super) fn rate(&self, cpu: usize, manner: Manner, waking: bool) -> Rate {
         let times = if waking { self.times.waking_on(cpu) } else { self.times.on(cpu) };
@@ -184,7 +184,7 @@ impl Course<'_> {
         Ongoing { line, words, reads, fetches, waking, at: at + found, found, latency: 0 }
     }
 
-    /// What an access of the visit came to. Lines that prefetchers ask for are added to `wanted`.
+    /// The outcome of an access of the visit. Lines that prefetchers ask for are added to `wanted`.
     #[inline(always)]
     pub(super) fn met(
         &mut self,

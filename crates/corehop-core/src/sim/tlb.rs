@@ -78,7 +78,7 @@ impl Tlb {
     /// Empty TLBs of these entries and ways, the first level first.
     ///
     /// # Panics
-    /// Where the entries of a level are not a whole number of sets.
+    /// If the entries of a level are not a whole number of sets.
     pub fn new(levels: &[(u32, u32)]) -> Self {
         let level = |&(entries, ways): &(u32, u32)| {
             assert!(ways > 0 && entries > 0 && entries.is_multiple_of(ways), "{entries}/{ways}");
@@ -88,7 +88,7 @@ impl Tlb {
         Self { levels, last: u64::MAX }
     }
 
-    /// What `platform` has for pages of `page` bytes, for data or instructions.
+    /// The TLB of `platform` for pages of `page` bytes, for data or instructions.
     pub fn from_platform(platform: &Platform, page: u64, instruction: bool) -> Self {
         let other = if instruction { CacheKind::Data } else { CacheKind::Instruction };
         let serves = |tlb: &&crate::platform::Tlb| {

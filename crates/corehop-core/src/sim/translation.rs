@@ -31,10 +31,10 @@ pub struct Translation {
 }
 
 impl Translation {
-    /// What `platform` states.
+    /// The translation that `platform` states.
     ///
     /// # Errors
-    /// Where a penalty is in cycles and no clock is stated.
+    /// If a penalty is in cycles and no clock is stated.
     pub fn from_platform(platform: &Platform) -> Result<Self, SpecError> {
         let mut ways = Vec::new();
         for cpu in platform.cpus.value.iter().filter(|_| !platform.tlbs.is_empty()) {
@@ -62,7 +62,7 @@ impl Translation {
         Ok(Self { ways, walks: 0 })
     }
 
-    /// What it takes `cpu` to find the address of a line in this page, huge or not, and to fetch it
+    /// The time of `cpu` to find the address of a line in this page, huge or not, and to fetch it
     /// as an instruction or not.
     pub fn of(&mut self, cpu: usize, page: u32, huge: bool, fetch: bool) -> Picos {
         self.on(cpu, huge, fetch).of(page)
@@ -89,7 +89,7 @@ pub(super) struct Lookup<'a> {
 }
 
 impl Lookup<'_> {
-    /// What it takes to find the address of a line in this page.
+    /// The time to find the address of a line in this page.
     #[inline(always)]
     pub(super) fn of(&mut self, page: u32) -> Picos {
         let Some(way) = &mut self.way else { return 0 };

@@ -20,7 +20,7 @@ const WORTH_IT: u64 = 16;
 /// So many accesses then go the general way.
 const PATIENCE: u32 = 64;
 
-/// What is done to a line.
+/// The action on a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Does {
     /// It is read, or executed.
@@ -39,18 +39,18 @@ pub(super) trait Visitor {
     fn next(&mut self) -> Option<(Line, Does)>;
     /// A line that will be asked for before long.
     fn ahead(&self) -> Option<Line>;
-    /// What the access came to that was next. Answers whether the walk may go on at once.
+    /// The outcome of the access that was next. Answers whether the walk may go on at once.
     fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool;
     /// The second of two accesses was an [`AccessOutcome::HIT`].
     fn wrote(&mut self);
 }
 
-/// How many accesses go the general way before the loop is tried again. It decides about nothing
+/// The number of accesses that go the general way before the loop is tried again. It decides about nothing
 /// but speed.
 #[derive(Debug, Default)]
 pub(super) struct Pace(u32);
 
-/// What the quick loop has to know of the caches beside the way.
+/// The quick loop's knowledge of the caches beside the way.
 struct Three {
     fetches: bool,
     masks: [u32; MAX_LEVELS],
@@ -60,9 +60,9 @@ struct Three {
     remote: Vec<usize>,
     /// All of them include the caches inside.
     remote_includes: bool,
-    /// How many roots are asked, and counted, at a miss of all caches.
+    /// The number of roots that are asked, and counted, at a miss of all caches.
     asked: u8,
-    /// What the policies of all three are known by.
+    /// The key of the policies of all three.
     known: u8,
 }
 
@@ -176,7 +176,7 @@ impl<O: Observer> Hierarchy<O> {
         })
     }
 
-    /// How many questions an access costs that no cache of its root can serve.
+    /// The number of questions that an access costs that no cache of its root can serve.
     fn roots_asked(&self) -> u8 {
         if self.lookup == Lookup::Directory { 0 } else { (self.roots.len() - 1).min(255) as u8 }
     }
@@ -204,7 +204,7 @@ impl<O: Observer> Hierarchy<O> {
         children.iter().enumerate().all(|(place, &child)| place == own || !self.holds(child, line))
     }
 
-    /// How many questions it costs to hear that.
+    /// The number of questions that answer costs.
     #[inline(always)]
     fn beside_asked(&self, x: usize) -> u8 {
         let cache = &self.caches[x];
@@ -422,11 +422,11 @@ impl<O: Observer> Hierarchy<O> {
     }
 }
 
-/// Where a line is that nobody else has to do anything about.
+/// The place of a line that needs no action elsewhere.
 struct Spotted {
     /// The place on the way, set and way; memory otherwise.
     place: Option<(usize, u32, u32)>,
-    /// Nobody else has it.
+    /// Whether no other cache has it.
     alone: bool,
     /// It is newer there than in memory.
     dirty: bool,

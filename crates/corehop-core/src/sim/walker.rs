@@ -28,7 +28,7 @@ pub struct Visit {
     pub page: u32,
 }
 
-/// What all visits of a walk have in common.
+/// The parameters that all visits of a walk share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Manner {
     /// The accesses under way at once, in thousandths; none: as many as the core manages.
@@ -37,7 +37,7 @@ pub struct Manner {
     pub huge: bool,
     /// Whether a page is left only when it has been walked through.
     pub by_page: bool,
-    /// What the walk needs for a line besides accessing it, in picoseconds.
+    /// The time for a line besides its access, in picoseconds.
     pub pause: u64,
 }
 
@@ -56,7 +56,7 @@ pub struct Walker {
     accumulator: u64,
 }
 
-/// What a visit consists of, and which line is next.
+/// The parts of a visit, and the next line.
 #[derive(Debug, Clone)]
 enum VisitOrder {
     /// One after the other, each read and some written too.
@@ -173,7 +173,7 @@ impl Walker {
         self.order.len()
     }
 
-    /// What its visits have in common.
+    /// The parameters that its visits share.
     #[inline(always)]
     pub fn manner(&self) -> Manner {
         self.manner
@@ -266,7 +266,7 @@ impl Walker {
     }
 }
 
-/// Where the accumulator begins: everything is written from the first on where all is.
+/// The start of the accumulator: a walk that writes everything writes from the first access on.
 const fn beginning(share: u64) -> u64 {
     if share == u64::MAX { u64::MAX } else { 0 }
 }

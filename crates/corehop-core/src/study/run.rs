@@ -22,7 +22,7 @@ pub trait Progress: Sync {
     fn advance(&self, sets: u64) -> bool;
 }
 
-/// Nobody.
+/// No listener.
 impl Progress for () {
     fn advance(&self, _: u64) -> bool {
         true

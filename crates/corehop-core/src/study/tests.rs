@@ -185,7 +185,7 @@ fn a_reading_by_sums_and_by_breakdown_is_what_it_should_be() {
 }
 
 #[test]
-fn whoever_watches_can_end_it() {
+fn a_watcher_can_end_it() {
     struct Never;
     impl Progress for Never {
         fn advance(&self, _: u64) -> bool {

@@ -11,7 +11,7 @@ words! {
     Sharing, "a sharing" {
         /// As the program has it: all read and write it.
         Write = "write",
-        /// All read it, and nobody writes it or locks it.
+        /// All threads read it; none writes it or locks it.
         Read = "read",
         /// Every thread has a copy of its own, and does to it what it would do to the common one.
         None = "none",

@@ -124,7 +124,7 @@ words! {
 words! {
     /// The occupant of the CPU while the job is off it.
     Absence, "a kind of absence" {
-        /// Nobody that the experiment put there.
+        /// No thread of the experiment.
         Nothing = "nothing",
         /// A preemptor with a working set of its own: for exactly the preemption length, or, where a
         /// task set ran, another of its tasks.
@@ -353,7 +353,7 @@ impl std::fmt::Display for Changing {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Load {
-    /// Nothing of ours.
+    /// No load.
     #[default]
     Idle,
     /// One polluter on each of these CPUs (none named: on every usable one).

@@ -39,7 +39,7 @@ pub use syscall::ProgramInfo;
 /// The file of the kernel's type information.
 pub const VMLINUX_BTF: &str = "/sys/kernel/btf/vmlinux";
 
-/// Why the kernel does not run a program of ours.
+/// Why the kernel does not run one of these programs.
 #[derive(Debug, thiserror::Error)]
 pub enum BpfError {
     /// The kernel's type information cannot be read.

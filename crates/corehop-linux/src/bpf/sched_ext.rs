@@ -68,7 +68,7 @@ pub fn state() -> Option<String> {
     word(Path::new(SCHED_EXT), "state")
 }
 
-/// Name of the scheduler that is loaded, whoever loaded it.
+/// Name of the scheduler that is loaded, by any process.
 pub fn loaded_name() -> Option<String> {
     word(Path::new(SCHED_EXT), "root/ops")
 }

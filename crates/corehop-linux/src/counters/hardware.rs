@@ -103,7 +103,7 @@ impl Vendor {
             match (name.trim(), value.trim()) {
                 ("vendor_id", "GenuineIntel") => return Self::Intel,
                 ("vendor_id", "AuthenticAMD" | "HygonGenuine") => return Self::Amd,
-                // A line of the 64-bit ARM kernel only, whoever built the core.
+                // A line of the 64-bit ARM kernel only, for cores of every maker.
                 ("CPU implementer", _) => return Self::Arm,
                 _ => {}
             }

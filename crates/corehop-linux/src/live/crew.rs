@@ -152,7 +152,7 @@ impl Drop for Crew {
             slot.put(Content::End);
         }
         for thread in self.threads.drain(..) {
-            // A thread that panicked has left its state to nobody; there is nothing to save here.
+            // The state of a thread that panicked is gone; there is nothing to save here.
             let _ = thread.join();
         }
     }

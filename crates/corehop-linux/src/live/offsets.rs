@@ -22,7 +22,7 @@ pub(crate) struct Offsets {
 
 impl Offsets {
     /// Plays ping-pong between the first of `cpus` and each other one (Cristian 1989): the other's
-    /// stamp lies between two of ours, so half the fastest round trip bounds the offset.
+    /// stamp lies between two of the first, so half the fastest round trip bounds the offset.
     pub(crate) fn measure(cpus: &CpuList, clock: &Clock) -> io::Result<Self> {
         let mut of = BTreeMap::new();
         let Some(reference) = cpus.first() else { return Ok(Self::default()) };

@@ -76,7 +76,7 @@ impl Work for Cursor {
     }
 }
 
-/// A counter alone on its cache lines, so that reading it does not slow whoever counts.
+/// A counter alone on its cache lines, so that reading it does not slow the thread that counts.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Lines(AtomicU64);

@@ -17,7 +17,7 @@ use crate::control_page::Method;
 /// One of the two ways.
 #[derive(Debug)]
 pub(super) enum Follower {
-    /// [`Method::Bpf`]; with the kernel's account of what its programs take, where that is to be had.
+    /// [`Method::Bpf`]; with the kernel's account of what its programs take, where it keeps one.
     ///
     /// The number of the thread that starts the command: its own absences are not the program's.
     Pages(Arc<ControlPages>, Option<RunTimeStatistics>, Option<u32>),

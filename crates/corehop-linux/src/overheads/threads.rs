@@ -143,7 +143,7 @@ fn yields(cpu: Cpu, clock: &Clock, goes: u32) -> io::Result<(Vec<f64>, Vec<f64>)
                 let before = voluntary_or_not();
                 let time = go(YIELDS);
                 let switches = voluntary_or_not() - before;
-                // Each of ours is one away and one back; a go in which somebody else ran for long, or
+                // Each hand-over is one away and one back; a go in which another thread ran for long, or
                 // the other thread did not take its turns, says nothing of a switch.
                 (switches >= u64::from(YIELDS) * 9 / 10)
                     .then(|| ((time * f64::from(YIELDS) / switches as f64) / 2.0 - best).max(0.0))
@@ -208,8 +208,8 @@ fn membarrier(command: i32) -> io::Result<()> {
     if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A barrier on `from` while a thread of this process computes on `to`, less what one takes that
-/// interrupts nobody.
+/// A barrier on `from` while a thread of this process computes on `to`, less the time of one that
+/// interrupts no CPU.
 fn ipis(from: Cpu, to: Cpu, clock: &Clock, count: u32) -> io::Result<Vec<f64>> {
     membarrier(REGISTER)?;
     let barriers = |count: u32| -> io::Result<Vec<f64>> {
@@ -221,7 +221,7 @@ fn ipis(from: Cpu, to: Cpu, clock: &Clock, count: u32) -> io::Result<Vec<f64>> {
             })
             .collect()
     };
-    let nobody = on(from, || barriers(200))??.into_iter().fold(f64::INFINITY, f64::min);
+    let alone = on(from, || barriers(200))??.into_iter().fold(f64::INFINITY, f64::min);
     let (ready, stop) = (AtomicU32::new(0), AtomicBool::new(false));
     let times = std::thread::scope(|scope| {
         let there = scope.spawn(|| {
@@ -242,6 +242,6 @@ fn ipis(from: Cpu, to: Cpu, clock: &Clock, count: u32) -> io::Result<Vec<f64>> {
         there.join().unwrap_or_else(|_| Err(io::Error::other("the other thread died")))?;
         times
     })??;
-    // The other thread may be off its CPU at times: then nobody was interrupted.
-    Ok(times.into_iter().map(|time| time - nobody).filter(|&time| time > 0.0).collect())
+    // The other thread may be off its CPU at times: then no CPU was interrupted.
+    Ok(times.into_iter().map(|time| time - alone).filter(|&time| time > 0.0).collect())
 }

@@ -76,7 +76,7 @@ fn hardware_counters() -> Answer {
     if fd < 0 {
         return answer::<()>(Err(io::Error::last_os_error()));
     }
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and has no other owner.
     drop(unsafe { OwnedFd::from_raw_fd(fd as i32) });
     Ok(())
 }

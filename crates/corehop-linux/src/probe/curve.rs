@@ -27,7 +27,7 @@ const LARGE: Bytes = Bytes::from_mib(1);
 const COLD: Bytes = Bytes::from_mib(8);
 const COLD_WALKS: u32 = 5;
 
-/// The curve of `cpu`, in huge pages where they are to be had: it is to show caches, not page walks.
+/// The curve of `cpu`, in huge pages where there are any: it is to show caches, not page walks.
 pub(super) fn on(
     platform: &Platform,
     cpu: Cpu,

@@ -230,7 +230,7 @@ mod tests {
     fn a_line_takes_longer_to_another_cpu_than_from_a_cpu_to_itself() {
         let cpus = crate::thread::affinity().unwrap();
         let [Some(from), Some(to)] = [cpus.first(), cpus.iter().nth(1)] else {
-            #[expect(clippy::print_stderr, reason = "a skip that nobody sees is none")]
+            #[expect(clippy::print_stderr, reason = "a skip must be seen")]
             {
                 eprintln!("skipped: only one CPU is usable");
             }
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_does_not_exist_is_named_and_nobody_waits_for_it() {
+    fn a_cpu_that_does_not_exist_is_named_and_no_thread_waits_for_it() {
         let cpu = crate::thread::affinity().unwrap().first().unwrap();
         let error = between(cpu, Cpu(1000), 1_000_000).unwrap_err();
         assert!(matches!(error, ProbeError::Pin { cpu: Cpu(1000), .. }), "{error}");

@@ -267,7 +267,7 @@ impl Journal {
         }
     }
 
-    /// Takes the lock, as soon as nobody else holds it.
+    /// Takes the lock, as soon as no other process holds it.
     pub(super) fn lock(&self) -> io::Result<()> {
         self.file.lock()
     }
@@ -281,7 +281,7 @@ impl Journal {
 fn new_file(directory: &Path, pid: i32) -> io::Result<(PathBuf, File)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    // A dead process of this number may have left journals that nobody has restored yet.
+    // A dead process of this number may have left journals that were not restored yet.
     let names = (0..1_000).map(|n| directory.join(format!("{pid}-{n}.{EXTENSION}")));
     for path in names {
         match options.open(&path) {
@@ -357,7 +357,7 @@ fn refused(problem: String) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, problem)
 }
 
-/// Makes `directory` where there is none, and makes sure that nobody else can put files into it
+/// Makes `directory` where there is none, and makes sure that no other user can put files into it
 /// or lead it elsewhere: what it holds is carried out with the rights of who restores it.
 ///
 /// # Errors

@@ -105,7 +105,7 @@ impl LoadCommand {
         let arguments = [OsStr::new(&cpus), OsStr::new(&self.command)];
         let theirs = progress.try_clone()?.into();
         let (keeper, lifeline) = start_helper(ROLE, &arguments, theirs, output)?;
-        // A child of ours that was not waited for: the number is there, and is its own.
+        // A child that was not waited for: the number is there, and is its own.
         let leader = ProcessId::of(keeper.id() as i32)?;
         Ok(LoadChild {
             load: self,
@@ -239,7 +239,7 @@ impl Progress {
 fn memory_file(name: &CStr) -> io::Result<File> {
     // SAFETY: memfd_create reads a C string, which `name` is.
     let fd = checked(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
+    // SAFETY: a descriptor that the kernel has just made, with this one owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 
@@ -282,7 +282,7 @@ fn keeper_signals() -> io::Result<File> {
     let set = signal_set(&heard);
     // SAFETY: signalfd reads `set`, and makes a new descriptor.
     let fd = checked(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) })?;
-    // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
+    // SAFETY: a descriptor that the kernel has just made, with this one owner.
     Ok(unsafe { File::from_raw_fd(fd) })
 }
 

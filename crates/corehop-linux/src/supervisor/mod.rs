@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guard_that_guards_nothing_writes_nothing_and_starts_nobody() {
+    fn a_guard_that_guards_nothing_writes_nothing_and_starts_no_process() {
         let here = tempfile::tempdir().unwrap();
         let guard = Guard::in_directory(&here.path().join("run"));
         guard.undo(UndoId { journal: 0, number: 0 }).unwrap();

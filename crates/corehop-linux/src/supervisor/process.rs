@@ -129,9 +129,9 @@ impl ProcessId {
 }
 
 fn pidfd(pid: i32) -> Option<OwnedFd> {
-    // SAFETY: pidfd_open takes two integers and touches no memory of ours.
+    // SAFETY: pidfd_open takes two integers and touches no memory of this process.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
-    // SAFETY: a descriptor that the kernel has just given to us, and to nobody else.
+    // SAFETY: a descriptor that the kernel has just made, with this one owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -181,7 +181,7 @@ pub(super) fn block_only(blocked: &[libc::c_int]) {
 /// Sets what `signals` do to `SIG_IGN` or `SIG_DFL`; fit for the time between fork and exec.
 pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) {
     for &signal in signals {
-        // SAFETY: neither disposition runs code of ours.
+        // SAFETY: neither disposition runs a handler.
         unsafe { libc::signal(signal, disposition) };
     }
 }

@@ -9,8 +9,8 @@ use crate::rights;
 /// `void f(void *memory, size_t bytes, uint64_t pass)`: accesses the working set once.
 pub(super) type Function = unsafe extern "C" fn(*mut u8, usize, u64);
 
-/// A function of the user's, as long as the process lives: its library is never unloaded, as nobody
-/// knows what it has started.
+/// A function of the user's, as long as the process lives: its library is never unloaded, as
+/// it may have started threads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OwnJob(Function);
 

@@ -104,7 +104,7 @@ fn a_walk_that_is_aborted_again_and_again_still_ends_and_counts_what_it_lost() {
     if Rseq::of_this_thread().is_err() {
         return eprintln!("skipped: no restartable sequences here");
     }
-    // SAFETY: a handler that does nothing, for a signal nobody else uses here.
+    // SAFETY: a handler that does nothing, for a signal that has no other use here.
     unsafe { libc::signal(libc::SIGURG, nothing as *const () as libc::sighandler_t) };
     for (pattern, chains) in [
         (Pattern::Shuffled, 1),

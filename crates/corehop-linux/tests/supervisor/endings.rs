@@ -239,7 +239,7 @@ pub(crate) fn what_belongs_to_an_earlier_list_does_not_touch_a_later_one() {
 }
 
 pub(crate) fn output_of_a_run_ends_with_it() {
-    // Whoever reads the run's output must not wait for the supervisor or for a load.
+    // A reader of the run's output must not wait for the supervisor or for a load.
     let mut run = Run::begin();
     run.load();
     let supervisor = run.supervisor();

@@ -103,7 +103,7 @@ fn faults_after_load(
     let mut memory = vec![1_u8; 256 * PAGE];
     let mut write = |value: u8| {
         for byte in memory.iter_mut().step_by(PAGE) {
-            // SAFETY: a write to a byte of ours, which the compiler may not leave out.
+            // SAFETY: a write to a byte of this process, which the compiler may not leave out.
             unsafe { std::ptr::write_volatile(byte, value) };
         }
     };

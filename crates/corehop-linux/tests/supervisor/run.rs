@@ -127,7 +127,7 @@ impl Run {
         ended.unwrap()
     }
 
-    /// A run of which both processes were killed, so that nobody has restored the setting.
+    /// A run of which both processes were killed, so that the setting is not restored.
     pub(crate) fn killed_with_its_supervisor() -> Self {
         let mut run = Self::begin_with_a_change();
         let supervisor = run.supervisor();

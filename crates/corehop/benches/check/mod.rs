@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::Fallible;
 
-/// A test of ours, as a function that only decides; its name, and the peer's.
+/// A test of corehop, as a function that only decides; its name, and the peer's.
 struct Contest {
     name: &'static str,
     peer: &'static str,

@@ -100,7 +100,7 @@ fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
 pub(crate) fn figures(scratch: &Path) -> Fallible<Vec<Value>> {
     let (mut losses, mut shares, mut rates) = (Vec::new(), Vec::new(), Vec::new());
     for pair in 0..PAIRS {
-        // Whoever comes second finds the machine as the first has left it: in turn.
+        // The second finds the machine as the first has left it: they take turns.
         let first = pair % 2 == 0;
         let (one, other) = (run(scratch, first), run(scratch, !first));
         let (with, without) = if first { (one, other) } else { (other, one) };

@@ -34,7 +34,7 @@ impl<'a> ModelCosts<'a> {
             wss: Bytes::new(0),
             length,
             statistic,
-            // Off what was measured: a decision is not to rest on sizes that nobody has seen.
+            // Off the measured range: a decision is not to rest on sizes that were never measured.
             method: Some(Method::Fitted),
             only: only.to_vec(),
         };

@@ -137,8 +137,8 @@ fn quantiles_of_all_samples_are_covered_where_enough_replicates_lie_beyond() {
     }
 }
 
-/// The median of such a law is one of its two values, an end of its support: no interval that holds
-/// it in 95 % only is to be had. Seen 97 % and more.
+/// The median of such a law is one of its two values, an end of its support: no interval holds
+/// it in exactly 95 %. Seen 97 % and more.
 #[test]
 fn replicates_of_exactly_two_values_are_covered_more_often_than_stated() {
     let of: Of = |cell| {

@@ -208,7 +208,7 @@ fn the_interval_of_a_share_of_late_jobs_comes_from_how_runs_differ() {
 }
 
 #[test]
-fn runs_that_nobody_watched_are_counted_among_the_courses_and_nowhere_else() {
+fn runs_that_were_not_watched_are_counted_among_the_courses_and_nowhere_else() {
     let mut runs = TaskRuns::default();
     // The same set twice: 20 jobs unwatched, which are late and take 99 ms, then 20 watched ones.
     let unwatched = |at| TaskJob {

@@ -326,7 +326,7 @@ fn checked<'a, 'b>(
 }
 
 impl CellView<'_> {
-    /// Whether nothing of ours ran, neither beside the job nor in its absence.
+    /// Whether the experiment ran nothing, neither beside the job nor in its absence.
     fn quiet(&self) -> bool {
         self.load == "idle"
             && (self.preempted_by == Absence::Nothing || self.event == Event::IdleLeave)

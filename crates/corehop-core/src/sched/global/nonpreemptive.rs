@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_cpu_each_nobody_waits() {
+    fn with_a_cpu_each_no_job_waits() {
         let set = implicit(3, &[(1, 10), (9, 40), (9, 41)]);
         assert_eq!(fixed(set.system()), Some(vec![1, 9, 9]));
     }

@@ -30,7 +30,7 @@ use program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
 const AT_A_TIME: usize = 16;
 /// One look at a lock that another has: a pause, a load, a comparison and a jump.
 const LOOK: u32 = 4;
-/// How long the pause makes it, in cycles.
+/// The length of the pause, in cycles.
 const LOOK_CYCLES: u64 = 20;
 /// The first stream of draws that gangs have for themselves.
 const STREAMS: u64 = 1 << 48;
@@ -52,13 +52,13 @@ struct Member {
     instructions: u64,
     /// Whether it has found a lock taken, and looks at it.
     looking: bool,
-    /// What it had at the end of its warm-up.
+    /// The counts at the end of its warm-up.
     begin: Option<Account>,
-    /// What it had at its end.
+    /// The counts at its end.
     end: Option<Account>,
 }
 
-/// Where a thread and its CPU's counters stand.
+/// The time of a thread and the counters of its CPU.
 #[derive(Clone, Copy)]
 struct Account {
     clock: Picos,
@@ -72,9 +72,9 @@ struct Run<'a> {
     state: MachineState,
     members: Vec<Member>,
     manner: Manner,
-    /// Who has which lock.
+    /// The holder of each lock.
     locks: BTreeMap<u32, usize>,
-    /// Whose turn it is.
+    /// The thread whose turn it is.
     turn: usize,
     /// For every line of the common memory who fetched it last, and when it has it.
     arrivals: Vec<(usize, Picos)>,
@@ -90,7 +90,7 @@ impl Run<'_> {
         self.members.iter().map(|member| member.record(self.gang)).collect()
     }
 
-    /// The last thread writes all data once, as whoever creates them.
+    /// The last thread writes all data once, as their creator.
     fn create(&mut self) {
         let Some(creator) = self.members.last() else { return };
         let (cpu, common) = (creator.cpu, creator.common.clone());
@@ -105,7 +105,7 @@ impl Run<'_> {
         Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
     }
 
-    /// Who has the earliest next step; of several the first.
+    /// The thread with the earliest next step; of several the first.
     fn earliest(&self) -> Option<usize> {
         let under_way = self.members.iter().enumerate().filter(|(_, it)| it.end.is_none());
         under_way.min_by_key(|(at, it)| (it.clock, *at)).map(|(at, _)| at)
@@ -124,7 +124,7 @@ impl Run<'_> {
             return;
         }
         let member = &mut self.members[at];
-        // Nobody locks or waits for data that is nobody else's, or that nobody writes.
+        // No thread locks or waits for data of its own, or for data that is only read.
         let alone = self.gang.sharing != Sharing::Write;
         match act {
             Act::Compute(instructions) => member.compute(instructions),
@@ -159,7 +159,7 @@ impl Run<'_> {
         self.members[at].step += 1;
     }
 
-    /// Until when a line that `act` is for is on its way to another thread: nobody takes it before it
+    /// Until when a line that `act` is for is on its way to another thread: no thread takes it before it
     /// has arrived there.
     fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
         let Some(MemoryLine::Common(line)) = act.place() else { return None };
@@ -239,7 +239,7 @@ impl Member {
         self.clock += u64::from(instructions) * self.cycle;
     }
 
-    /// What it did between its warm-up and its end.
+    /// The counts between its warm-up and its end.
     fn record(&self, gang: &Gang) -> MemberRecord {
         let (Some(begin), Some(end)) = (self.begin, self.end) else {
             return MemberRecord::default();
@@ -307,7 +307,7 @@ impl SimMachine {
             by_page: false,
             pause: 0,
         };
-        // Lines that every thread has for itself are on their way to nobody else.
+        // Lines that every thread has for itself never go to another thread.
         let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
         let run_of = Run {
             gang,

@@ -16,11 +16,11 @@ const WORD: u64 = 4;
 const MUTEX: u64 = 40;
 /// The bytes of a point.
 const POINT: u64 = 2;
-/// Where in its memory the first record of sums begins, and how long one is: after a header of the
+/// The place in memory of the first record of sums, and the length of a record: after a header of the
 /// allocator, so that a line has parts of both.
 const FIRST_RECORD: u64 = 16;
 const RECORD: u64 = 64;
-/// Where in its record the five sums begin.
+/// The place of the five sums in a record.
 const SUMS: [u64; 5] = [24, 32, 40, 48, 56];
 /// The threads of a gang.
 pub(super) const MEMBERS: u64 = 2;
@@ -135,7 +135,7 @@ impl Part {
         Self { program: program.clone(), member, draw, done: 0 }
     }
 
-    /// Which thread it is.
+    /// The number of the thread.
     pub(super) const fn member(&self) -> u64 {
         self.member
     }

@@ -21,7 +21,7 @@ pub(in crate::sim) struct Copy {
     pub(in crate::sim) version: u64,
 }
 
-/// What a replacement policy remembers of a set.
+/// The memory of a replacement policy for a set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Memory {
     /// Ways, the last used (or filled) one first.

@@ -15,7 +15,7 @@ use super::outcome::{Access, AccessOutcome};
 use super::spec::Spec;
 use super::tags::Line;
 
-/// What was found when the copies inside a cache were asked.
+/// The answer of the copies inside a cache.
 #[derive(Debug, Clone, Default)]
 struct InnerCopies {
     copies: u32,
@@ -516,7 +516,7 @@ impl Reference {
         victim
     }
 
-    /// What left `x` goes further out.
+    /// A line that left `x` goes further out.
     fn hand_out(&mut self, x: usize, copy: Copy) {
         let Some(outer) = self.caches[x].parent else {
             if copy.dirty {

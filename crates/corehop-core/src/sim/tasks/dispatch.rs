@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-/// What jobs are ordered by: the smaller is served first, of equal ones the task of the smaller number.
+/// The order of jobs: the smaller is served first, of equal ones the task of the smaller number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Urgency {
     /// The absolute deadline, or the rank.
@@ -28,11 +28,11 @@ pub(super) struct Change {
     pub(super) gains: usize,
 }
 
-/// Where tasks like to be.
+/// The preferred CPUs of tasks.
 pub(super) trait Places {
     /// The CPU that the task had last.
     fn last(&self, task: usize) -> usize;
-    /// How far one CPU is from another; the smaller, the nearer.
+    /// The distance of one CPU from another; the smaller, the nearer.
     fn distance(&self, from: usize, to: usize) -> u8;
 }
 

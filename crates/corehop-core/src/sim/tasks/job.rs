@@ -9,7 +9,7 @@ use super::super::chunk::touch;
 use super::super::machine_state;
 use super::super::times::Picos;
 
-/// What a job does while it has a CPU.
+/// The activity of a job while it has a CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Doing {
     Cold,
@@ -53,7 +53,7 @@ pub(super) struct Pass {
     began: Picos,
     pub(super) picos: Picos,
     pub(super) misses: u64,
-    /// How often the job lost its CPU meanwhile.
+    /// The number of times the job lost its CPU meanwhile.
     pub(super) switches: u32,
     /// Whether it visited all its lines.
     complete: bool,
@@ -75,12 +75,12 @@ pub(super) struct Job {
     /// The passes that are over.
     pub(super) over: Vec<Pass>,
     pub(super) began: Option<Picos>,
-    /// How long it had a CPU before this time.
+    /// The time that it had a CPU before this time.
     pub(super) executed: Picos,
     seat: Option<Seat>,
     /// When it visits the next line.
     next: Picos,
-    /// What is left of the visit during which it lost its CPU.
+    /// The rest of the visit during which it lost its CPU.
     owed: Picos,
     lost: Option<Lost>,
     pub(super) away: Option<Absence>,
@@ -234,7 +234,7 @@ impl Job {
 }
 
 impl Pass {
-    /// What a machine reports of it.
+    /// The machine's record of it.
     pub(super) fn touch(&self, set: &WorkingSet, cpu: impl Fn(usize) -> Cpu) -> Touch {
         let undisturbed = machine_state::Pass {
             picos: self.picos,

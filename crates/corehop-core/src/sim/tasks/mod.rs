@@ -4,7 +4,7 @@
 //!
 //! # The schedule
 //!
-//! Whatever is earliest happens next: a release, the end of a job, a visit of a job or of a polluter
+//! The earliest event happens next: a release, the end of a job, a visit of a job or of a polluter
 //! to a line; so that all of them reach the caches in the order of simulated time. Jobs are preempted
 //! at the instant at which a more urgent one is released, also within a visit, the rest of which is
 //! made up for later. At one instant jobs end first, then others are released, then the CPUs are
@@ -130,7 +130,7 @@ impl SimMachine {
     }
 }
 
-/// What `advance` says of each, computed on all cores.
+/// The answer of `advance` for each, computed on all cores.
 #[cfg(feature = "parallel")]
 fn together<T: Send, R: Send>(
     runs: &mut [T],
@@ -140,13 +140,13 @@ fn together<T: Send, R: Send>(
     runs.par_iter_mut().map(advance).collect()
 }
 
-/// What `advance` says of each.
+/// The answer of `advance` for each.
 #[cfg(not(feature = "parallel"))]
 fn together<T, R>(runs: &mut [T], advance: impl Fn(&mut T) -> R) -> Vec<R> {
     runs.iter_mut().map(advance).collect()
 }
 
-/// What watching changes is a question to a live machine.
+/// The effect of watching is a question to a live machine.
 fn watching_costs_nothing() -> MachineError {
     MachineError::NotPossible {
         what: "a run without observation, on a simulated machine".to_owned(),

@@ -25,7 +25,7 @@ const NEVER: Picos = Picos::MAX;
 /// Nanoseconds are whole times of this many picoseconds.
 const NANO: Picos = 1_000;
 
-/// What happens at one instant, in this order.
+/// The events of one instant, in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The job on this CPU ends.
@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
     /// Goes on until the time `until` after its beginning; whether there is more to come.
     ///
     /// # Errors
-    /// Where the simulated memory is full.
+    /// If the simulated memory is full.
     pub(super) fn advance(&mut self, until: Picos) -> Result<bool, MachineError> {
         let until = self.began + until;
         while let Some((at, event)) = self.next() {
@@ -164,7 +164,7 @@ impl<'a> Run<'a> {
         std::mem::take(&mut self.done)
     }
 
-    /// What happens next, and when.
+    /// The next event, and its time.
     fn next(&self) -> Option<(Picos, Event)> {
         let mut next = (NEVER, Event::Act(0));
         if let Some(&Reverse((at, task))) = self.releases.peek() {
@@ -242,7 +242,7 @@ impl<'a> Run<'a> {
     }
 
     /// Gives CPUs to the most urgent jobs; those `left` by jobs that have ended are for best effort
-    /// if nobody gets them.
+    /// if no job gets them.
     fn dispatch(&mut self, left: &[usize], now: Picos) -> Result<(), MachineError> {
         let [leaving, switching] = footprints(Machine::platform(self.machine));
         let homes = &self.homes;
@@ -297,7 +297,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// What happens next on `cpu`, which the job of `task` has.
+    /// The next event on `cpu`, which the job of `task` has.
     fn set_clock(&mut self, cpu: usize, task: usize) {
         let event = self.tasks[task].job.as_ref().and_then(Job::event);
         (self.clocks[cpu], self.ends[cpu]) = event.unwrap_or((NEVER, false));
@@ -326,7 +326,7 @@ impl<'a> Run<'a> {
         Machine::platform(self.machine).cpus.value.iter().nth(place).unwrap_or_default()
     }
 
-    /// What is reported of a job that ends now.
+    /// The record of a job that ends now.
     fn record(&self, task: usize, mut job: Job, now: Picos) -> TaskJobRecord {
         let course = job.end(now);
         let nanos = |at: Picos| (at - self.began) / NANO;

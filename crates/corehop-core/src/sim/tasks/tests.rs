@@ -66,7 +66,7 @@ fn of_two_that_lose_their_cpus_each_gives_its_own_to_who_was_there() {
     two.ready(job(20, 3));
     let of = |cpu, loses, gains| Change { cpu, loses: Some(loses), gains };
     assert_eq!(two.decide(&homes(&[0, 1, 0, 1])), [of(0, 0, 2), of(1, 1, 3)]);
-    // Nobody moves for a job that is as urgent, of a task that comes later.
+    // No job moves for one that is as urgent, of a task that comes later.
     two.ready(job(20, 4));
     assert_eq!(two.decide(&homes(&[0, 1, 0, 1, 0])), []);
 }

@@ -288,5 +288,5 @@ fn every_planted_bug_is_found() {
         })
         .collect();
     assert!(Bug::ALL.len() >= 30);
-    assert!(silent.is_empty(), "nobody noticed {silent:?}");
+    assert!(silent.is_empty(), "no test noticed {silent:?}");
 }

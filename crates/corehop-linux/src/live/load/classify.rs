@@ -63,7 +63,7 @@ impl Probe {
     fn on_its_cpu(&self) -> Result<Reading, String> {
         set_affinity([self.cpu]).map_err(|error| format!("{}: {error}", self.cpu))?;
         best_ordinary_policy();
-        // Huge pages where they are to be had, or this would be a probe of translation.
+        // Huge pages where there are any, or this would be a probe of translation.
         let set = WorkingSet { page: Page::Transparent, ..WorkingSet::list(self.size, 0.0) };
         let memory =
             SetMemory::new(&set, &mut Draw::new(0, 0)).map_err(|error| error.to_string())?;
@@ -82,7 +82,7 @@ impl Probe {
             let from = start + (next % pieces * PIECE) as u64;
             next += 1;
             let words = (from..from + PIECE as u64).step_by(LINE as usize);
-            // SAFETY: the addresses lie in `memory`, which nobody writes.
+            // SAFETY: the addresses lie in `memory`, which no thread writes.
             words.map(|word| unsafe { (word as *const u64).read_volatile() }).fold(0, u64::max)
         })
     }
@@ -92,7 +92,7 @@ impl Probe {
         let mut at = memory.linked().start;
         self.median_ns(|| {
             for _ in 0..STRIDE {
-                // SAFETY: an element holds the address of the next; nobody writes them.
+                // SAFETY: an element holds the address of the next; no thread writes them.
                 at = unsafe { (at as *const u64).read_volatile() };
             }
             at

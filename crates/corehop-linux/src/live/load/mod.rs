@@ -58,7 +58,7 @@ enum Kind {
 }
 
 impl RunningLoad {
-    /// Nothing of ours.
+    /// No load.
     pub(crate) fn idle() -> Self {
         Self {
             word: Load::Idle.word(),

@@ -5,21 +5,19 @@
 //! near; then the coordinator (the caller) sleeps, and passes records on four times a second.
 
 mod cpusets;
+mod crew;
 mod policy;
+mod recruit;
 mod share;
 mod worker;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError};
-use std::thread::JoinHandle;
+use std::sync::atomic::AtomicU32;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use corehop_core::experiment::{Draw, TaskRun, Tasks};
+use corehop_core::experiment::{TaskRun, Tasks};
 use corehop_core::machine::{MachineError, RunEnd, Sink};
-use corehop_core::samples::{Batch, TaskJobRecord};
 use corehop_core::units::CpuList;
 use corehop_core::workload::scheduler::{Order, Scheduler};
 use corehop_core::workload::{Load, WorkingSet};
@@ -30,59 +28,19 @@ use super::counters::Counters;
 use super::{LiveMachine, failed, not_possible};
 use crate::bpf::control::{ControlPages, Mode};
 use crate::bpf::sched_ext::{self, Loaded};
-use crate::clock::{Clock, monotonic_ns};
-use crate::control_page::{Method, Notice};
-use crate::memory::{SetMemory, available_memory};
-use crate::rseq::Rseq;
-use crate::thread::{best_ordinary_policy, set_affinity, set_affinity_everywhere};
-use crate::walk::{StampCost, Walk};
+use crate::clock::monotonic_ns;
+use crate::control_page::Method;
+use crate::memory::available_memory;
+use crate::thread::{best_ordinary_policy, set_affinity};
+use crate::walk::StampCost;
 
 use cpusets::{Partitions, Permission};
+use crew::{Crew, Shared, room};
 use policy::Policy;
-use worker::{Peers, Worker};
+use recruit::Recruit;
 
 /// The time from the last thread's readiness to the first possible release.
 const LEAD: Duration = Duration::from_millis(50);
-
-/// The interval at which records are passed on.
-const PASS_ON: Duration = Duration::from_millis(250);
-
-/// The interval at which a thread looks whether the run is to end, where its next release is far away.
-const LOOK: Duration = Duration::from_millis(250);
-
-const PANIC: &str = "a panic, whose message is above; please report it";
-
-/// The data that the threads of a set share.
-#[derive(Debug, Default)]
-struct Shared {
-    records: Mutex<Vec<TaskJobRecord>>,
-    stop: AtomicBool,
-    peers: Peers,
-    running: AtomicU32,
-    /// Whether a thread of the set has panicked.
-    panicked: AtomicBool,
-    /// By which ways threads notice absences.
-    methods: Mutex<Vec<Method>>,
-}
-
-impl Shared {
-    /// Counts a thread as running while it lives. Its panic must not leave the coordinator waiting, for its
-    /// report or for its end.
-    fn carry_out(&self, report: &Sender<Report>, life: impl FnOnce()) {
-        if catch_unwind(AssertUnwindSafe(life)).is_err() {
-            self.panicked.store(true, Ordering::Release);
-            // After the start there is no receiver any more.
-            let _started = report.send(Err(PANIC.to_owned()));
-        }
-        self.running.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
-/// The message of a thread that has set itself up: ready, or the reason why not.
-type Report = Result<(), String>;
-
-/// The reply to a thread: the start of the run, or None if there is none.
-type Start = Option<u64>;
 
 impl LiveMachine {
     /// Runs every task set, one after the other.
@@ -104,9 +62,7 @@ impl LiveMachine {
         }
         Ok(RunEnd::Complete)
     }
-}
 
-impl LiveMachine {
     /// Runs one task set to its end.
     fn run_set(
         &mut self,
@@ -259,13 +215,13 @@ impl LiveMachine {
         Ok(calibration)
     }
 
-    /// The control pages, or why there are none. While nobody watches, none of our programs is in the
+    /// The control pages, or why there are none. A run that is not watched has none of the programs in the
     /// kernel.
     fn control_pages(&mut self, watched: bool) -> Pages {
         if !watched {
             self.pages = None;
             self.counters = Arc::new(Counters::default());
-            return Err("nobody watches".to_owned());
+            return Err("the run is not watched".to_owned());
         }
         self.open_counters();
         let open = || ControlPages::open(Mode::Own).map_err(|error| error.to_string());
@@ -347,293 +303,9 @@ fn bound(scheduler: Scheduler, run: &TaskRun, task: usize) -> Option<CpuList> {
     itself.then(|| run.clusters[run.tasks[task].cluster].clone())
 }
 
-/// The threads of a set.
-#[derive(Debug)]
-struct Crew {
-    shared: Arc<Shared>,
-    starts: Vec<Sender<Start>>,
-    threads: Vec<JoinHandle<()>>,
-}
-
-impl Crew {
-    /// Waits until every thread is ready.
-    fn all_ready(self, reports: &Receiver<Report>) -> Result<Self, MachineError> {
-        for _ in 0..self.threads.len() {
-            let report = reports.recv().unwrap_or_else(|_| Err("it ended".to_owned()));
-            if let Err(why) = report {
-                self.end();
-                return Err(MachineError::NotPossible {
-                    what: "a task's thread".to_owned(),
-                    why,
-                    remedy: "see `corehop doctor`, or run fewer or smaller tasks".to_owned(),
-                });
-            }
-        }
-        Ok(self)
-    }
-
-    /// Puts every thread under its policy, while all of them wait.
-    fn set_policies(&self, scheduler: Scheduler, run: &TaskRun) -> Result<(), MachineError> {
-        for (task, planned) in run.tasks.iter().enumerate() {
-            let tid = self.shared.peers[task].load(Ordering::Acquire);
-            let policy = Policy::of(scheduler, run, planned);
-            if let Err(error) = policy.apply(tid) {
-                self.dismiss();
-                return Err(policy::refused(run, task, tid, policy, &error));
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts every thread back under the ordinary policy: none has to wait for what it has reserved in order to
-    /// end, or holds something then that the caller waits for.
-    fn dismiss(&self) {
-        let alive = self.threads.iter().zip(self.shared.peers.iter());
-        for (_, peer) in alive.filter(|(thread, _)| !thread.is_finished()) {
-            let tid = peer.load(Ordering::Acquire);
-            if tid != 0 {
-                // One that is gone by now needs nothing.
-                let _gone = Policy::Other.apply(tid);
-            }
-        }
-    }
-
-    fn start(&self, origin_ns: u64) {
-        for start in &self.starts {
-            // A thread that has ended needs no start.
-            let _ended = start.send(Some(origin_ns));
-        }
-    }
-
-    /// Passes records on until all threads have ended, or no more are wanted.
-    fn drain(
-        &self,
-        run: &TaskRun,
-        sink: &mut dyn Sink,
-        check: impl Fn() -> Result<(), MachineError>,
-    ) -> Result<RunEnd, MachineError> {
-        let give_up = monotonic_ns() + run.duration.get() * 2 + 60_000_000_000;
-        let (mut wanted, mut records) = (true, room(run));
-        loop {
-            let last = self.shared.running.load(Ordering::Acquire) == 0;
-            std::thread::sleep(if last { Duration::ZERO } else { PASS_ON });
-            records.clear();
-            std::mem::swap(&mut records, &mut lock(&self.shared.records));
-            let more = records.is_empty()
-                || sink.take(Batch::Tasks(&records)).map_err(MachineError::Sink)?;
-            wanted &= more;
-            check()?;
-            let panicked = self.shared.panicked.load(Ordering::Acquire);
-            if panicked && last {
-                return Err(failed("a task's thread", PANIC));
-            }
-            if !wanted || panicked {
-                self.shared.stop.store(true, Ordering::Release);
-            }
-            if last {
-                return Ok(if wanted { RunEnd::Complete } else { RunEnd::Stopped });
-            }
-            if monotonic_ns() > give_up {
-                return Err(failed("running a task set", "its tasks do not come to an end"));
-            }
-        }
-    }
-
-    /// Ends the threads; by which ways they noticed absences.
-    fn end(self) -> Vec<Method> {
-        self.shared.stop.store(true, Ordering::Release);
-        self.dismiss();
-        for start in &self.starts {
-            // Those that have been started already, or have ended, do not listen.
-            let _not_listening = start.send(None);
-        }
-        for thread in self.threads {
-            // A panic of a task is on stderr already.
-            let _panicked = thread.join();
-        }
-        lock(&self.shared.methods).clone()
-    }
-}
-
-/// Room for the records between two times when they are passed on, and touched already: a task that found
-/// no room would make some within its execution time.
-fn room(run: &TaskRun) -> Vec<TaskJobRecord> {
-    // Below this periods are too short for jobs to come as often.
-    const MOST: u64 = 100_000;
-    let jobs = |period: u64| 4 * (PASS_ON.as_nanos() as u64 / period + 1);
-    let most: u64 = run.tasks.iter().map(|task| jobs(task.period.get())).sum();
-    let mut room = vec![TaskJobRecord::default(); most.min(MOST) as usize];
-    room.clear();
-    room
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The data that a new thread gets.
-struct Recruit {
-    /// The plan of this run alone.
-    plan: Arc<Tasks>,
-    seed: u64,
-    run: usize,
-    task: usize,
-    clock: Clock,
-    calibration: Calibration,
-    stamps: StampCost,
-    pages: Pages,
-    counters: Arc<Counters>,
-    door: Option<PathBuf>,
-    cpus: Option<CpuList>,
-    policy: Policy,
-    shared: Arc<Shared>,
-}
-
-impl Recruit {
-    /// The thread's life.
-    fn serve(self, report: &Sender<Report>, started: &Receiver<Start>) {
-        let shared = self.shared.clone();
-        shared.carry_out(report, || self.live(report, started));
-    }
-
-    fn live(self, report: &Sender<Report>, started: &Receiver<Start>) {
-        let shared = self.shared.clone();
-        let worker = self.set_up();
-        let ready = worker.as_ref().map(|_| ()).map_err(Clone::clone);
-        // Nobody listens where another thread has failed before.
-        let _gone = report.send(ready);
-        if let Ok((mut worker, releases)) = worker
-            && let Ok(Some(origin_ns)) = started.recv()
-        {
-            work(&mut worker, releases, origin_ns, &shared);
-        }
-    }
-
-    /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
-    fn set_up(self) -> Result<(Worker, impl Iterator<Item = u64> + use<>), String> {
-        // SAFETY: asks a number of the kernel.
-        let tid = unsafe { libc::gettid() }.cast_unsigned();
-        self.shared.peers[self.task].store(tid, Ordering::Release);
-        if let Some(door) = &self.door {
-            let entering = |error| format!("{}: {error}", door.display());
-            Partitions::enter(door, tid).map_err(entering)?;
-        }
-        let allowed = match &self.cpus {
-            Some(cpus) => set_affinity(cpus.iter()),
-            None => set_affinity_everywhere(),
-        };
-        allowed.map_err(|error| format!("its CPUs: {error}"))?;
-        crate::thread::punctual();
-        let planned = &self.plan.runs[0].tasks[self.task];
-        let mut draw = Draw::new(self.seed, 10_000 + self.task as u64);
-        let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;
-        let pages = self.pages.as_ref().map_err(String::as_str);
-        let watched = self.plan.runs[0].watched;
-        // Why no better one is said once, of the control pages: the others take no rights.
-        let notice = watched.then(|| Notice::best(pages)).transpose()?.map(|(notice, _)| notice);
-        lock(&self.shared.methods).extend(notice.as_ref().map(Notice::method));
-        let worker = Worker {
-            run: self.run,
-            task: self.task,
-            wcet_ns: planned.wcet.get() as f64,
-            clock: self.clock,
-            calibration: self.calibration,
-            stamps: self.stamps,
-            walk: Walk::new(&planned.set, memory.linked()),
-            memory,
-            lines: planned.set.lines(),
-            rseq: Rseq::of_this_thread().ok(),
-            notice,
-            counters: self.counters.clone(),
-            peers: self.shared.peers.clone(),
-            policy: self.policy.to_string(),
-            warm_chunk: None,
-            cpu_before: 0,
-            word: 0,
-        };
-        Ok((worker, self.plan.releases(self.seed, 0, self.task)))
-    }
-}
-
-/// Sleeps until a release; far from it, not for so long that the end of the run would have to wait. Whether the run
-/// goes on.
-fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> bool {
-    while release_ns.saturating_sub(monotonic_ns()) > 2 * LOOK.as_nanos() as u64 {
-        if stop.load(Ordering::Acquire) {
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
-    worker.sleep_until(release_ns);
-    !stop.load(Ordering::Acquire)
-}
-
-/// Runs the jobs of a task, each when it is released, or when the one before has ended.
-fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
-    let mut kept = Kept { records: Vec::with_capacity(64), shared };
-    for (number, release_ns) in releases.enumerate() {
-        if !await_release(worker, origin_ns + release_ns, &shared.stop) {
-            break;
-        }
-        kept.records.push(worker.job(number as u64, release_ns, origin_ns));
-        match shared.records.try_lock() {
-            Ok(mut records) => records.append(&mut kept.records),
-            Err(TryLockError::Poisoned(records)) => records.into_inner().append(&mut kept.records),
-            Err(TryLockError::WouldBlock) => {}
-        }
-    }
-}
-
-/// Records that wait while the coordinator has the list; they reach it at the end, whatever the end.
-struct Kept<'a> {
-    records: Vec<TaskJobRecord>,
-    shared: &'a Shared,
-}
-
-impl Drop for Kept<'_> {
-    fn drop(&mut self) {
-        lock(&self.shared.records).append(&mut self.records);
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use corehop_core::machine::Records;
-    use corehop_core::units::Nanos;
-
     use super::*;
-
-    #[test]
-    fn a_panic_of_a_task_ends_the_run_with_an_error_and_keeps_its_records() {
-        let shared = Arc::new(Shared { running: AtomicU32::new(1), ..Shared::default() });
-        let (report, reports) = channel();
-        let its = shared.clone();
-        let life = move || {
-            its.carry_out(&report, || {
-                let records = vec![TaskJobRecord::default()];
-                let _kept = Kept { records, shared: &its };
-                panic!("a test");
-            });
-        };
-        let threads = vec![std::thread::spawn(life)];
-        let crew = Crew { shared, starts: Vec::new(), threads };
-        assert_eq!(reports.recv(), Ok(Err(PANIC.to_owned())), "it is not waited for");
-        let mut records = Records::default();
-        let run = TaskRun {
-            number: None,
-            index: 0,
-            load: Load::Idle,
-            duration: Nanos::from_millis(1),
-            watched: false,
-            scale: 1.0,
-            clusters: Vec::new(),
-            tasks: Vec::new(),
-        };
-        let error = crew.drain(&run, &mut records, || Ok(())).unwrap_err();
-        assert!(error.to_string().starts_with("a task's thread failed: a panic"), "{error}");
-        assert_eq!(records.tasks.len(), 1);
-        crew.end();
-    }
 
     #[test]
     fn a_cpu_of_the_set_that_is_not_online_any_more_is_named() {

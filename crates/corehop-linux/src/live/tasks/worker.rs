@@ -167,8 +167,8 @@ impl Worker {
         let mut end = now() + self.clock.ticks(left.max(0.0));
         let (address, bytes) = self.memory.raw();
         while now() < end || self.has_time_left(&mut end, job, until) {
-            // SAFETY: within the working set, which is mapped as long as `memory` lives; nobody
-            // else writes to it.
+            // SAFETY: within the working set, which is mapped as long as `memory` lives; no
+            // other thread writes to it.
             unsafe { (address as *const u64).byte_add(self.word).read_volatile() };
             self.word = (self.word + 64) % (bytes & !63);
             if let Some(away) = self.notice.as_mut().and_then(Notice::away) {

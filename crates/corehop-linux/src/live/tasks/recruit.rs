@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One thread of a task set: how it sets itself up, and its jobs.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, TryLockError};
+use std::time::Duration;
+
+use corehop_core::experiment::{Draw, Tasks};
+use corehop_core::samples::TaskJobRecord;
+use corehop_core::units::CpuList;
+
+use super::super::calibrate::Calibration;
+use super::super::counters::Counters;
+use super::Pages;
+use super::cpusets::Partitions;
+use super::crew::{Report, Shared, Start, lock};
+use super::policy::Policy;
+use super::worker::Worker;
+use crate::clock::{Clock, monotonic_ns};
+use crate::control_page::Notice;
+use crate::memory::SetMemory;
+use crate::rseq::Rseq;
+use crate::thread::{set_affinity, set_affinity_everywhere};
+use crate::walk::{StampCost, Walk};
+
+/// The interval at which a thread looks whether the run is to end, where its next release is far away.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// The data that a new thread gets.
+pub(super) struct Recruit {
+    /// The plan of this run alone.
+    pub(super) plan: Arc<Tasks>,
+    pub(super) seed: u64,
+    pub(super) run: usize,
+    pub(super) task: usize,
+    pub(super) clock: Clock,
+    pub(super) calibration: Calibration,
+    pub(super) stamps: StampCost,
+    pub(super) pages: Pages,
+    pub(super) counters: Arc<Counters>,
+    pub(super) door: Option<PathBuf>,
+    pub(super) cpus: Option<CpuList>,
+    pub(super) policy: Policy,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Recruit {
+    /// The thread's life.
+    pub(super) fn serve(self, report: &Sender<Report>, started: &Receiver<Start>) {
+        let shared = self.shared.clone();
+        shared.carry_out(report, || self.live(report, started));
+    }
+
+    fn live(self, report: &Sender<Report>, started: &Receiver<Start>) {
+        let shared = self.shared.clone();
+        let worker = self.set_up();
+        let ready = worker.as_ref().map(|_| ()).map_err(Clone::clone);
+        // There is no listener where another thread has failed before.
+        let _gone = report.send(ready);
+        if let Ok((mut worker, releases)) = worker
+            && let Ok(Some(origin_ns)) = started.recv()
+        {
+            work(&mut worker, releases, origin_ns, &shared);
+        }
+    }
+
+    /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
+    fn set_up(self) -> Result<(Worker, impl Iterator<Item = u64> + use<>), String> {
+        // SAFETY: asks a number of the kernel.
+        let tid = unsafe { libc::gettid() }.cast_unsigned();
+        self.shared.peers[self.task].store(tid, Ordering::Release);
+        if let Some(door) = &self.door {
+            let entering = |error| format!("{}: {error}", door.display());
+            Partitions::enter(door, tid).map_err(entering)?;
+        }
+        let allowed = match &self.cpus {
+            Some(cpus) => set_affinity(cpus.iter()),
+            None => set_affinity_everywhere(),
+        };
+        allowed.map_err(|error| format!("its CPUs: {error}"))?;
+        crate::thread::punctual();
+        let planned = &self.plan.runs[0].tasks[self.task];
+        let mut draw = Draw::new(self.seed, 10_000 + self.task as u64);
+        let memory = SetMemory::new(&planned.set, &mut draw).map_err(|error| error.to_string())?;
+        let pages = self.pages.as_ref().map_err(String::as_str);
+        let watched = self.plan.runs[0].watched;
+        // Why no better one is said once, of the control pages: the others take no rights.
+        let notice = watched.then(|| Notice::best(pages)).transpose()?.map(|(notice, _)| notice);
+        lock(&self.shared.methods).extend(notice.as_ref().map(Notice::method));
+        let worker = Worker {
+            run: self.run,
+            task: self.task,
+            wcet_ns: planned.wcet.get() as f64,
+            clock: self.clock,
+            calibration: self.calibration,
+            stamps: self.stamps,
+            walk: Walk::new(&planned.set, memory.linked()),
+            memory,
+            lines: planned.set.lines(),
+            rseq: Rseq::of_this_thread().ok(),
+            notice,
+            counters: self.counters.clone(),
+            peers: self.shared.peers.clone(),
+            policy: self.policy.to_string(),
+            warm_chunk: None,
+            cpu_before: 0,
+            word: 0,
+        };
+        Ok((worker, self.plan.releases(self.seed, 0, self.task)))
+    }
+}
+
+/// Sleeps until a release; far from it, not for so long that the end of the run would have to wait. Whether the run
+/// goes on.
+fn await_release(worker: &mut Worker, release_ns: u64, stop: &AtomicBool) -> bool {
+    while release_ns.saturating_sub(monotonic_ns()) > 2 * LOOK.as_nanos() as u64 {
+        if stop.load(Ordering::Acquire) {
+            return false;
+        }
+        std::thread::sleep(LOOK);
+    }
+    worker.sleep_until(release_ns);
+    !stop.load(Ordering::Acquire)
+}
+
+/// Runs the jobs of a task, each when it is released, or when the one before has ended.
+fn work(worker: &mut Worker, releases: impl Iterator<Item = u64>, origin_ns: u64, shared: &Shared) {
+    let mut kept = Kept { records: Vec::with_capacity(64), shared };
+    for (number, release_ns) in releases.enumerate() {
+        if !await_release(worker, origin_ns + release_ns, &shared.stop) {
+            break;
+        }
+        kept.records.push(worker.job(number as u64, release_ns, origin_ns));
+        match shared.records.try_lock() {
+            Ok(mut records) => records.append(&mut kept.records),
+            Err(TryLockError::Poisoned(records)) => records.into_inner().append(&mut kept.records),
+            Err(TryLockError::WouldBlock) => {}
+        }
+    }
+}
+
+/// Records that wait while the coordinator has the list; they reach it at the end, whatever the end.
+pub(super) struct Kept<'a> {
+    pub(super) records: Vec<TaskJobRecord>,
+    pub(super) shared: &'a Shared,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        lock(&self.shared.records).append(&mut self.records);
+    }
+}
