@@ -193,13 +193,14 @@ fn doc_comments_do_not_open_with_relative_clauses() {
 
 /// The lines that hold a stilted word, which the user account of that name is not.
 fn stilted(text: &str) -> Vec<String> {
+    let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
     let words = STILTED.map(|(one, two)| format!("{one}{two}"));
+    let words: Vec<_> = words.iter().flat_map(|word| [word.clone(), capital(word)]).collect();
     let account = format!("{}{}", STILTED[3].0, STILTED[3].1);
     let accounts =
         ["become ", "user ", "sched_ext:", "`"].map(|before| format!("{before}{account}"));
     let is = |line: &&str| {
-        let plain = accounts.iter().fold((*line).to_owned(), |line, it| line.replace(it, ""));
-        let plain = format!(" {} ", plain.to_lowercase());
+        let plain = accounts.iter().fold(format!(" {line}"), |line, it| line.replace(it, ""));
         let starts = |at: usize| !plain.as_bytes()[at - 1].is_ascii_alphanumeric();
         words.iter().any(|word| plain.match_indices(word).any(|(at, _)| starts(at)))
     };

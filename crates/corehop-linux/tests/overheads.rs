@@ -2,14 +2,14 @@
 //! Scheduling overheads of the kernel, measured in both ways: counts and orders, no times.
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
-use corehop_core::experiment::Overheads;
+use corehop_core::experiment::{Body, Overheads, Plan};
+use corehop_core::machine::{Machine, Records};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Overhead, OverheadFacts, OverheadRecord, Vantage};
 use corehop_core::units::{Cpu, CpuList};
 use corehop_linux::bpf::events::{Events, Kind};
 use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::live::{LiveMachine, Options};
-use corehop_linux::overheads::overheads;
 use corehop_linux::thread::{affinity, set_affinity};
 
 fn usable() -> CpuList {
@@ -23,14 +23,12 @@ fn host() -> Platform {
 /// The records and facts of a measurement without task sets.
 fn measured(cpus: CpuList, in_kernel: bool) -> (Vec<OverheadRecord>, OverheadFacts) {
     let mut machine = LiveMachine::new(host(), Options::default());
-    let plan = Overheads { cpus, in_kernel, tasks: None };
-    let mut all = Vec::new();
-    let mut take = |records: &[OverheadRecord]| {
-        all.extend_from_slice(records);
-        Ok(true)
-    };
-    let (facts, _) = overheads(&plan, 1, &mut machine, &mut take).unwrap();
-    (all, facts)
+    let plan =
+        Plan::new("overheads", 1, Body::Overheads(Overheads { cpus, in_kernel, tasks: None }));
+    let mut records = Records::default();
+    machine.run(&plan, &mut records).unwrap();
+    let facts = OverheadFacts::of(&machine.provenance()).unwrap();
+    (records.overheads, facts)
 }
 
 fn find(all: &[OverheadRecord], vantage: Vantage, overhead: Overhead) -> Option<&OverheadRecord> {

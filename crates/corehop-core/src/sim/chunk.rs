@@ -4,14 +4,13 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::{Absent, Condition, Draw, Job, Jobs, Step};
-use crate::machine::{Machine, MachineError};
+use crate::machine::MachineError;
 use crate::samples::{Certificate, JobRecord, Leave, Touch};
 use crate::units::{Bytes, Cpu};
 use crate::workload::{Absence, LineState, Page, Polluter, WorkingSet};
 
-use super::frames::FramesError;
-use super::machine::SimMachine;
 use super::machine_state::{MachineState, Pass};
+use super::recipe::{Recipe, no_frames};
 use super::system_data::{SystemData, footprints};
 use super::tags::Line;
 use super::times::Picos;
@@ -41,7 +40,7 @@ impl Sum {
 
 /// Some jobs on their way through a machine of their own.
 pub(super) struct ChunkRun<'a> {
-    machine: &'a SimMachine,
+    recipe: &'a Recipe,
     plan: &'a Jobs,
     seed: u64,
     phase: usize,
@@ -85,7 +84,7 @@ impl Owner {
 
 impl<'a> ChunkRun<'a> {
     pub(super) fn new(
-        machine: &'a SimMachine,
+        recipe: &'a Recipe,
         (plan, seed): (&'a Jobs, u64),
         phase: usize,
         chunk: usize,
@@ -96,7 +95,7 @@ impl<'a> ChunkRun<'a> {
         state.frames.redraw(seed, stream);
         let draw = Draw::new(seed, stream);
         Self {
-            machine,
+            recipe,
             plan,
             seed,
             phase,
@@ -130,13 +129,13 @@ impl<'a> ChunkRun<'a> {
         let job: &Job = &self.plan.phases[self.phase].jobs[number];
         let set_number = self.plan.cells[job.cell].set;
         let set = &self.plan.sets[set_number];
-        let mut here = self.machine.place(job.start);
+        let mut here = self.recipe.place(job.start);
         let mut memory = match self.sets.remove(&set_number) {
             Some(memory) if !set.fresh_frames => memory,
             _ => {
                 let fresh = set.fresh_frames;
                 self.draw_for(if fresh { Owner::FreshSet(number) } else { Owner::Set(set_number) });
-                self.machine.set_on(&mut self.state, here, set, &mut self.draw)?
+                self.recipe.set_on(&mut self.state, here, set, &mut self.draw)?
             }
         };
         let mut record = JobRecord {
@@ -163,7 +162,7 @@ impl<'a> ChunkRun<'a> {
                 }
                 Step::Leave(away) => {
                     record.leaves.push(self.leave(job, *away, here, &memory)?);
-                    here = self.machine.place(away.to);
+                    here = self.recipe.place(away.to);
                     self.state.take_cpu(here);
                 }
             }
@@ -175,7 +174,7 @@ impl<'a> ChunkRun<'a> {
     }
 
     fn cpu(&self, place: usize) -> Cpu {
-        self.machine.platform().cpus.value.iter().nth(place).unwrap_or_default()
+        self.recipe.platform.cpus.value.iter().nth(place).unwrap_or_default()
     }
 
     fn prepare(
@@ -197,7 +196,7 @@ impl<'a> ChunkRun<'a> {
 
     /// Fills the caches with modified lines of other data: one and a half times the last level.
     fn fill_with_modified(&mut self, here: usize) -> Result<(), MachineError> {
-        let llc = self.machine.platform().llc_size().map_or(16 << 20, Bytes::get);
+        let llc = self.recipe.platform.llc_size().map_or(16 << 20, Bytes::get);
         let wss = Bytes::new((llc * 3 / 2).next_multiple_of(4_096));
         let polluter = Polluter { wss, pattern: crate::workload::Pattern::Scan, write_ratio: 1.0 };
         let lines = if let Some(lines) = self.eviction.take() {
@@ -217,7 +216,7 @@ impl<'a> ChunkRun<'a> {
 
     fn touch_system(&mut self, cpu: usize, footprint: Option<Bytes>) -> Result<(), MachineError> {
         self.draw_for(Owner::System(cpu));
-        self.system.touch(self.machine, &mut self.state, &mut self.draw, cpu, footprint)
+        self.system.touch(self.recipe, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
     /// Lets the time of an absence pass, with the actor that then has the CPU.
@@ -236,19 +235,19 @@ impl<'a> ChunkRun<'a> {
                 walker
             } else {
                 self.draw_for(Owner::Preemptor(here, which));
-                self.machine.polluter_on(&mut self.state, here, polluter, &mut self.draw)?
+                self.recipe.polluter_on(&mut self.state, here, polluter, &mut self.draw)?
             };
             self.state.add_actor(here, walker);
         }
         let before = self.state.visits();
-        let to = self.machine.place(away.to);
-        let [left, resumed] = footprints(self.machine.platform());
+        let to = self.recipe.place(away.to);
+        let [left, resumed] = footprints(&self.recipe.platform);
         if to != here {
             self.touch_system(here, left)?;
         }
         self.state.pass_time(away.length.get() * 1_000, walker.order());
         self.touch_system(to, resumed)?;
-        let moved = (self.state.visits() - before) * self.machine.platform().line_size().get();
+        let moved = (self.state.visits() - before) * self.recipe.platform.line_size().get();
         let ran = preemptor.and_then(|_| self.state.remove_actor(here));
         let lines = ran.map(|(walker, lines)| {
             self.preemptors.insert((here, which), walker);
@@ -296,14 +295,5 @@ pub(super) fn touch(cpu: Cpu, set: &WorkingSet, pass: Pass) -> Touch {
         spin_ns: 1.0,
         complete: true,
         certificate: Certificate::Simulated,
-    }
-}
-
-/// No room for what a plan asks for.
-pub(super) fn no_frames(error: &FramesError) -> MachineError {
-    MachineError::NotPossible {
-        what: "this plan".to_owned(),
-        why: error.to_string(),
-        remedy: "see the platform file".to_owned(),
     }
 }

@@ -4,15 +4,13 @@
 use crate::experiment::Draw;
 use crate::machine::MachineError;
 use crate::platform::{Fact, Latency};
-use crate::units::Bytes;
+use crate::units::{Bytes, CpuList};
 use crate::workload::{Changing, Load, Page, Pattern, Polluter, Transfer};
 
 use super::actors::Role;
 use super::background::{Device, SplitLocks};
-use super::chunk::no_frames;
-use super::machine::SimMachine;
 use super::machine_state::MachineState;
-use super::tags::Line;
+use super::recipe::Recipe;
 use super::times::{Picos, picos};
 use super::walker::Walker;
 
@@ -22,13 +20,46 @@ const BLOCK: Bytes = Bytes::from_kib(256);
 const MESSAGES: Bytes = Bytes::from_kib(64);
 /// The lines that locked instructions go to, as the live load has them.
 const LOCKED: Bytes = Bytes::from_kib(4);
+/// The number of times polluters go through their memory before a snapshot of a loaded phase is taken, or
+/// through as much as all caches hold, whichever is less.
+const LAPS: u64 = 2;
+const FILLS: u64 = 8;
+/// The longest that a machine runs under its load before the snapshot, in picoseconds: 100 ms.
+const LONGEST_WARM_UP: Picos = 100_000_000_000;
 
-impl SimMachine {
+/// The time it runs on to learn each polluter's demand on the servers, in picoseconds: 1 ms.
+const LEARNED_IN: Picos = 1_000_000_000;
+
+impl Recipe {
+    /// The machine with the load of a phase running, at rest.
+    pub(super) fn under(
+        &self,
+        load: &Load,
+        every: u32,
+        seed: u64,
+        snapshot: usize,
+    ) -> Result<MachineState, MachineError> {
+        let Some(cpus) = load.cpus() else {
+            return self.state(every, 0);
+        };
+        let stream = 1_000 + snapshot as u64;
+        let mut state = self.state(every, seed ^ stream)?;
+        let mut draw = Draw::new(seed, stream);
+        let everywhere = self.platform.usable();
+        let cpus: &CpuList = if cpus.is_empty() { &everywhere } else { cpus };
+        let places: Vec<usize> = cpus.iter().map(|cpu| self.place(cpu)).collect();
+        let memory = self.start(load, &places, &mut state, &mut draw)?;
+        let lines = memory.get() / self.platform.line_size().get();
+        let held = state.caches().lines() * u64::from(every);
+        warm_up(&mut state, (lines * LAPS * cpus.len() as u64).min(held * FILLS));
+        Ok(state)
+    }
+
     /// Starts `load` on the CPUs at `places`; what each of its threads goes through before it begins again.
     ///
     /// # Errors
     /// [`MachineError::NotPossible`] where it cannot be simulated, with the remedy.
-    pub(super) fn start(
+    fn start(
         &self,
         load: &Load,
         places: &[usize],
@@ -144,17 +175,13 @@ impl SimMachine {
         let (lines, of_page) = self.memory_of_others(state, cpu, program.memory(), page)?;
         Ok(Walker::of_changing(program, lines, (page, of_page), draw))
     }
+}
 
-    /// The lines of memory of somebody who is not the job, on the node of `cpu`, and how many are in a page.
-    pub(super) fn memory_of_others(
-        &self,
-        state: &mut MachineState,
-        cpu: usize,
-        size: Bytes,
-        page: Page,
-    ) -> Result<(Vec<Line>, u32), MachineError> {
-        let node = state.node_of(cpu);
-        let lines = state.frames.place(size, page, node, self.colours[1].as_ref());
-        Ok((lines.map_err(|error| no_frames(&error))?, state.frames.lines_of(page)))
+/// Lets the load run until it has made so many visits, or for [`LONGEST_WARM_UP`].
+fn warm_up(state: &mut MachineState, visits: u64) {
+    const STEP: Picos = 1_000_000_000;
+    while state.visits() < visits && state.now() < LONGEST_WARM_UP {
+        state.warm_up(STEP);
     }
+    state.learn(LEARNED_IN);
 }

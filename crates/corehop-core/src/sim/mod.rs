@@ -85,12 +85,15 @@ mod actors;
 mod timing;
 mod pass;
 pub mod machine_state;
+mod parallel;
+mod recipe;
+mod loads;
 mod system_data;
 mod chunk;
-mod loads;
-mod machine;
+mod jobs;
 mod gang;
 mod tasks;
+mod machine;
 #[cfg(test)]
 mod reference;
 #[cfg(test)]

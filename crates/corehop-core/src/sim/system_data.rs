@@ -9,8 +9,8 @@ use crate::platform::{Fact, Platform};
 use crate::units::Bytes;
 use crate::workload::{Pattern, Polluter};
 
-use super::machine::SimMachine;
 use super::machine_state::MachineState;
+use super::recipe::Recipe;
 use super::walker::Walker;
 
 /// The system's data on a CPU that a job leaves, and on one that a job gets; none where the
@@ -32,7 +32,7 @@ impl SystemData {
     /// If the simulated memory is full.
     pub(super) fn touch(
         &mut self,
-        machine: &SimMachine,
+        recipe: &Recipe,
         state: &mut MachineState,
         draw: &mut Draw,
         cpu: usize,
@@ -42,7 +42,7 @@ impl SystemData {
         let data = Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.25 };
         let mut walker = match self.0.remove(&(cpu, wss)) {
             Some(walker) => walker,
-            None => machine.polluter_on(state, cpu, &data, draw)?,
+            None => recipe.polluter_on(state, cpu, &data, draw)?,
         };
         state.touch_untimed(cpu, &mut walker);
         self.0.insert((cpu, wss), walker);

@@ -8,7 +8,8 @@ use corehop_core::workload::WorkingSet;
 use serde_json::{Value, json};
 
 use crate::clock::{Clock, Ticks};
-use crate::memory::{MemoryError, SetMemory};
+use crate::memory::MemoryError;
+use crate::set_memory::SetMemory;
 use crate::walk::{Walk, stamp_overhead};
 
 /// The ratio of the times of a chunk with a hole and of a chunk of uncached lines: two.

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{
-    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Program, Step,
+    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Program, Step, Tasks,
 };
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_core::platform::Platform;
@@ -42,10 +42,11 @@ use serde_json::{Map, Value, json};
 use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::discover::SysRoot;
-use crate::memory::{MemoryError, SetMemory};
+use crate::memory::MemoryError;
 use crate::observe::{How, record};
 use crate::overheads::overheads;
 use crate::preflight;
+use crate::set_memory::SetMemory;
 use crate::supervisor::{Guard, all_leftovers, refuse_leftovers};
 
 use calibrate::Calibration;
@@ -460,7 +461,13 @@ impl LiveMachine {
         sink: &mut dyn Sink,
     ) -> Result<RunEnd, MachineError> {
         let mut take = |records: &[_]| sink.take(Batch::Overheads(records));
-        let (facts, end) = overheads(plan, seed, self, &mut take)?;
+        let mut run = |tasks: &Tasks, events: &Arc<Events>, sink: &mut dyn Sink| {
+            self.events = Some(events.clone());
+            let ran = self.run_tasks(tasks, seed, sink);
+            self.events = None;
+            ran
+        };
+        let (facts, end) = overheads(plan, &mut run, &mut take)?;
         self.facts.insert(OverheadFacts::KEY.to_owned(), json!(facts));
         Ok(end)
     }

@@ -11,7 +11,8 @@ use corehop_core::workload::{LINE, Page, Pattern, Polluter, WorkingSet, fraction
 
 use super::load::workers::Work;
 use crate::clock::{Ticks, roughly_now};
-use crate::memory::{MemoryError, SetMemory};
+use crate::memory::MemoryError;
+use crate::set_memory::SetMemory;
 use crate::thread::{Policy, set_affinity, set_policy};
 
 /// The lines walked between two looks at the orders.

@@ -13,7 +13,8 @@ use corehop_core::workload::{Load, Page, WorkingSet};
 use serde_json::{Value, json};
 
 use super::set::SetState;
-use crate::memory::{Mapping, MemoryError, SetMemory, available_memory};
+use crate::memory::{Mapping, MemoryError, available_memory};
+use crate::set_memory::SetMemory;
 
 /// The most that is held back, and the least; both small against what a machine has.
 const MOST_BALLAST: u64 = 256 << 20;

@@ -7,7 +7,7 @@ use corehop_core::workload::{Page, WorkingSet};
 
 use super::duty::BUDGET_NS;
 use crate::clock::{Clock, Ticks, now};
-use crate::memory::SetMemory;
+use crate::set_memory::SetMemory;
 use crate::walk::{OwnJob, StampCost, Walk};
 
 /// A working set with what has been learned of it.

@@ -11,10 +11,9 @@ use corehop_core::samples::{Batch, KernelObservation, Overhead, OverheadRecord, 
 use corehop_core::units::{Cpu, CpuList};
 
 use super::streams::{Durations, Known, durations};
-use super::{OverheadsError, Take, threads};
+use super::{OverheadsError, RunSets, Take, threads};
 use crate::bpf::events::Events;
 use crate::clock::Clock;
-use crate::live::LiveMachine;
 use crate::live::offsets::Offsets;
 
 /// The tracepoints of each quantity.
@@ -33,12 +32,10 @@ const NEEDS: [(&str, &[&str]); 4] = [
 
 /// Task sets to measure under.
 pub(super) struct Sets<'a> {
-    /// The machine that runs them.
-    pub(super) machine: &'a mut LiveMachine,
     /// The sets, by their numbers of tasks.
     pub(super) tasks: &'a Tasks,
-    /// The seed of their draws.
-    pub(super) seed: u64,
+    /// Runs some of them.
+    pub(super) run: &'a mut RunSets<'a>,
 }
 
 /// Measures while task sets run, or while two threads provoke what is measured.
@@ -114,13 +111,11 @@ impl Recorder {
         let interprocessor = found.interprocessor;
         let of_pairs = Durations { interprocessor, ..Durations::default() };
         let mut by_count = BTreeMap::from([(threads::TASKS, of_pairs)]);
-        let Sets { machine, tasks, seed } = sets;
+        let Sets { tasks, run: run_sets } = sets;
         for run in 0..tasks.runs.len() {
             let tasks = tasks.of_run(run);
-            machine.events = Some(self.events.clone());
             // No job is kept: only the kernel's times count.
-            let ran = machine.run_tasks(&tasks, seed, &mut SinkFn(|_: Batch<'_>| take(&[])));
-            machine.events = None;
+            let ran = run_sets(&tasks, &self.events, &mut SinkFn(|_: Batch<'_>| take(&[])));
             let (found, more) = self.end();
             lost += more;
             let count = tasks.runs[0].tasks.len() as u32;

@@ -9,19 +9,20 @@ mod streams;
 mod threads;
 
 use std::io;
+use std::sync::Arc;
 
-use corehop_core::experiment::Overheads;
-use corehop_core::machine::{MachineError, RunEnd, SinkError};
+use corehop_core::experiment::{Overheads, Tasks};
+use corehop_core::machine::{MachineError, RunEnd, Sink, SinkError};
 use corehop_core::samples::{OverheadFacts, OverheadRecord};
 
 use crate::bpf::BpfError;
 use crate::bpf::control::{ControlPages, Mode};
+use crate::bpf::events::Events;
 use crate::control_page::overhead;
-use crate::live::LiveMachine;
 
 /// The reason why nothing was measured.
 #[derive(Debug, thiserror::Error)]
-pub enum OverheadsError {
+pub(crate) enum OverheadsError {
     /// A measuring thread could not be started or pinned.
     #[error("a measuring thread: {0}")]
     Threads(#[from] io::Error),
@@ -45,23 +46,25 @@ impl From<OverheadsError> for MachineError {
 }
 
 /// The receiver of records; it tells whether to go on. Without records it is only asked that.
-pub type Take<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bool, SinkError> + 'a;
+pub(crate) type Take<'a> = dyn FnMut(&[OverheadRecord]) -> Result<bool, SinkError> + 'a;
 
-/// Measures the overheads of a plan with this seed: below five seconds from threads, and a fifth for
-/// each pair of CPUs; in the kernel, while the task sets run on `machine`, or while two threads
-/// provoke what is measured.
+/// Runs task sets, and lets these events begin with each.
+pub(crate) type RunSets<'a> =
+    dyn FnMut(&Tasks, &Arc<Events>, &mut dyn Sink) -> Result<RunEnd, MachineError> + 'a;
+
+/// Measures the overheads of a plan: below five seconds from threads, and a fifth for each pair of CPUs;
+/// in the kernel, while `run` runs the task sets, or while two threads provoke what is measured.
 ///
 /// # Errors
 /// [`MachineError`], if a thread cannot be pinned, a task set does not run, or `take` fails.
-pub fn overheads(
+pub(crate) fn overheads(
     plan: &Overheads,
-    seed: u64,
-    machine: &mut LiveMachine,
+    run: &mut RunSets<'_>,
     take: &mut Take<'_>,
 ) -> Result<(OverheadFacts, RunEnd), MachineError> {
     let mut facts = OverheadFacts::default();
     if plan.in_kernel {
-        let sets = plan.tasks.as_ref().map(|tasks| kernel::Sets { machine, tasks, seed });
+        let sets = plan.tasks.as_ref().map(|tasks| kernel::Sets { tasks, run });
         match kernel::measure(&plan.cpus, sets, &mut facts.missing, take) {
             Ok((observation, RunEnd::Stopped)) => {
                 facts.recording = Some(observation);

@@ -9,7 +9,8 @@ use corehop_core::workload::{Page, WorkingSet};
 
 use super::{ProbeError, on_cpu};
 use crate::clock::{Clock, Ticks, now};
-use crate::memory::{SetMemory, available_memory};
+use crate::memory::available_memory;
+use crate::set_memory::SetMemory;
 use crate::walk::Walk;
 
 /// Walks of one list: at least two after the one that warms it, more while time is left.

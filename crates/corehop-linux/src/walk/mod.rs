@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A timed, certified walk over a working set: the safe side of `walk.s`.
 
-mod code;
+pub(crate) mod code;
 mod own_job;
 #[cfg(test)]
 mod tests;
@@ -13,10 +13,10 @@ use corehop_core::units::Bytes;
 use corehop_core::workload::{CHUNK_LINES, LINE, Page, Pattern, WorkingSet};
 
 use crate::clock::Ticks;
-use crate::memory::{Linked, MemoryError, SetMemory};
+use crate::memory::{Linked, MemoryError};
 use crate::rseq::Rseq;
+use crate::set_memory::SetMemory;
 
-pub(crate) use code::CodeMemory;
 pub(crate) use own_job::OwnJob;
 
 global_asm!(include_str!("walk.s"));

@@ -8,7 +8,7 @@ use corehop_core::units::Bytes;
 use corehop_core::workload::{LINE, Page, Pattern, WorkingSet};
 
 use super::*;
-use crate::memory::SetMemory;
+use crate::set_memory::SetMemory;
 
 fn set(kib: u64, pattern: Pattern, write_ratio: f64, chains: u8) -> WorkingSet {
     WorkingSet { pattern, chains, ..WorkingSet::list(Bytes::from_kib(kib), write_ratio) }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::ReportData;
-use corehop_core::report::study::page;
-use corehop_core::report::{html, screen, sections, table};
+use corehop_core::report::study::page as study_page;
+use corehop_core::report::{page, screen, sections, table};
 use corehop_core::study::StudyCounts;
 
 use super::study;
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let mut data = input::gather(&args.files, args.estimator)?;
     if let Some(file) = &output {
-        file.write(html::page(&data))?;
+        file.write(page::page(&data))?;
     }
     data.summaries = table::only(&data.summaries, &args.only)
         .map_err(|why| Failure::says(Exit::Usage, format!("--only: {why}")))?;
@@ -118,7 +118,7 @@ fn counts(
         return Err(Failure::says(Exit::Usage, what));
     }
     if let Some(file) = output {
-        file.write(page(outcome))?;
+        file.write(study_page(outcome))?;
     }
     match form {
         Some(Form::Json) => output::print(&format!("{:#}\n", outcome.json()))?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A report as one HTML file that needs no network.
+//! Sections as one HTML file that needs no network.
 //!
 //! The words, tables and drawings are in the HTML itself and are read without scripts; the charts
 //! are drawn by a script from the figures, which stand in the page as JSON. Whatever comes from data
@@ -11,32 +11,25 @@ use std::fmt::Write as _;
 
 use serde_json::json;
 
-use super::answer::answer;
-use super::data::ReportData;
 use super::escape::escape;
 use super::figure::{Section, Table};
-use super::sections::sections;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 /// The chart library; `vendor/vendored.json` says which version, and its hash.
-const CHARTS: &str = include_str!("vendor/echarts.common.min.js");
-
-/// The page.
-pub fn page(data: &ReportData) -> String {
-    whole(&title(data), &subtitle(data), &sections(data))
-}
+pub(super) const CHARTS: &str = include_str!("vendor/echarts.common.min.js");
 
 /// A page of these sections, with facts below its title.
 pub(super) fn page_of(title: &str, facts: &[String], sections: &[Section]) -> String {
     whole(title, &facts_line(facts), sections)
 }
 
-fn facts_line(facts: &[String]) -> String {
+pub(super) fn facts_line(facts: &[String]) -> String {
     format!("<p class=\"facts\">{}</p>", escape(&facts.join(" · ")))
 }
 
-fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String {
+/// A page of these sections; `subtitle` is HTML below its title.
+pub(super) fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String {
     let figures: Vec<_> = sections.iter().flat_map(|section| &section.figures).collect();
     // Writing to a string cannot fail, here and below.
     let mut body = String::new();
@@ -62,48 +55,6 @@ fn whole(title: &str, subtitle: &str, sections: &[Section]) -> String {
         title = escape(title),
         figures = embeddable(&json!(figures).to_string()),
     )
-}
-
-fn title(data: &ReportData) -> String {
-    let names: Vec<&str> = data
-        .machines
-        .iter()
-        .map(|machine| machine.platform.as_ref().map_or(machine.id.as_str(), |it| it.name.as_str()))
-        .collect();
-    if names.is_empty() {
-        return "Cost of preempting and migrating a job".to_owned();
-    }
-    format!("Cost of preempting and migrating a job on {}", names.join(" and "))
-}
-
-/// The answer; date, seed, files, number of samples; and a warning where rows are missing.
-fn subtitle(data: &ReportData) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    if let Some(first) = data.files.first() {
-        parts.push(first.provenance.date.clone());
-        parts.push(format!("seed {}", first.provenance.seed));
-    }
-    let total = &data.budget.total;
-    if total.n_all > 0 {
-        parts.push(format!("{} of {} samples valid", total.n_valid, total.n_all));
-    }
-    let names: Vec<&str> = data.files.iter().map(|file| file.name.as_str()).collect();
-    parts.push(names.join(", "));
-    parts.retain(|part| !part.is_empty());
-    let mut html = answer(data).map_or_else(String::new, |sentence| {
-        format!("<p class=\"answer\">{}</p>", escape(&sentence))
-    });
-    html.push_str(&facts_line(&parts));
-    for file in data.files.iter().filter(|file| file.incomplete.is_some()) {
-        let why = file.incomplete.as_deref().unwrap_or_default();
-        let _ = write!(
-            html,
-            "<p class=\"warning\" role=\"note\"><strong>Incomplete:</strong> {}: {}</p>",
-            escape(&file.name),
-            escape(why)
-        );
-    }
-    html
 }
 
 fn section_html(section: &Section) -> String {
@@ -225,7 +176,7 @@ fn with_code(escaped: &str) -> String {
 
 /// JSON that may stand inside a script element: nothing in it can end the element, whatever strings
 /// it holds. It remains the same JSON.
-pub fn embeddable(json: &str) -> String {
+pub(super) fn embeddable(json: &str) -> String {
     json.replace('&', "\\u0026")
         .replace('<', "\\u003c")
         .replace('>', "\\u003e")
@@ -236,46 +187,8 @@ pub fn embeddable(json: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::estimator::Estimator;
-    use crate::report::data::Gather;
-    use crate::samples::{Part, Provenance, Reader, RowKind};
 
     const EVIL: &str = "</script><img src=x onerror=alert(1)>\"'&";
-
-    #[test]
-    fn what_comes_from_data_cannot_leave_its_place() {
-        let mut rows = vec![crate::model::example::sample(); 3];
-        for row in &mut rows {
-            row.machine = EVIL.into();
-            row.load = EVIL.into();
-        }
-        let provenance = Provenance { command: vec![EVIL.to_owned()], ..Provenance::default() };
-        let mut bytes = Vec::new();
-        let mut part = Part::begin(&mut bytes, RowKind::Samples, &provenance).unwrap();
-        part.append(&rows.into()).unwrap();
-        part.end().unwrap();
-        let file = tempfile(&bytes);
-        let mut gather = Gather::new(Estimator::Difference);
-        gather.file(EVIL, &mut Reader::open(file).unwrap()).unwrap();
-        // The library has such words in strings of its own.
-        let page = page(&gather.finish()).replace(CHARTS, "");
-        assert!(page.contains("&lt;/script&gt;&lt;img"));
-        assert!(!page.contains("<img") && page.matches("<script").count() == 3);
-        assert_eq!(page.matches("</script>").count(), 3);
-    }
-
-    /// The bytes as a file that is gone when it is closed.
-    fn tempfile(bytes: &[u8]) -> std::fs::File {
-        use std::io::{Seek, Write};
-        let path = std::env::temp_dir().join(format!("corehop-page-{}", std::process::id()));
-        let mut file =
-            std::fs::File::options().create(true).truncate(true).read(true).write(true).open(&path);
-        let file = file.as_mut().unwrap();
-        file.write_all(bytes).unwrap();
-        file.rewind().unwrap();
-        std::fs::remove_file(path).unwrap();
-        file.try_clone().unwrap()
-    }
 
     #[test]
     fn embedded_json_is_the_same_json() {
@@ -283,11 +196,5 @@ mod tests {
         let embedded = embeddable(&value.to_string());
         assert!(!embedded.contains('<') && !embedded.contains('\u{2028}'));
         assert_eq!(serde_json::from_str::<serde_json::Value>(&embedded).unwrap(), value);
-    }
-
-    #[test]
-    fn an_empty_report_is_a_page_too() {
-        let page = page(&Gather::new(Estimator::Difference).finish());
-        assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     }
 }

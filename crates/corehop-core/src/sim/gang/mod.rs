@@ -10,17 +10,17 @@ mod program;
 use std::collections::BTreeMap;
 
 use crate::experiment::{Draw, Gang, Gangs};
-use crate::machine::{Machine, MachineError, RunEnd, Sink};
+use crate::machine::{MachineError, RunEnd, Sink};
 use crate::platform::{Latency, Platform};
 use crate::samples::{Batch, GangRecord, MemberRecord};
 use crate::units::Bytes;
 use crate::workload::Page;
 use crate::workload::gang::Sharing;
 
-use super::chunk::no_frames;
-use super::machine::{SimMachine, side_by_side};
 use super::machine_state::MachineState;
 use super::outcome::CpuCounters;
+use super::parallel::side_by_side;
+use super::recipe::{Recipe, no_frames};
 use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::{Manner, Visit};
@@ -261,65 +261,63 @@ impl Member {
     }
 }
 
-impl SimMachine {
-    /// One run of a gang, from a machine that has done nothing before.
-    fn gang(
-        &self,
-        gang: &Gang,
-        seed: u64,
-        (number, run): (usize, u32),
-    ) -> Result<GangRecord, MachineError> {
-        let stream = STREAMS | (number as u64) << 24 | u64::from(run);
-        let mut state = self.idle_state(seed ^ stream)?;
-        state.frames.redraw(seed, stream);
-        let home = state.node_of(self.place(gang.cpus[0]));
-        let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
-            let wss = Bytes::new((count * 64).next_multiple_of(4_096));
-            let lines = state.frames.place(wss, Page::Base, home, None);
-            let mut lines = lines.map_err(|error| no_frames(&error))?;
-            lines.truncate(count as usize);
-            Ok(lines)
-        };
-        let common = lines(common_lines(&gang.program))?;
-        let mut members = Vec::new();
-        for (at, &cpu) in gang.cpus.iter().enumerate() {
-            let copy = at > 0 && gang.sharing == Sharing::None;
-            let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
-            members.push(Member {
-                cpu: self.place(cpu),
-                part: Part::new(&gang.program, at as u64, draw),
-                common: if copy { lines(common_lines(&gang.program))? } else { common.clone() },
-                own: lines(own_lines(&gang.program))?,
-                script: Vec::new(),
-                step: 0,
-                rounds: 0,
-                clock: 0,
-                cycle: cycle(Machine::platform(self), cpu)?,
-                instructions: 0,
-                looking: false,
-                begin: None,
-                end: None,
-            });
-        }
-        let manner = Manner {
-            parallelism: Some(parallelism(&gang.program) * 1_000),
-            huge: false,
-            by_page: false,
-            pause: 0,
-        };
-        // Lines that every thread has for itself never go to another thread.
-        let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
-        let run_of = Run {
-            gang,
-            state,
-            members,
-            manner,
-            locks: BTreeMap::new(),
-            turn: 0,
-            arrivals: vec![(0, 0); contended],
-        };
-        Ok(GangRecord { gang: number, run, members: run_of.run() })
+/// One run of a gang, from a machine that has done nothing before.
+fn run_of(
+    recipe: &Recipe,
+    gang: &Gang,
+    seed: u64,
+    (number, run): (usize, u32),
+) -> Result<GangRecord, MachineError> {
+    let stream = STREAMS | (number as u64) << 24 | u64::from(run);
+    let mut state = recipe.idle_state(seed ^ stream)?;
+    state.frames.redraw(seed, stream);
+    let home = state.node_of(recipe.place(gang.cpus[0]));
+    let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
+        let wss = Bytes::new((count * 64).next_multiple_of(4_096));
+        let lines = state.frames.place(wss, Page::Base, home, None);
+        let mut lines = lines.map_err(|error| no_frames(&error))?;
+        lines.truncate(count as usize);
+        Ok(lines)
+    };
+    let common = lines(common_lines(&gang.program))?;
+    let mut members = Vec::new();
+    for (at, &cpu) in gang.cpus.iter().enumerate() {
+        let copy = at > 0 && gang.sharing == Sharing::None;
+        let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
+        members.push(Member {
+            cpu: recipe.place(cpu),
+            part: Part::new(&gang.program, at as u64, draw),
+            common: if copy { lines(common_lines(&gang.program))? } else { common.clone() },
+            own: lines(own_lines(&gang.program))?,
+            script: Vec::new(),
+            step: 0,
+            rounds: 0,
+            clock: 0,
+            cycle: cycle(&recipe.platform, cpu)?,
+            instructions: 0,
+            looking: false,
+            begin: None,
+            end: None,
+        });
     }
+    let manner = Manner {
+        parallelism: Some(parallelism(&gang.program) * 1_000),
+        huge: false,
+        by_page: false,
+        pause: 0,
+    };
+    // Lines that every thread has for itself never go to another thread.
+    let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
+    let run_of = Run {
+        gang,
+        state,
+        members,
+        manner,
+        locks: BTreeMap::new(),
+        turn: 0,
+        arrivals: vec![(0, 0); contended],
+    };
+    Ok(GangRecord { gang: number, run, members: run_of.run() })
 }
 
 /// A cycle of a CPU.
@@ -331,25 +329,23 @@ fn cycle(platform: &Platform, cpu: crate::units::Cpu) -> Result<Picos, MachineEr
     })
 }
 
-impl SimMachine {
-    /// Runs every gang, some runs side by side.
-    pub(super) fn run_gangs(
-        &self,
-        gangs: &Gangs,
-        seed: u64,
-        sink: &mut dyn Sink,
-    ) -> Result<RunEnd, MachineError> {
-        let numbers = |gang: &Gang| gang.first_run..gang.first_run + gang.samples;
-        let of_gang = |(at, gang)| numbers(gang).map(move |run| (at, run));
-        let runs: Vec<(usize, u32)> = gangs.gangs.iter().enumerate().flat_map(of_gang).collect();
-        for some in runs.chunks(AT_A_TIME) {
-            let run = |at: usize| self.gang(&gangs.gangs[some[at].0], seed, some[at]);
-            for record in side_by_side(0..some.len(), run) {
-                if !sink.take(Batch::Gangs(&[record?])).map_err(MachineError::Sink)? {
-                    return Ok(RunEnd::Stopped);
-                }
+/// Runs every gang, some runs side by side.
+pub(super) fn run(
+    recipe: &Recipe,
+    gangs: &Gangs,
+    seed: u64,
+    sink: &mut dyn Sink,
+) -> Result<RunEnd, MachineError> {
+    let numbers = |gang: &Gang| gang.first_run..gang.first_run + gang.samples;
+    let of_gang = |(at, gang)| numbers(gang).map(move |run| (at, run));
+    let runs: Vec<(usize, u32)> = gangs.gangs.iter().enumerate().flat_map(of_gang).collect();
+    for some in runs.chunks(AT_A_TIME) {
+        let run = |at: usize| run_of(recipe, &gangs.gangs[some[at].0], seed, some[at]);
+        for record in side_by_side(0..some.len(), run) {
+            if !sink.take(Batch::Gangs(&[record?])).map_err(MachineError::Sink)? {
+                return Ok(RunEnd::Stopped);
             }
         }
-        Ok(RunEnd::Complete)
     }
+    Ok(RunEnd::Complete)
 }

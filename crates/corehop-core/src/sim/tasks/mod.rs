@@ -25,7 +25,7 @@
 //! - A live job that waits touches words as fast as it can. Here it goes through its working set once
 //!   in [`KEEP_WARM`], and not faster than a line (or what stands for several) in [`LEAST_PAUSE`].
 //! - Clocks are up to speed at once when a package wakes.
-//! - Working sets that are sampled ([`SimMachine::sampled`]) are so for all tasks of a run alike, as
+//! - Working sets that are sampled ([`super::SimMachine::sampled`]) are so for all tasks of a run alike, as
 //!   the one that can least afford it.
 //!
 //! A run depends on the plan, the seed and its number alone: runs go side by side, and any number of
@@ -46,8 +46,9 @@ use crate::workload::Load;
 use crate::workload::scheduler::Scheduler;
 
 use super::chunk::Sum;
-use super::machine::{SNAPSHOTS, SimMachine, no_programs, side_by_side, threads};
 use super::machine_state::MachineState;
+use super::parallel::{side_by_side, threads};
+use super::recipe::{Recipe, SNAPSHOTS, no_programs};
 use super::times::Picos;
 use run::Run;
 
@@ -65,69 +66,66 @@ const STREAMS: u64 = 1 << 52;
 /// simulated, and its number.
 type Bases = BTreeMap<(usize, u32, usize), MachineState>;
 
-impl SimMachine {
-    /// The machines at rest that these runs begin with.
-    fn bases(&self, plan: &Tasks, seed: u64, runs: &[usize]) -> Result<Bases, MachineError> {
-        let mut keys: Vec<_> = runs.iter().map(|&run| self.base_of(plan, run)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        let base = |at: usize| {
-            let (first, every, snapshot) = keys[at];
-            self.under(&plan.runs[first].load, every, seed, snapshot)
-        };
-        let states: Result<Vec<MachineState>, _> =
-            side_by_side(0..keys.len(), base).into_iter().collect();
-        Ok(keys.iter().copied().zip(states?).collect())
-    }
+/// The machines at rest that these runs begin with.
+fn bases(recipe: &Recipe, plan: &Tasks, seed: u64, runs: &[usize]) -> Result<Bases, MachineError> {
+    let mut keys: Vec<_> = runs.iter().map(|&run| base_of(recipe, plan, run)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let base = |at: usize| {
+        let (first, every, snapshot) = keys[at];
+        recipe.under(&plan.runs[first].load, every, seed, snapshot)
+    };
+    let states: Result<Vec<MachineState>, _> =
+        side_by_side(0..keys.len(), base).into_iter().collect();
+    Ok(keys.iter().copied().zip(states?).collect())
+}
 
-    /// The machine that a run begins with: the first run under the same load, one in how many sets,
-    /// and the number of the snapshot.
-    fn base_of(&self, plan: &Tasks, run: usize) -> (usize, u32, usize) {
-        let TaskRun { load, tasks, index, .. } = &plan.runs[run];
-        let first = plan.runs.iter().position(|other| other.load == *load).unwrap_or(run);
-        let every =
-            tasks.iter().map(|task| self.every_of_tasks(&task.set, load)).min().unwrap_or(1);
-        let snapshot = if *load == Load::Idle { 0 } else { *index as usize % SNAPSHOTS };
-        (first, every, snapshot)
-    }
+/// The machine that a run begins with: the first run under the same load, one in how many sets,
+/// and the number of the snapshot.
+fn base_of(recipe: &Recipe, plan: &Tasks, run: usize) -> (usize, u32, usize) {
+    let TaskRun { load, tasks, index, .. } = &plan.runs[run];
+    let first = plan.runs.iter().position(|other| other.load == *load).unwrap_or(run);
+    let every = tasks.iter().map(|task| recipe.every_of_tasks(&task.set, load)).min().unwrap_or(1);
+    let snapshot = if *load == Load::Idle { 0 } else { *index as usize % SNAPSHOTS };
+    (first, every, snapshot)
+}
 
-    /// Runs some task sets side by side, and hands their jobs over in order.
-    fn some(
-        &self,
-        plan: &Tasks,
-        seed: u64,
-        numbers: &[usize],
-        sink: &mut dyn Sink,
-    ) -> Result<(u64, RunEnd), MachineError> {
-        let bases = self.bases(plan, seed, numbers)?;
-        let start = |&number: &usize| {
-            Run::new(self, plan, seed, number, &bases[&self.base_of(plan, number)])
-        };
-        let mut runs: Vec<Run<'_>> = numbers.iter().map(start).collect();
-        drop(bases);
-        let mut done: Vec<Vec<TaskJobRecord>> = vec![Vec::new(); runs.len()];
-        let mut jobs = 0;
-        for slice in 1.. {
-            let more = together(&mut runs, |run| run.advance(slice * SLICE));
-            for (run, done) in runs.iter_mut().zip(&mut done) {
-                done.extend(run.take_done());
-            }
-            let more = more.into_iter().collect::<Result<Vec<bool>, _>>()?;
-            // Those of a run are handed over when all earlier ones are.
-            let under_way = more.iter().position(|&more| more);
-            for done in &mut done[..under_way.map_or(numbers.len(), |at| at + 1)] {
-                jobs += done.len() as u64;
-                let batch = std::mem::take(done);
-                if !sink.take(Batch::Tasks(&batch)).map_err(MachineError::Sink)? {
-                    return Ok((jobs, RunEnd::Stopped));
-                }
-            }
-            if under_way.is_none() {
-                break;
+/// Runs some task sets side by side, and hands their jobs over in order.
+fn sets(
+    recipe: &Recipe,
+    plan: &Tasks,
+    seed: u64,
+    numbers: &[usize],
+    sink: &mut dyn Sink,
+) -> Result<(u64, RunEnd), MachineError> {
+    let bases = bases(recipe, plan, seed, numbers)?;
+    let start = |&number: &usize| {
+        Run::new(recipe, plan, seed, number, &bases[&base_of(recipe, plan, number)])
+    };
+    let mut runs: Vec<Run<'_>> = numbers.iter().map(start).collect();
+    drop(bases);
+    let mut done: Vec<Vec<TaskJobRecord>> = vec![Vec::new(); runs.len()];
+    let mut jobs = 0;
+    for slice in 1.. {
+        let more = together(&mut runs, |run| run.advance(slice * SLICE));
+        for (run, done) in runs.iter_mut().zip(&mut done) {
+            done.extend(run.take_done());
+        }
+        let more = more.into_iter().collect::<Result<Vec<bool>, _>>()?;
+        // Those of a run are handed over when all earlier ones are.
+        let under_way = more.iter().position(|&more| more);
+        for done in &mut done[..under_way.map_or(numbers.len(), |at| at + 1)] {
+            jobs += done.len() as u64;
+            let batch = std::mem::take(done);
+            if !sink.take(Batch::Tasks(&batch)).map_err(MachineError::Sink)? {
+                return Ok((jobs, RunEnd::Stopped));
             }
         }
-        Ok((jobs, RunEnd::Complete))
+        if under_way.is_none() {
+            break;
+        }
     }
+    Ok((jobs, RunEnd::Complete))
 }
 
 /// The answer of `advance` for each, computed on all cores.
@@ -165,29 +163,28 @@ fn not_simulated(scheduler: Scheduler) -> MachineError {
     }
 }
 
-impl SimMachine {
-    /// Runs every task set, as many side by side as there are threads.
-    pub(super) fn run_tasks(
-        &mut self,
-        plan: &Tasks,
-        seed: u64,
-        sink: &mut dyn Sink,
-    ) -> Result<RunEnd, MachineError> {
-        if !plan.scheduler.is_simulated() {
-            return Err(not_simulated(plan.scheduler));
-        }
-        if plan.runs.iter().any(|run| !run.watched) {
-            return Err(watching_costs_nothing());
-        }
-        no_programs(plan.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set))?;
-        let numbers: Vec<usize> = (0..plan.runs.len()).collect();
-        for some in numbers.chunks(threads()) {
-            let (jobs, outcome) = self.some(plan, seed, some, sink)?;
-            self.sum.add(Sum { jobs, ..Sum::default() });
-            if outcome == RunEnd::Stopped {
-                return Ok(outcome);
-            }
-        }
-        Ok(RunEnd::Complete)
+/// Runs every task set, as many side by side as there are threads, and adds what they come to to `total`.
+pub(super) fn run(
+    recipe: &Recipe,
+    plan: &Tasks,
+    seed: u64,
+    sink: &mut dyn Sink,
+    total: &mut Sum,
+) -> Result<RunEnd, MachineError> {
+    if !plan.scheduler.is_simulated() {
+        return Err(not_simulated(plan.scheduler));
     }
+    if plan.runs.iter().any(|run| !run.watched) {
+        return Err(watching_costs_nothing());
+    }
+    no_programs(plan.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set))?;
+    let numbers: Vec<usize> = (0..plan.runs.len()).collect();
+    for some in numbers.chunks(threads()) {
+        let (jobs, outcome) = sets(recipe, plan, seed, some, sink)?;
+        total.add(Sum { jobs, ..Sum::default() });
+        if outcome == RunEnd::Stopped {
+            return Ok(outcome);
+        }
+    }
+    Ok(RunEnd::Complete)
 }

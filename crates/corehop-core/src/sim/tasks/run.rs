@@ -5,14 +5,14 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use crate::experiment::{Draw, TaskRun, Tasks};
-use crate::machine::{Machine, MachineError};
+use crate::machine::MachineError;
 use crate::samples::{Away, JobRecord, Leave, TaskJobRecord};
 use crate::units::Cpu;
 use crate::workload::Page;
 use crate::workload::scheduler::Order;
 
-use super::super::machine::SimMachine;
 use super::super::machine_state::MachineState;
+use super::super::recipe::Recipe;
 use super::super::system_data::{SystemData, footprints};
 use super::super::times::Picos;
 use super::super::walker::Walker;
@@ -66,7 +66,7 @@ impl Places for Homes {
 
 /// A task set under way.
 pub(super) struct Run<'a> {
-    machine: &'a SimMachine,
+    recipe: &'a Recipe,
     plan: &'a Tasks,
     number: usize,
     state: MachineState,
@@ -89,7 +89,7 @@ pub(super) struct Run<'a> {
 impl<'a> Run<'a> {
     /// Run `number` of `plan` on a machine like `base`.
     pub(super) fn new(
-        machine: &'a SimMachine,
+        recipe: &'a Recipe,
         plan: &'a Tasks,
         seed: u64,
         number: usize,
@@ -99,13 +99,13 @@ impl<'a> Run<'a> {
         let stream = STREAMS | number as u64;
         let mut state = base.clone();
         state.frames.redraw(seed, stream);
-        let cpus: Vec<Cpu> = Machine::platform(machine).cpus.value.iter().collect();
+        let cpus: Vec<Cpu> = recipe.platform.cpus.value.iter().collect();
         let distance = |&from: &Cpu| {
-            let to = |&to: &Cpu| Machine::platform(machine).affinity(from, to) as u8;
+            let to = |&to: &Cpu| recipe.platform.affinity(from, to) as u8;
             cpus.iter().map(to).collect()
         };
         let places = |cluster: usize| -> Vec<usize> {
-            run.clusters[cluster].iter().map(|cpu| machine.place(cpu)).collect()
+            run.clusters[cluster].iter().map(|cpu| recipe.place(cpu)).collect()
         };
         let of_clusters: Vec<Vec<usize>> = (0..run.clusters.len()).map(places).collect();
         // The threads of tasks start on the CPUs in turn.
@@ -115,7 +115,7 @@ impl<'a> Run<'a> {
         };
         let last = run.tasks.iter().map(|task| task.cluster).enumerate().map(first).collect();
         let mut this = Self {
-            machine,
+            recipe,
             plan,
             number,
             began: state.now(),
@@ -244,7 +244,7 @@ impl<'a> Run<'a> {
     /// Gives CPUs to the most urgent jobs; those `left` by jobs that have ended are for best effort
     /// if no job gets them.
     fn dispatch(&mut self, left: &[usize], now: Picos) -> Result<(), MachineError> {
-        let [leaving, switching] = footprints(Machine::platform(self.machine));
+        let [leaving, switching] = footprints(&self.recipe.platform);
         let homes = &self.homes;
         let decided = self.clusters.iter_mut().map(|cluster| cluster.decide(homes));
         let changes = decided.collect::<Vec<_>>().concat();
@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         cpu: usize,
         footprint: Option<crate::units::Bytes>,
     ) -> Result<(), MachineError> {
-        self.system.touch(self.machine, &mut self.state, &mut self.draw, cpu, footprint)
+        self.system.touch(self.recipe, &mut self.state, &mut self.draw, cpu, footprint)
     }
 
     /// The job of `task` has `cpu`.
@@ -285,7 +285,7 @@ impl<'a> Run<'a> {
         let it = &mut self.tasks[task];
         let walker = match it.walker.take() {
             Some(walker) => walker,
-            None => self.machine.set_on(&mut self.state, cpu, set, &mut self.draw)?,
+            None => self.recipe.set_on(&mut self.state, cpu, set, &mut self.draw)?,
         };
         if let Some(job) = &mut it.job {
             job.gain(cpu, now, walker.lines());
@@ -323,7 +323,7 @@ impl<'a> Run<'a> {
     }
 
     fn cpu(&self, place: usize) -> Cpu {
-        Machine::platform(self.machine).cpus.value.iter().nth(place).unwrap_or_default()
+        self.recipe.platform.cpus.value.iter().nth(place).unwrap_or_default()
     }
 
     /// The record of a job that ends now.

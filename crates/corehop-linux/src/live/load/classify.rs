@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::super::evict::buffer_size;
 use crate::clock::{Clock, now};
 use crate::counters::traffic::LlcCounters;
-use crate::memory::SetMemory;
+use crate::set_memory::SetMemory;
 use crate::thread::{best_ordinary_policy, set_affinity};
 
 /// The duration of each of the two probes.

@@ -32,7 +32,7 @@ pub(super) struct Shared {
     pub(super) peers: Peers,
     pub(super) running: AtomicU32,
     /// Whether a thread of the set has panicked.
-    panicked: AtomicBool,
+    pub(super) panicked: AtomicBool,
     /// By which ways threads notice absences.
     pub(super) methods: Mutex<Vec<Method>>,
 }

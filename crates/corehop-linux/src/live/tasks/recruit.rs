@@ -20,8 +20,8 @@ use super::policy::Policy;
 use super::worker::Worker;
 use crate::clock::{Clock, monotonic_ns};
 use crate::control_page::Notice;
-use crate::memory::SetMemory;
 use crate::rseq::Rseq;
+use crate::set_memory::SetMemory;
 use crate::thread::{set_affinity, set_affinity_everywhere};
 use crate::walk::{StampCost, Walk};
 

@@ -12,8 +12,8 @@ use crate::live::calibrate::Calibration;
 use crate::live::counters::Counters;
 use crate::live::duty::BUDGET_NS;
 use crate::live::touched::{Touched, net_ns};
-use crate::memory::SetMemory;
 use crate::rseq::Rseq;
+use crate::set_memory::SetMemory;
 use crate::thread::{current_cpu, usage};
 use crate::walk::{StampCost, Walk};
 
