@@ -132,11 +132,6 @@ impl<const N: usize> Lane<N> {
         self.claim(seq, true)
     }
 
-    /// Whether the partner has taken call `seq`, or has ended it.
-    pub(crate) fn taken(&self, seq: u64) -> bool {
-        self.claims.0[Self::slot(seq)].load(Ordering::Relaxed) == seq << 1
-    }
-
     /// Decides who runs call `seq`; true for the one who does.
     #[inline]
     fn claim(&self, seq: u64, back: bool) -> bool {

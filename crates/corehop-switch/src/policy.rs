@@ -35,6 +35,16 @@ impl CoreSet {
         set
     }
 
+    /// The set as the operating system has it: bit `n` of word `m` is core `64 m + n`.
+    pub fn words(&self) -> [u64; WORDS] {
+        self.words
+    }
+
+    /// The set of such words.
+    pub fn from_words(words: [u64; WORDS]) -> Self {
+        Self { words }
+    }
+
     /// Adds a core. False if its number is too large.
     pub fn insert(&mut self, core: usize) -> bool {
         let Some(word) = self.words.get_mut(core / 64) else { return false };
@@ -201,8 +211,7 @@ pub fn select_os_core(flags: Flags, view: &View, memory: &mut Memory) -> Choice 
 pub fn select_app_core(flags: Flags, view: &View, memory: &mut Memory) -> Option<usize> {
     let app = view.app.without(&view.os);
     let favourite = favourite(flags, &app, &view.os, view.source, memory.last_app)?;
-    let core =
-        conserving(flags, &app, view, favourite, memory.last_app).unwrap_or(favourite);
+    let core = conserving(flags, &app, view, favourite, memory.last_app).unwrap_or(favourite);
     memory.last_app = Some(core);
     Some(core)
 }

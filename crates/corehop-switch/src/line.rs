@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The caller's side of one partner: posts calls and waits for results.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::{io, sync::mpsc, thread};
+
+use crate::budget::Budget;
+use crate::lane::{ASLEEP, Call, Lane};
+use crate::mechanism::Mechanism;
+use crate::partner::{self, GLANCES, Partner, SLOTS};
+use crate::policy::CoreSet;
+use crate::sys::{self, Witness};
+use crate::uring::Exchanger;
+
+/// A caller yields for so long before it sleeps, in nanoseconds: a wake-up of its own would cost as much.
+const YIELDS_FOR: u64 = 100_000;
+/// A nap of a polling caller whose function takes longer than its patience, in nanoseconds.
+const NAP: u64 = 50_000;
+/// The longest sleep of a caller whose call has been taken, in nanoseconds.
+const LONGEST_SLEEP: u64 = 1_000_000_000;
+
+/// A result, and the side it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// The partner ran the call.
+    There(u64),
+    /// The partner did not come in time: the caller has taken the call back, and runs it.
+    TakenBack(Call),
+    /// This process was forked after the partner of its parent had taken the call.
+    Lost,
+}
+
+/// One partner, as its caller sees it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) core: usize,
+    lane: Arc<Lane<SLOTS>>,
+    mechanism: Mechanism,
+    /// The number of the last call.
+    last: u64,
+    /// The slots whose results have not been taken, as bits.
+    outstanding: u64,
+    budget: Budget,
+    limit: u64,
+    patience: u64,
+    exchanger: Option<Exchanger>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    /// Starts a partner on a core.
+    ///
+    /// # Errors
+    ///
+    /// The core is offline or not allowed, or there is no thread or no ring to be had.
+    pub(crate) fn open(
+        core: usize,
+        mechanism: Mechanism,
+        limit: u64,
+        patience: u64,
+    ) -> io::Result<Self> {
+        let exchanger = move || (mechanism == Mechanism::Linked).then(Exchanger::open).transpose();
+        let own = exchanger()?;
+        let lane = Arc::new(Lane::new());
+        // The kernel's steps take the place of a spin in V2 and V3.
+        let spins = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
+        let limit = if spins { limit } else { 0 };
+        let (ready, pinned) = mpsc::channel();
+        let its_lane = Arc::clone(&lane);
+        let start = move || {
+            let outcome = sys::set_affinity(&CoreSet::of(&[core])).and_then(|()| exchanger());
+            let exchanger = match outcome {
+                Ok(exchanger) => exchanger,
+                Err(error) => return drop(ready.send(Err(error))),
+            };
+            drop(ready.send(Ok(())));
+            let budget = Budget::new(limit);
+            Partner { lane: &its_lane, mechanism, budget, limit, exchanger }.serve();
+        };
+        let thread = sys::without_signals(|| {
+            thread::Builder::new().name(format!("corehop-{core}")).spawn(start)
+        })?;
+        pinned.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))??;
+        let budget = Budget::new(limit);
+        Ok(Self {
+            core,
+            lane,
+            mechanism,
+            last: 0,
+            outstanding: 0,
+            budget,
+            limit,
+            patience,
+            exchanger: own,
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether the partner has calls whose results have not been taken.
+    pub(crate) fn busy(&self) -> bool {
+        self.outstanding != 0
+    }
+
+    /// The number of the next call, or `None` if the result in its slot has not been taken.
+    #[inline]
+    fn number(&mut self) -> Option<u64> {
+        let seq = self.last + 1;
+        let bit = bit(seq);
+        if self.outstanding & bit != 0 {
+            return None;
+        }
+        self.last = seq;
+        self.outstanding |= bit;
+        Some(seq)
+    }
+
+    /// Posts a call and wakes the partner. `None` if 64 calls are outstanding.
+    #[inline]
+    pub(crate) fn submit(&mut self, call: Call) -> Option<u64> {
+        let seq = self.number()?;
+        self.lane.post(seq, call);
+        self.wake();
+        Some(seq)
+    }
+
+    /// Wakes the partner if it sleeps; without a call, ahead of need.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        if self.mechanism != Mechanism::Polling && self.lane.partner.0.ring() {
+            sys::futex_wake(self.lane.partner.0.word());
+        }
+    }
+
+    /// Posts a call and waits for its result. `None` if 64 calls are outstanding.
+    #[inline]
+    pub(crate) fn call(&mut self, call: Call, witness: &Witness) -> Option<Settled> {
+        let seq = self.number()?;
+        self.lane.post(seq, call);
+        let asleep = self.mechanism != Mechanism::Polling && self.lane.partner.0.ring();
+        if asleep && self.exchanger.is_none() {
+            sys::futex_wake(self.lane.partner.0.word());
+        }
+        Some(self.settle(seq, asleep, witness))
+    }
+
+    /// Waits for a result that was submitted.
+    pub(crate) fn wait(&mut self, seq: u64, witness: &Witness) -> Settled {
+        let at_once = self.lane.result(seq).map(Settled::There);
+        let settled = at_once.unwrap_or_else(|| {
+            if witness.forked() { self.left_behind(seq) } else { self.settle(seq, false, witness) }
+        });
+        self.outstanding &= !bit(seq);
+        settled
+    }
+
+    /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
+    #[inline]
+    fn settle(&mut self, seq: u64, asleep: bool, witness: &Witness) -> Settled {
+        if self.limit > 0 && !asleep {
+            for _ in 0..GLANCES {
+                if let Some(value) = self.lane.result(seq) {
+                    self.outstanding &= !bit(seq);
+                    return Settled::There(value);
+                }
+            }
+        }
+        let settled = self.settle_slowly(seq, asleep, witness);
+        self.outstanding &= !bit(seq);
+        settled
+    }
+
+    /// Spins within the budget, yields, sleeps, and at the end of its patience takes the call back.
+    #[cold]
+    fn settle_slowly(&mut self, seq: u64, asleep: bool, witness: &Witness) -> Settled {
+        let begun = sys::now();
+        let deadline = begun.saturating_add(self.patience);
+        // A partner that sleeps, has other calls, or needs this core comes later than a spin lasts.
+        let others = self.outstanding & !bit(seq) != 0;
+        let late = asleep || others || sys::current_core() == Some(self.core);
+        let settled = self
+            .spin(seq, begun, late)
+            .or_else(|| self.wait_to(seq, deadline, asleep))
+            .unwrap_or_else(|| self.take_back(seq, witness));
+        if !late {
+            self.budget.learn(sys::now() - begun);
+        }
+        settled
+    }
+
+    /// Polls: without a pause within the budget, then between yields.
+    fn spin(&self, seq: u64, begun: u64, late: bool) -> Option<Settled> {
+        let budget = if late { 0 } else { self.budget.now() };
+        let most = match self.mechanism {
+            Mechanism::Polling => self.patience,
+            Mechanism::Adaptive if self.limit > 0 => self.patience.min(YIELDS_FOR),
+            _ => 0,
+        };
+        loop {
+            for _ in 0..GLANCES {
+                if let Some(value) = self.lane.result(seq) {
+                    return Some(Settled::There(value));
+                }
+            }
+            let waited = sys::now() - begun;
+            if waited >= most {
+                return None;
+            }
+            if waited >= budget {
+                sys::yield_now();
+            }
+        }
+    }
+
+    /// Sleeps until the result is there or the time has come.
+    fn wait_to(&mut self, seq: u64, deadline: u64, asleep: bool) -> Option<Settled> {
+        // Without an exchanger the partner has been woken already.
+        let mut wake = asleep && self.exchanger.is_some();
+        loop {
+            let left = deadline.saturating_sub(sys::now());
+            if left > 0 {
+                self.sleep(seq, left, &mut wake);
+            }
+            if wake {
+                sys::futex_wake(self.lane.partner.0.word());
+                wake = false;
+            }
+            if let Some(value) = self.lane.result(seq) {
+                return Some(Settled::There(value));
+            }
+            if left == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Sleeps for at most so many nanoseconds, unless the result is there.
+    fn sleep(&mut self, seq: u64, nanoseconds: u64, wake: &mut bool) {
+        if self.mechanism == Mechanism::Polling {
+            return sys::nap(nanoseconds.min(NAP));
+        }
+        let bell = &self.lane.caller.0;
+        if !bell.lie_down(|| self.lane.result(seq).is_some()) {
+            return;
+        }
+        match &mut self.exchanger {
+            Some(ring) => {
+                let wake = std::mem::take(wake).then_some(self.lane.partner.0.word());
+                ring.exchange(wake, (bell.word(), ASLEEP), nanoseconds);
+            }
+            None => sys::futex_wait(bell.word(), ASLEEP, nanoseconds),
+        }
+        bell.get_up();
+    }
+
+    /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
+    fn take_back(&mut self, seq: u64, witness: &Witness) -> Settled {
+        if witness.forked() {
+            return self.left_behind(seq);
+        }
+        if self.lane.take_back(seq) {
+            return Settled::TakenBack(self.lane.call(seq));
+        }
+        loop {
+            let deadline = sys::now().saturating_add(LONGEST_SLEEP);
+            if let Some(settled) = self.wait_to(seq, deadline, false) {
+                return settled;
+            }
+        }
+    }
+
+    /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
+    fn left_behind(&mut self, seq: u64) -> Settled {
+        if self.lane.take_back(seq) {
+            Settled::TakenBack(self.lane.call(seq))
+        } else {
+            Settled::Lost
+        }
+    }
+
+    /// Takes an outstanding call, the oldest first.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        let first = self.last.saturating_sub(SLOTS as u64 - 1).max(1);
+        (first..=self.last).find(|&seq| self.outstanding & bit(seq) != 0)
+    }
+
+    /// Whether a number was given by [`Self::submit`] and its result has not been taken.
+    pub(crate) fn owes(&self, seq: u64) -> bool {
+        seq > 0
+            && seq <= self.last
+            && self.last - seq < SLOTS as u64
+            && self.outstanding & bit(seq) != 0
+    }
+
+    /// Ends the partner. No call is outstanding.
+    pub(crate) fn close(&mut self, witness: &Witness) {
+        let Some(thread) = self.thread.take() else { return };
+        if witness.forked() {
+            // The thread is the parent's: there is nothing to join, and its lane may look busy for ever.
+            std::mem::forget(thread);
+            return;
+        }
+        if self.lane.close() {
+            sys::futex_wake(self.lane.partner.0.word());
+        }
+        // A partner's functions do not unwind.
+        drop(thread.join());
+    }
+}
+
+fn bit(seq: u64) -> u64 {
+    1 << (seq % SLOTS as u64)
+}
+
+/// Runs a call that was taken back.
+///
+/// # Safety
+///
+/// Its function may be run with its argument, on the caller's thread.
+pub(crate) unsafe fn run_here(call: Call) -> u64 {
+    // SAFETY: by the caller.
+    unsafe { partner::run(call) }
+}

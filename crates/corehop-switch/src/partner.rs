@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The partner: a thread on the other core that carries calls out, and how it waits for them.
+
+use std::ffi::c_void;
+
+use crate::budget::Budget;
+use crate::lane::{ASLEEP, Call, Lane, Next};
+use crate::mechanism::Mechanism;
+use crate::sys;
+use crate::uring::Exchanger;
+
+/// The calls that may be outstanding at once.
+pub(crate) const SLOTS: usize = 64;
+
+/// A function that can run on another core: it gets a pointer and returns a word.
+pub type Function = unsafe extern "C" fn(*mut c_void) -> u64;
+
+/// A partner looks at least so often whether it is to end, in nanoseconds. Wake-ups do not depend on it.
+const LONGEST_SLEEP: u64 = 1_000_000_000;
+
+/// Looks at the mailbox without asking the clock: some hundred nanoseconds.
+pub(crate) const GLANCES: u32 = 128;
+
+/// The state of a partner's thread.
+pub(crate) struct Partner<'a> {
+    pub(crate) lane: &'a Lane<SLOTS>,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) budget: Budget,
+    /// The limit of the budget, in nanoseconds.
+    pub(crate) limit: u64,
+    pub(crate) exchanger: Option<Exchanger>,
+}
+
+impl Partner<'_> {
+    /// Carries calls out until the lane is closed and empty.
+    pub(crate) fn serve(&mut self) {
+        let mut seq = 1;
+        loop {
+            match self.lane.take(seq) {
+                Next::Run(call) => {
+                    // SAFETY: the caller posted a function and its argument, and they live until the reply.
+                    let value = unsafe { run(call) };
+                    self.lane.reply(seq, value);
+                    seq += 1;
+                    self.wake_caller(seq);
+                }
+                Next::TakenBack => seq += 1,
+                Next::Nothing if self.lane.closing() && !self.lane.posted(seq) => return,
+                Next::Nothing => self.idle(seq, false),
+            }
+        }
+    }
+
+    /// Wakes a caller that sleeps. With an exchanger, that waits for this thread's own sleep if that is now.
+    #[inline]
+    fn wake_caller(&mut self, next: u64) {
+        // A polling caller never sleeps on its doorbell.
+        if self.mechanism == Mechanism::Polling || !self.lane.caller.0.ring() {
+            return;
+        }
+        if self.exchanger.is_some() && !self.lane.posted(next) {
+            self.idle(next, true);
+        } else {
+            sys::futex_wake(self.lane.caller.0.word());
+        }
+    }
+
+    /// Waits for call `seq`, or for the end.
+    #[inline]
+    fn idle(&mut self, seq: u64, wake: bool) {
+        if self.mechanism == Mechanism::Polling {
+            return self.poll(seq);
+        }
+        if self.limit > 0 && self.glance(seq) {
+            return;
+        }
+        let begun = sys::now();
+        let spun = self.spin(seq, self.budget.now(), begun);
+        if !spun {
+            self.sleep(seq, wake);
+        } else if wake {
+            sys::futex_wake(self.lane.caller.0.word());
+        }
+        self.budget.learn(sys::now() - begun);
+    }
+
+    #[inline]
+    fn glance(&self, seq: u64) -> bool {
+        (0..GLANCES).any(|_| self.lane.posted(seq))
+    }
+
+    /// Polls for at most so many nanoseconds. True if there is news.
+    fn spin(&self, seq: u64, nanoseconds: u64, begun: u64) -> bool {
+        if nanoseconds == 0 {
+            return self.news(seq);
+        }
+        loop {
+            if self.glance(seq) || self.lane.closing() {
+                return true;
+            }
+            if sys::now() - begun >= nanoseconds {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    fn news(&self, seq: u64) -> bool {
+        self.lane.posted(seq) || self.lane.closing()
+    }
+
+    /// Sleeps until there is news. A thread that is woken without any was woken ahead of need: it spins again.
+    fn sleep(&mut self, seq: u64, mut wake: bool) {
+        let (lane, caller) = (self.lane, self.lane.caller.0.word());
+        let bell = &lane.partner.0;
+        while bell.lie_down(|| self.news(seq)) {
+            match &mut self.exchanger {
+                Some(ring) => {
+                    let wake = std::mem::take(&mut wake).then_some(caller);
+                    ring.exchange(wake, (bell.word(), ASLEEP), LONGEST_SLEEP);
+                }
+                None => sys::futex_wait(bell.word(), ASLEEP, LONGEST_SLEEP),
+            }
+            let woken = !bell.sleeps();
+            bell.get_up();
+            if self.news(seq) || (woken && self.spin(seq, self.limit, sys::now())) {
+                break;
+            }
+        }
+        if wake {
+            sys::futex_wake(caller);
+        }
+    }
+
+    /// Polls until there is news, and offers the core to others between budgets.
+    #[inline]
+    fn poll(&self, seq: u64) {
+        if self.glance(seq) {
+            return;
+        }
+        while !self.spin(seq, self.limit, sys::now()) {
+            sys::yield_now();
+        }
+    }
+}
+
+/// Runs a call.
+///
+/// # Safety
+///
+/// Its function may be run with its argument, now and on this thread.
+#[inline]
+pub(crate) unsafe fn run(call: Call) -> u64 {
+    // SAFETY: only `post` makes calls, of functions of this type.
+    let function: Function = unsafe { std::mem::transmute(call.function) };
+    // SAFETY: by the caller.
+    unsafe { function(call.argument.cast()) }
+}
