@@ -18,8 +18,8 @@ pub type Function = unsafe extern "C" fn(*mut c_void) -> u64;
 /// A partner looks at least so often whether it is to end, in nanoseconds. Wake-ups do not depend on it.
 const LONGEST_SLEEP: u64 = 1_000_000_000;
 
-/// Looks at the mailbox without asking the clock: some hundred nanoseconds.
-pub(crate) const GLANCES: u32 = 128;
+/// Looks at the mailbox without asking the clock, about a microsecond: longer than an empty call.
+pub(crate) const GLANCES: u32 = 2048;
 
 /// The state of a partner's thread.
 pub(crate) struct Partner<'a> {
