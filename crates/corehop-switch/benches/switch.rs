@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of an empty call by each mechanism, beside its peer or its physical limit.
 //!
-//! `cargo bench -p corehop-switch -- OUT.json` adds its figures to those in OUT.json. All subjects take turns, batch by
-//! batch, so that all meet the same neighbours. A figure is the 10th percentile over batches, as others only ever add
+//! `cargo bench -p corehop-switch -- OUT.json` adds its figures to those in OUT.json; names of subjects after it
+//! leave the others out. All take turns, batch by batch, so that they meet the same neighbours. A figure is the 10th percentile over batches, as others only ever add
 //! time, with the median beside it. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
@@ -26,9 +26,10 @@ const ROUNDS: usize = 60;
 const FALLS_ASLEEP: u64 = 60_000;
 
 fn main() -> Fallible<()> {
-    let out = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
-    let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
-    let figures = figures()?;
+    let mut words = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let out = words.next().map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
+    let only: Vec<String> = words.collect();
+    let figures = figures(&only)?;
     for figure in &figures {
         eprintln!("{figure}");
     }
@@ -83,7 +84,7 @@ const RATIOS: [(&str, &str, &str); 6] = [
     ("async-16", "v4", "async-16-over-sync"),
 ];
 
-fn figures() -> Fallible<Vec<Value>> {
+fn figures(only: &[String]) -> Fallible<Vec<Value>> {
     let Some(cores) = cores()? else {
         eprintln!("skipped: switch/*: fewer than two cores are usable");
         return Ok(Vec::new());
@@ -91,6 +92,9 @@ fn figures() -> Fallible<Vec<Value>> {
     let mut times: Vec<Vec<f64>> = SUBJECTS.iter().map(|_| Vec::new()).collect();
     for round in 0..ROUNDS {
         for (subject, times) in SUBJECTS.iter().zip(&mut times) {
+            if !only.is_empty() && !only.iter().any(|name| name == subject.name) {
+                continue;
+            }
             match (subject.batch)(cores) {
                 Ok(time) => times.push(time),
                 Err(why) if round == 0 => eprintln!("skipped: switch/{}: {why}", subject.name),

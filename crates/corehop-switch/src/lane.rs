@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The mailbox between a caller and its partner: who writes which line, and when.
 //!
-//! One thread posts calls, one carries them out, in the order of their numbers. A call travels in one line, written by
-//! the caller alone, and its result in another, written by the partner alone: an empty call costs what two exchanges of
-//! lines cost. A third line holds the *claims*, one word for each slot. The partner claims a call before it runs it, the
-//! caller claims it to take it back; a compare-and-swap lets one of them win, so that a call runs exactly once. The
-//! caller touches claims only when it has lost patience, so that the line stays with the partner.
+//! One thread posts calls, the other carries them out, in the order of their numbers. A call that is alone travels by the
+//! *express* slot: call and result share one line, always the same, so that an empty call costs what it costs to send a
+//! line there and back. Calls that are outstanding together have the slots of a ring, where each side writes lines of its
+//! own and the other side can fetch the next ones meanwhile.
+//!
+//! Beside each slot there is a *claim*. The partner claims a call before it runs it, the caller claims it to take it back;
+//! a compare-and-swap lets one of them win, so that a call runs exactly once. The caller touches claims only when it has
+//! lost patience, so that their lines stay with the partner.
 //!
 //! There is no lock, no allocation and no unsafe code here. `models` runs these functions in every order of their steps.
 
@@ -26,12 +29,25 @@ struct Request {
     argument: AtomicPtr<()>,
 }
 
+impl Request {
+    fn new() -> Self {
+        let argument = AtomicPtr::new(core::ptr::null_mut());
+        Self { seq: AtomicU64::new(0), function: AtomicUsize::new(0), argument }
+    }
+}
+
 /// A result, in a quarter of a line. `seq` is written last.
 #[derive(Debug)]
 #[repr(align(16))]
 struct Reply {
     seq: AtomicU64,
     value: AtomicU64,
+}
+
+impl Reply {
+    fn new() -> Self {
+        Self { seq: AtomicU64::new(0), value: AtomicU64::new(0) }
+    }
 }
 
 /// A call as it was posted.
@@ -53,12 +69,106 @@ pub(crate) enum Next {
     Run(Call),
 }
 
-/// Slots for `N` calls between two threads. Numbers of calls begin with 1 and are given without gaps.
+/// The place of a call. Numbers begin with 1 and are given without gaps, in the ring and for the express slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// For a call that is alone.
+    Express(u64),
+    Ring(u64),
+}
+
+/// A slot, while it is that of call `seq`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Slot<'a> {
+    request: &'a Request,
+    reply: &'a Reply,
+    /// The last number that was decided for the slot, doubled; odd if the caller took it back.
+    claim: &'a AtomicU64,
+    seq: u64,
+}
+
+impl Slot<'_> {
+    /// Caller: posts the call. The result of the call before it in this slot has been taken.
+    #[inline]
+    pub(crate) fn post(self, call: Call) {
+        self.request.function.store(call.function, Ordering::Relaxed);
+        self.request.argument.store(call.argument, Ordering::Relaxed);
+        self.request.seq.store(self.seq, Ordering::Release);
+    }
+
+    /// Partner: whether the call, or one after it in the same slot, has been posted.
+    #[inline]
+    pub(crate) fn posted(self) -> bool {
+        self.request.seq.load(Ordering::Acquire) >= self.seq
+    }
+
+    /// Partner: takes the call, if it has been posted and not taken back.
+    #[inline]
+    pub(crate) fn take(self) -> Next {
+        if !self.posted() {
+            return Next::Nothing;
+        }
+        if !self.claim(false) && !planted(Fault::TakesWithoutClaim) {
+            return Next::TakenBack;
+        }
+        Next::Run(self.call())
+    }
+
+    /// The call: for the thread that has claimed it.
+    #[inline]
+    pub(crate) fn call(self) -> Call {
+        Call {
+            function: self.request.function.load(Ordering::Relaxed),
+            argument: self.request.argument.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Caller: takes the call back. False if the partner has it, and its result will come.
+    pub(crate) fn take_back(self) -> bool {
+        self.claim(true)
+    }
+
+    /// Decides who runs the call; true for the one who does.
+    #[inline]
+    fn claim(self, back: bool) -> bool {
+        let before = self.claim.load(Ordering::Relaxed);
+        let mine = self.seq << 1 | u64::from(back);
+        let (yes, no) = (Ordering::AcqRel, Ordering::Relaxed);
+        before >> 1 < self.seq && self.claim.compare_exchange(before, mine, yes, no).is_ok()
+    }
+
+    /// Partner: hands the result back.
+    #[inline]
+    pub(crate) fn reply(self, value: u64) {
+        if planted(Fault::AnnouncesBeforeResult) {
+            self.reply.seq.store(self.seq, Ordering::Release);
+        }
+        self.reply.value.store(value, Ordering::Relaxed);
+        self.reply.seq.store(self.seq, Ordering::Release);
+    }
+
+    /// Caller: the result, once it is there.
+    #[inline]
+    pub(crate) fn result(self) -> Option<u64> {
+        let there = self.reply.seq.load(Ordering::Acquire) == self.seq;
+        there.then(|| self.reply.value.load(Ordering::Relaxed))
+    }
+}
+
+/// Both sides of one call, in one line.
+#[derive(Debug)]
+struct Express {
+    request: Request,
+    reply: Reply,
+}
+
+/// An express slot, and a ring of `N` slots, between two threads.
 #[derive(Debug)]
 pub(crate) struct Lane<const N: usize> {
+    express: Apart<Express>,
+    express_claim: Apart<AtomicU64>,
     requests: Apart<[Request; N]>,
     replies: Apart<[Reply; N]>,
-    /// The last number that was decided for the slot, doubled; odd if the caller took it back.
     claims: Apart<[AtomicU64; N]>,
     /// The partner sleeps here.
     pub(crate) partner: Apart<Doorbell>,
@@ -69,17 +179,11 @@ pub(crate) struct Lane<const N: usize> {
 
 impl<const N: usize> Lane<N> {
     pub(crate) fn new() -> Self {
-        let null = core::ptr::null_mut;
         Self {
-            requests: Apart(core::array::from_fn(|_| Request {
-                seq: AtomicU64::new(0),
-                function: AtomicUsize::new(0),
-                argument: AtomicPtr::new(null()),
-            })),
-            replies: Apart(core::array::from_fn(|_| Reply {
-                seq: AtomicU64::new(0),
-                value: AtomicU64::new(0),
-            })),
+            express: Apart(Express { request: Request::new(), reply: Reply::new() }),
+            express_claim: Apart(AtomicU64::new(0)),
+            requests: Apart(core::array::from_fn(|_| Request::new())),
+            replies: Apart(core::array::from_fn(|_| Reply::new())),
             claims: Apart(core::array::from_fn(|_| AtomicU64::new(0))),
             partner: Apart(Doorbell::new()),
             caller: Apart(Doorbell::new()),
@@ -87,77 +191,25 @@ impl<const N: usize> Lane<N> {
         }
     }
 
-    fn slot(seq: u64) -> usize {
-        (seq % N as u64) as usize
+    #[inline]
+    pub(crate) fn express(&self, seq: u64) -> Slot<'_> {
+        let Express { request, reply } = &self.express.0;
+        Slot { request, reply, claim: &self.express_claim.0, seq }
     }
 
-    /// Caller: posts a call. The result of number `seq - N` has been taken.
     #[inline]
-    pub(crate) fn post(&self, seq: u64, call: Call) {
-        let request = &self.requests.0[Self::slot(seq)];
-        request.function.store(call.function, Ordering::Relaxed);
-        request.argument.store(call.argument, Ordering::Relaxed);
-        request.seq.store(seq, Ordering::Release);
+    pub(crate) fn ring(&self, seq: u64) -> Slot<'_> {
+        let at = (seq % N as u64) as usize;
+        let (request, reply) = (&self.requests.0[at], &self.replies.0[at]);
+        Slot { request, reply, claim: &self.claims.0[at], seq }
     }
 
-    /// Partner: whether call `seq`, or one after it in the same slot, has been posted.
     #[inline]
-    pub(crate) fn posted(&self, seq: u64) -> bool {
-        self.requests.0[Self::slot(seq)].seq.load(Ordering::Acquire) >= seq
-    }
-
-    /// Partner: takes call `seq`, if it has been posted and not taken back.
-    #[inline]
-    pub(crate) fn take(&self, seq: u64) -> Next {
-        if !self.posted(seq) {
-            return Next::Nothing;
+    pub(crate) fn slot(&self, place: Place) -> Slot<'_> {
+        match place {
+            Place::Express(seq) => self.express(seq),
+            Place::Ring(seq) => self.ring(seq),
         }
-        if !self.claim(seq, false) && !planted(Fault::TakesWithoutClaim) {
-            return Next::TakenBack;
-        }
-        Next::Run(self.call(seq))
-    }
-
-    /// The call in the slot of `seq`: for the thread that has claimed it.
-    pub(crate) fn call(&self, seq: u64) -> Call {
-        let request = &self.requests.0[Self::slot(seq)];
-        Call {
-            function: request.function.load(Ordering::Relaxed),
-            argument: request.argument.load(Ordering::Relaxed),
-        }
-    }
-
-    /// Caller: takes call `seq` back. False if the partner has it, and its result will come.
-    pub(crate) fn take_back(&self, seq: u64) -> bool {
-        self.claim(seq, true)
-    }
-
-    /// Decides who runs call `seq`; true for the one who does.
-    #[inline]
-    fn claim(&self, seq: u64, back: bool) -> bool {
-        let claim = &self.claims.0[Self::slot(seq)];
-        let before = claim.load(Ordering::Relaxed);
-        let mine = seq << 1 | u64::from(back);
-        before >> 1 < seq
-            && claim.compare_exchange(before, mine, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Partner: hands the result of call `seq` back.
-    #[inline]
-    pub(crate) fn reply(&self, seq: u64, value: u64) {
-        let reply = &self.replies.0[Self::slot(seq)];
-        if planted(Fault::AnnouncesBeforeResult) {
-            reply.seq.store(seq, Ordering::Release);
-        }
-        reply.value.store(value, Ordering::Relaxed);
-        reply.seq.store(seq, Ordering::Release);
-    }
-
-    /// Caller: the result of call `seq`, once it is there.
-    #[inline]
-    pub(crate) fn result(&self, seq: u64) -> Option<u64> {
-        let reply = &self.replies.0[Self::slot(seq)];
-        (reply.seq.load(Ordering::Acquire) == seq).then(|| reply.value.load(Ordering::Relaxed))
     }
 
     /// Caller: nothing more will be posted. Wake the partner if this says so.
@@ -171,6 +223,52 @@ impl<const N: usize> Lane<N> {
     #[inline]
     pub(crate) fn closing(&self) -> bool {
         self.closing.0.load(Ordering::Acquire) == 1
+    }
+}
+
+/// The partner's place in a lane: the next numbers.
+#[derive(Debug)]
+pub(crate) struct Follower<'a, const N: usize> {
+    lane: &'a Lane<N>,
+    express: u64,
+    ring: u64,
+}
+
+impl<'a, const N: usize> Follower<'a, N> {
+    pub(crate) fn new(lane: &'a Lane<N>) -> Self {
+        Self { lane, express: 1, ring: 1 }
+    }
+
+    /// Whether a call has been posted.
+    #[inline]
+    pub(crate) fn posted(&self) -> bool {
+        self.lane.express(self.express).posted() || self.lane.ring(self.ring).posted()
+    }
+
+    /// Whether a call has been posted, or the lane is closing.
+    #[inline]
+    pub(crate) fn news(&self) -> bool {
+        self.posted() || self.lane.closing()
+    }
+
+    /// Takes the next call, with the slot for its result; calls that were taken back are passed over.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<(Slot<'a>, Call)> {
+        loop {
+            let (slot, number) = if self.lane.express(self.express).posted() {
+                (self.lane.express(self.express), &mut self.express)
+            } else {
+                (self.lane.ring(self.ring), &mut self.ring)
+            };
+            let next = slot.take();
+            if next == Next::Nothing {
+                return None;
+            }
+            *number += 1;
+            if let Next::Run(call) = next {
+                return Some((slot, call));
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::{io, sync::mpsc, thread};
 
 use crate::budget::Budget;
-use crate::lane::{ASLEEP, Call, Lane};
+use crate::lane::{ASLEEP, Call, Follower, Lane, Place};
 use crate::mechanism::Mechanism;
 use crate::partner::{self, GLANCES, Partner, SLOTS};
 use crate::policy::CoreSet;
@@ -37,7 +37,9 @@ pub(crate) struct Line {
     pub(crate) core: usize,
     lane: Arc<Lane<SLOTS>>,
     mechanism: Mechanism,
-    /// The number of the last call.
+    /// The number of the last call of the express slot.
+    express: u64,
+    /// The number of the last call of the ring.
     last: u64,
     /// The slots whose results have not been taken, as bits.
     outstanding: u64,
@@ -76,7 +78,8 @@ impl Line {
             };
             drop(ready.send(Ok(())));
             let budget = Budget::new(limit);
-            Partner { lane: &its_lane, mechanism, budget, limit, exchanger }.serve();
+            let (lane, calls) = (&*its_lane, Follower::new(&its_lane));
+            Partner { lane, calls, mechanism, budget, limit, exchanger }.serve();
         };
         let thread = sys::without_signals(|| {
             thread::Builder::new().name(format!("corehop-{core}")).spawn(start)
@@ -87,6 +90,7 @@ impl Line {
             core,
             lane,
             mechanism,
+            express: 0,
             last: 0,
             outstanding: 0,
             budget,
@@ -102,24 +106,23 @@ impl Line {
         self.outstanding != 0
     }
 
-    /// The number of the next call, or `None` if the result in its slot has not been taken.
+    /// A slot of the ring, or `None` if the result in the next one has not been taken.
     #[inline]
-    fn number(&mut self) -> Option<u64> {
+    fn place(&mut self) -> Option<u64> {
         let seq = self.last + 1;
-        let bit = bit(seq);
-        if self.outstanding & bit != 0 {
+        if self.outstanding & bit(seq) != 0 {
             return None;
         }
         self.last = seq;
-        self.outstanding |= bit;
+        self.outstanding |= bit(seq);
         Some(seq)
     }
 
     /// Posts a call and wakes the partner. `None` if 64 calls are outstanding.
     #[inline]
     pub(crate) fn submit(&mut self, call: Call) -> Option<u64> {
-        let seq = self.number()?;
-        self.lane.post(seq, call);
+        let seq = self.place()?;
+        self.lane.ring(seq).post(call);
         self.wake();
         Some(seq)
     }
@@ -135,53 +138,57 @@ impl Line {
     /// Posts a call and waits for its result. `None` if 64 calls are outstanding.
     #[inline]
     pub(crate) fn call(&mut self, call: Call, witness: &Witness) -> Option<Settled> {
-        let seq = self.number()?;
-        self.lane.post(seq, call);
+        let place = if self.outstanding == 0 {
+            self.express += 1;
+            Place::Express(self.express)
+        } else {
+            Place::Ring(self.place()?)
+        };
+        self.lane.slot(place).post(call);
         let asleep = self.mechanism != Mechanism::Polling && self.lane.partner.0.ring();
         if asleep && self.exchanger.is_none() {
             sys::futex_wake(self.lane.partner.0.word());
         }
-        Some(self.settle(seq, asleep, witness))
+        Some(self.settle(place, asleep, witness))
     }
 
     /// Waits for a result that was submitted.
+    #[inline]
     pub(crate) fn wait(&mut self, seq: u64, witness: &Witness) -> Settled {
-        let at_once = self.lane.result(seq).map(Settled::There);
-        let settled = at_once.unwrap_or_else(|| {
-            if witness.forked() { self.left_behind(seq) } else { self.settle(seq, false, witness) }
-        });
-        self.outstanding &= !bit(seq);
-        settled
+        self.settle(Place::Ring(seq), false, witness)
     }
 
     /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
     #[inline]
-    fn settle(&mut self, seq: u64, asleep: bool, witness: &Witness) -> Settled {
-        if self.limit > 0 && !asleep {
-            for _ in 0..GLANCES {
-                if let Some(value) = self.lane.result(seq) {
-                    self.outstanding &= !bit(seq);
-                    return Settled::There(value);
-                }
-            }
+    fn settle(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
+        let slot = self.lane.slot(place);
+        let glances = if self.limit > 0 && !asleep { GLANCES } else { 1 };
+        let value = (0..glances).find_map(|_| slot.result());
+        let settled = match value {
+            Some(value) => Settled::There(value),
+            None => self.settle_slowly(place, asleep, witness),
+        };
+        if let Place::Ring(seq) = place {
+            self.outstanding &= !bit(seq);
         }
-        let settled = self.settle_slowly(seq, asleep, witness);
-        self.outstanding &= !bit(seq);
         settled
     }
 
     /// Spins within the budget, yields, sleeps, and at the end of its patience takes the call back.
     #[cold]
-    fn settle_slowly(&mut self, seq: u64, asleep: bool, witness: &Witness) -> Settled {
+    fn settle_slowly(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
+        if witness.forked() {
+            return self.left_behind(place);
+        }
         let begun = sys::now();
         let deadline = begun.saturating_add(self.patience);
         // A partner that sleeps, has other calls, or needs this core comes later than a spin lasts.
-        let others = self.outstanding & !bit(seq) != 0;
+        let others = self.outstanding.count_ones() > 1;
         let late = asleep || others || sys::current_core() == Some(self.core);
         let settled = self
-            .spin(seq, begun, late)
-            .or_else(|| self.wait_to(seq, deadline, asleep))
-            .unwrap_or_else(|| self.take_back(seq, witness));
+            .spin(place, begun, late)
+            .or_else(|| self.wait_to(place, deadline, asleep))
+            .unwrap_or_else(|| self.take_back(place));
         if !late {
             self.budget.learn(sys::now() - begun);
         }
@@ -189,7 +196,7 @@ impl Line {
     }
 
     /// Polls: without a pause within the budget, then between yields.
-    fn spin(&self, seq: u64, begun: u64, late: bool) -> Option<Settled> {
+    fn spin(&self, place: Place, begun: u64, late: bool) -> Option<Settled> {
         let budget = if late { 0 } else { self.budget.now() };
         let most = match self.mechanism {
             Mechanism::Polling => self.patience,
@@ -198,7 +205,7 @@ impl Line {
         };
         loop {
             for _ in 0..GLANCES {
-                if let Some(value) = self.lane.result(seq) {
+                if let Some(value) = self.lane.slot(place).result() {
                     return Some(Settled::There(value));
                 }
             }
@@ -213,19 +220,19 @@ impl Line {
     }
 
     /// Sleeps until the result is there or the time has come.
-    fn wait_to(&mut self, seq: u64, deadline: u64, asleep: bool) -> Option<Settled> {
+    fn wait_to(&mut self, place: Place, deadline: u64, asleep: bool) -> Option<Settled> {
         // Without an exchanger the partner has been woken already.
         let mut wake = asleep && self.exchanger.is_some();
         loop {
             let left = deadline.saturating_sub(sys::now());
             if left > 0 {
-                self.sleep(seq, left, &mut wake);
+                self.sleep(place, left, &mut wake);
             }
             if wake {
                 sys::futex_wake(self.lane.partner.0.word());
                 wake = false;
             }
-            if let Some(value) = self.lane.result(seq) {
+            if let Some(value) = self.lane.slot(place).result() {
                 return Some(Settled::There(value));
             }
             if left == 0 {
@@ -235,12 +242,12 @@ impl Line {
     }
 
     /// Sleeps for at most so many nanoseconds, unless the result is there.
-    fn sleep(&mut self, seq: u64, nanoseconds: u64, wake: &mut bool) {
+    fn sleep(&mut self, place: Place, nanoseconds: u64, wake: &mut bool) {
         if self.mechanism == Mechanism::Polling {
             return sys::nap(nanoseconds.min(NAP));
         }
         let bell = &self.lane.caller.0;
-        if !bell.lie_down(|| self.lane.result(seq).is_some()) {
+        if !bell.lie_down(|| self.lane.slot(place).result().is_some()) {
             return;
         }
         match &mut self.exchanger {
@@ -254,25 +261,22 @@ impl Line {
     }
 
     /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
-    fn take_back(&mut self, seq: u64, witness: &Witness) -> Settled {
-        if witness.forked() {
-            return self.left_behind(seq);
-        }
-        if self.lane.take_back(seq) {
-            return Settled::TakenBack(self.lane.call(seq));
+    fn take_back(&mut self, place: Place) -> Settled {
+        if self.lane.slot(place).take_back() {
+            return Settled::TakenBack(self.lane.slot(place).call());
         }
         loop {
             let deadline = sys::now().saturating_add(LONGEST_SLEEP);
-            if let Some(settled) = self.wait_to(seq, deadline, false) {
+            if let Some(settled) = self.wait_to(place, deadline, false) {
                 return settled;
             }
         }
     }
 
     /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
-    fn left_behind(&mut self, seq: u64) -> Settled {
-        if self.lane.take_back(seq) {
-            Settled::TakenBack(self.lane.call(seq))
+    fn left_behind(&mut self, place: Place) -> Settled {
+        if self.lane.slot(place).take_back() {
+            Settled::TakenBack(self.lane.slot(place).call())
         } else {
             Settled::Lost
         }

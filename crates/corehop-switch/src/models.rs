@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use crate::fault::{Fault, plant};
-use crate::lane::{ASLEEP, Call, Lane, Next};
+use crate::lane::{ASLEEP, Call, Follower, Lane, Place};
 
 /// Two slots are enough for a slot to be used again.
 type Small = Lane<2>;
@@ -56,9 +56,13 @@ impl World {
         })
     }
 
-    fn post(&self, seq: u64) {
-        let call = Call { function: 10 * seq as usize, argument: core::ptr::null_mut() };
-        self.lane.post(seq, call);
+    /// The caller: posts call `number` and wakes the partner.
+    fn post(&self, number: usize, place: Place) {
+        let call = Call { function: 10 * number, argument: core::ptr::null_mut() };
+        self.lane.slot(place).post(call);
+        if self.lane.partner.0.ring() {
+            self.partner.wake();
+        }
     }
 
     /// The function of the models: its number times ten, plus one.
@@ -69,43 +73,29 @@ impl World {
 
     /// The partner of V2 without a spin, until the lane closes.
     fn partner(&self) {
-        let mut seq = 1;
+        let mut calls = Follower::new(&self.lane);
         loop {
-            match self.lane.take(seq) {
-                Next::Run(call) => {
-                    let value = self.run(call);
-                    self.lane.reply(seq, value);
-                    if self.lane.caller.0.ring() {
-                        self.caller.wake();
-                    }
-                    seq += 1;
+            if let Some((slot, call)) = calls.take() {
+                slot.reply(self.run(call));
+                if self.lane.caller.0.ring() {
+                    self.caller.wake();
                 }
-                Next::TakenBack => seq += 1,
-                Next::Nothing if self.lane.closing() && !self.lane.posted(seq) => return,
-                Next::Nothing => {
-                    let news = || self.lane.posted(seq) || self.lane.closing();
-                    if self.lane.partner.0.lie_down(news) {
-                        self.partner.wait(self.lane.partner.0.word());
-                        self.lane.partner.0.get_up();
-                    }
-                }
+            } else if self.lane.closing() && !calls.posted() {
+                return;
+            } else if self.lane.partner.0.lie_down(|| calls.news()) {
+                self.partner.wait(self.lane.partner.0.word());
+                self.lane.partner.0.get_up();
             }
-        }
-    }
-
-    fn ring_partner(&self) {
-        if self.lane.partner.0.ring() {
-            self.partner.wake();
         }
     }
 
     /// The caller's wait without a spin.
-    fn wait(&self, seq: u64) -> u64 {
+    fn wait(&self, place: Place) -> u64 {
         loop {
-            if let Some(value) = self.lane.result(seq) {
+            if let Some(value) = self.lane.slot(place).result() {
                 return value;
             }
-            if self.lane.caller.0.lie_down(|| self.lane.result(seq).is_some()) {
+            if self.lane.caller.0.lie_down(|| self.lane.slot(place).result().is_some()) {
                 self.caller.wait(self.lane.caller.0.word());
                 self.lane.caller.0.get_up();
             }
@@ -118,94 +108,82 @@ impl World {
         }
     }
 
-    fn check(&self, calls: u64) {
-        for seq in 1..=calls {
-            assert_eq!(self.runs[seq as usize].load(Ordering::Relaxed), 1, "runs of call {seq}");
+    fn check(&self, calls: usize) {
+        for number in 1..=calls {
+            assert_eq!(self.runs[number].load(Ordering::Relaxed), 1, "runs of call {number}");
         }
     }
 }
 
-/// Bounds the number of times that a thread is interrupted: two find all faults below.
-fn explore(model: impl Fn() + Sync + Send + 'static) {
+/// Runs a caller beside a partner, in every order with at most two interruptions: they suffice for all faults below.
+fn explore(calls: usize, caller: fn(&World, usize)) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);
-    builder.check(model);
+    builder.check(move || {
+        let world = World::new();
+        let partner = thread::spawn({
+            let world = world.clone();
+            move || world.partner()
+        });
+        caller(&world, calls);
+        world.close();
+        partner.join().unwrap();
+        world.check(calls);
+    });
 }
 
 /// Calls one after the other; both threads sleep whenever they have nothing to do.
-fn synchronous(calls: u64) {
-    explore(move || {
-        let world = World::new();
-        let partner = thread::spawn({
-            let world = world.clone();
-            move || world.partner()
-        });
-        for seq in 1..=calls {
-            world.post(seq);
-            world.ring_partner();
-            assert_eq!(world.wait(seq), 10 * seq + 1);
-        }
-        world.close();
-        partner.join().unwrap();
-        world.check(calls);
-    });
+fn synchronous(world: &World, calls: usize) {
+    for number in 1..=calls {
+        let place = Place::Express(number as u64);
+        world.post(number, place);
+        assert_eq!(world.wait(place), 10 * number as u64 + 1);
+    }
 }
 
-/// Two calls outstanding, results taken in the other order.
-fn outstanding() {
-    explore(|| {
-        let world = World::new();
-        let partner = thread::spawn({
-            let world = world.clone();
-            move || world.partner()
-        });
-        world.post(1);
-        world.post(2);
-        world.ring_partner();
-        assert_eq!(world.wait(2), 21);
-        assert_eq!(world.wait(1), 11);
-        world.close();
-        partner.join().unwrap();
-        world.check(2);
-    });
+/// Two calls outstanding, results taken in the other order; then one alone, or one that uses a slot again.
+fn outstanding(world: &World, calls: usize) {
+    world.post(1, Place::Ring(1));
+    world.post(2, Place::Ring(2));
+    assert_eq!(world.wait(Place::Ring(2)), 21);
+    assert_eq!(world.wait(Place::Ring(1)), 11);
+    if calls == 3 {
+        world.post(3, Place::Express(1));
+        assert_eq!(world.wait(Place::Express(1)), 31);
+    }
 }
 
 /// The caller loses patience at once, with every call: it takes it back and runs it, or waits.
-fn impatient(calls: u64) {
-    explore(move || {
-        let world = World::new();
-        let partner = thread::spawn({
-            let world = world.clone();
-            move || world.partner()
-        });
-        for seq in 1..=calls {
-            world.post(seq);
-            world.ring_partner();
-            let value = if world.lane.take_back(seq) {
-                world.run(world.lane.call(seq))
-            } else {
-                world.wait(seq)
-            };
-            assert_eq!(value, 10 * seq + 1);
-        }
-        world.close();
-        partner.join().unwrap();
-        world.check(calls);
-    });
+fn impatient(world: &World, calls: usize, place: fn(u64) -> Place) {
+    for number in 1..=calls {
+        let place = place(number as u64);
+        world.post(number, place);
+        let slot = world.lane.slot(place);
+        let value = if slot.take_back() { world.run(slot.call()) } else { world.wait(place) };
+        assert_eq!(value, 10 * number as u64 + 1);
+    }
 }
 
 #[test]
 fn no_order_of_steps_loses_or_doubles_a_call() {
-    synchronous(2);
-    outstanding();
-    impatient(3);
+    explore(2, synchronous);
+    explore(3, outstanding);
+    explore(3, |world, calls| impatient(world, calls, Place::Express));
+    explore(3, |world, calls| impatient(world, calls, Place::Ring));
 }
 
-/// The faults that a process of its own plants, with a model that finds each.
-const PLANTS: [(&str, Fault, fn()); 3] = [
-    ("a lost wake-up", Fault::SleepsWithoutLooking, || synchronous(1)),
-    ("a call that runs twice", Fault::TakesWithoutClaim, || impatient(1)),
-    ("an old result", Fault::AnnouncesBeforeResult, || synchronous(1)),
+/// A fault by its name, the model that finds it, and what that reports.
+type Plant = (&'static str, Fault, fn(&World, usize), &'static str);
+
+const PLANTS: [Plant; 3] = [
+    ("a lost wake-up", Fault::SleepsWithoutLooking, synchronous, "deadlock"),
+    (
+        "a call that runs twice",
+        Fault::TakesWithoutClaim,
+        |world, calls| impatient(world, calls, Place::Express),
+        "runs of call 1",
+    ),
+    ("an old result", Fault::AnnouncesBeforeResult, synchronous, "left == right"),
 ];
 
 /// Names the fault for the process that plants it.
@@ -215,16 +193,18 @@ const PLANT: &str = "COREHOP_PLANTED_FAULT";
 #[test]
 fn planted_faults_are_found() {
     if let Ok(name) = std::env::var(PLANT) {
-        let (_, fault, model) = PLANTS.iter().find(|(plant, ..)| *plant == name).unwrap();
+        let (_, fault, model, _) = PLANTS.iter().find(|(plant, ..)| *plant == name).unwrap();
         plant(Some(*fault));
-        return model();
+        return explore(1, *model);
     }
-    for (name, ..) in PLANTS {
+    for (name, _, _, report) in PLANTS {
         let output = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "models::planted_faults_are_found"])
             .env(PLANT, name)
             .output()
             .unwrap();
-        assert!(!output.status.success(), "{name} was not found");
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(!output.status.success() && said.contains(report), "{name}: {said}");
     }
 }

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use crate::budget::Budget;
-use crate::lane::{ASLEEP, Call, Lane, Next};
+use crate::lane::{ASLEEP, Call, Follower, Lane};
 use crate::mechanism::Mechanism;
 use crate::sys;
 use crate::uring::Exchanger;
@@ -24,6 +24,7 @@ pub(crate) const GLANCES: u32 = 2048;
 /// The state of a partner's thread.
 pub(crate) struct Partner<'a> {
     pub(crate) lane: &'a Lane<SLOTS>,
+    pub(crate) calls: Follower<'a, SLOTS>,
     pub(crate) mechanism: Mechanism,
     pub(crate) budget: Budget,
     /// The limit of the budget, in nanoseconds.
@@ -34,50 +35,46 @@ pub(crate) struct Partner<'a> {
 impl Partner<'_> {
     /// Carries calls out until the lane is closed and empty.
     pub(crate) fn serve(&mut self) {
-        let mut seq = 1;
         loop {
-            match self.lane.take(seq) {
-                Next::Run(call) => {
-                    // SAFETY: the caller posted a function and its argument, and they live until the reply.
-                    let value = unsafe { run(call) };
-                    self.lane.reply(seq, value);
-                    seq += 1;
-                    self.wake_caller(seq);
-                }
-                Next::TakenBack => seq += 1,
-                Next::Nothing if self.lane.closing() && !self.lane.posted(seq) => return,
-                Next::Nothing => self.idle(seq, false),
+            if let Some((slot, call)) = self.calls.take() {
+                // SAFETY: the caller posted a function and its argument, and they live until the reply.
+                slot.reply(unsafe { run(call) });
+                self.wake_caller();
+            } else if self.lane.closing() && !self.calls.posted() {
+                return;
+            } else {
+                self.idle(false);
             }
         }
     }
 
     /// Wakes a caller that sleeps. With an exchanger, that waits for this thread's own sleep if that is now.
     #[inline]
-    fn wake_caller(&mut self, next: u64) {
+    fn wake_caller(&mut self) {
         // A polling caller never sleeps on its doorbell.
         if self.mechanism == Mechanism::Polling || !self.lane.caller.0.ring() {
             return;
         }
-        if self.exchanger.is_some() && !self.lane.posted(next) {
-            self.idle(next, true);
+        if self.exchanger.is_some() && !self.calls.posted() {
+            self.idle(true);
         } else {
             sys::futex_wake(self.lane.caller.0.word());
         }
     }
 
-    /// Waits for call `seq`, or for the end.
+    /// Waits for a call, or for the end.
     #[inline]
-    fn idle(&mut self, seq: u64, wake: bool) {
+    fn idle(&mut self, wake: bool) {
         if self.mechanism == Mechanism::Polling {
-            return self.poll(seq);
+            return self.poll();
         }
-        if self.limit > 0 && self.glance(seq) {
+        if self.limit > 0 && self.glance() {
             return;
         }
         let begun = sys::now();
-        let spun = self.spin(seq, self.budget.now(), begun);
+        let spun = self.spin(self.budget.now(), begun);
         if !spun {
-            self.sleep(seq, wake);
+            self.sleep(wake);
         } else if wake {
             sys::futex_wake(self.lane.caller.0.word());
         }
@@ -85,17 +82,17 @@ impl Partner<'_> {
     }
 
     #[inline]
-    fn glance(&self, seq: u64) -> bool {
-        (0..GLANCES).any(|_| self.lane.posted(seq))
+    fn glance(&self) -> bool {
+        (0..GLANCES).any(|_| self.calls.posted())
     }
 
     /// Polls for at most so many nanoseconds. True if there is news.
-    fn spin(&self, seq: u64, nanoseconds: u64, begun: u64) -> bool {
+    fn spin(&self, nanoseconds: u64, begun: u64) -> bool {
         if nanoseconds == 0 {
-            return self.news(seq);
+            return self.calls.news();
         }
         loop {
-            if self.glance(seq) || self.lane.closing() {
+            if self.glance() || self.lane.closing() {
                 return true;
             }
             if sys::now() - begun >= nanoseconds {
@@ -105,15 +102,11 @@ impl Partner<'_> {
         }
     }
 
-    fn news(&self, seq: u64) -> bool {
-        self.lane.posted(seq) || self.lane.closing()
-    }
-
     /// Sleeps until there is news. A thread that is woken without any was woken ahead of need: it spins again.
-    fn sleep(&mut self, seq: u64, mut wake: bool) {
+    fn sleep(&mut self, mut wake: bool) {
         let (lane, caller) = (self.lane, self.lane.caller.0.word());
         let bell = &lane.partner.0;
-        while bell.lie_down(|| self.news(seq)) {
+        while bell.lie_down(|| self.calls.news()) {
             match &mut self.exchanger {
                 Some(ring) => {
                     let wake = std::mem::take(&mut wake).then_some(caller);
@@ -123,7 +116,7 @@ impl Partner<'_> {
             }
             let woken = !bell.sleeps();
             bell.get_up();
-            if self.news(seq) || (woken && self.spin(seq, self.limit, sys::now())) {
+            if self.calls.news() || (woken && self.spin(self.limit, sys::now())) {
                 break;
             }
         }
@@ -134,11 +127,11 @@ impl Partner<'_> {
 
     /// Polls until there is news, and offers the core to others between budgets.
     #[inline]
-    fn poll(&self, seq: u64) {
-        if self.glance(seq) {
+    fn poll(&self) {
+        if self.glance() {
             return;
         }
-        while !self.spin(seq, self.limit, sys::now()) {
+        while !self.spin(self.limit, sys::now()) {
             sys::yield_now();
         }
     }
