@@ -30,6 +30,7 @@ mod sync;
 
 #[cfg(all(feature = "library", not(loom)))]
 mod library {
+    pub use crate::ffi::*;
     pub use crate::mechanism::Mechanism;
     pub use crate::options::{Fallback, Options};
     pub use crate::partner::Function;
@@ -41,6 +42,8 @@ pub use library::*;
 
 #[cfg(all(feature = "library", not(loom)))]
 mod choice;
+#[cfg(all(feature = "library", not(loom)))]
+mod ffi;
 #[cfg(all(feature = "library", not(loom)))]
 mod line;
 #[cfg(all(feature = "library", not(loom)))]
