@@ -286,7 +286,7 @@ pub(crate) const ASLEEP: u32 = 1;
 const AWAKE: u32 = 0;
 
 impl Doorbell {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { word: AtomicU32::new(AWAKE) }
     }
 

@@ -2,11 +2,12 @@
 //! The caller's side of one partner: posts calls and waits for results.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
-use std::{io, sync::mpsc, thread};
+use std::{io, thread};
 
 use crate::budget::Budget;
-use crate::lane::{ASLEEP, Call, Follower, Lane, Place};
+use crate::lane::{ASLEEP, Call, Doorbell, Follower, Lane, Place};
 use crate::mechanism::Mechanism;
 use crate::partner::{self, GLANCES, Partner, SLOTS};
 use crate::policy::CoreSet;
@@ -29,6 +30,42 @@ pub(crate) enum Settled {
     TakenBack(Call),
     /// This process was forked after the partner of its parent had taken the call.
     Lost,
+}
+
+/// The start of a partner: its caller waits until it is on its core.
+#[derive(Debug)]
+struct Start {
+    /// -1 before it is known, then an error number, or 0 for none.
+    outcome: AtomicI32,
+    caller: Doorbell,
+}
+
+impl Start {
+    fn new() -> Self {
+        Self { outcome: AtomicI32::new(-1), caller: Doorbell::new() }
+    }
+
+    fn report<T>(&self, outcome: &io::Result<T>) {
+        let number = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        self.outcome.store(outcome.as_ref().map_or_else(number, |_| 0), Ordering::Release);
+        if self.caller.ring() {
+            sys::futex_wake(self.caller.word());
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        loop {
+            match self.outcome.load(Ordering::Acquire) {
+                0 => return Ok(()),
+                number if number > 0 => return Err(io::Error::from_raw_os_error(number)),
+                _ => {}
+            }
+            if self.caller.lie_down(|| self.outcome.load(Ordering::Acquire) >= 0) {
+                sys::futex_wait(self.caller.word(), ASLEEP, LONGEST_SLEEP);
+                self.caller.get_up();
+            }
+        }
+    }
 }
 
 /// One partner, as its caller sees it.
@@ -68,23 +105,20 @@ impl Line {
         // The kernel's steps take the place of a spin in V2 and V3.
         let spins = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
         let limit = if spins { limit } else { 0 };
-        let (ready, pinned) = mpsc::channel();
-        let its_lane = Arc::clone(&lane);
-        let start = move || {
+        let start = Arc::new(Start::new());
+        let (its_lane, its_start) = (Arc::clone(&lane), Arc::clone(&start));
+        let serve = move || {
             let outcome = sys::set_affinity(&CoreSet::of(&[core])).and_then(|()| exchanger());
-            let exchanger = match outcome {
-                Ok(exchanger) => exchanger,
-                Err(error) => return drop(ready.send(Err(error))),
-            };
-            drop(ready.send(Ok(())));
+            its_start.report(&outcome);
+            let Ok(exchanger) = outcome else { return };
             let budget = Budget::new(limit);
             let (lane, calls) = (&*its_lane, Follower::new(&its_lane));
             Partner { lane, calls, mechanism, budget, limit, exchanger }.serve();
         };
         let thread = sys::without_signals(|| {
-            thread::Builder::new().name(format!("corehop-{core}")).spawn(start)
+            thread::Builder::new().name(format!("corehop-{core}")).spawn(serve)
         })?;
-        pinned.recv().map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))??;
+        start.wait()?;
         let budget = Budget::new(limit);
         Ok(Self {
             core,
