@@ -34,10 +34,6 @@ fn pointer(word: &AtomicU64) -> *mut c_void {
     std::ptr::from_ref(word).cast_mut().cast()
 }
 
-fn threads() -> usize {
-    std::fs::read_dir("/proc/self/task").unwrap().count()
-}
-
 fn affinity() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
     status.lines().find(|line| line.starts_with("Cpus_allowed:")).unwrap().to_owned()
@@ -146,7 +142,6 @@ fn a_switch_that_is_dropped_carries_out_what_was_submitted() {
     });
 }
 
-/// Tests of one process share its threads: this one looks for those of the library by their name.
 #[test]
 fn no_affinity_is_left_behind() {
     let before = affinity();
@@ -160,7 +155,31 @@ fn no_affinity_is_left_behind() {
     let work = || moving.run(|| -> u32 { std::panic::panic_any(1) });
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_err();
     assert_eq!(affinity(), before);
-    assert!(threads() > 0);
+}
+
+/// The status of a thread of this process, or `None` once it has ended.
+fn status(thread: i64) -> Option<String> {
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/status")).ok()
+}
+
+#[test]
+fn a_partner_blocks_signals_and_ends_with_its_switch() {
+    each(|mechanism, switch| {
+        let patient = Options { patience_ns: 5_000_000_000, ..options(mechanism) };
+        *switch = Switch::open(&patient);
+        // SAFETY: no arguments.
+        let here = unsafe { libc::syscall(libc::SYS_gettid) };
+        // SAFETY: no arguments.
+        let partner = switch.run(|| unsafe { libc::syscall(libc::SYS_gettid) });
+        if partner == here {
+            return;
+        }
+        // All of the first 31, but for SIGKILL and SIGSTOP.
+        let said = status(partner).unwrap();
+        assert!(said.contains("SigBlk:\tfffffffe7ffbfeff"), "{mechanism}: {said}");
+        *switch = Switch::open(&options(Mechanism::Local));
+        assert_eq!(status(partner), None, "{mechanism}");
+    });
 }
 
 #[test]
