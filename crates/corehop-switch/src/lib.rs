@@ -20,6 +20,7 @@
 
 pub mod policy;
 pub mod budget;
+#[cfg(any(feature = "library", loom))]
 mod fault;
 #[cfg(any(feature = "library", loom))]
 mod lane;

@@ -215,7 +215,7 @@ impl Switch {
     /// Runs a closure on another core and returns its result, as if it had been called here. A panic goes on here.
     pub fn run<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> R {
         let mut frame = Frame { work: Some(work), outcome: None };
-        let function = frame.function();
+        let function = performer(&frame);
         // SAFETY: the function takes this frame, which lives until the call has returned; it does not unwind.
         unsafe { self.call(function, (&raw mut frame).cast()) };
         match frame.outcome {
@@ -361,6 +361,7 @@ impl Switch {
     ///
     /// The ticket is not of this switch, or the process was forked while the call ran.
     #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
     pub fn wait(&mut self, ticket: Ticket) -> Result<u64, WaitError> {
         self.wait_for(ticket.line, ticket.number)
     }
@@ -463,11 +464,9 @@ struct Frame<F, R> {
     outcome: Option<thread::Result<R>>,
 }
 
-impl<F: FnOnce() -> R, R> Frame<F, R> {
-    /// The function that runs the closure of such a frame.
-    fn function(&self) -> Function {
-        perform::<F, R>
-    }
+/// The function that runs the closure of such a frame.
+fn performer<F: FnOnce() -> R, R>(_: &Frame<F, R>) -> Function {
+    perform::<F, R>
 }
 
 /// Runs the closure of a frame. A panic is kept for the caller.

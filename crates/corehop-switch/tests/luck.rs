@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bad luck: one core, io_uring forbidden, a fork, a core that others use.
+#![expect(clippy::print_stdout, reason = "a test says why it cannot look")]
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
