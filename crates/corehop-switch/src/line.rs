@@ -237,20 +237,20 @@ impl Line {
             Mechanism::Adaptive if self.limit > 0 => self.patience.min(YIELDS_FOR),
             _ => 0,
         };
-        loop {
-            for _ in 0..GLANCES {
-                if let Some(value) = self.lane.slot(place).result() {
-                    return Some(Settled::There(value));
-                }
+        let slot = self.lane.slot(place);
+        let mut waited = sys::now() - begun;
+        while waited < most {
+            let spins = waited < budget;
+            let glances = if spins { GLANCES } else { 1 };
+            if let Some(value) = (0..glances).find_map(|_| slot.result()) {
+                return Some(Settled::There(value));
             }
-            let waited = sys::now() - begun;
-            if waited >= most {
-                return None;
-            }
-            if waited >= budget {
+            if !spins {
                 sys::yield_now();
             }
+            waited = sys::now() - begun;
         }
+        None
     }
 
     /// Sleeps until the result is there or the time has come.
