@@ -32,6 +32,7 @@ mod sync;
 #[cfg(all(feature = "library", not(loom)))]
 mod library {
     pub use crate::ffi::*;
+    pub use crate::hop::{Hop, HopRefused};
     pub use crate::mechanism::Mechanism;
     pub use crate::options::{Fallback, Options};
     pub use crate::partner::Function;
@@ -45,6 +46,8 @@ pub use library::*;
 mod choice;
 #[cfg(all(feature = "library", not(loom)))]
 mod ffi;
+#[cfg(all(feature = "library", not(loom)))]
+mod hop;
 #[cfg(all(feature = "library", not(loom)))]
 mod line;
 #[cfg(all(feature = "library", not(loom)))]
