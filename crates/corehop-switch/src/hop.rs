@@ -56,9 +56,8 @@ enum Wish {
     Done,
 }
 
-/// The hops of a running function.
-#[derive(Debug)]
-pub struct Hop {
+/// The two contexts of a hopping function: both sides reach them by pointers alone.
+struct Control {
     /// The stack pointer of the thread that runs the function, while it does.
     base: *mut c_void,
     /// The stack pointer of the function, while it does not run.
@@ -67,24 +66,37 @@ pub struct Hop {
     away: bool,
 }
 
+/// The hops of a running function.
+#[derive(Debug)]
+pub struct Hop {
+    control: *mut Control,
+}
+
 impl Hop {
     /// Goes on on the OS core. False, and nothing happens, while this thread is unwinding.
     pub fn there(&mut self) -> bool {
-        self.away || self.leave(Wish::There)
+        self.away() || self.leave(Wish::There)
     }
 
     /// Goes on on the caller's thread. False, and nothing happens, while this thread is unwinding.
     pub fn back(&mut self) -> bool {
-        !self.away || self.leave(Wish::Back)
+        !self.away() || self.leave(Wish::Back)
+    }
+
+    fn away(&self) -> bool {
+        // SAFETY: the driver's control outlives the function; only this side runs now.
+        unsafe { (*self.control).away }
     }
 
     fn leave(&mut self, wish: Wish) -> bool {
         if thread::panicking() {
             return false;
         }
-        self.wish = wish;
-        // SAFETY: `base` is the context that resumed this function, which waits for it.
-        unsafe { context::swap(&raw mut self.own, self.base) };
+        // SAFETY: as above; `base` is the context that resumed this function, which waits for it.
+        unsafe {
+            (*self.control).wish = wish;
+            context::swap(&raw mut (*self.control).own, (*self.control).base);
+        }
         true
     }
 }
@@ -93,7 +105,7 @@ impl Hop {
 struct Frame<F, R> {
     body: Option<F>,
     outcome: Option<thread::Result<R>>,
-    hop: Hop,
+    control: Control,
 }
 
 impl Switch {
@@ -114,29 +126,24 @@ impl Switch {
     ) -> Result<R, HopRefused> {
         refuse()?;
         let stack = Stack::new().map_err(HopRefused::Stack)?;
-        let hop =
-            Hop { base: ptr::null_mut(), own: ptr::null_mut(), wish: Wish::Back, away: false };
-        let mut frame = Frame { body: Some(body), outcome: None, hop };
+        let (base, own) = (ptr::null_mut(), ptr::null_mut());
+        let control = Control { base, own, wish: Wish::Back, away: false };
+        let mut frame = Frame { body: Some(body), outcome: None, control };
         let entry = entry_of(&frame);
-        let frame_pointer = &raw mut frame;
-        // SAFETY: the stack is fresh; the frame lives until the function is done.
-        let hop = unsafe {
-            (*frame_pointer).hop.own = context::prepare(stack.top(), entry, frame_pointer.cast());
-            &raw mut (*frame_pointer).hop
-        };
-        loop {
-            // SAFETY: one thread at a time resumes the function, which lives on its own stack; a call returns only after
-            // the partner has given it up.
-            unsafe {
-                match (*hop).wish {
-                    Wish::Back => drop(resume(hop.cast())),
-                    Wish::There => {
-                        (*hop).away = true;
-                        self.call(resume, hop.cast());
-                        (*hop).away = false;
-                    }
-                    Wish::Done => break,
+        let whole = &raw mut frame;
+        // SAFETY: the stack is fresh; the frame lives until the function is done. One thread at a time resumes the
+        // function: a call returns only after the partner has given it up.
+        unsafe {
+            let control = &raw mut (*whole).control;
+            (*control).own = context::prepare(stack.top(), entry, whole.cast());
+            while (*control).wish != Wish::Done {
+                if (*control).wish == Wish::Back {
+                    resume(control.cast());
+                    continue;
                 }
+                (*control).away = true;
+                self.call(resume, control.cast());
+                (*control).away = false;
             }
         }
         match frame.outcome {
@@ -159,10 +166,10 @@ fn refuse() -> Result<(), HopRefused> {
 }
 
 /// Runs the function on this thread until it gives its stack up.
-unsafe extern "C" fn resume(hop: *mut c_void) -> u64 {
-    let hop = hop.cast::<Hop>();
-    // SAFETY: the driver passes the hop of a function that waits in `own`.
-    unsafe { context::swap(&raw mut (*hop).base, (*hop).own) };
+unsafe extern "C" fn resume(control: *mut c_void) -> u64 {
+    let control = control.cast::<Control>();
+    // SAFETY: the driver passes the control of a function that waits in `own`.
+    unsafe { context::swap(&raw mut (*control).base, (*control).own) };
     0
 }
 
@@ -173,15 +180,15 @@ fn entry_of<F: FnOnce(&mut Hop) -> R, R>(_: &Frame<F, R>) -> context::Entry {
 
 unsafe extern "C" fn enter<F: FnOnce(&mut Hop) -> R, R>(frame: *mut c_void) -> ! {
     let frame = frame.cast::<Frame<F, R>>();
-    // SAFETY: the driver passes its frame, and touches only `hop` while this function has given its stack up.
+    // SAFETY: the driver passes its frame, and touches only `control` until this function is done.
     unsafe {
+        let control = &raw mut (*frame).control;
         if let Some(body) = (*frame).body.take() {
-            let hop = &mut *(&raw mut (*frame).hop);
-            (*frame).outcome = Some(catch_unwind(AssertUnwindSafe(|| body(hop))));
+            let mut hop = Hop { control };
+            (*frame).outcome = Some(catch_unwind(AssertUnwindSafe(|| body(&mut hop))));
         }
-        (*frame).hop.wish = Wish::Done;
-        let (own, base) = (&raw mut (*frame).hop.own, (*frame).hop.base);
-        context::swap(own, base);
+        (*control).wish = Wish::Done;
+        context::swap(&raw mut (*control).own, (*control).base);
     }
     unreachable!("a function that is done is not resumed")
 }

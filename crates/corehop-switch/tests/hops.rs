@@ -59,7 +59,7 @@ struct Late<'a>(&'a mut Switch, &'a mut bool);
 impl Drop for Late<'_> {
     fn drop(&mut self) {
         // SAFETY: it is refused.
-        let outcome = unsafe { self.0.run_hopping(|hop| hop.there()) };
+        let outcome = unsafe { self.0.run_hopping(Hop::there) };
         *self.1 = matches!(outcome, Err(HopRefused::Panicking));
     }
 }
