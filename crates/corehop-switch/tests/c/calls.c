@@ -41,6 +41,10 @@ static void synchronous(corehop_switch *other, uint64_t calls, const char *where
         memset(&payload, 0, sizeof payload);
         payload.number = number;
         check(&payload, number, corehop_switch_call(other, work, &payload), where);
+        if ((number + 1) % 10000000 == 0) {
+            printf("%" PRIu64 " calls so far: %s\n", number + 1, where);
+            fflush(stdout);
+        }
     }
 }
 
