@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness fuzz kills bench repeat dist lab bpf lint clean
+.PHONY: run test soundness models stress fuzz kills bench repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -27,6 +27,8 @@ build:
 ## Python package, the report in a headless browser.
 test: build
 	cargo test --locked
+	$(MAKE) --no-print-directory models
+	crates/corehop-switch/tests/sanitize.sh
 	tests/dist.sh $(STATIC)
 	tests/lab.sh $(STATIC)
 	tests/python.sh $(VENV)
@@ -36,6 +38,19 @@ test: build
 ## victims pay, or in a cache of blocks. `make test` asks some hundreds.
 soundness:
 	COREHOP_SOUNDNESS_SETS=50000 cargo test --release --locked -p corehop-core --test sched -- soundness pairs --nocapture
+
+## The hand-offs of core switching in every order of their steps (loom), and whether planted faults are found.
+models:
+	RUSTFLAGS="--cfg loom" cargo test --release --locked -p corehop-switch --lib --target-dir target/loom models
+
+## A hundred million polling calls and a million by each other mechanism, with a payload that is verified: some five
+## minutes. (`make test` asks some thousands.)
+stress:
+	cargo build --release --locked -p corehop-switch
+	crates/corehop-switch/install.sh target/release $(CURDIR)/target/stress
+	cc -O2 -Icrates/corehop-switch/include crates/corehop-switch/tests/c/calls.c -Ltarget/stress/lib -lcorehop_switch \
+	    -Wl,-rpath,$(CURDIR)/target/stress/lib -o target/stress/calls
+	target/stress/calls 1000000 100000000
 
 ## Changed files for every reader, without end: count and seeds are printed, COREHOP_SEED=N begins elsewhere.
 ## (`make test` asks 100,000.)
@@ -53,6 +68,7 @@ bench: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
 	cargo bench --locked -p corehop-core --bench sim -- $(CURDIR)/out/bench.json
+	cargo bench --locked -p corehop-switch --bench switch -- $(CURDIR)/out/bench.json
 
 ## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
 repeat: build

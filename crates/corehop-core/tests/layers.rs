@@ -174,6 +174,22 @@ fn the_core_depends_on_nothing_that_talks_to_an_operating_system() {
 }
 
 #[test]
+fn core_switching_depends_on_libc_alone_and_its_policies_on_nothing() {
+    let manifest = fs::read_to_string(crates().join("corehop-switch/Cargo.toml")).unwrap();
+    let (_, dependencies) = manifest.split_once("[dependencies]\n").unwrap();
+    let dependencies = dependencies.split("\n\n").next().unwrap();
+    assert_eq!(dependencies, "libc = { workspace = true, optional = true }");
+    for source in sources("corehop-switch") {
+        assert!(!source.code.contains("corehop_core"), "{} uses the core", source.path);
+        if ["policy.rs", "budget.rs"].contains(&source.path.as_str()) {
+            let code = source.code.split("#[cfg(test)]").next().unwrap_or_default();
+            assert!(named_after(code, "crate::").is_empty(), "{} uses others", source.path);
+            assert!(!code.contains("std::") && !code.contains("libc"), "{}", source.path);
+        }
+    }
+}
+
+#[test]
 fn python_computes_and_the_program_acts() {
     let manifest = fs::read_to_string(crates().join("../python/Cargo.toml")).unwrap();
     assert!(manifest.contains("\ncorehop-core.workspace"));

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cost of an empty call by each mechanism, beside its peer or its physical limit.
+//!
+//! `cargo bench -p corehop-switch -- OUT.json` adds its figures to those in OUT.json; names of subjects after it
+//! leave the others out. All take turns, batch by batch, so that they meet the same neighbours. A figure is the 10th percentile over batches, as others only ever add
+//! time, with the median beside it. Nothing here is asserted; the machine may be shared.
+#![expect(clippy::print_stderr, reason = "progress goes to stderr")]
+
+use std::ffi::c_void;
+use std::hint::black_box;
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use corehop_switch::policy::CoreSet;
+use corehop_switch::{KernelPoller, Mechanism, Options, Switch};
+use serde_json::{Value, json};
+
+type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
+
+const ROUNDS: usize = 60;
+/// A sleeping partner is given so long to fall asleep, in nanoseconds.
+const FALLS_ASLEEP: u64 = 60_000;
+
+fn main() -> Fallible<()> {
+    let mut words = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let out = words.next().map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
+    let only: Vec<String> = words.collect();
+    let figures = figures(&only)?;
+    for figure in &figures {
+        eprintln!("{figure}");
+    }
+    let mut list: Vec<Value> = match std::fs::read_to_string(&out) {
+        Ok(text) => serde_json::from_str(&text)?,
+        Err(_) => Vec::new(),
+    };
+    list.retain(|figure| figures.iter().all(|new| new["name"] != figure["name"]));
+    list.extend(figures);
+    if let Some(folder) = out.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    std::fs::write(&out, format!("{:#}\n", Value::from(list)))?;
+    eprintln!("{}", out.display());
+    Ok(())
+}
+
+/// A subject: times a batch, in nanoseconds for each call, or says why it cannot.
+struct Subject {
+    name: &'static str,
+    batch: fn(Cores) -> Fallible<f64>,
+}
+
+/// The caller's core and the other.
+#[derive(Clone, Copy)]
+struct Cores {
+    here: usize,
+    there: usize,
+}
+
+const SUBJECTS: [Subject; 11] = [
+    Subject { name: "none", batch: |_| Ok(none()) },
+    Subject { name: "v1", batch: |cores| called(cores, Mechanism::Affinity, 20) },
+    Subject { name: "v2", batch: |cores| called(cores, Mechanism::HandOff, 20) },
+    Subject { name: "v3", batch: |cores| called(cores, Mechanism::Linked, 20) },
+    Subject { name: "v4", batch: |cores| called(cores, Mechanism::Polling, 5_000) },
+    Subject { name: "v5", batch: |cores| called(cores, Mechanism::Adaptive, 5_000) },
+    Subject { name: "line-exchange", batch: exchange },
+    Subject { name: "sqpoll", batch: sqpoll },
+    Subject { name: "v5-asleep", batch: asleep },
+    Subject { name: "futex", batch: bare_wake },
+    Subject { name: "async-16", batch: asynchronous },
+];
+
+/// Dividend, divisor, and their name.
+const RATIOS: [(&str, &str, &str); 6] = [
+    ("v1", "v4", "v1-over-v4"),
+    ("v4", "line-exchange", "v4-over-line-exchange"),
+    ("sqpoll", "v4", "sqpoll-over-v4"),
+    ("v5", "v4", "v5-over-v4"),
+    ("v5-asleep", "futex", "v5-asleep-over-futex"),
+    ("async-16", "v4", "async-16-over-sync"),
+];
+
+fn figures(only: &[String]) -> Fallible<Vec<Value>> {
+    let Some(cores) = cores()? else {
+        eprintln!("skipped: switch/*: fewer than two cores are usable");
+        return Ok(Vec::new());
+    };
+    let mut times: Vec<Vec<f64>> = SUBJECTS.iter().map(|_| Vec::new()).collect();
+    for round in 0..ROUNDS {
+        for (subject, times) in SUBJECTS.iter().zip(&mut times) {
+            if !only.is_empty() && !only.iter().any(|name| name == subject.name) {
+                continue;
+            }
+            match (subject.batch)(cores) {
+                Ok(time) => times.push(time),
+                Err(why) if round == 0 => eprintln!("skipped: switch/{}: {why}", subject.name),
+                Err(_) => {}
+            }
+        }
+    }
+    let of = |name: &str, share: f64| {
+        let at = SUBJECTS.iter().position(|subject| subject.name == name)?;
+        quantile(&times[at], share)
+    };
+    let mut figures: Vec<Value> = SUBJECTS
+        .iter()
+        .filter_map(|subject| {
+            let name = format!("switch/{}-ns", subject.name);
+            let (low, median) = (of(subject.name, 0.1)?, of(subject.name, 0.5)?);
+            Some(json!({"name": name, "value": round(low), "unit": "ns", "median": round(median)}))
+        })
+        .collect();
+    figures.extend(RATIOS.iter().filter_map(|(over, under, name)| {
+        let (low, median) = (of(over, 0.1)? / of(under, 0.1)?, of(over, 0.5)? / of(under, 0.5)?);
+        let name = format!("switch/{name}");
+        Some(json!({"name": name, "value": round(low), "unit": "1", "median": round(median)}))
+    }));
+    Ok(figures)
+}
+
+fn round(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() as f64 * share) as usize).copied()
+}
+
+/// The first two usable cores; the calling thread is moved to the first.
+fn cores() -> Fallible<Option<Cores>> {
+    let mut usable = CoreSet::EMPTY.words();
+    // SAFETY: the kernel writes at most the given number of bytes.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&usable), usable.as_mut_ptr().cast()) };
+    let usable = CoreSet::from_words(usable);
+    let mut usable = usable.iter();
+    let (Some(here), Some(there)) = (usable.next(), usable.next()) else { return Ok(None) };
+    pin(here)?;
+    Ok(Some(Cores { here, there }))
+}
+
+fn pin(core: usize) -> Fallible<()> {
+    let words = CoreSet::of(&[core]).words();
+    // SAFETY: the kernel reads the given number of bytes.
+    let outcome = unsafe { libc::sched_setaffinity(0, size_of_val(&words), words.as_ptr().cast()) };
+    if outcome == 0 { Ok(()) } else { Err(std::io::Error::last_os_error().into()) }
+}
+
+unsafe extern "C" fn nothing(_: *mut c_void) -> u64 {
+    0
+}
+
+/// The time of one of `calls`, in nanoseconds.
+fn timed(calls: u32, mut call: impl FnMut()) -> f64 {
+    let begun = Instant::now();
+    for _ in 0..calls {
+        call();
+    }
+    begun.elapsed().as_nanos() as f64 / f64::from(calls)
+}
+
+fn none() -> f64 {
+    timed(5_000, || {
+        // SAFETY: it does nothing.
+        black_box(unsafe { black_box(nothing)(ptr::null_mut()) });
+    })
+}
+
+fn open(cores: Cores, mechanism: Mechanism) -> Fallible<Switch> {
+    let wish = Options {
+        os_cores: CoreSet::of(&[cores.there]),
+        mechanism: Some(mechanism),
+        patience_ns: 1_000_000_000,
+        ..Options::default()
+    };
+    let mut switch = Switch::open(&wish);
+    if switch.mechanism() != mechanism {
+        return Err(format!("{:?}", switch.fallbacks()).into());
+    }
+    for _ in 0..20 {
+        call(&mut switch);
+    }
+    Ok(switch)
+}
+
+fn call(switch: &mut Switch) {
+    // SAFETY: it does nothing.
+    black_box(unsafe { switch.call(nothing, ptr::null_mut()) });
+}
+
+fn called(cores: Cores, mechanism: Mechanism, calls: u32) -> Fallible<f64> {
+    let mut switch = open(cores, mechanism)?;
+    Ok(timed(calls, || call(&mut switch)))
+}
+
+fn asynchronous(cores: Cores) -> Fallible<f64> {
+    let mut switch = open(cores, Mechanism::Polling)?;
+    let mut failed = 0;
+    let time = timed(500, || {
+        // SAFETY: it does nothing.
+        let tickets: [_; 16] =
+            std::array::from_fn(|_| unsafe { switch.submit(nothing, ptr::null_mut()) });
+        for ticket in tickets {
+            let settled = ticket.ok().and_then(|ticket| switch.wait(ticket).ok());
+            failed += usize::from(settled.is_none());
+        }
+    });
+    if failed == 0 { Ok(time / 16.0) } else { Err(format!("{failed} calls failed").into()) }
+}
+
+fn sqpoll(cores: Cores) -> Fallible<f64> {
+    let mut poller = KernelPoller::open(cores.there, 100)?;
+    let mut done = (0..20).all(|_| poller.nop(1_000_000_000));
+    let time = timed(2_000, || done &= poller.nop(1_000_000_000));
+    if done { Ok(time) } else { Err("the kernel's thread did not answer within 1 s".into()) }
+}
+
+/// Runs until so many nanoseconds have passed, so that this core stays awake.
+fn pass(nanoseconds: u64) {
+    let begun = Instant::now();
+    while begun.elapsed().as_nanos() < u128::from(nanoseconds) {
+        std::hint::spin_loop();
+    }
+}
+
+/// The time of calls before each of which the other thread falls asleep.
+fn after_sleep(mut call: impl FnMut()) -> f64 {
+    let mut total = 0.0;
+    for _ in 0..20 {
+        pass(FALLS_ASLEEP);
+        total += timed(1, &mut call);
+    }
+    total / 20.0
+}
+
+fn asleep(cores: Cores) -> Fallible<f64> {
+    let mut switch = open(cores, Mechanism::Adaptive)?;
+    Ok(after_sleep(|| call(&mut switch)))
+}
+
+/// Two words that threads hand a number over with: the same line, or a line each.
+#[repr(align(128))]
+struct Words {
+    there: AtomicU32,
+    back: AtomicU64,
+}
+
+impl Words {
+    fn new() -> Arc<Self> {
+        Arc::new(Self { there: AtomicU32::new(0), back: AtomicU64::new(0) })
+    }
+
+    /// A thread on a core that answers until it is told to stop.
+    fn answered(self: &Arc<Self>, core: usize, answer: fn(&Self)) -> JoinHandle<()> {
+        let words = Arc::clone(self);
+        std::thread::spawn(move || {
+            if pin(core).is_ok() {
+                answer(&words);
+            }
+        })
+    }
+}
+
+/// Tells an answering thread to stop.
+const STOP: u32 = u32::MAX;
+
+/// The physical limit: a line goes to the other core and comes back, and nothing else happens.
+fn exchange(cores: Cores) -> Fallible<f64> {
+    let words = Words::new();
+    let thread = words.answered(cores.there, |words| {
+        let mut seen = 0;
+        while seen != STOP {
+            let now = words.there.load(Ordering::Acquire);
+            if now != seen {
+                seen = now;
+                words.back.store(u64::from(seen), Ordering::Release);
+            }
+        }
+    });
+    let mut number = 0;
+    let mut there_and_back = || {
+        number += 1;
+        words.there.store(number, Ordering::Release);
+        while words.back.load(Ordering::Acquire) != u64::from(number) {}
+    };
+    (0..20).for_each(|_| there_and_back());
+    let time = timed(5_000, there_and_back);
+    words.there.store(STOP, Ordering::Release);
+    thread.join().map_err(|_| "the other thread panicked")?;
+    Ok(time)
+}
+
+fn futex(word: &AtomicU32, operation: i32, value: u32) {
+    let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+    let forever = ptr::null::<libc::timespec>();
+    // SAFETY: the word lives on; there is no time.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, forever) };
+}
+
+/// A bare wake-up: the other thread sleeps on a futex, is woken, and answers in memory.
+fn bare_wake(cores: Cores) -> Fallible<f64> {
+    let words = Words::new();
+    let thread = words.answered(cores.there, |words| {
+        let mut seen = 0;
+        while seen != STOP {
+            futex(&words.there, libc::FUTEX_WAIT, seen);
+            let now = words.there.load(Ordering::Acquire);
+            if now != seen {
+                seen = now;
+                words.back.store(u64::from(seen), Ordering::Release);
+            }
+        }
+    });
+    let mut number = 0;
+    let time = after_sleep(|| {
+        number += 1;
+        words.there.store(number, Ordering::Release);
+        futex(&words.there, libc::FUTEX_WAKE, 1);
+        while words.back.load(Ordering::Acquire) != u64::from(number) {
+            // A caller that spins instead waits ten times as long on some virtual machines.
+            std::thread::yield_now();
+        }
+    });
+    words.there.store(STOP, Ordering::Release);
+    futex(&words.there, libc::FUTEX_WAKE, 1);
+    thread.join().map_err(|_| "the other thread panicked")?;
+    let _ = cores.here;
+    Ok(time)
+}

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Faults that a test plants into the protocols, to see that its checks would find them.
+//!
+//! Outside of models nothing is planted, and the compiler removes the questions.
+
+/// A step that a faulty protocol leaves out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// A thread lies down without looking once more: a wake-up is lost.
+    SleepsWithoutLooking,
+    /// A partner does not claim the call: a call that was taken back runs twice.
+    TakesWithoutClaim,
+    /// The sequence number is written before the result: the caller reads an old result.
+    AnnouncesBeforeResult,
+}
+
+/// Whether the fault is planted.
+#[cfg(not(loom))]
+pub(crate) const fn planted(_: Fault) -> bool {
+    false
+}
+
+#[cfg(loom)]
+mod switch {
+    use super::Fault;
+    use std::sync::Mutex;
+
+    static PLANTED: Mutex<Option<Fault>> = Mutex::new(None);
+
+    pub(crate) fn planted(fault: Fault) -> bool {
+        *PLANTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) == Some(fault)
+    }
+
+    /// Plants a fault for all models that follow.
+    pub(crate) fn plant(fault: Option<Fault>) {
+        *PLANTED.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = fault;
+    }
+}
+
+#[cfg(loom)]
+pub(crate) use switch::{plant, planted};

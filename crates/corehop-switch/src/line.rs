@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The caller's side of one partner: posts calls and waits for results.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::JoinHandle;
+use std::{io, thread};
+
+use crate::budget::Budget;
+use crate::lane::{ASLEEP, Call, Doorbell, Follower, Lane, Place};
+use crate::mechanism::Mechanism;
+use crate::partner::{self, GLANCES, Partner, SLOTS};
+use crate::policy::CoreSet;
+use crate::sys::{self, Witness};
+use crate::uring::Exchanger;
+
+/// A caller yields for so long before it sleeps, in nanoseconds: a wake-up of its own would cost as much.
+const YIELDS_FOR: u64 = 100_000;
+/// A nap of a polling caller whose function takes longer than its patience, in nanoseconds.
+const NAP: u64 = 50_000;
+/// The longest sleep of a caller whose call has been taken, in nanoseconds.
+const LONGEST_SLEEP: u64 = 1_000_000_000;
+
+/// A result, and the side it comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// The partner ran the call.
+    There(u64),
+    /// The partner did not come in time: the caller has taken the call back, and runs it.
+    TakenBack(Call),
+    /// This process was forked after the partner of its parent had taken the call.
+    Lost,
+}
+
+/// The start of a partner: its caller waits until it is on its core.
+#[derive(Debug)]
+struct Start {
+    /// -1 before it is known, then an error number, or 0 for none.
+    outcome: AtomicI32,
+    caller: Doorbell,
+}
+
+impl Start {
+    fn new() -> Self {
+        Self { outcome: AtomicI32::new(-1), caller: Doorbell::new() }
+    }
+
+    fn report<T>(&self, outcome: &io::Result<T>) {
+        let number = |error: &io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+        self.outcome.store(outcome.as_ref().map_or_else(number, |_| 0), Ordering::Release);
+        if self.caller.ring() {
+            sys::futex_wake(self.caller.word());
+        }
+    }
+
+    fn wait(&self) -> io::Result<()> {
+        loop {
+            match self.outcome.load(Ordering::Acquire) {
+                0 => return Ok(()),
+                number if number > 0 => return Err(io::Error::from_raw_os_error(number)),
+                _ => {}
+            }
+            if self.caller.lie_down(|| self.outcome.load(Ordering::Acquire) >= 0) {
+                sys::futex_wait(self.caller.word(), ASLEEP, LONGEST_SLEEP);
+                self.caller.get_up();
+            }
+        }
+    }
+}
+
+/// One partner, as its caller sees it.
+#[derive(Debug)]
+pub(crate) struct Line {
+    pub(crate) core: usize,
+    lane: Arc<Lane<SLOTS>>,
+    mechanism: Mechanism,
+    /// The number of the last call of the express slot.
+    express: u64,
+    /// The number of the last call of the ring.
+    last: u64,
+    /// The slots whose results have not been taken, as bits.
+    outstanding: u64,
+    budget: Budget,
+    limit: u64,
+    patience: u64,
+    exchanger: Option<Exchanger>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Line {
+    /// Starts a partner on a core.
+    ///
+    /// # Errors
+    ///
+    /// The core is offline or not allowed, or there is no thread or no ring to be had.
+    pub(crate) fn open(
+        core: usize,
+        mechanism: Mechanism,
+        limit: u64,
+        patience: u64,
+    ) -> io::Result<Self> {
+        let exchanger = move || (mechanism == Mechanism::Linked).then(Exchanger::open).transpose();
+        let own = exchanger()?;
+        let lane = Arc::new(Lane::new());
+        // The kernel's steps take the place of a spin in V2 and V3.
+        let spins = matches!(mechanism, Mechanism::Polling | Mechanism::Adaptive);
+        let limit = if spins { limit } else { 0 };
+        let start = Arc::new(Start::new());
+        let (its_lane, its_start) = (Arc::clone(&lane), Arc::clone(&start));
+        let serve = move || {
+            let outcome = sys::set_affinity(&CoreSet::of(&[core])).and_then(|()| exchanger());
+            its_start.report(&outcome);
+            let Ok(exchanger) = outcome else { return };
+            let budget = Budget::new(limit);
+            let (lane, calls) = (&*its_lane, Follower::new(&its_lane));
+            Partner { lane, calls, mechanism, budget, limit, exchanger }.serve();
+        };
+        let thread = sys::without_signals(|| {
+            thread::Builder::new().name(format!("corehop-{core}")).spawn(serve)
+        })?;
+        start.wait()?;
+        let budget = Budget::new(limit);
+        Ok(Self {
+            core,
+            lane,
+            mechanism,
+            express: 0,
+            last: 0,
+            outstanding: 0,
+            budget,
+            limit,
+            patience,
+            exchanger: own,
+            thread: Some(thread),
+        })
+    }
+
+    /// Whether the partner has calls whose results have not been taken.
+    pub(crate) fn busy(&self) -> bool {
+        self.outstanding != 0
+    }
+
+    /// A slot of the ring, or `None` if the result in the next one has not been taken.
+    #[inline]
+    fn place(&mut self) -> Option<u64> {
+        let seq = self.last + 1;
+        if self.outstanding & bit(seq) != 0 {
+            return None;
+        }
+        self.last = seq;
+        self.outstanding |= bit(seq);
+        Some(seq)
+    }
+
+    /// Posts a call and wakes the partner. `None` if 64 calls are outstanding.
+    #[inline]
+    pub(crate) fn submit(&mut self, call: Call) -> Option<u64> {
+        let seq = self.place()?;
+        self.lane.ring(seq).post(call);
+        self.wake();
+        Some(seq)
+    }
+
+    /// Wakes the partner if it sleeps; without a call, ahead of need.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        if self.mechanism != Mechanism::Polling && self.lane.partner.0.ring() {
+            sys::futex_wake(self.lane.partner.0.word());
+        }
+    }
+
+    /// Posts a call and waits for its result. `None` if 64 calls are outstanding.
+    #[inline]
+    pub(crate) fn call(&mut self, call: Call, witness: &Witness) -> Option<Settled> {
+        let place = if self.outstanding == 0 {
+            self.express += 1;
+            Place::Express(self.express)
+        } else {
+            Place::Ring(self.place()?)
+        };
+        self.lane.slot(place).post(call);
+        let asleep = self.mechanism != Mechanism::Polling && self.lane.partner.0.ring();
+        if asleep && self.exchanger.is_none() {
+            sys::futex_wake(self.lane.partner.0.word());
+        }
+        Some(self.settle(place, asleep, witness))
+    }
+
+    /// Waits for a result that was submitted.
+    #[inline]
+    pub(crate) fn wait(&mut self, seq: u64, witness: &Witness) -> Settled {
+        self.settle(Place::Ring(seq), false, witness)
+    }
+
+    /// Waits. `asleep` says that the partner was found asleep, and with an exchanger that it has yet to be woken.
+    #[inline]
+    fn settle(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
+        let slot = self.lane.slot(place);
+        let glances = if self.limit > 0 && !asleep { GLANCES } else { 1 };
+        let value = (0..glances).find_map(|_| slot.result());
+        let settled = match value {
+            Some(value) => Settled::There(value),
+            None => self.settle_slowly(place, asleep, witness),
+        };
+        if let Place::Ring(seq) = place {
+            self.outstanding &= !bit(seq);
+        }
+        settled
+    }
+
+    /// Spins within the budget, yields, sleeps, and at the end of its patience takes the call back.
+    #[cold]
+    fn settle_slowly(&mut self, place: Place, asleep: bool, witness: &Witness) -> Settled {
+        if witness.forked() {
+            return self.left_behind(place);
+        }
+        let begun = sys::now();
+        let deadline = begun.saturating_add(self.patience);
+        // A partner that sleeps, has other calls, or needs this core comes later than a spin lasts.
+        let others = self.outstanding.count_ones() > 1;
+        let late = asleep || others || sys::current_core() == Some(self.core);
+        let settled = self
+            .spin(place, begun, late)
+            .or_else(|| self.wait_to(place, deadline, asleep))
+            .unwrap_or_else(|| self.take_back(place));
+        if !late {
+            self.budget.learn(sys::now() - begun);
+        }
+        settled
+    }
+
+    /// Polls: without a pause within the budget, then between yields.
+    fn spin(&self, place: Place, begun: u64, late: bool) -> Option<Settled> {
+        let budget = if late { 0 } else { self.budget.now() };
+        let most = match self.mechanism {
+            Mechanism::Polling => self.patience,
+            Mechanism::Adaptive if self.limit > 0 => self.patience.min(YIELDS_FOR),
+            _ => 0,
+        };
+        let slot = self.lane.slot(place);
+        let mut waited = sys::now() - begun;
+        while waited < most {
+            let spins = waited < budget;
+            let glances = if spins { GLANCES } else { 1 };
+            if let Some(value) = (0..glances).find_map(|_| slot.result()) {
+                return Some(Settled::There(value));
+            }
+            if !spins {
+                sys::yield_now();
+            }
+            waited = sys::now() - begun;
+        }
+        None
+    }
+
+    /// Sleeps until the result is there or the time has come.
+    fn wait_to(&mut self, place: Place, deadline: u64, asleep: bool) -> Option<Settled> {
+        // Without an exchanger the partner has been woken already.
+        let mut wake = asleep && self.exchanger.is_some();
+        loop {
+            let left = deadline.saturating_sub(sys::now());
+            if left > 0 {
+                self.sleep(place, left, &mut wake);
+            }
+            if wake {
+                sys::futex_wake(self.lane.partner.0.word());
+                wake = false;
+            }
+            if let Some(value) = self.lane.slot(place).result() {
+                return Some(Settled::There(value));
+            }
+            if left == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Sleeps for at most so many nanoseconds, unless the result is there.
+    fn sleep(&mut self, place: Place, nanoseconds: u64, wake: &mut bool) {
+        if self.mechanism == Mechanism::Polling {
+            return sys::nap(nanoseconds.min(NAP));
+        }
+        let bell = &self.lane.caller.0;
+        if !bell.lie_down(|| self.lane.slot(place).result().is_some()) {
+            return;
+        }
+        match &mut self.exchanger {
+            Some(ring) => {
+                let wake = std::mem::take(wake).then_some(self.lane.partner.0.word());
+                ring.exchange(wake, (bell.word(), ASLEEP), nanoseconds);
+            }
+            None => sys::futex_wait(bell.word(), ASLEEP, nanoseconds),
+        }
+        bell.get_up();
+    }
+
+    /// Takes a call back that has not been taken; otherwise its function is running, and its result will come.
+    fn take_back(&mut self, place: Place) -> Settled {
+        if self.lane.slot(place).take_back() {
+            return Settled::TakenBack(self.lane.slot(place).call());
+        }
+        loop {
+            let deadline = sys::now().saturating_add(LONGEST_SLEEP);
+            if let Some(settled) = self.wait_to(place, deadline, false) {
+                return settled;
+            }
+        }
+    }
+
+    /// In a child: the calls that the parent's partner had not taken when the process was forked are the child's own.
+    fn left_behind(&mut self, place: Place) -> Settled {
+        if self.lane.slot(place).take_back() {
+            Settled::TakenBack(self.lane.slot(place).call())
+        } else {
+            Settled::Lost
+        }
+    }
+
+    /// Takes an outstanding call, the oldest first.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        let first = self.last.saturating_sub(SLOTS as u64 - 1).max(1);
+        (first..=self.last).find(|&seq| self.outstanding & bit(seq) != 0)
+    }
+
+    /// Whether a number was given by [`Self::submit`] and its result has not been taken.
+    pub(crate) fn owes(&self, seq: u64) -> bool {
+        seq > 0
+            && seq <= self.last
+            && self.last - seq < SLOTS as u64
+            && self.outstanding & bit(seq) != 0
+    }
+
+    /// Ends the partner. No call is outstanding.
+    pub(crate) fn close(&mut self, witness: &Witness) {
+        let Some(thread) = self.thread.take() else { return };
+        if witness.forked() {
+            // The thread is the parent's: there is nothing to join, and its lane may look busy for ever.
+            std::mem::forget(thread);
+            return;
+        }
+        if self.lane.close() {
+            sys::futex_wake(self.lane.partner.0.word());
+        }
+        // A partner's functions do not unwind.
+        drop(thread.join());
+    }
+}
+
+fn bit(seq: u64) -> u64 {
+    1 << (seq % SLOTS as u64)
+}
+
+/// Runs a call that was taken back.
+///
+/// # Safety
+///
+/// Its function may be run with its argument, on the caller's thread.
+pub(crate) unsafe fn run_here(call: Call) -> u64 {
+    // SAFETY: by the caller.
+    unsafe { partner::run(call) }
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Models of the hand-off: loom runs them in every order of their steps. `make models`.
+
+use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use loom::sync::{Condvar, Mutex};
+use loom::thread;
+use std::process::Command;
+use std::sync::Arc;
+
+use crate::fault::{Fault, plant};
+use crate::lane::{ASLEEP, Call, Follower, Lane, Place};
+
+/// Two slots are enough for a slot to be used again.
+type Small = Lane<2>;
+
+/// The kernel's futex: compares and sleeps in one step.
+struct Futex {
+    lock: Mutex<()>,
+    woken: Condvar,
+}
+
+impl Futex {
+    fn new() -> Self {
+        Self { lock: Mutex::new(()), woken: Condvar::new() }
+    }
+
+    fn wait(&self, word: &AtomicU32) {
+        let mut held = self.lock.lock().unwrap();
+        while word.load(Ordering::SeqCst) == ASLEEP {
+            held = self.woken.wait(held).unwrap();
+        }
+    }
+
+    fn wake(&self) {
+        let _held = self.lock.lock().unwrap();
+        self.woken.notify_one();
+    }
+}
+
+struct World {
+    lane: Small,
+    /// The partner's, the caller's.
+    partner: Futex,
+    caller: Futex,
+    /// The number of times that each call ran.
+    runs: [AtomicUsize; 4],
+}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            lane: Small::new(),
+            partner: Futex::new(),
+            caller: Futex::new(),
+            runs: core::array::from_fn(|_| AtomicUsize::new(0)),
+        })
+    }
+
+    /// The caller: posts call `number` and wakes the partner.
+    fn post(&self, number: usize, place: Place) {
+        let call = Call { function: 10 * number, argument: core::ptr::null_mut() };
+        self.lane.slot(place).post(call);
+        if self.lane.partner.0.ring() {
+            self.partner.wake();
+        }
+    }
+
+    /// The function of the models: its number times ten, plus one.
+    fn run(&self, call: Call) -> u64 {
+        self.runs[call.function / 10].fetch_add(1, Ordering::Relaxed);
+        call.function as u64 + 1
+    }
+
+    /// The partner of V2 without a spin, until the lane closes.
+    fn partner(&self) {
+        let mut calls = Follower::new(&self.lane);
+        loop {
+            if let Some((slot, call)) = calls.take() {
+                slot.reply(self.run(call));
+                if self.lane.caller.0.ring() {
+                    self.caller.wake();
+                }
+            } else if self.lane.closing() && !calls.posted() {
+                return;
+            } else if self.lane.partner.0.lie_down(|| calls.news()) {
+                self.partner.wait(self.lane.partner.0.word());
+                self.lane.partner.0.get_up();
+            }
+        }
+    }
+
+    /// The caller's wait without a spin.
+    fn wait(&self, place: Place) -> u64 {
+        loop {
+            if let Some(value) = self.lane.slot(place).result() {
+                return value;
+            }
+            if self.lane.caller.0.lie_down(|| self.lane.slot(place).result().is_some()) {
+                self.caller.wait(self.lane.caller.0.word());
+                self.lane.caller.0.get_up();
+            }
+        }
+    }
+
+    fn close(&self) {
+        if self.lane.close() {
+            self.partner.wake();
+        }
+    }
+
+    fn check(&self, calls: usize) {
+        for number in 1..=calls {
+            assert_eq!(self.runs[number].load(Ordering::Relaxed), 1, "runs of call {number}");
+        }
+    }
+}
+
+/// Runs a caller beside a partner, in every order with at most two interruptions: they suffice for all faults below.
+fn explore(calls: usize, caller: fn(&World, usize)) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(2);
+    builder.check(move || {
+        let world = World::new();
+        let partner = thread::spawn({
+            let world = world.clone();
+            move || world.partner()
+        });
+        caller(&world, calls);
+        world.close();
+        partner.join().unwrap();
+        world.check(calls);
+    });
+}
+
+/// Calls one after the other; both threads sleep whenever they have nothing to do.
+fn synchronous(world: &World, calls: usize) {
+    for number in 1..=calls {
+        let place = Place::Express(number as u64);
+        world.post(number, place);
+        assert_eq!(world.wait(place), 10 * number as u64 + 1);
+    }
+}
+
+/// Two calls outstanding, results taken in the other order; then one alone, or one that uses a slot again.
+fn outstanding(world: &World, calls: usize) {
+    world.post(1, Place::Ring(1));
+    world.post(2, Place::Ring(2));
+    assert_eq!(world.wait(Place::Ring(2)), 21);
+    assert_eq!(world.wait(Place::Ring(1)), 11);
+    if calls == 3 {
+        world.post(3, Place::Express(1));
+        assert_eq!(world.wait(Place::Express(1)), 31);
+    }
+}
+
+/// The caller loses patience at once, with every call: it takes it back and runs it, or waits.
+fn impatient(world: &World, calls: usize, place: fn(u64) -> Place) {
+    for number in 1..=calls {
+        let place = place(number as u64);
+        world.post(number, place);
+        let slot = world.lane.slot(place);
+        let value = if slot.take_back() { world.run(slot.call()) } else { world.wait(place) };
+        assert_eq!(value, 10 * number as u64 + 1);
+    }
+}
+
+#[test]
+fn no_order_of_steps_loses_or_doubles_a_call() {
+    explore(2, synchronous);
+    explore(3, outstanding);
+    explore(3, |world, calls| impatient(world, calls, Place::Express));
+    explore(3, |world, calls| impatient(world, calls, Place::Ring));
+}
+
+/// A fault by its name, the model that finds it, and what that reports.
+type Plant = (&'static str, Fault, fn(&World, usize), &'static str);
+
+const PLANTS: [Plant; 3] = [
+    ("a lost wake-up", Fault::SleepsWithoutLooking, synchronous, "deadlock"),
+    (
+        "a call that runs twice",
+        Fault::TakesWithoutClaim,
+        |world, calls| impatient(world, calls, Place::Express),
+        "runs of call 1",
+    ),
+    ("an old result", Fault::AnnouncesBeforeResult, synchronous, "left == right"),
+];
+
+/// Names the fault for the process that plants it.
+const PLANT: &str = "COREHOP_PLANTED_FAULT";
+
+/// A model that fails may end its process, as its threads cannot be unwound: each has its own.
+#[test]
+fn planted_faults_are_found() {
+    if let Ok(name) = std::env::var(PLANT) {
+        let (_, fault, model, _) = PLANTS.iter().find(|(plant, ..)| *plant == name).unwrap();
+        plant(Some(*fault));
+        return explore(1, *model);
+    }
+    for (name, _, _, report) in PLANTS {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "models::planted_faults_are_found"])
+            .env(PLANT, name)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        let said = String::from_utf8_lossy(&said);
+        assert!(!output.status.success() && said.contains(report), "{name}: {said}");
+    }
+}

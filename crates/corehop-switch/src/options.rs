@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wishes of a caller, and the reasons why one could not be met.
+
+use std::{fmt, io};
+
+use crate::mechanism::Mechanism;
+use crate::policy::{CoreSet, Flags};
+
+/// The wishes for a switch.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The cores to switch to, at most 64. None: the last usable core that the caller is not on.
+    pub os_cores: CoreSet,
+    /// The mechanism. `None`: the cheapest one that this host has, by a measurement at the start; not V4.
+    pub mechanism: Option<Mechanism>,
+    /// The choice among several cores.
+    pub flags: Flags,
+    /// The longest spin, in nanoseconds. `None`: [`usual_limit`](crate::budget::usual_limit).
+    pub spin_limit_ns: Option<u64>,
+    /// A call that the other core has not taken after so many nanoseconds runs on the caller's core.
+    pub patience_ns: u64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            os_cores: CoreSet::EMPTY,
+            mechanism: None,
+            flags: Flags::AFFINITY,
+            spin_limit_ns: None,
+            patience_ns: 10_000_000,
+        }
+    }
+}
+
+/// A reason why a switch does less than it was asked to.
+#[derive(Debug)]
+pub enum Fallback {
+    /// Only one core is usable: calls run on it.
+    OneCore,
+    /// A core is offline, or not allowed to this process.
+    Core {
+        /// The number of the core.
+        core: usize,
+        /// The operating system's answer.
+        error: io::Error,
+    },
+    /// More than 64 OS cores were named: this one and those above it are not used.
+    TooMany {
+        /// The first core that is left out.
+        core: usize,
+    },
+    /// io_uring is forbidden, or does not know futexes: V2 instead of V3.
+    Ring(io::Error),
+    /// A thread or a page could not be had.
+    Resources(io::Error),
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::OneCore => f.write_str(
+                "only one core is usable, so calls run on it: allow a second one (taskset, cpuset)",
+            ),
+            Self::Core { core, error } => write!(
+                f,
+                "core {core} cannot be used ({error}): name one that is online and in this process's cpuset"
+            ),
+            Self::TooMany { core } => {
+                write!(f, "core {core} and those above it are left out: name at most 64 OS cores")
+            }
+            Self::Ring(error) => write!(
+                f,
+                "v2 instead of v3, as io_uring has no futexes here ({error}): Linux 6.7 has them; \
+                 look at kernel.io_uring_disabled and seccomp"
+            ),
+            Self::Resources(error) => {
+                write!(f, "calls run on the caller's core, without a partner ({error})")
+            }
+        }
+    }
+}

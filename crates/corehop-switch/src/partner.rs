@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The partner: a thread on the other core that carries calls out, and how it waits for them.
+
+use std::ffi::c_void;
+
+use crate::budget::Budget;
+use crate::lane::{ASLEEP, Call, Follower, Lane};
+use crate::mechanism::Mechanism;
+use crate::sys;
+use crate::uring::Exchanger;
+
+/// The calls that may be outstanding at once.
+pub(crate) const SLOTS: usize = 64;
+
+/// A function that can run on another core: it gets a pointer and returns a word.
+pub type Function = unsafe extern "C" fn(*mut c_void) -> u64;
+
+/// A partner looks at least so often whether it is to end, in nanoseconds. Wake-ups do not depend on it.
+const LONGEST_SLEEP: u64 = 1_000_000_000;
+
+/// Looks at the mailbox without asking the clock, about a microsecond: longer than an empty call.
+pub(crate) const GLANCES: u32 = 2048;
+
+/// The state of a partner's thread.
+pub(crate) struct Partner<'a> {
+    pub(crate) lane: &'a Lane<SLOTS>,
+    pub(crate) calls: Follower<'a, SLOTS>,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) budget: Budget,
+    /// The limit of the budget, in nanoseconds.
+    pub(crate) limit: u64,
+    pub(crate) exchanger: Option<Exchanger>,
+}
+
+impl Partner<'_> {
+    /// Carries calls out until the lane is closed and empty.
+    pub(crate) fn serve(&mut self) {
+        loop {
+            if let Some((slot, call)) = self.calls.take() {
+                // SAFETY: the caller posted a function and its argument, and they live until the reply.
+                slot.reply(unsafe { run(call) });
+                self.wake_caller();
+            } else if self.lane.closing() && !self.calls.posted() {
+                return;
+            } else {
+                self.idle(false);
+            }
+        }
+    }
+
+    /// Wakes a caller that sleeps. With an exchanger, that waits for this thread's own sleep if that is now.
+    #[inline]
+    fn wake_caller(&mut self) {
+        // A polling caller never sleeps on its doorbell.
+        if self.mechanism == Mechanism::Polling || !self.lane.caller.0.ring() {
+            return;
+        }
+        if self.exchanger.is_some() && !self.calls.posted() {
+            self.idle(true);
+        } else {
+            sys::futex_wake(self.lane.caller.0.word());
+        }
+    }
+
+    /// Waits for a call, or for the end.
+    #[inline]
+    fn idle(&mut self, wake: bool) {
+        if self.mechanism == Mechanism::Polling {
+            return self.poll();
+        }
+        if self.limit > 0 && self.glance() {
+            return;
+        }
+        let begun = sys::now();
+        let spun = self.spin(self.budget.now(), begun);
+        if !spun {
+            self.sleep(wake);
+        } else if wake {
+            sys::futex_wake(self.lane.caller.0.word());
+        }
+        self.budget.learn(sys::now() - begun);
+    }
+
+    #[inline]
+    fn glance(&self) -> bool {
+        (0..GLANCES).any(|_| self.calls.posted())
+    }
+
+    /// Polls for at most so many nanoseconds. True if there is news.
+    fn spin(&self, nanoseconds: u64, begun: u64) -> bool {
+        if nanoseconds == 0 {
+            return self.calls.news();
+        }
+        loop {
+            if self.glance() || self.lane.closing() {
+                return true;
+            }
+            if sys::now() - begun >= nanoseconds {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Sleeps until there is news. A thread that is woken without any was woken ahead of need: it spins again.
+    fn sleep(&mut self, mut wake: bool) {
+        let (lane, caller) = (self.lane, self.lane.caller.0.word());
+        let bell = &lane.partner.0;
+        while bell.lie_down(|| self.calls.news()) {
+            match &mut self.exchanger {
+                Some(ring) => {
+                    let wake = std::mem::take(&mut wake).then_some(caller);
+                    ring.exchange(wake, (bell.word(), ASLEEP), LONGEST_SLEEP);
+                }
+                None => sys::futex_wait(bell.word(), ASLEEP, LONGEST_SLEEP),
+            }
+            let woken = !bell.sleeps();
+            bell.get_up();
+            if self.calls.news() || (woken && self.spin(self.limit, sys::now())) {
+                break;
+            }
+        }
+        if wake {
+            sys::futex_wake(caller);
+        }
+    }
+
+    /// Polls until there is news, and offers the core to others between budgets.
+    #[inline]
+    fn poll(&self) {
+        if self.glance() {
+            return;
+        }
+        while !self.spin(self.limit, sys::now()) {
+            sys::yield_now();
+        }
+    }
+}
+
+/// Runs a call.
+///
+/// # Safety
+///
+/// Its function may be run with its argument, now and on this thread.
+#[inline]
+pub(crate) unsafe fn run(call: Call) -> u64 {
+    // SAFETY: only `post` makes calls, of functions of this type.
+    let function: Function = unsafe { std::mem::transmute(call.function) };
+    // SAFETY: by the caller.
+    unsafe { function(call.argument.cast()) }
+}

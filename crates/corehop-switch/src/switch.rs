@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The switch: one interface before all mechanisms.
+
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::{io, thread};
+
+use crate::budget::usual_limit;
+use crate::choice;
+use crate::lane::Call;
+use crate::line::{Line, Settled, run_here};
+use crate::mechanism::Mechanism;
+use crate::options::{Fallback, Options};
+use crate::partner::{Function, SLOTS};
+use crate::policy::{Choice, CoreSet, Flags, Memory, View, select_os_core};
+use crate::sys::{self, Witness};
+
+/// Runs functions on other cores, for one calling thread at a time.
+///
+/// A call is switched to a partner thread on an OS core, or the calling thread moves itself (V1). A function that runs
+/// on a partner is not on the caller's thread: thread locals, `errno`, the thread's number, its signal mask and its
+/// credentials are the partner's. Dropping the switch waits for calls that are outstanding and ends the partners.
+#[derive(Debug)]
+pub struct Switch {
+    lines: Vec<Line>,
+    mechanism: Mechanism,
+    flags: Flags,
+    os: CoreSet,
+    memory: Memory,
+    witness: Option<Witness>,
+    /// Results of calls that ran on the caller's thread when they were submitted, by slot.
+    kept: [Option<u64>; SLOTS],
+    last_kept: u64,
+    fallbacks: Vec<Fallback>,
+    costs: Vec<(Mechanism, u64)>,
+    counts: Counts,
+}
+
+/// The number of calls by the place where they ran.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// On another core.
+    pub switched: u64,
+    /// On the caller's core, because the policy, the mechanism or 64 outstanding calls said so.
+    pub local: u64,
+    /// On the caller's core, because the other core did not take the call in time.
+    pub taken_back: u64,
+}
+
+/// A call whose result has not been taken.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "the result waits for `Switch::wait`"]
+pub struct Ticket {
+    pub(crate) line: u8,
+    pub(crate) number: u64,
+}
+
+/// The line of calls that ran when they were submitted.
+const KEPT: u8 = u8::MAX;
+
+/// A result that will not come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitError {
+    /// The ticket is of another switch, or its result has been taken.
+    UnknownTicket,
+    /// The process was forked while the parent's partner ran the call: the parent gets the result.
+    Forked,
+}
+
+impl std::fmt::Display for WaitError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::UnknownTicket => "no call is outstanding under this ticket: wait once, on the switch that gave it",
+            Self::Forked => "the process was forked while the call ran: its result goes to the parent, wait there",
+        })
+    }
+}
+
+impl std::error::Error for WaitError {}
+
+/// 64 calls are outstanding: wait for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl std::fmt::Display for Full {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{SLOTS} calls are outstanding: wait for the oldest of them")
+    }
+}
+
+impl std::error::Error for Full {}
+
+impl Switch {
+    /// Starts partners as wished, or as well as this host allows: [`Self::fallbacks`] says what is missing.
+    pub fn open(options: &Options) -> Self {
+        let mut switch = Self::local(options);
+        let (cores, usable) = switch.cores(options);
+        let limit = options.spin_limit_ns.unwrap_or(usual_limit(usable.len()));
+        switch.os = cores;
+        match options.mechanism {
+            _ if cores.is_empty() || usable.len() < 2 => {
+                switch.os = CoreSet::EMPTY;
+                if switch.fallbacks.is_empty() {
+                    switch.fallbacks.push(Fallback::OneCore);
+                }
+            }
+            Some(mechanism) => switch.start(mechanism, limit, options),
+            None => choice::cheapest(&mut switch, limit, options),
+        }
+        switch
+    }
+
+    /// A switch without partners.
+    fn local(options: &Options) -> Self {
+        Self {
+            lines: Vec::new(),
+            mechanism: Mechanism::Local,
+            flags: options.flags,
+            os: CoreSet::EMPTY,
+            memory: Memory::default(),
+            witness: None,
+            kept: [None; SLOTS],
+            last_kept: 0,
+            fallbacks: Vec::new(),
+            costs: Vec::new(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// The cores to switch to, and all that are usable by the caller or for a switch.
+    fn cores(&mut self, options: &Options) -> (CoreSet, CoreSet) {
+        let mine = match sys::affinity() {
+            Ok(mine) => mine,
+            Err(error) => {
+                self.fallbacks.push(Fallback::Resources(error));
+                return (CoreSet::EMPTY, CoreSet::EMPTY);
+            }
+        };
+        if options.os_cores.is_empty() {
+            let here = sys::current_core();
+            let other = mine.iter().filter(|&core| Some(core) != here).last();
+            return (other.map_or(CoreSet::EMPTY, |core| CoreSet::of(&[core])), mine);
+        }
+        let mut cores = CoreSet::EMPTY;
+        for (at, core) in options.os_cores.iter().enumerate() {
+            if at == SLOTS {
+                self.fallbacks.push(Fallback::TooMany { core });
+                break;
+            }
+            match allowed(core) {
+                Ok(()) => {
+                    cores.insert(core);
+                }
+                Err(error) => self.fallbacks.push(Fallback::Core { core, error }),
+            }
+        }
+        let mut usable = mine;
+        for core in cores.iter() {
+            usable.insert(core);
+        }
+        (cores, usable)
+    }
+
+    /// Starts the partners of a mechanism in place of those that there are.
+    pub(crate) fn start(&mut self, mechanism: Mechanism, limit: u64, options: &Options) {
+        self.stop();
+        match self.try_start(mechanism, limit, options.patience_ns) {
+            Ok(()) => self.mechanism = mechanism,
+            Err(error) if mechanism == Mechanism::Linked => {
+                self.fallbacks.push(Fallback::Ring(error));
+                self.start(Mechanism::HandOff, limit, options);
+            }
+            Err(error) => {
+                self.stop();
+                self.fallbacks.push(Fallback::Resources(error));
+            }
+        }
+    }
+
+    /// # Errors
+    ///
+    /// As for [`Line::open`].
+    pub(crate) fn try_start(
+        &mut self,
+        mechanism: Mechanism,
+        limit: u64,
+        patience: u64,
+    ) -> io::Result<()> {
+        self.stop();
+        if mechanism.has_partner() {
+            self.witness = Some(Witness::new()?);
+            for core in self.os.iter() {
+                self.lines.push(Line::open(core, mechanism, limit, patience)?);
+            }
+        }
+        self.mechanism = mechanism;
+        Ok(())
+    }
+
+    /// Ends the partners; calls that are outstanding are carried out first.
+    pub(crate) fn stop(&mut self) {
+        for mut line in std::mem::take(&mut self.lines) {
+            let Some(witness) = &self.witness else { continue };
+            while let Some(seq) = line.oldest() {
+                if let Settled::TakenBack(call) = line.wait(seq, witness) {
+                    // SAFETY: it was submitted, and has not run.
+                    unsafe { run_here(call) };
+                }
+            }
+            line.close(witness);
+        }
+        self.mechanism = Mechanism::Local;
+    }
+
+    /// Runs a closure on another core and returns its result, as if it had been called here. A panic goes on here.
+    pub fn run<R: Send>(&mut self, work: impl FnOnce() -> R + Send) -> R {
+        let mut frame = Frame { work: Some(work), outcome: None };
+        let function = performer(&frame);
+        // SAFETY: the function takes this frame, which lives until the call has returned; it does not unwind.
+        unsafe { self.call(function, (&raw mut frame).cast()) };
+        match frame.outcome {
+            Some(Ok(value)) => value,
+            Some(Err(panic)) => resume_unwind(panic),
+            None => unreachable!("a call returns only after it has run"),
+        }
+    }
+
+    /// Runs a function on another core and returns its result.
+    ///
+    /// # Safety
+    ///
+    /// `function(argument)` may run on another thread, and does not unwind.
+    #[inline]
+    pub unsafe fn call(&mut self, function: Function, argument: *mut c_void) -> u64 {
+        let (os, flags) = (self.os, self.flags);
+        // SAFETY: by the caller.
+        unsafe { self.call_on(&os, flags, function, argument) }
+    }
+
+    /// Runs a function on one of these cores, by this policy, and returns its result: `coreswitch(destcoreset, flags)` of
+    /// Strong et al., section 3.6. Only OS cores of the switch are considered.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::call`].
+    #[inline]
+    pub unsafe fn call_on(
+        &mut self,
+        cores: &CoreSet,
+        flags: Flags,
+        function: Function,
+        argument: *mut c_void,
+    ) -> u64 {
+        let call = Call { function: function as usize, argument: argument.cast() };
+        if let Some(line) = self.line_for(cores, flags)
+            && let Some(witness) = &self.witness
+        {
+            match self.lines[line].call(call, witness) {
+                Some(Settled::There(value)) => {
+                    self.counts.switched += 1;
+                    return value;
+                }
+                Some(_) => self.counts.taken_back += 1,
+                None => self.counts.local += 1,
+            }
+            // SAFETY: by the caller; the partner does not run it.
+            return unsafe { run_here(call) };
+        }
+        // SAFETY: by the caller.
+        unsafe { self.without_partner(cores, flags, call) }
+    }
+
+    /// The partner for a call, or `None` to do without.
+    #[inline]
+    fn line_for(&mut self, cores: &CoreSet, flags: Flags) -> Option<usize> {
+        if self.witness.as_ref()?.forked() {
+            return None;
+        }
+        if let [line] = self.lines.as_slice()
+            && !flags.has(Flags::WORK_CONSERVING)
+        {
+            return cores.contains(line.core).then_some(0);
+        }
+        let Choice::Switch(core) = self.choose(cores, flags) else { return None };
+        self.lines.iter().position(|line| line.core == core)
+    }
+
+    /// Asks the policy. A partner is busy while it has calls of this switch.
+    fn choose(&mut self, cores: &CoreSet, flags: Flags) -> Choice {
+        let mut busy = CoreSet::EMPTY;
+        for line in self.lines.iter().filter(|line| line.busy()) {
+            busy.insert(line.core);
+        }
+        let view = View {
+            os: self.os.and(cores),
+            app: CoreSet::EMPTY,
+            busy,
+            source: sys::current_core().unwrap_or(usize::MAX),
+            source_idles: true,
+        };
+        select_os_core(flags, &view, &mut self.memory)
+    }
+
+    /// Runs a call on the caller's thread: after a move of the thread (V1), or where it is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::call`].
+    unsafe fn without_partner(&mut self, cores: &CoreSet, flags: Flags, call: Call) -> u64 {
+        if self.mechanism == Mechanism::Affinity
+            && let Choice::Switch(core) = self.choose(cores, flags)
+            && let Ok(before) = sys::affinity()
+            && sys::set_affinity(&CoreSet::of(&[core])).is_ok()
+        {
+            let _return = Return(before);
+            self.counts.switched += 1;
+            // SAFETY: by the caller.
+            return unsafe { run_here(call) };
+        }
+        self.counts.local += 1;
+        // SAFETY: by the caller.
+        unsafe { run_here(call) }
+    }
+
+    /// Begins a function on another core; [`Self::wait`] gives its result. Up to 64 calls may be outstanding.
+    ///
+    /// Without a partner the function runs now.
+    ///
+    /// # Errors
+    ///
+    /// [`Full`].
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::call`], until the result has been taken or the switch is dropped.
+    #[inline]
+    pub unsafe fn submit(
+        &mut self,
+        function: Function,
+        argument: *mut c_void,
+    ) -> Result<Ticket, Full> {
+        let call = Call { function: function as usize, argument: argument.cast() };
+        let (os, flags) = (self.os, self.flags);
+        if let Some(line) = self.line_for(&os, flags) {
+            let number = self.lines[line].submit(call).ok_or(Full)?;
+            return Ok(Ticket { line: line as u8, number });
+        }
+        let number = self.last_kept + 1;
+        if self.kept[slot(number)].is_some() {
+            return Err(Full);
+        }
+        self.last_kept = number;
+        // SAFETY: by the caller.
+        self.kept[slot(number)] = Some(unsafe { self.without_partner(&os, flags, call) });
+        Ok(Ticket { line: KEPT, number })
+    }
+
+    /// Waits for the result of a call that was submitted. The order is free.
+    ///
+    /// # Errors
+    ///
+    /// The ticket is not of this switch, or the process was forked while the call ran.
+    #[inline]
+    #[expect(clippy::needless_pass_by_value, reason = "a result is taken once")]
+    pub fn wait(&mut self, ticket: Ticket) -> Result<u64, WaitError> {
+        self.wait_for(ticket.line, ticket.number)
+    }
+
+    pub(crate) fn wait_for(&mut self, line: u8, number: u64) -> Result<u64, WaitError> {
+        if line == KEPT {
+            let live = number <= self.last_kept && self.last_kept - number < SLOTS as u64;
+            let value = self.kept[slot(number)].take_if(|_| live);
+            return value.ok_or(WaitError::UnknownTicket);
+        }
+        let owed = self.lines.get_mut(usize::from(line)).filter(|line| line.owes(number));
+        let (Some(line), Some(witness)) = (owed, &self.witness) else {
+            return Err(WaitError::UnknownTicket);
+        };
+        match line.wait(number, witness) {
+            Settled::There(value) => {
+                self.counts.switched += 1;
+                Ok(value)
+            }
+            Settled::TakenBack(call) => {
+                self.counts.taken_back += 1;
+                // SAFETY: it was submitted, and has not run.
+                Ok(unsafe { run_here(call) })
+            }
+            Settled::Lost => Err(WaitError::Forked),
+        }
+    }
+
+    /// Wakes the partners ahead of need: the next call, if it comes soon, finds them polling (V5).
+    pub fn prepare(&self) {
+        let forked = self.witness.as_ref().is_none_or(Witness::forked);
+        self.lines.iter().filter(|_| !forked).for_each(Line::wake);
+    }
+
+    /// The mechanism of this switch.
+    pub fn mechanism(&self) -> Mechanism {
+        self.mechanism
+    }
+
+    /// The cores that calls are switched to.
+    pub fn os_cores(&self) -> CoreSet {
+        self.os
+    }
+
+    /// The wishes that could not be met, and why.
+    pub fn fallbacks(&self) -> &[Fallback] {
+        &self.fallbacks
+    }
+
+    pub(crate) fn note(&mut self, fallback: Fallback) {
+        self.fallbacks.push(fallback);
+    }
+
+    /// The measured cost of an empty call, in nanoseconds, if the mechanism was chosen by it.
+    pub fn costs(&self) -> &[(Mechanism, u64)] {
+        &self.costs
+    }
+
+    pub(crate) fn set_costs(&mut self, costs: Vec<(Mechanism, u64)>) {
+        self.costs = costs;
+        self.counts = Counts::default();
+    }
+
+    /// The calls so far, by the place where they ran.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn slot(number: u64) -> usize {
+    (number % SLOTS as u64) as usize
+}
+
+/// Returns the thread to its cores, however the call ends.
+struct Return(CoreSet);
+
+impl Drop for Return {
+    fn drop(&mut self) {
+        // Where none of them is left, the kernel keeps the thread where it is.
+        drop(sys::set_affinity(&self.0));
+    }
+}
+
+/// Whether a thread of this process may run on the core: a short-lived one tries.
+fn allowed(core: usize) -> io::Result<()> {
+    let attempt = move || sys::set_affinity(&CoreSet::of(&[core]));
+    let thread = sys::without_signals(|| thread::Builder::new().spawn(attempt))?;
+    thread.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Other)))
+}
+
+/// A closure, and the place for its outcome.
+struct Frame<F, R> {
+    work: Option<F>,
+    outcome: Option<thread::Result<R>>,
+}
+
+/// The function that runs the closure of such a frame.
+fn performer<F: FnOnce() -> R, R>(_: &Frame<F, R>) -> Function {
+    perform::<F, R>
+}
+
+/// Runs the closure of a frame. A panic is kept for the caller.
+unsafe extern "C" fn perform<F: FnOnce() -> R, R>(frame: *mut c_void) -> u64 {
+    // SAFETY: `run` passes its frame, and does not use it before the call has returned.
+    let frame = unsafe { &mut *frame.cast::<Frame<F, R>>() };
+    if let Some(work) = frame.work.take() {
+        frame.outcome = Some(catch_unwind(AssertUnwindSafe(work)));
+    }
+    0
+}

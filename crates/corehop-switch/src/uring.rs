@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! io_uring by its system calls, as far as the library needs it: futex operations in pairs, and a polling kernel thread.
+
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::sys;
+
+const SETUP_SQPOLL: u32 = 1 << 1;
+const SETUP_SQ_AFF: u32 = 1 << 2;
+const SETUP_COOP_TASKRUN: u32 = 1 << 8;
+const ENTER_GETEVENTS: u32 = 1;
+const ENTER_SQ_WAKEUP: u32 = 1 << 1;
+const ENTER_EXT_ARG: u32 = 1 << 3;
+const FEAT_SINGLE_MMAP: u32 = 1;
+const SQ_NEED_WAKEUP: u32 = 1;
+const OFFSET_RINGS: i64 = 0;
+const OFFSET_SQES: i64 = 0x1000_0000;
+const REGISTER_PROBE: u32 = 8;
+const OP_SUPPORTED: u16 = 1;
+const SQE_LINK: u8 = 1 << 2;
+const SQE_SKIP_SUCCESS: u8 = 1 << 6;
+const OP_NOP: u8 = 0;
+const OP_FUTEX_WAIT: u8 = 51;
+const OP_FUTEX_WAKE: u8 = 52;
+/// A private futex of 32 bits.
+const FUTEX2_PRIVATE_U32: i32 = 128 | 2;
+const ANY_BIT: u64 = 0xffff_ffff;
+
+/// Offsets of the submission ring in its mapping.
+#[repr(C)]
+#[derive(Default)]
+struct SubmissionOffsets {
+    head: u32,
+    tail: u32,
+    ring_mask: u32,
+    ring_entries: u32,
+    flags: u32,
+    dropped: u32,
+    array: u32,
+    reserved: u32,
+    user_address: u64,
+}
+
+/// Offsets of the completion ring in its mapping.
+#[repr(C)]
+#[derive(Default)]
+struct CompletionOffsets {
+    head: u32,
+    tail: u32,
+    ring_mask: u32,
+    ring_entries: u32,
+    overflow: u32,
+    cqes: u32,
+    flags: u32,
+    reserved: u32,
+    user_address: u64,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Parameters {
+    sq_entries: u32,
+    cq_entries: u32,
+    flags: u32,
+    sq_thread_cpu: u32,
+    sq_thread_idle: u32,
+    features: u32,
+    wq_fd: u32,
+    reserved: [u32; 3],
+    sq: SubmissionOffsets,
+    cq: CompletionOffsets,
+}
+
+/// A request to the kernel.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    opcode: u8,
+    flags: u8,
+    priority: u16,
+    fd: i32,
+    address2: u64,
+    address: u64,
+    length: u32,
+    operation_flags: u32,
+    user_data: u64,
+    buffer: u16,
+    personality: u16,
+    file: u32,
+    address3: u64,
+    padding: u64,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Completion {
+    user_data: u64,
+    result: i32,
+    flags: u32,
+}
+
+#[repr(C)]
+struct WaitArgument {
+    signals: u64,
+    signals_size: u32,
+    minimum_wait: u32,
+    time: u64,
+}
+
+/// A mapping that ends with its owner.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Mapping {
+    fn of(fd: i32, offset: i64, length: usize) -> io::Result<Self> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_SHARED | libc::MAP_POPULATE;
+        // SAFETY: a new mapping.
+        let start = unsafe { libc::mmap(ptr::null_mut(), length, protection, flags, fd, offset) };
+        let start = NonNull::new(start).filter(|start| start.as_ptr() != libc::MAP_FAILED);
+        let start = start.ok_or_else(io::Error::last_os_error)?.cast();
+        Ok(Self { start, length })
+    }
+
+    /// The word at an offset that the kernel gave.
+    fn word(&self, offset: u32) -> &AtomicU32 {
+        debug_assert!(offset as usize + 4 <= self.length);
+        // SAFETY: the kernel's offsets lie within the mapping and are aligned to four bytes.
+        unsafe { self.start.byte_add(offset as usize).cast::<AtomicU32>().as_ref() }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.length) };
+    }
+}
+
+/// A descriptor that is closed with its owner.
+#[derive(Debug)]
+struct Descriptor(i32);
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is this one's.
+        unsafe { libc::close(self.0) };
+    }
+}
+
+/// A pair of rings shared with the kernel.
+struct Ring {
+    rings: Mapping,
+    entries: Mapping,
+    parameters: Parameters,
+    fd: Descriptor,
+}
+
+impl Ring {
+    fn open(mut parameters: Parameters) -> io::Result<Self> {
+        // SAFETY: the kernel reads and writes one structure of parameters.
+        let fd = unsafe { libc::syscall(libc::SYS_io_uring_setup, 4, &raw mut parameters) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let fd = Descriptor(fd as i32);
+        if parameters.features & FEAT_SINGLE_MMAP == 0 {
+            return Err(io::Error::from(io::ErrorKind::Unsupported));
+        }
+        let submissions = parameters.sq.array as usize + 4 * parameters.sq_entries as usize;
+        let completions =
+            parameters.cq.cqes as usize + size_of::<Completion>() * parameters.cq_entries as usize;
+        let rings = Mapping::of(fd.0, OFFSET_RINGS, submissions.max(completions))?;
+        let size = size_of::<Entry>() * parameters.sq_entries as usize;
+        let entries = Mapping::of(fd.0, OFFSET_SQES, size)?;
+        Ok(Self { rings, entries, parameters, fd })
+    }
+
+    /// Whether the kernel knows an operation.
+    fn knows(&self, operation: u8) -> bool {
+        // A head of 16 bytes, then 8 bytes for each operation: its flags are the second half-word.
+        let mut probe = [0_u16; 8 + 4 * 256];
+        // SAFETY: the kernel writes at most 256 operations.
+        let outcome = unsafe {
+            let to = probe.as_mut_ptr();
+            libc::syscall(libc::SYS_io_uring_register, self.fd.0, REGISTER_PROBE, to, 256)
+        };
+        outcome >= 0 && probe[8 + 4 * usize::from(operation) + 1] & OP_SUPPORTED != 0
+    }
+
+    /// Puts a request into the ring. The callers never have more than two of them there, of four.
+    fn push(&mut self, entry: Entry) {
+        let tail = self.rings.word(self.parameters.sq.tail);
+        let at = tail.load(Ordering::Relaxed);
+        let index = at & (self.parameters.sq_entries - 1);
+        // SAFETY: the index is below the number of entries, and the kernel does not read it before the tail moves.
+        unsafe { self.entries.start.cast::<Entry>().add(index as usize).write(entry) };
+        self.rings.word(self.parameters.sq.array + 4 * index).store(index, Ordering::Relaxed);
+        tail.store(at.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Takes a completion from the ring.
+    fn pop(&mut self) -> Option<Completion> {
+        let head = self.rings.word(self.parameters.cq.head);
+        let at = head.load(Ordering::Relaxed);
+        if self.rings.word(self.parameters.cq.tail).load(Ordering::Acquire) == at {
+            return None;
+        }
+        let index = (at & (self.parameters.cq_entries - 1)) as usize;
+        let offset = self.parameters.cq.cqes as usize + index * size_of::<Completion>();
+        // SAFETY: the kernel has written this completion, as its tail is behind it.
+        let completion = unsafe { self.rings.start.byte_add(offset).cast().read() };
+        head.store(at.wrapping_add(1), Ordering::Release);
+        Some(completion)
+    }
+
+    /// Submits, and waits for a completion for at most so many nanoseconds.
+    fn enter(&self, submit: u32, nanoseconds: u64) -> io::Result<()> {
+        let time = sys::timespec(nanoseconds);
+        let time = &raw const time as u64;
+        let argument = WaitArgument { signals: 0, signals_size: 0, minimum_wait: 0, time };
+        let flags = ENTER_GETEVENTS | ENTER_EXT_ARG;
+        // SAFETY: the kernel reads one argument and one time.
+        let outcome = unsafe {
+            let (argument, size) = (&raw const argument, size_of::<WaitArgument>());
+            libc::syscall(libc::SYS_io_uring_enter, self.fd.0, submit, 1, flags, argument, size)
+        };
+        if outcome < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Wakes one thread and sleeps, in one entry into the kernel.
+pub(crate) struct Exchanger {
+    ring: Ring,
+    /// A wait that outlived its time is still in the kernel; the next one on the same word is it.
+    armed: bool,
+}
+
+impl std::fmt::Debug for Exchanger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Exchanger").field("armed", &self.armed).finish_non_exhaustive()
+    }
+}
+
+impl Exchanger {
+    /// # Errors
+    ///
+    /// io_uring is forbidden or absent, or does not know futexes (before Linux 6.7).
+    pub(crate) fn open() -> io::Result<Self> {
+        let ring = Ring::open(Parameters { flags: SETUP_COOP_TASKRUN, ..Parameters::default() })?;
+        if ring.knows(OP_FUTEX_WAIT) && ring.knows(OP_FUTEX_WAKE) {
+            Ok(Self { ring, armed: false })
+        } else {
+            Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
+        }
+    }
+
+    /// Wakes the thread that sleeps on `wake`, then sleeps while `word` has `value`: until woken, for at most so many
+    /// nanoseconds, or until a signal. All waits of one exchanger are on one word.
+    pub(crate) fn exchange(
+        &mut self,
+        wake: Option<&AtomicU32>,
+        (word, value): (&AtomicU32, u32),
+        nanoseconds: u64,
+    ) {
+        let mut submit = 0;
+        if let Some(wake) = wake {
+            // The wait follows the wake-up: by a link, so that neither is put off to another thread.
+            let link = if self.armed { 0 } else { SQE_LINK };
+            let flags = link | SQE_SKIP_SUCCESS;
+            self.ring.push(Entry { flags, ..futex(OP_FUTEX_WAKE, wake, 1) });
+            submit += 1;
+        }
+        if !self.armed {
+            self.ring.push(futex(OP_FUTEX_WAIT, word, value));
+            submit += 1;
+            self.armed = true;
+        }
+        // A time that is over and a signal come as errors; the caller looks for itself.
+        drop(self.ring.enter(submit, nanoseconds));
+        while self.ring.pop().is_some() {
+            self.armed = false;
+        }
+    }
+}
+
+fn futex(opcode: u8, word: &AtomicU32, value: u32) -> Entry {
+    Entry {
+        opcode,
+        fd: FUTEX2_PRIVATE_U32,
+        address: word.as_ptr() as u64,
+        address2: u64::from(value),
+        address3: ANY_BIT,
+        ..Entry::default()
+    }
+}
+
+/// A kernel thread that polls for requests on a core (SQPOLL): the peer of a polling partner, for system calls alone.
+pub struct KernelPoller {
+    ring: Ring,
+}
+
+impl std::fmt::Debug for KernelPoller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KernelPoller").finish_non_exhaustive()
+    }
+}
+
+impl KernelPoller {
+    /// Starts the kernel's thread on a core; it polls until nothing has come for `idle_ms`.
+    ///
+    /// # Errors
+    ///
+    /// io_uring is forbidden or absent, or the core is not allowed.
+    pub fn open(core: usize, idle_ms: u32) -> io::Result<Self> {
+        let parameters = Parameters {
+            flags: SETUP_SQPOLL | SETUP_SQ_AFF,
+            sq_thread_cpu: core as u32,
+            sq_thread_idle: idle_ms,
+            ..Parameters::default()
+        };
+        Ok(Self { ring: Ring::open(parameters)? })
+    }
+
+    /// Has the kernel's thread do nothing, and waits until it has. False if it did not within `nanoseconds`.
+    pub fn nop(&mut self, nanoseconds: u64) -> bool {
+        self.ring.push(Entry { opcode: OP_NOP, ..Entry::default() });
+        self.wake_thread();
+        let mut polls = 0_u32;
+        let begun = sys::now();
+        while self.ring.pop().is_none() {
+            polls += 1;
+            if polls.is_multiple_of(1024) {
+                if sys::now() - begun > nanoseconds {
+                    return false;
+                }
+                sys::yield_now();
+            }
+        }
+        true
+    }
+
+    /// Wakes the kernel's thread if it has stopped polling.
+    fn wake_thread(&self) {
+        std::sync::atomic::fence(Ordering::SeqCst);
+        let flags = self.ring.rings.word(self.ring.parameters.sq.flags);
+        if flags.load(Ordering::Relaxed) & SQ_NEED_WAKEUP != 0 {
+            let fd = self.ring.fd.0;
+            // SAFETY: no memory is passed.
+            unsafe {
+                libc::syscall(libc::SYS_io_uring_enter, fd, 0, 0, ENTER_SQ_WAKEUP, 0_usize, 0_usize)
+            };
+        }
+    }
+}

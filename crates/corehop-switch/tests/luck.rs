@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bad luck: one core, io_uring forbidden, a fork, a core that others use.
+#![expect(clippy::print_stdout, reason = "a test says why it cannot look")]
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use corehop_switch::policy::CoreSet;
+use corehop_switch::{Fallback, Mechanism, Options, Switch, WaitError};
+
+fn pin(core: usize) {
+    let words = CoreSet::of(&[core]).words();
+    // SAFETY: the kernel reads the given number of bytes.
+    let outcome = unsafe { libc::sched_setaffinity(0, size_of_val(&words), words.as_ptr().cast()) };
+    assert_eq!(outcome, 0, "core {core}");
+}
+
+fn usable() -> Vec<usize> {
+    let mut words = CoreSet::EMPTY.words();
+    // SAFETY: the kernel writes at most the given number of bytes.
+    unsafe { libc::sched_getaffinity(0, size_of_val(&words), words.as_mut_ptr().cast()) };
+    CoreSet::from_words(words).iter().collect()
+}
+
+unsafe extern "C" fn count(word: *mut c_void) -> u64 {
+    // SAFETY: the tests pass a word that outlives the call.
+    unsafe { &*word.cast::<AtomicU64>() }.fetch_add(1, Ordering::Relaxed) + 1
+}
+
+fn pointer(word: &AtomicU64) -> *mut c_void {
+    std::ptr::from_ref(word).cast_mut().cast()
+}
+
+/// In a thread of its own, whose affinity and filters end with it.
+fn apart(test: impl FnOnce() + Send) {
+    std::thread::scope(|scope| {
+        scope.spawn(test).join().unwrap();
+    });
+}
+
+#[test]
+fn one_core_runs_calls_where_they_are_and_says_so() {
+    let core = usable()[0];
+    apart(|| {
+        pin(core);
+        for os_cores in [CoreSet::EMPTY, CoreSet::of(&[core])] {
+            for mechanism in Mechanism::ALL.map(Some).into_iter().chain([None]) {
+                let mut switch =
+                    Switch::open(&Options { os_cores, mechanism, ..Options::default() });
+                assert_eq!(switch.mechanism(), Mechanism::Local);
+                assert!(matches!(switch.fallbacks(), [Fallback::OneCore]));
+                assert_eq!(switch.run(|| 5), 5);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_core_that_is_not_allowed_is_left_out_and_the_others_serve() {
+    let Some(&core) = usable().get(1) else { return println!("skipped: one usable core") };
+    let os_cores = CoreSet::of(&[core, 1000]);
+    let mut switch = Switch::open(&Options { os_cores, ..Options::default() });
+    assert_eq!(switch.os_cores(), CoreSet::of(&[core]));
+    assert!(matches!(switch.fallbacks(), [Fallback::Core { core: 1000, .. }]));
+    assert_eq!(switch.run(|| 5), 5);
+}
+
+/// Answers EPERM to `io_uring_setup` for this thread and those that it starts.
+fn forbid_io_uring() {
+    let step = |code: u32, jump: (u8, u8), value: u32| libc::sock_filter {
+        code: code as u16,
+        jt: jump.0,
+        jf: jump.1,
+        k: value,
+    };
+    let returns = libc::BPF_RET | libc::BPF_K;
+    let filter = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, (0, 0), 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, (0, 1), libc::SYS_io_uring_setup as u32),
+        step(returns, (0, 0), libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(returns, (0, 0), libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    // SAFETY: the kernel copies the program, which is four steps long.
+    unsafe {
+        assert_eq!(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+        let mode = libc::SECCOMP_MODE_FILTER;
+        assert_eq!(libc::prctl(libc::PR_SET_SECCOMP, mode, &raw const program), 0);
+    }
+}
+
+#[test]
+fn without_io_uring_v2_takes_the_place_of_v3_and_it_is_said() {
+    if usable().len() < 2 {
+        return println!("skipped: one usable core");
+    }
+    apart(|| {
+        forbid_io_uring();
+        let wish = Options { mechanism: Some(Mechanism::Linked), ..Options::default() };
+        let mut switch = Switch::open(&wish);
+        assert_eq!(switch.mechanism(), Mechanism::HandOff);
+        let said = switch.fallbacks()[0].to_string();
+        assert!(said.starts_with("v2 instead of v3") && said.contains("not permitted"), "{said}");
+        assert_eq!(switch.run(|| 5), 5);
+        let mut chosen = Switch::open(&Options::default());
+        assert!(matches!(chosen.fallbacks(), [Fallback::Ring(_)]));
+        assert_eq!(chosen.run(|| 6), 6);
+    });
+}
+
+/// Forks; the child runs `work` and ends with its answer as status.
+fn in_child(work: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the child makes system calls, writes memory of its own, and ends without unwinding.
+    unsafe {
+        let child = libc::fork();
+        assert!(child >= 0);
+        if child == 0 {
+            libc::_exit(i32::from(!work()));
+        }
+        let mut status = 0;
+        assert_eq!(libc::waitpid(child, &raw mut status, 0), child);
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+    }
+}
+
+unsafe extern "C" fn until_told(flag: *mut c_void) -> u64 {
+    // SAFETY: the test passes a flag that outlives the call.
+    let flag = unsafe { &*flag.cast::<AtomicU64>() };
+    flag.store(1, Ordering::Release);
+    while flag.load(Ordering::Acquire) != 2 {
+        std::thread::yield_now();
+    }
+    7
+}
+
+/// In the child, a call runs, one that had not been taken runs once, one that was running is the parent's, and the switch
+/// can be dropped.
+#[test]
+fn a_fork_loses_no_call_and_ends_no_wait_without_an_answer() {
+    for mechanism in Mechanism::ALL {
+        let wish = Options {
+            mechanism: Some(mechanism),
+            patience_ns: 5_000_000_000,
+            ..Options::default()
+        };
+        let mut switch = Some(Switch::open(&wish));
+        if matches!(switch.as_ref().unwrap().mechanism(), Mechanism::Local | Mechanism::Affinity) {
+            continue;
+        }
+        let (flag, word) = (AtomicU64::new(0), AtomicU64::new(0));
+        let submit = |function, argument| {
+            // SAFETY: both words live on.
+            unsafe { switch.as_mut().unwrap().submit(function, argument) }.unwrap()
+        };
+        let mut submit = submit;
+        let running = submit(until_told, pointer(&flag));
+        let waiting = submit(count, pointer(&word));
+        while flag.load(Ordering::Acquire) != 1 {
+            std::thread::yield_now();
+        }
+        let mut tickets = Some((running, waiting));
+        let good = in_child(|| {
+            let mut own = switch.take().unwrap();
+            let (running, waiting) = tickets.take().unwrap();
+            // SAFETY: the word lives on.
+            let called = unsafe { own.call(count, pointer(&word)) } == 1;
+            let lost = own.wait(running) == Err(WaitError::Forked);
+            let once = own.wait(waiting) == Ok(2);
+            drop(own);
+            called && lost && once
+        });
+        assert!(good, "{mechanism}");
+        flag.store(2, Ordering::Release);
+        let (running, waiting) = tickets.unwrap();
+        let switch = switch.as_mut().unwrap();
+        assert_eq!(switch.wait(running), Ok(7), "{mechanism}");
+        assert_eq!(switch.wait(waiting), Ok(1), "{mechanism}");
+    }
+}
+
+/// A thread of the usual policy uses the partner's core, for at most a second: calls are slower, and all come back.
+#[test]
+fn calls_to_a_core_that_others_use_come_back() {
+    let Some(&core) = usable().get(1) else { return println!("skipped: one usable core") };
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            pin(core);
+            let begun = Instant::now();
+            while !stop.load(Ordering::Relaxed) && begun.elapsed() < Duration::from_secs(1) {
+                std::hint::spin_loop();
+            }
+        });
+        for mechanism in Mechanism::ALL {
+            let mechanism = Some(mechanism);
+            let wish = Options { os_cores: CoreSet::of(&[core]), mechanism, ..Options::default() };
+            let mut switch = Switch::open(&wish);
+            let word = AtomicU64::new(0);
+            for n in 1..=20 {
+                // SAFETY: the word lives on.
+                assert_eq!(unsafe { switch.call(count, pointer(&word)) }, n, "{mechanism:?}");
+            }
+            println!("{mechanism:?}: {:?}", switch.counts());
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+}
