@@ -322,7 +322,7 @@ pub(super) mod tests {
             },
             threads: vec![thread],
             absences: vec![absence],
-            not_kept: 0,
+            ..Recording::default()
         }
     }
 
