@@ -23,7 +23,7 @@ use crate::words::words;
 
 words! {
     /// A quantity of a run.
-    Quantity, "a quantity of a run" {
+    RunQuantity, "a quantity of a run" {
         /// The wall time.
         WallTime = "wall_time",
         /// The CPU time.
@@ -41,7 +41,7 @@ words! {
     }
 }
 
-impl Quantity {
+impl RunQuantity {
     /// Whether it is a time, in microseconds; otherwise a count.
     pub const fn is_time(self) -> bool {
         !matches!(self, Self::Preemptions | Self::Migrations)
@@ -72,7 +72,7 @@ words! {
 pub struct RunFigures {
     arm: String,
     block: u64,
-    values: BTreeMap<Quantity, f64>,
+    values: BTreeMap<RunQuantity, f64>,
 }
 
 impl RunFigures {
@@ -80,13 +80,13 @@ impl RunFigures {
     pub fn of(run: &RecordedRun, refill: Option<Between>) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
         let known = [
-            (Quantity::WallTime, Some(us(run.wall_ns))),
-            (Quantity::CpuTime, run.cpu_ns.map(us)),
-            (Quantity::Waited, run.waited_ns.map(us)),
-            (Quantity::RefillLeast, refill.map(|cost| cost.low_us)),
-            (Quantity::RefillMost, refill.and_then(|cost| cost.high_us)),
-            (Quantity::Preemptions, Some(run.preemptions as f64)),
-            (Quantity::Migrations, Some(run.migrations as f64)),
+            (RunQuantity::WallTime, Some(us(run.wall_ns))),
+            (RunQuantity::CpuTime, run.cpu_ns.map(us)),
+            (RunQuantity::Waited, run.waited_ns.map(us)),
+            (RunQuantity::RefillLeast, refill.map(|cost| cost.low_us)),
+            (RunQuantity::RefillMost, refill.and_then(|cost| cost.high_us)),
+            (RunQuantity::Preemptions, Some(run.preemptions as f64)),
+            (RunQuantity::Migrations, Some(run.migrations as f64)),
         ];
         let values = known.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
         Self { arm: run.arm.to_string(), block: run.block, values: values.collect() }
@@ -96,7 +96,18 @@ impl RunFigures {
     pub fn of_recording(recording: &Recording, refills: &BTreeMap<u64, Between>) -> Vec<Self> {
         let runs = recording.ended_runs().into_iter();
         let succeeded = runs.filter(|run| run.status.is_none_or(|status| status == 0));
-        succeeded.map(|run| Self::of(&run, refills.get(&run.run).copied())).collect()
+        let of = |run: RecordedRun| Self::of(&run, refills.get(&run.run).copied());
+        if recording.runs.is_empty() && recording.threads.is_empty() {
+            // The threads have the counts, and their file is not there.
+            return succeeded.map(|run| of(run).without_counts()).collect();
+        }
+        succeeded.map(of).collect()
+    }
+
+    /// The same with times alone.
+    fn without_counts(mut self) -> Self {
+        self.values.retain(|quantity, _| quantity.is_time());
+        self
     }
 
     /// Whether the command ran as it is.
@@ -109,7 +120,7 @@ impl RunFigures {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Effect {
     /// The quantity.
-    pub quantity: Quantity,
+    pub quantity: RunQuantity,
     /// Its median without the change: microseconds of a time.
     pub without: f64,
     /// Its median with the change.
@@ -159,7 +170,7 @@ pub struct ArmEffects {
 impl ArmEffects {
     /// The effect on the wall time, which every run has.
     pub fn wall_time(&self) -> Option<&Effect> {
-        self.effects.iter().find(|it| it.quantity == Quantity::WallTime)
+        self.effects.iter().find(|it| it.quantity == RunQuantity::WallTime)
     }
 }
 
@@ -226,7 +237,7 @@ fn effects(
     itself: Option<&ArmEffects>,
 ) -> Result<ArmEffects, BadInput> {
     let mut effects = Vec::new();
-    for &quantity in Quantity::ALL {
+    for &quantity in RunQuantity::ALL {
         let (without, with) = (by_block(runs, Arm::PLAIN, quantity), by_block(runs, arm, quantity));
         let pair = |(block, &with): (&u64, &f64)| Some((*without.get(block)?, with));
         let pairs: Vec<(f64, f64)> = with.iter().filter_map(pair).collect();
@@ -241,7 +252,7 @@ fn effects(
 
 /// The values of an arm by block. A block has several only if an interrupted recording was resumed: their
 /// mean counts.
-fn by_block(runs: &[RunFigures], arm: &str, quantity: Quantity) -> BTreeMap<u64, f64> {
+fn by_block(runs: &[RunFigures], arm: &str, quantity: RunQuantity) -> BTreeMap<u64, f64> {
     let mut blocks: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
     for run in runs.iter().filter(|run| run.arm == arm) {
         if let Some(&value) = run.values.get(&quantity) {
@@ -254,7 +265,7 @@ fn by_block(runs: &[RunFigures], arm: &str, quantity: Quantity) -> BTreeMap<u64,
 
 /// The effect that pairs show.
 fn paired(
-    quantity: Quantity,
+    quantity: RunQuantity,
     pairs: &[(f64, f64)],
     alpha: f64,
     floor: Option<&Effect>,
@@ -293,7 +304,7 @@ pub fn recordings(
     alpha: f64,
 ) -> Result<RunComparison, BadInput> {
     let mut effects = Vec::new();
-    for &quantity in Quantity::ALL {
+    for &quantity in RunQuantity::ALL {
         let values = |runs: &[RunFigures]| -> Vec<f64> {
             let plain = runs.iter().filter(|run| run.is_unchanged());
             plain.filter_map(|run| run.values.get(&quantity).copied()).collect()
@@ -314,7 +325,7 @@ pub fn recordings(
 
 /// The effect that runs without pairs show. Each run is a replicate.
 fn unpaired(
-    quantity: Quantity,
+    quantity: RunQuantity,
     without: &[f64],
     with: &[f64],
     alpha: f64,
@@ -364,7 +375,7 @@ enum Scale {
 }
 
 impl Scale {
-    fn of(quantity: Quantity, mut values: impl Iterator<Item = f64>) -> Self {
+    fn of(quantity: RunQuantity, mut values: impl Iterator<Item = f64>) -> Self {
         let all_positive = values.all(|value| value > 0.0);
         if quantity.by_ratio() && all_positive { Self::Ratio } else { Self::Difference }
     }

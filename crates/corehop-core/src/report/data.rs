@@ -10,6 +10,7 @@ use std::io::{Read, Seek};
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
+use crate::decision::program_runs::{RunComparison, RunFigures, arms};
 use crate::decision::run_cost::{RunCost, uncosted};
 use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
@@ -75,6 +76,8 @@ pub struct ReportData {
 /// A recorded program, without the cost of its events.
 #[derive(Debug, Clone)]
 pub struct Recorded {
+    /// The comparison of its arms, if it has some.
+    pub comparison: Option<RunComparison>,
     /// The recording.
     pub recording: Recording,
     /// Its events by class, thread and preempter.
@@ -88,7 +91,9 @@ impl Recorded {
     fn of((provenance, recording): (Provenance, Recording)) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
         let cost = uncosted(&recording, &platform);
-        Some(Self { recording, cost, platform })
+        let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
+        let comparison = arms(&runs, 0.05).ok().filter(|it| !it.arms.is_empty());
+        Some(Self { comparison, recording, cost, platform })
     }
 }
 

@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs of a program side by side, as text: the answer first, then each quantity.
 
-use super::figure::Table;
+use super::figure::{Section, Table};
 use super::table::{micros, plain};
-use crate::decision::program_runs::{ArmEffects, Effect, Quantity, RunComparison, Seen};
+use crate::decision::program_runs::{ArmEffects, Effect, RunComparison, RunQuantity, Seen};
 
 /// The comparison, as text.
 pub fn text(comparison: &RunComparison) -> String {
     let answers = answers(comparison).join("\n");
     let tables: String = tables(comparison).iter().map(plain).collect();
     format!("{answers}\n\n{tables}")
+}
+
+/// The comparison as a part of a page.
+pub(super) fn section(comparison: &RunComparison) -> Section {
+    let tables = tables(comparison).into_iter().map(Table::shown).collect();
+    let text = answers(comparison);
+    Section { text, tables, ..Section::new("arms", "Does the change pay?") }
 }
 
 /// The answers in sentences: about each arm, and about what could have been seen.
@@ -77,7 +84,7 @@ fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
 }
 
 /// A table for each arm, and one for the command as it is against itself.
-fn tables(comparison: &RunComparison) -> Vec<Table> {
+pub(super) fn tables(comparison: &RunComparison) -> Vec<Table> {
     let arms = comparison.arms.iter().chain(&comparison.itself);
     arms.map(|arm| table(arm, comparison)).collect()
 }
@@ -127,19 +134,19 @@ fn row(it: &Effect) -> Vec<String> {
     ]
 }
 
-fn amount(quantity: Quantity, value: f64) -> String {
+fn amount(quantity: RunQuantity, value: f64) -> String {
     if quantity.is_time() { micros(value) } else { format!("{value:.1}") }
 }
 
-const fn title(quantity: Quantity) -> &'static str {
+const fn title(quantity: RunQuantity) -> &'static str {
     match quantity {
-        Quantity::WallTime => "wall time",
-        Quantity::CpuTime => "CPU time",
-        Quantity::Waited => "waited for a CPU",
-        Quantity::RefillLeast => "refilling caches, at least",
-        Quantity::RefillMost => "refilling caches, at most",
-        Quantity::Preemptions => "preemptions",
-        Quantity::Migrations => "migrations",
+        RunQuantity::WallTime => "wall time",
+        RunQuantity::CpuTime => "CPU time",
+        RunQuantity::Waited => "waited for a CPU",
+        RunQuantity::RefillLeast => "refilling caches, at least",
+        RunQuantity::RefillMost => "refilling caches, at most",
+        RunQuantity::Preemptions => "preemptions",
+        RunQuantity::Migrations => "migrations",
     }
 }
 

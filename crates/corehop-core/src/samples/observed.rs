@@ -399,3 +399,70 @@ impl Took {
         (self.own_ns + self.programs_ns.unwrap_or(0)) as f64 / span_ns.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absence(run: Option<u64>, tid: u64) -> RecordedAbsence {
+        let absence = Absence {
+            tid: tid as u32,
+            out_ns: 0,
+            in_ns: 1,
+            seen: true,
+            from: Cpu(0),
+            to: Cpu(0),
+            preempted: true,
+            pinned: false,
+            ran_ns: 0,
+            by: None,
+        };
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        RecordedAbsence { run, ..RecordedAbsence::of(&platform, 1, 0, &absence) }
+    }
+
+    fn tids(recording: &Recording, run: u64) -> Option<Vec<u32>> {
+        Some(recording.absences_of(run)?.iter().map(|absence| absence.tid).collect())
+    }
+
+    #[test]
+    fn absences_belong_to_their_runs_also_where_a_batch_has_two() {
+        let mut recording = Recording::default();
+        recording.take_absences(&[absence(Some(0), 1), absence(Some(0), 2), absence(Some(2), 3)]);
+        recording.take_absences(&[absence(Some(2), 4)]);
+        assert_eq!(tids(&recording, 0), Some(vec![1, 2]));
+        assert_eq!(tids(&recording, 1), Some(vec![]), "a run without absences");
+        assert_eq!(tids(&recording, 2), Some(vec![3, 4]));
+        assert_eq!(recording.runs_begun(), 3);
+        recording.not_kept = 1;
+        assert_eq!((tids(&recording, 0), tids(&recording, 2)), (Some(vec![1, 2]), None));
+    }
+
+    #[test]
+    fn an_earlier_file_knows_of_no_runs() {
+        let mut recording = Recording::default();
+        recording.take_absences(&[absence(None, 1)]);
+        assert_eq!((recording.runs_begun(), recording.absences.len()), (0, 1));
+        assert_eq!(recording.ended_runs().len(), 1);
+    }
+
+    #[test]
+    fn facts_of_several_runs_add_up_and_what_is_not_known_of_one_is_not_known_of_all() {
+        let one = RecordingFacts {
+            status: Some(0),
+            span_ns: 10,
+            cpu_ns: Some(4),
+            rss_bytes: Some(7),
+            touched_bytes: vec![1],
+            lost: 1,
+            took: Took { own_ns: 1, programs_ns: Some(2), runs: Some(3) },
+            ..RecordingFacts::default()
+        };
+        let mut all = RecordingFacts { took: Took::NOTHING, cpu_ns: Some(0), ..one.clone() };
+        all.add(one.clone());
+        assert_eq!((all.span_ns, all.cpu_ns, all.rss_bytes, all.lost), (20, Some(4), Some(7), 2));
+        assert_eq!((all.touched_bytes.len(), all.took.own_ns, all.took.runs), (2, 1, Some(3)));
+        all.add(RecordingFacts { cpu_ns: None, took: Took { runs: None, ..one.took }, ..one });
+        assert_eq!((all.cpu_ns, all.took.runs), (None, None));
+    }
+}

@@ -4,6 +4,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::samples::{ObservedThread, RecordingFacts};
 
 fn run(arm: &str, block: u64, wall_us: u64) -> RunFigures {
     let row = RecordedRun {
@@ -58,13 +59,13 @@ fn a_change_is_the_median_of_the_ratios_of_pairs_with_the_interval_of_the_sign_t
 fn counts_are_compared_by_their_difference_and_may_be_zero() {
     let comparison = compared(&[[1_000, 1_000, 400]; 6]);
     let of = |quantity| comparison.arms[0].effects.iter().find(|it| it.quantity == quantity);
-    let preemptions = of(Quantity::Preemptions).unwrap();
+    let preemptions = of(RunQuantity::Preemptions).unwrap();
     assert!(!preemptions.relative && close(preemptions.change, -6.0), "{preemptions:?}");
     assert_eq!(preemptions.seen, Seen::Less);
-    let migrations = of(Quantity::Migrations).unwrap();
+    let migrations = of(RunQuantity::Migrations).unwrap();
     assert!(close(migrations.change, 0.0) && migrations.seen == Seen::Nothing);
-    assert!(of(Quantity::Waited).is_none(), "nothing is said of what is not known");
-    assert!(of(Quantity::RefillLeast).is_none());
+    assert!(of(RunQuantity::Waited).is_none(), "nothing is said of what is not known");
+    assert!(of(RunQuantity::RefillLeast).is_none());
 }
 
 #[test]
@@ -135,6 +136,28 @@ fn two_recordings_are_compared_by_the_medians_of_their_runs() {
     assert!(compare(&slow, &quick).passes(&[FailOn::Slower], 0.05));
     let one = compare(&quick[..1], &slow[..1]);
     assert_eq!(one.arms[0].wall_time().unwrap().seen, Seen::CannotTell);
+}
+
+#[test]
+fn a_recording_that_knows_of_no_runs_is_one_and_without_its_threads_has_no_counts() {
+    let facts = RecordingFacts { span_ns: 5_000, ..RecordingFacts::default() };
+    let thread = ObservedThread { preemptions: 2, ..ObservedThread::default() };
+    let recording = Recording { facts, threads: vec![thread], ..Recording::default() };
+    let none = BTreeMap::new();
+    let known = |recording: &Recording| RunFigures::of_recording(recording, &none).remove(0).values;
+    let whole = known(&recording);
+    assert_eq!(whole[&RunQuantity::WallTime].to_bits(), 5.0_f64.to_bits());
+    assert_eq!(whole[&RunQuantity::Preemptions].to_bits(), 2.0_f64.to_bits());
+    let alone = known(&Recording { threads: Vec::new(), ..recording });
+    assert_eq!(alone.keys().collect::<Vec<_>>(), [&RunQuantity::WallTime]);
+}
+
+#[test]
+fn runs_that_failed_are_left_out() {
+    let of = |status| RecordedRun { status, ..Recording::default().ended_runs().remove(0) };
+    let runs = vec![of(Some(0)), of(Some(1)), of(None)];
+    let recording = Recording { runs, ..Recording::default() };
+    assert_eq!(RunFigures::of_recording(&recording, &BTreeMap::new()).len(), 2);
 }
 
 #[test]

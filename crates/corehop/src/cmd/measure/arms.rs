@@ -33,7 +33,7 @@ impl ArmArgs {
         target: &Target,
         estimate_wss: bool,
     ) -> Result<Option<ProgramArms>, Failure> {
-        if self.repeat.is_none() && self.arm.is_empty() {
+        if !self.is_repeated() {
             let only = [("--resume", self.draws.resumes())];
             crate::exit::refuse("one recording runs as a whole", &only)?;
             return Ok(None);
@@ -41,6 +41,11 @@ impl ArmArgs {
         let repeat = self.repeat.unwrap_or(USUAL_REPEAT);
         let arms = ProgramArms::new(target.clone(), estimate_wss, self.arm.clone(), repeat);
         Ok(Some(arms.map_err(|error: ProgramError| Failure::new(Exit::Usage, error))?))
+    }
+
+    /// Whether the program is to run several times.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.repeat.is_some() || !self.arm.is_empty()
     }
 
     /// The number of blocks.

@@ -161,7 +161,7 @@ impl Args {
             say(&format!("{compared}{origin}\n{}", observed::text(recording, &cost)));
         }
         // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
-        let status = recording.facts.status.filter(|_| recording.runs.len() == 1);
+        let status = recording.facts.status.filter(|_| !self.arms.is_repeated());
         let status = status.and_then(|status| u8::try_from(status).ok());
         Ok(status.map_or(ended.exit, |status| match status {
             0 => Exit::Done,
