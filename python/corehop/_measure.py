@@ -39,7 +39,8 @@ def measure(
         experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
             `polluter-sweep`, `conditions`, `shared-data`, `schedule-sensitive` (of task sets; their jobs are in
             `FILE.jobs.parquet` beside `output`), `overheads` (of this kernel), or `program` (the recording of
-            `command=["make", "-j4"]`, or of a `pid` or `cgroup`; its threads are in `FILE.threads.parquet`).
+            `command=["make", "-j4"]`, or of a `pid` or `cgroup`; its threads are in `FILE.threads.parquet`,
+            its runs in `FILE.runs.parquet`).
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).
         seed: The seed of every draw (1 if left out); it is stored in the result.
         on: The machine: `live`, the id of a platform, a platform file, or a `Platform`.
@@ -119,8 +120,9 @@ def _arguments(experiment: str | None, options: Options) -> list[str]:
         return flags(options)
     words = shlex.split(command) if isinstance(command, str) else command
     others = {name: value for name, value in options.items() if name != "command"}
-    # Its output goes where remarks go: the caller of this function does not see standard output.
-    return [*dict.fromkeys([*flags(others), "--json"]), "--", *words]
+    # Its output goes where remarks go: the caller of this function does not see standard output. Costs are
+    # computed here, from the file.
+    return [*dict.fromkeys([*flags(others), "--json", "--costs=none"]), "--", *words]
 
 
 def _drawn(preset: str | None, seed: int | None) -> list[str]:

@@ -74,6 +74,8 @@ class Options(TypedDict, total=False):
     pid: int | None
     cgroup: str | os.PathLike[str] | None
     estimate_wss: bool
+    repeat: int | None
+    arm: str | Sequence[str] | None
     # Simulated machine.
     placement: Literal["random", "contiguous"] | None
     colours: int | None
@@ -104,13 +106,25 @@ def flags(options: Mapping[str, object]) -> list[str]:
 
     >>> flags({"wss": ["64KiB", "1MiB"], "no_real_time": True, "node": None, "samples": 5})
     ['--wss=64KiB,1MiB', '--no-real-time', '--samples=5']
+
+    Several arms of a program are an option each:
+
+    >>> flags({"arm": ["pinned=taskset -c 1", "nice=nice"]})
+    ['--arm=pinned=taskset -c 1', '--arm=nice=nice']
     """
     for name in options:
         if name not in Options.__annotations__:
             raise Usage(f"`{name}` is not an option; known are: {', '.join(Options.__annotations__)}")
     # By identity: 0 is False's equal, and node 0 is a node.
     given = ((name, it) for name, it in options.items() if it is not None and it is not False)
-    return [_flag(name, value) for name, value in given]
+    return [flag for name, value in given for flag in _flags(name, value)]
+
+
+def _flags(name: str, value: object) -> list[str]:
+    """The flag of an option, or those of one that may be repeated."""
+    if name == "arm" and isinstance(value, Sequence) and not isinstance(value, str):
+        return [_flag(name, it) for it in value]
+    return [_flag(name, value)]
 
 
 def _flag(name: str, value: object) -> str:

@@ -105,7 +105,7 @@ impl Sink for Records {
             Batch::Jobs(records) => self.jobs.extend_from_slice(records),
             Batch::Tasks(records) => self.tasks.extend_from_slice(records),
             Batch::Gangs(records) => self.gangs.extend_from_slice(records),
-            Batch::Program(records) => self.program.extend_from_slice(records),
+            Batch::Program { records, .. } => self.program.extend_from_slice(records),
             Batch::Overheads(records) => self.overheads.extend_from_slice(records),
         }
         Ok(true)
@@ -147,6 +147,19 @@ pub enum MachineError {
         what: String,
         /// The error.
         why: String,
+    },
+    /// A run of a program failed, where runs are compared.
+    #[error(
+        "run {run}, of arm `{arm}`, ended with exit status {status}: only runs that succeed are compared; \
+         correct the command, or the arm"
+    )]
+    RunFailed {
+        /// The run of the plan, counted from 0.
+        run: usize,
+        /// Its arm.
+        arm: String,
+        /// Its exit code, or 128 plus a signal.
+        status: i32,
     },
     /// The sink could not take records.
     #[error("no more rows could be kept, those written so far are: {0}")]

@@ -4,6 +4,7 @@
 pub mod bpf;
 pub mod clock;
 pub mod rights;
+pub mod folders;
 pub mod counters;
 pub mod discover;
 pub mod live;

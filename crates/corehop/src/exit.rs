@@ -132,6 +132,9 @@ impl From<MachineError> for Failure {
             MachineError::Plan(_) | MachineError::NotPossible { .. } | MachineError::Refused(_) => {
                 Exit::NotPossible
             }
+            MachineError::RunFailed { status, .. } => {
+                u8::try_from(status).map_or(Exit::Failed, Exit::Of)
+            }
             MachineError::Failed { .. } | MachineError::Sink(_) => Exit::Failed,
         };
         Self::new(exit, error)

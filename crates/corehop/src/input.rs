@@ -181,17 +181,16 @@ pub(crate) fn gather(files: &[PathBuf], estimator: Estimator) -> Result<ReportDa
     Ok(gather.finish())
 }
 
-/// The files of the threads of recorded programs that are not among `files`.
+/// The files of the threads and runs of recorded programs that are not among `files`.
 fn threads_beside(files: &[&PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut beside = Vec::new();
     for path in files {
-        let threads = of_kind(path, RowKind::Threads);
+        let others = [RowKind::Threads, RowKind::Runs].map(|kind| of_kind(path, kind));
+        let others = others.into_iter().filter(|it| it.exists() && !files.contains(&it));
+        let others: Vec<PathBuf> = others.collect();
         let of_program = || open(path).map(|it| it.rows_kind().ok());
-        if threads.exists()
-            && !files.contains(&&threads)
-            && of_program()? == Some(RowKind::Absences)
-        {
-            beside.push(threads);
+        if !others.is_empty() && of_program()? == Some(RowKind::Absences) {
+            beside.extend(others);
         }
     }
     Ok(beside)
@@ -214,7 +213,12 @@ fn refuse_twice(files: &[&PathBuf]) -> Result<(), Failure> {
 
 /// The model of the samples in `files`.
 pub(crate) fn fitted(files: &[PathBuf], estimator: Estimator) -> Result<Model, Failure> {
-    let model = gather(files, estimator)?.fit.finish();
+    fitted_to(gather(files, estimator)?)
+}
+
+/// The model of the samples that files have.
+pub(crate) fn fitted_to(data: ReportData) -> Result<Model, Failure> {
+    let model = data.fit.finish();
     if model.curves.is_empty() {
         let what = "no valid sample of a delay in these files: `corehop show FILE` shows what they contain";
         return Err(Failure::says(Exit::No, what));

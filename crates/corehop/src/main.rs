@@ -7,6 +7,7 @@ mod cmd;
 mod exit;
 mod run;
 mod input;
+mod host_costs;
 
 use std::process::ExitCode;
 

@@ -120,6 +120,9 @@ fn rows() -> String {
         columns(RowKind::PreemptionLengths, "preemption-length"),
         columns(RowKind::SharedData, "shared-data"),
         columns(RowKind::TaskJobs, "jobs of schedule-sensitive"),
+        columns(RowKind::Absences, "program"),
+        columns(RowKind::Threads, "threads of program"),
+        columns(RowKind::Runs, "runs of program"),
     ]
     .join("\n")
 }

@@ -34,6 +34,17 @@ words! {
     }
 }
 
+impl FailOn {
+    /// Whether an outcome is such.
+    pub(super) const fn is(self, outcome: CostChange) -> bool {
+        match self {
+            Self::Slower => matches!(outcome, CostChange::Slower),
+            Self::Different => matches!(outcome, CostChange::Slower | CostChange::Faster),
+            Self::Unknown => matches!(outcome, CostChange::CannotTell),
+        }
+    }
+}
+
 /// The delays of a result by cell, the machine left out, in microseconds.
 #[derive(Debug, Clone)]
 pub struct Delays {
@@ -154,13 +165,7 @@ impl Comparison {
     /// Whether a gate lets it pass that fails on these. Results without a common cell never pass: nothing
     /// was compared.
     pub fn passes(&self, fail_on: &[FailOn]) -> bool {
-        let fails = |it: &Compared| {
-            fail_on.iter().any(|on| match on {
-                FailOn::Slower => it.outcome == CostChange::Slower,
-                FailOn::Different => matches!(it.outcome, CostChange::Slower | CostChange::Faster),
-                FailOn::Unknown => it.outcome == CostChange::CannotTell,
-            })
-        };
+        let fails = |it: &Compared| fail_on.iter().any(|on| on.is(it.outcome));
         !self.cells.is_empty() && !self.cells.iter().any(fails)
     }
 

@@ -5,3 +5,4 @@ pub mod run_cost;
 pub mod simulated;
 pub mod advice;
 pub mod comparison;
+pub mod program_runs;

@@ -187,6 +187,30 @@ pub fn run_cost(
     Ok(RunCost { clipped_to, ..summed(recording, &priced, prices.is_some(), wss) })
 }
 
+/// The cost of each run of a recording that has several, by its number: of the absences that are known.
+///
+/// # Errors
+/// If the requested costs are not in their source.
+pub fn refills(
+    recording: &Recording,
+    platform: &Platform,
+    prices: &Prices<'_>,
+    wss: WssRange,
+) -> Result<BTreeMap<u64, Between>, SelectError> {
+    let mut pricing = Pricing::new(prices, wss)?;
+    let mut refills = BTreeMap::new();
+    for run in &recording.runs {
+        let Some(absences) = recording.absences_of(run.run) else { continue };
+        let mut priced = Vec::with_capacity(absences.len());
+        for absence in absences {
+            let event = event(platform, absence);
+            priced.push((absence, event, Some(pricing.cost(event, absence.length_ns())?)));
+        }
+        refills.extend(sum(priced.iter()).map(|cost| (run.run, cost)));
+    }
+    Ok(refills)
+}
+
 /// The events of a run by class, thread and preempter, without costs.
 pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
     let uncosted = |absence| (absence, event(platform, absence), None);

@@ -8,7 +8,7 @@ use super::ExperimentError;
 use super::gangs::{Gangs, GangsError};
 use super::jobs::{Jobs, JobsError, Phase};
 use super::overheads::Overheads;
-use super::program::{Program, Target};
+use super::program::{Program, ProgramError, Target};
 use super::tasks::{Tasks, TasksError};
 use crate::platform::Platform;
 
@@ -74,6 +74,9 @@ pub enum PlanError {
     /// Overheads that cannot be measured.
     #[error(transparent)]
     Overheads(#[from] Box<ExperimentError>),
+    /// Runs of a program that cannot be compared.
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     /// It runs as a whole, and one was interrupted.
     #[error("a plan of {0} runs as a whole and cannot be resumed: leave --resume out")]
     Whole(&'static str),
@@ -155,7 +158,8 @@ impl Plan {
                 let pairs = gangs.gangs.iter_mut().zip(more.gangs);
                 pairs.for_each(|(gang, more)| gang.samples += more.samples);
             }
-            // An experiment's plans are of one kind, and these two run once.
+            (Body::Program(program), Body::Program(more)) => program.runs.extend(more.runs),
+            // An experiment's plans are of one kind, and this one runs once.
             _ => {}
         }
     }
@@ -164,15 +168,16 @@ impl Plan {
     ///
     /// # Errors
     /// [`PlanError::Whole`].
-    pub const fn check_resumable(&self) -> Result<(), PlanError> {
+    pub fn check_resumable(&self) -> Result<(), PlanError> {
         match &self.body {
             Body::Jobs(_) | Body::Tasks(_) | Body::Gangs(_) => Ok(()),
+            Body::Program(it) if !it.arms.is_empty() => Ok(()),
             Body::Program(_) => Err(PlanError::Whole("a program")),
             Body::Overheads(_) => Err(PlanError::Whole("scheduling overheads")),
         }
     }
 
-    /// The plan without the `done` jobs, runs of sets or runs of gangs that it begins with. `jobs` is the
+    /// The plan without the `done` jobs, or runs of sets, gangs or a program that it begins with. `jobs` is the
     /// number of jobs in the result: a run of a set that was cut off is repeated under another number.
     #[must_use]
     pub fn rest(&self, done: u64, jobs: u64) -> Self {
@@ -184,7 +189,10 @@ impl Plan {
                 it.renumber(jobs);
                 it.runs.drain(..it.runs.len().min(done as usize));
             }
-            Body::Program(_) | Body::Overheads(_) => {}
+            Body::Program(it) => {
+                it.runs.drain(..it.runs.len().min(done as usize));
+            }
+            Body::Overheads(_) => {}
         }
         rest
     }
@@ -199,7 +207,7 @@ impl Plan {
             Body::Tasks(tasks) => tasks.check(platform)?,
             Body::Gangs(gangs) => gangs.check(platform)?,
             Body::Overheads(it) => it.check(platform).map_err(Box::new)?,
-            Body::Program(_) => {}
+            Body::Program(it) => it.check()?,
         }
         Ok(())
     }
@@ -214,6 +222,9 @@ impl Plan {
             Body::Tasks(tasks) => ("runs", tasks.runs.len() as u64),
             Body::Gangs(gangs) => ("gangs that run", gangs.runs()),
             Body::Overheads(it) => ("CPUs", it.cpus.len() as u64),
+            Body::Program(program) if !program.arms.is_empty() => {
+                ("runs", program.runs.len() as u64)
+            }
             Body::Program(program) => match &program.target {
                 Target::Command(words) => ("command", words.len() as u64),
                 Target::Process(_) | Target::Cgroup(_) => return Ok(()),
@@ -277,7 +288,7 @@ fn nest(plan: &mut Map<String, Value>) {
 }
 
 /// The 64-bit FNV-1a hash of a text, in hexadecimal.
-pub(crate) fn digest(text: &str) -> String {
+pub fn digest(text: &str) -> String {
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A plan to record an unmodified program: the absences of its threads.
+//! A plan to record an unmodified program: the absences of its threads, in one run or in runs that are
+//! compared.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
@@ -11,6 +13,9 @@ use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::Platform;
 use crate::units::Nanos;
 
+/// The name of the experiment, with arms and without.
+pub(super) const NAME: &str = "program";
+
 /// The recording of one program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,6 +25,79 @@ pub struct Program {
     /// Whether its working set is estimated from the pages that it touches.
     #[serde(default)]
     pub estimate_wss: bool,
+    /// The ways of running it that are compared; empty for one recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arms: Vec<Arm>,
+    /// The runs of these arms, in their order; empty for one recording.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<ProgramRun>,
+}
+
+/// A way of running the program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Arm {
+    /// Its name in results.
+    pub name: String,
+    /// The words in front of the command; empty if it runs as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub prefix: Vec<Argument>,
+}
+
+impl Arm {
+    /// The arm that the others are compared with: the command as it is.
+    pub const PLAIN: &'static str = "plain";
+    /// The command as it is once more. Its difference from [`Arm::PLAIN`] is the A/A floor.
+    pub const AGAIN: &'static str = "again";
+
+    /// The command as it is, under this name.
+    pub fn unchanged(name: &str) -> Self {
+        Self { name: name.to_owned(), prefix: Vec::new() }
+    }
+}
+
+/// One run of an arm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProgramRun {
+    /// The block it belongs to, counted from 0. Runs of one block are compared with each other.
+    pub block: u32,
+    /// The arm, counted from 0.
+    pub arm: usize,
+}
+
+/// Why runs of a program cannot be compared.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// A process or a cgroup, which cannot be started again.
+    #[error("{0} cannot be run again: --arm and --repeat need a command after `--`")]
+    NotACommand(String),
+    /// Two arms of one name.
+    #[error("two arms are called `{0}`: give each its own name")]
+    Twice(String),
+    /// A name that stands for the command as it is.
+    #[error("an arm `{0}` is always there, the command as it is: give this one another name")]
+    Reserved(String),
+    /// An arm that changes nothing.
+    #[error(
+        "arm `{0}` has no command in front of the program: write `{0}=taskset -c 1`, for instance"
+    )]
+    Unchanged(String),
+    /// A run of an arm that is not there.
+    #[error(
+        "run {run} is of arm {arm}, and the plan has {arms} arms, counted from 0: correct one of them"
+    )]
+    NoArm {
+        /// The run, counted from 0.
+        run: usize,
+        /// The arm that it names.
+        arm: usize,
+        /// The number of arms.
+        arms: usize,
+    },
+    /// No block of runs.
+    #[error("--repeat 0 runs nothing: give 1 or more")]
+    Nothing,
 }
 
 /// The threads to follow.
@@ -79,15 +157,61 @@ impl fmt::Display for Target {
 }
 
 impl Program {
-    /// Its unit: one run of unknown length.
-    pub(super) fn unit(&self) -> Unit {
-        Unit { name: self.target.to_string(), asked: 1, each: Nanos::default() }
+    /// One recording.
+    pub const fn once(target: Target, estimate_wss: bool) -> Self {
+        Self { target, estimate_wss, arms: Vec::new(), runs: Vec::new() }
+    }
+
+    /// Its units: the arms with their runs, or the one run of unknown length.
+    pub(super) fn units(&self) -> Vec<Unit> {
+        let unit = |name: String, asked| Unit { name, asked, each: Nanos::default() };
+        if self.arms.is_empty() {
+            return vec![unit(self.target.to_string(), 1)];
+        }
+        let runs = |arm| self.runs.iter().filter(|run| run.arm == arm).count() as u32;
+        let of = |(at, arm): (usize, &Arm)| unit(arm.name.clone(), runs(at));
+        self.arms.iter().enumerate().map(of).collect()
+    }
+
+    /// The name of the arm of a run, and its block; those of a recording without arms if it has none.
+    pub fn place(&self, run: usize) -> (&str, u32) {
+        let arm = |run: &ProgramRun| Some((self.arms.get(run.arm)?.name.as_str(), run.block));
+        self.runs.get(run).and_then(arm).unwrap_or((Arm::PLAIN, 0))
+    }
+
+    /// The target of a run: the command behind the words of its arm.
+    pub fn target_of(&self, run: &ProgramRun) -> Target {
+        match (&self.target, self.arms.get(run.arm)) {
+            (Target::Command(words), Some(arm)) => {
+                Target::Command([arm.prefix.as_slice(), words].concat())
+            }
+            (target, _) => target.clone(),
+        }
+    }
+
+    /// Whether its arms and runs belong together.
+    ///
+    /// # Errors
+    /// [`ProgramError`] names the first that does not.
+    pub fn check(&self) -> Result<(), ProgramError> {
+        if !self.arms.is_empty() && !matches!(self.target, Target::Command(_)) {
+            return Err(ProgramError::NotACommand(self.target.to_string()));
+        }
+        let mut names = BTreeSet::new();
+        if let Some(arm) = self.arms.iter().find(|arm| !names.insert(&arm.name)) {
+            return Err(ProgramError::Twice(arm.name.clone()));
+        }
+        let arms = self.arms.len();
+        match self.runs.iter().enumerate().find(|(_, run)| run.arm >= arms) {
+            Some((run, it)) => Err(ProgramError::NoArm { run, arm: it.arm, arms }),
+            None => Ok(()),
+        }
     }
 }
 
 impl Experiment for Program {
     fn name(&self) -> &'static str {
-        "program"
+        NAME
     }
 
     /// One replicate: a program runs once.
@@ -96,11 +220,11 @@ impl Experiment for Program {
     }
 
     fn units(&self, _: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
-        Ok(vec![self.unit()])
+        Ok(self.units())
     }
 
     fn block(&self, _: &Platform, seed: u64, _: Turn, _: &[u32]) -> Result<Plan, ExperimentError> {
-        Ok(Plan::new(self.name(), seed, self.clone()))
+        Ok(Plan::new(NAME, seed, self.clone()))
     }
 }
 
@@ -112,7 +236,7 @@ mod tests {
     fn an_argument_that_is_not_text_survives_the_plan() {
         let words = [b"xz".to_vec(), vec![0xff, b'a'], b"caf\xc3\xa9".to_vec()];
         let target = Target::Command(words.iter().cloned().map(Argument::new).collect());
-        let plan = Plan::new("program", 1, Program { target, estimate_wss: true });
+        let plan = Plan::new("program", 1, Program::once(target, true));
         let again = Plan::from_json(&plan.to_json()).unwrap();
         assert_eq!(again, plan);
         let program = again.program().unwrap();

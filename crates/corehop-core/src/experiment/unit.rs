@@ -58,7 +58,7 @@ impl Plan {
             Body::Jobs(jobs) => of_jobs(jobs),
             Body::Tasks(tasks) => Unit::of_tasks(tasks),
             Body::Gangs(gangs) => Unit::of_gangs(gangs),
-            Body::Program(program) => vec![program.unit()],
+            Body::Program(program) => program.units(),
             Body::Overheads(overheads) => vec![overheads.unit()],
         }
     }

@@ -22,6 +22,7 @@ pub mod hash;
 pub mod mechanism;
 mod check_against;
 mod consistency;
+mod difference;
 mod workings;
 mod library;
 mod text;

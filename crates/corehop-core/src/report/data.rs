@@ -10,6 +10,7 @@ use std::io::{Read, Seek};
 use parquet::file::reader::ChunkReader;
 use serde_json::Value;
 
+use crate::decision::program_runs::{RunComparison, RunFigures, arms};
 use crate::decision::run_cost::{RunCost, uncosted};
 use crate::finding::Finding;
 use crate::model::access::{Curve, Curves, Edge, edges};
@@ -28,8 +29,8 @@ use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
 use crate::samples::{
-    FileError, FileKind, OverheadFacts, Provenance, Reader, RecordedAbsence, RecordedThread,
-    Recording, RecordingFacts, Row, RowKind, Sample,
+    FileError, FileKind, OverheadFacts, Provenance, Reader, RecordedAbsence, RecordedRun,
+    RecordedThread, Recording, RecordingFacts, Row, RowKind, Sample,
 };
 use crate::workload::{LineState, Load};
 
@@ -75,6 +76,8 @@ pub struct ReportData {
 /// A recorded program, without the cost of its events.
 #[derive(Debug, Clone)]
 pub struct Recorded {
+    /// The comparison of its arms, if it has some.
+    pub comparison: Option<RunComparison>,
     /// The recording.
     pub recording: Recording,
     /// Its events by class, thread and preempter.
@@ -88,7 +91,9 @@ impl Recorded {
     fn of((provenance, recording): (Provenance, Recording)) -> Option<Self> {
         let platform = Platform::from_toml(&provenance.platform).ok()?;
         let cost = uncosted(&recording, &platform);
-        Some(Self { recording, cost, platform })
+        let runs = RunFigures::of_recording(&recording, &BTreeMap::new());
+        let comparison = arms(&runs, 0.05).ok().filter(|it| !it.arms.is_empty());
+        Some(Self { comparison, recording, cost, platform })
     }
 }
 
@@ -198,11 +203,15 @@ impl Gather {
             }
             RowKind::Absences => {
                 let recording = self.recording(&provenance);
-                each(reader, |rows: &[RecordedAbsence]| recording.take_rows(rows))?
+                each(reader, |rows: &[RecordedAbsence]| recording.take_absences(rows))?
             }
             RowKind::Threads => {
                 let recording = self.recording(&provenance);
-                each(reader, |rows: &[RecordedThread]| recording.take_rows(rows))?
+                each(reader, |rows: &[RecordedThread]| recording.take_threads(rows))?
+            }
+            RowKind::Runs => {
+                let recording = self.recording(&provenance);
+                each(reader, |rows: &[RecordedRun]| recording.take_runs(rows))?
             }
             RowKind::TaskJobs => each(reader, |rows| self.tasks.jobs(&provenance, rows))?,
             RowKind::Samples => each(reader, |rows: &[Sample]| {
@@ -240,7 +249,7 @@ impl Gather {
     pub fn platform(&mut self, platform: Platform) -> Result<(), StrangePlatform> {
         let known = self.described();
         let differences: Vec<String> =
-            known.values().filter_map(|it| difference(&platform, it)).collect();
+            known.values().filter_map(|it| platform.difference(it, "of the samples")).collect();
         if !known.is_empty() && differences.len() == known.len() {
             return Err(StrangePlatform { differences: differences.join("; ") });
         }
@@ -372,32 +381,6 @@ impl MachineNote {
         let Some(verdict) = tasks.verdicts.get(&self.id) else { return };
         let verdicts = self.verdicts.iter_mut().filter(|it| it.id == verdict.id);
         verdicts.for_each(|it| it.clone_from(verdict));
-    }
-}
-
-/// The first thing in which `given` is another machine than `known`. An id is a processor's name and
-/// a count of CPUs: other machines may have the same.
-fn difference(given: &Platform, known: &Platform) -> Option<String> {
-    let facts = |it: &Platform| {
-        let mut facts = vec![
-            ("id".to_owned(), it.id.clone()),
-            ("CPUs".to_owned(), it.cpus.value.to_string()),
-            ("cores".to_owned(), it.cores.value.to_string()),
-        ];
-        facts.extend(it.caches.iter().flat_map(|cache| {
-            let size = cache.size.as_ref().map_or(String::new(), |size| size.value.to_string());
-            let shared_by = cache.instances.value.to_string();
-            let label = cache.label();
-            [(label.clone(), size), (format!("{label} shared by"), shared_by)]
-        }));
-        facts
-    };
-    let (given, known) = (facts(given), facts(known));
-    let differing = given.iter().zip(&known).find(|(given, known)| given != known);
-    match differing {
-        Some(((name, it), (_, here))) => Some(format!("{name} {it}, of the samples {here}")),
-        None if given.len() == known.len() => None,
-        None => Some("another number of caches".to_owned()),
     }
 }
 

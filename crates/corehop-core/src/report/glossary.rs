@@ -4,6 +4,7 @@
 use super::headings::{ANSWERS, HEADINGS};
 use crate::campaign::defects::Planted;
 use crate::decision::comparison::FailOn;
+use crate::decision::program_runs::{RunQuantity, Seen};
 use crate::decision::simulated::Division;
 use crate::experiment::{Preset, Renewed};
 use crate::finding::Severity;
@@ -197,6 +198,8 @@ pub fn entries() -> Vec<Entry> {
         Limit,
         Trend,
         FailOn,
+        RunQuantity,
+        Seen,
         Division,
         Planted,
         GangQuantity,

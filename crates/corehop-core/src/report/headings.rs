@@ -183,6 +183,11 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("A", "The first result of a comparison."),
     ("B", "The second result of a comparison."),
     ("B - A", "The difference of the medians."),
+    ("per run", "A quantity of one run of a program."),
+    (
+        "none seen",
+        "No difference was seen: the interval has 0, or the command as it is differs as much from itself.",
+    ),
     ("A/A floor", "The difference that the machine shows between equal runs."),
     ("smallest seen", "The smallest difference that these replicates can detect."),
     ("U", "Utilisation of a task set: the sum of WCET over period."),

@@ -17,6 +17,7 @@ pub mod decided;
 pub mod limited;
 pub mod cost_study;
 pub mod observed;
+pub mod program_runs;
 pub mod observed_page;
 pub mod overheads;
 pub mod sections;

@@ -61,8 +61,12 @@ pub(super) fn head(recording: &Recording) -> String {
     let (threads, span) = (recording.threads.len(), recording.facts.span_ns as f64 / 1e9);
     let ended =
         recording.facts.status.map_or_else(String::new, |code| format!(", exit status {code}"));
+    let runs = match recording.runs.len() {
+        0 | 1 => String::new(),
+        several => format!("{several} runs, "),
+    };
     format!(
-        "{}: {span:.3} s, {threads} threads{ended}; recorded by {}",
+        "{}: {runs}{span:.3} s, {threads} threads{ended}; recorded by {}",
         recording.facts.what, recording.facts.method
     )
 }
@@ -322,7 +326,7 @@ pub(super) mod tests {
             },
             threads: vec![thread],
             absences: vec![absence],
-            not_kept: 0,
+            ..Recording::default()
         }
     }
 

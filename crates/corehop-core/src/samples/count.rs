@@ -2,7 +2,7 @@
 //! The number of samples taken of each unit of an experiment.
 
 use super::project::Observation;
-use super::row::{SharedData, TaskJob};
+use super::row::{RecordedRun, SharedData, TaskJob};
 use super::table::Rows;
 use crate::experiment::{Body, Plan};
 
@@ -16,6 +16,8 @@ enum By {
     Job,
     /// One for each run of a gang.
     GangRun,
+    /// One for each run of a program, of its arm; the names of these.
+    ProgramRun(Vec<String>),
     /// One for each run of a task set that has ended. So many are planned; one may be under way.
     TaskRun { planned: u64, under_way: Option<u64> },
     /// One for the whole plan, when it has ended.
@@ -24,11 +26,14 @@ enum By {
 
 impl Counter {
     /// For the rows of plans of an experiment that counts so many units, of which `plan` is one.
-    pub const fn new(plan: &Plan, units: usize) -> Self {
+    pub fn new(plan: &Plan, units: usize) -> Self {
         Self(match &plan.body {
             Body::Jobs(_) => By::Job,
             Body::Gangs(_) => By::GangRun,
             Body::Tasks(_) => By::TaskRun { planned: units as u64, under_way: None },
+            Body::Program(it) if !it.arms.is_empty() => {
+                By::ProgramRun(it.arms.iter().map(|arm| arm.name.clone()).collect())
+            }
             Body::Program(_) | Body::Overheads(_) => By::Plan,
         })
     }
@@ -48,6 +53,9 @@ impl Counter {
                 };
                 rows.task_jobs.iter().filter_map(ended).collect()
             }
+            By::ProgramRun(arms) => {
+                rows.runs.iter().filter_map(|row| row.observation(arms)).collect()
+            }
             By::Plan => Vec::new(),
         }
     }
@@ -57,7 +65,7 @@ impl Counter {
         match &mut self.0 {
             By::TaskRun { planned, under_way } => Some(of_run(under_way.take()?, *planned)),
             By::Plan => Some(of_run(0, 1)),
-            By::Job | By::GangRun => None,
+            By::Job | By::GangRun | By::ProgramRun(_) => None,
         }
     }
 
@@ -73,6 +81,17 @@ impl Counter {
 fn of_run(number: u64, planned: u64) -> Observation {
     let cell = number % planned.max(1);
     Observation { cell, valid: true, value_ns: 0.0, scale_ns: 0.0, replicate: None }
+}
+
+impl RecordedRun {
+    /// A run that failed does not count.
+    fn observation(&self, arms: &[String]) -> Option<Observation> {
+        let cell = arms.iter().position(|arm| **arm == *self.arm)? as u64;
+        let value_ns = self.wall_ns as f64;
+        let valid = self.status == Some(0);
+        let replicate = Some(self.block);
+        Some(Observation { cell, valid, value_ns, scale_ns: value_ns, replicate })
+    }
 }
 
 impl SharedData {

@@ -28,7 +28,9 @@ pub use count::Counter;
 pub use damage::Damage;
 pub use error::FileError;
 pub use gang::{GangRecord, MemberRecord};
-pub use observed::{Absence, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took};
+pub use observed::{
+    Absence, EndedRun, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took,
+};
 pub use overhead::{
     ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, Vantage,
 };
@@ -36,8 +38,8 @@ pub use project::{Batch, Observation, Projector};
 pub use provenance::Provenance;
 pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
 pub use row::{
-    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedThread, SCHEMA_VERSION,
-    Sample, SharedData, TaskJob,
+    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
+    SCHEMA_VERSION, Sample, SharedData, TaskJob,
 };
 pub use store::{FileKind, Part, Reader, write_parquet};
 pub use table::{RowKind, Rows};

@@ -4,7 +4,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::row::{RecordedAbsence, RecordedThread};
+use super::row::{RecordedAbsence, RecordedRun, RecordedThread};
+use crate::experiment::Arm;
 use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::Event;
@@ -74,6 +75,48 @@ pub enum ProgramRecord {
     Absence(Absence),
     /// The counts of a thread, at the end of the recording.
     Thread(ObservedThread),
+    /// The run has ended.
+    End(EndedRun),
+}
+
+/// A run as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct EndedRun {
+    /// The begin of the recording, on the clock of [`Absence`].
+    pub began_ns: u64,
+    /// Its wall time, in nanoseconds.
+    pub wall_ns: u64,
+    /// Its CPU time, in nanoseconds, where it is known.
+    pub cpu_ns: Option<u64>,
+    /// The time that its threads waited for a CPU, in nanoseconds, where it is known.
+    pub waited_ns: Option<u64>,
+    /// Preemptions of its threads.
+    pub preemptions: u64,
+    /// Changes of their CPU by the scheduler.
+    pub migrations: u64,
+    /// The exit code, or 128 plus a signal; None if the end was not seen.
+    pub status: Option<i32>,
+}
+
+impl EndedRun {
+    /// The run of these facts and threads.
+    pub fn of(facts: &RecordingFacts, threads: &[ObservedThread]) -> Self {
+        let sum = |of: fn(&ObservedThread) -> u64| threads.iter().map(of).sum();
+        Self {
+            began_ns: facts.began_ns,
+            wall_ns: facts.span_ns,
+            cpu_ns: facts.cpu_ns,
+            waited_ns: waited_ns(threads),
+            preemptions: sum(|thread| thread.preemptions),
+            migrations: sum(|thread| thread.migrations),
+            status: facts.status,
+        }
+    }
+}
+
+/// The time that threads waited for a CPU. Their counts do not have it.
+const fn waited_ns(_: &[ObservedThread]) -> Option<u64> {
+    None
 }
 
 /// The facts of a recording, apart from its rows. They are part of the provenance, under
@@ -94,6 +137,9 @@ pub struct RecordingFacts {
     pub began_ns: u64,
     /// The duration of the recording.
     pub span_ns: u64,
+    /// The CPU time of the command, and of its children that it waited for; None if it is not known.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
     /// The largest resident set of the processes, if known.
     pub rss_bytes: Option<u64>,
     /// Samples of the bytes that processes touched within a window: estimates of their working sets.
@@ -111,6 +157,20 @@ impl RecordingFacts {
     /// The key of these facts in the provenance.
     pub const KEY: &'static str = "recording";
 
+    /// Takes the facts of a later run of the same program: times and losses add up.
+    pub fn add(&mut self, later: Self) {
+        self.status = later.status;
+        self.why_not_bpf = later.why_not_bpf;
+        self.method = later.method;
+        self.span_ns += later.span_ns;
+        self.cpu_ns = self.cpu_ns.zip(later.cpu_ns).map(|(one, other)| one + other);
+        self.rss_bytes = self.rss_bytes.max(later.rss_bytes);
+        self.touched_bytes.extend(later.touched_bytes);
+        self.lost += later.lost;
+        self.unfollowed += later.unfollowed;
+        self.took.add(later.took);
+    }
+
     /// The facts in the provenance of a file or a run.
     pub fn of(machine: &Map<String, Value>) -> Option<Self> {
         serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
@@ -124,8 +184,12 @@ pub struct Recording {
     pub facts: RecordingFacts,
     /// The threads, in the order in which they were noticed.
     pub threads: Vec<ObservedThread>,
-    /// Their absences.
+    /// Their absences, run by run.
     pub absences: Vec<Absence>,
+    /// The runs that have ended; none in files of recordings that know of none.
+    pub runs: Vec<RecordedRun>,
+    /// The first absence of each run that has some, where the run is known.
+    pub first_absences: Vec<(u64, usize)>,
     /// Absences beyond [`Recording::MOST_KEPT`], which only the counts of the threads contain.
     pub not_kept: u64,
 }
@@ -142,22 +206,60 @@ impl Recording {
             }
             ProgramRecord::Absence(absence) => self.absences.push(absence),
             ProgramRecord::Thread(thread) => self.threads.push(thread),
+            // Its row, which has the run's place, is taken by `take_runs`.
+            ProgramRecord::End(_) => {}
         }
     }
 
-    /// Takes rows of either kind.
-    pub fn take_rows<'a, R>(&mut self, rows: &'a [R])
-    where
-        ProgramRecord: From<&'a R>,
-    {
+    /// Takes rows of absences.
+    pub fn take_absences(&mut self, rows: &[RecordedAbsence]) {
         for row in rows {
+            let known = self.first_absences.last().map(|&(run, _)| run);
+            if let Some(run) = row.run.filter(|&run| known != Some(run)) {
+                self.first_absences.push((run, self.absences.len()));
+            }
             self.take(row.into());
         }
+    }
+
+    /// Takes rows of runs.
+    pub fn take_runs(&mut self, rows: &[RecordedRun]) {
+        self.runs.extend_from_slice(rows);
+    }
+
+    /// The runs that have ended. A file that knows of none is one run, of its facts and threads.
+    pub fn ended_runs(&self) -> Vec<RecordedRun> {
+        if !self.runs.is_empty() {
+            return self.runs.clone();
+        }
+        let ended = EndedRun::of(&self.facts, &self.threads);
+        vec![RecordedRun::placed("", 0, (0, Arm::PLAIN, 0), &ended)]
+    }
+
+    /// The absences of a run; None if some of them were not kept.
+    pub fn absences_of(&self, run: u64) -> Option<&[Absence]> {
+        let Some(at) = self.first_absences.iter().position(|&(known, _)| known == run) else {
+            return (self.not_kept == 0).then_some(&[]);
+        };
+        let end = self.first_absences.get(at + 1).map_or(self.absences.len(), |&(_, next)| next);
+        let is_cut = self.not_kept > 0 && end == self.absences.len();
+        (!is_cut).then(|| &self.absences[self.first_absences[at].1..end])
+    }
+
+    /// The number of runs that have begun, those of an interrupted recording among them.
+    pub fn runs_begun(&self) -> u64 {
+        let begun = self.first_absences.iter().map(|&(run, _)| run);
+        begun.chain(self.runs.iter().map(|row| row.run)).max().map_or(0, |last| last + 1)
+    }
+
+    /// Takes rows of threads.
+    pub fn take_threads(&mut self, rows: &[RecordedThread]) {
+        rows.iter().for_each(|row| self.take(row.into()));
     }
 }
 
 impl RecordedAbsence {
-    pub(super) fn of(platform: &Platform, seed: u64, it: &Absence) -> Self {
+    pub(super) fn of(platform: &Platform, seed: u64, run: u64, it: &Absence) -> Self {
         let by = it.by.as_ref();
         Self {
             machine: platform.id.as_str().into(),
@@ -175,6 +277,7 @@ impl RecordedAbsence {
             ran_ns: it.ran_ns,
             by_tid: by.map(|(tid, _)| u64::from(*tid)),
             by: by.map(|(_, name)| name.as_str().into()),
+            run: Some(run),
         }
     }
 }
@@ -198,7 +301,7 @@ impl From<&RecordedAbsence> for ProgramRecord {
 }
 
 impl RecordedThread {
-    pub(super) fn of(platform: &Platform, seed: u64, it: &ObservedThread) -> Self {
+    pub(super) fn of(platform: &Platform, seed: u64, run: u64, it: &ObservedThread) -> Self {
         Self {
             machine: platform.id.as_str().into(),
             seed,
@@ -212,6 +315,41 @@ impl RecordedThread {
             cpu_changes: it.cpu_changes,
             unseen: it.unseen,
             preempted_ns: it.preempted_ns,
+            run: Some(run),
+        }
+    }
+}
+
+impl RecordedRun {
+    pub(super) fn of(
+        platform: &Platform,
+        seed: u64,
+        place: (u64, &str, u32),
+        it: &EndedRun,
+    ) -> Self {
+        Self::placed(&platform.id, seed, place, it)
+    }
+
+    /// The row of a run with this number, of this arm, in this block.
+    fn placed(
+        machine: &str,
+        seed: u64,
+        (run, arm, block): (u64, &str, u32),
+        it: &EndedRun,
+    ) -> Self {
+        Self {
+            machine: machine.into(),
+            seed,
+            run,
+            arm: arm.into(),
+            block: u64::from(block),
+            began_ns: it.began_ns,
+            wall_ns: it.wall_ns,
+            cpu_ns: it.cpu_ns,
+            waited_ns: it.waited_ns,
+            preemptions: it.preemptions,
+            migrations: it.migrations,
+            status: it.status.and_then(|status| u64::try_from(status).ok()),
         }
     }
 }
@@ -246,8 +384,85 @@ pub struct Took {
 }
 
 impl Took {
+    /// The cost before the first recording.
+    pub const NOTHING: Self = Self { own_ns: 0, programs_ns: Some(0), runs: Some(0) };
+
+    fn add(&mut self, later: Self) {
+        let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(a, b)| a + b);
+        self.own_ns += later.own_ns;
+        self.programs_ns = both(self.programs_ns, later.programs_ns);
+        self.runs = both(self.runs, later.runs);
+    }
+
     /// As a share of the time of one CPU.
     pub fn share(&self, span_ns: u64) -> f64 {
         (self.own_ns + self.programs_ns.unwrap_or(0)) as f64 / span_ns.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn absence(run: Option<u64>, tid: u64) -> RecordedAbsence {
+        let absence = Absence {
+            tid: tid as u32,
+            out_ns: 0,
+            in_ns: 1,
+            seen: true,
+            from: Cpu(0),
+            to: Cpu(0),
+            preempted: true,
+            pinned: false,
+            ran_ns: 0,
+            by: None,
+        };
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        RecordedAbsence { run, ..RecordedAbsence::of(&platform, 1, 0, &absence) }
+    }
+
+    fn tids(recording: &Recording, run: u64) -> Option<Vec<u32>> {
+        Some(recording.absences_of(run)?.iter().map(|absence| absence.tid).collect())
+    }
+
+    #[test]
+    fn absences_belong_to_their_runs_also_where_a_batch_has_two() {
+        let mut recording = Recording::default();
+        recording.take_absences(&[absence(Some(0), 1), absence(Some(0), 2), absence(Some(2), 3)]);
+        recording.take_absences(&[absence(Some(2), 4)]);
+        assert_eq!(tids(&recording, 0), Some(vec![1, 2]));
+        assert_eq!(tids(&recording, 1), Some(vec![]), "a run without absences");
+        assert_eq!(tids(&recording, 2), Some(vec![3, 4]));
+        assert_eq!(recording.runs_begun(), 3);
+        recording.not_kept = 1;
+        assert_eq!((tids(&recording, 0), tids(&recording, 2)), (Some(vec![1, 2]), None));
+    }
+
+    #[test]
+    fn an_earlier_file_knows_of_no_runs() {
+        let mut recording = Recording::default();
+        recording.take_absences(&[absence(None, 1)]);
+        assert_eq!((recording.runs_begun(), recording.absences.len()), (0, 1));
+        assert_eq!(recording.ended_runs().len(), 1);
+    }
+
+    #[test]
+    fn facts_of_several_runs_add_up_and_what_is_not_known_of_one_is_not_known_of_all() {
+        let one = RecordingFacts {
+            status: Some(0),
+            span_ns: 10,
+            cpu_ns: Some(4),
+            rss_bytes: Some(7),
+            touched_bytes: vec![1],
+            lost: 1,
+            took: Took { own_ns: 1, programs_ns: Some(2), runs: Some(3) },
+            ..RecordingFacts::default()
+        };
+        let mut all = RecordingFacts { took: Took::NOTHING, cpu_ns: Some(0), ..one.clone() };
+        all.add(one.clone());
+        assert_eq!((all.span_ns, all.cpu_ns, all.rss_bytes, all.lost), (20, Some(4), Some(7), 2));
+        assert_eq!((all.touched_bytes.len(), all.took.own_ns, all.took.runs), (2, 1, Some(3)));
+        all.add(RecordingFacts { cpu_ns: None, took: Took { runs: None, ..one.took }, ..one });
+        assert_eq!((all.cpu_ns, all.took.runs), (None, None));
     }
 }

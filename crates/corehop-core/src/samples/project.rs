@@ -7,7 +7,7 @@ use super::observed::ProgramRecord;
 use super::overhead::OverheadRecord;
 use super::record::{Cause, JobRecord, Leave, Touch};
 use super::row::{
-    AccessTime, PreemptionLength, RecordedAbsence, RecordedThread, Sample, SharedData,
+    AccessTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread, Sample, SharedData,
 };
 use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
@@ -43,8 +43,13 @@ pub enum Batch<'a> {
     Tasks(&'a [TaskJobRecord]),
     /// Of runs of gangs.
     Gangs(&'a [GangRecord]),
-    /// Of a recorded program.
-    Program(&'a [ProgramRecord]),
+    /// Of a run of a recorded program.
+    Program {
+        /// The run of the plan, counted from 0.
+        run: usize,
+        /// Its records.
+        records: &'a [ProgramRecord],
+    },
     /// Of scheduling overheads.
     Overheads(&'a [OverheadRecord]),
 }
@@ -60,7 +65,7 @@ impl Plan {
             },
             Body::Tasks(_) => &[RowKind::Samples, RowKind::TaskJobs],
             Body::Gangs(_) => &[RowKind::SharedData],
-            Body::Program(_) => &[RowKind::Absences, RowKind::Threads],
+            Body::Program(_) => &[RowKind::Absences, RowKind::Threads, RowKind::Runs],
             Body::Overheads(_) => &[RowKind::Overheads],
         }
     }
@@ -75,6 +80,8 @@ pub struct Projector<'a> {
     of_tasks: Option<TaskRows<'a>>,
     /// By phase the number of jobs in the run before it; empty for a plan without phases.
     before: Vec<u64>,
+    /// The number of jobs, or runs of a program, before the first of the plan.
+    first_job: u64,
     /// The number of jobs of task sets before the next.
     jobs: u64,
 }
@@ -91,7 +98,7 @@ impl<'a> Projector<'a> {
             Some(first)
         });
         let before = counts.collect();
-        Self { context, plan, platform, of_tasks, before, jobs: first_job }
+        Self { context, plan, platform, of_tasks, before, first_job, jobs: first_job }
     }
 
     /// The rows of some records; none of records that are not of such a plan.
@@ -115,9 +122,11 @@ impl<'a> Projector<'a> {
                 let of = |record| SharedData::of(gangs, seed, self.platform, record);
                 rows.shared_data.extend(records.iter().flat_map(of));
             }
-            (Batch::Program(records), Body::Program(_), _) => {
+            (Batch::Program { run, records }, Body::Program(program), _) => {
+                let (arm, block) = program.place(run);
+                let place = (self.first_job + run as u64, arm, block);
                 for record in records {
-                    self.program(record, &mut rows);
+                    self.program(place, record, &mut rows);
                 }
             }
             (Batch::Overheads(records), Body::Overheads(_), _) => {
@@ -130,13 +139,17 @@ impl<'a> Projector<'a> {
         rows
     }
 
-    fn program(&self, record: &ProgramRecord, rows: &mut Rows) {
-        let (platform, seed) = (self.platform, self.plan.seed);
+    /// The row of a record of a run, which has a number, an arm and a block.
+    fn program(&self, place: (u64, &str, u32), record: &ProgramRecord, rows: &mut Rows) {
+        let (platform, seed, run) = (self.platform, self.plan.seed, place.0);
         match record {
             ProgramRecord::Absence(it) => {
-                rows.absences.push(RecordedAbsence::of(platform, seed, it));
+                rows.absences.push(RecordedAbsence::of(platform, seed, run, it));
             }
-            ProgramRecord::Thread(it) => rows.threads.push(RecordedThread::of(platform, seed, it)),
+            ProgramRecord::Thread(it) => {
+                rows.threads.push(RecordedThread::of(platform, seed, run, it));
+            }
+            ProgramRecord::End(it) => rows.runs.push(RecordedRun::of(platform, seed, place, it)),
         }
     }
 

@@ -371,6 +371,8 @@ row! {
         by_tid: Option<u64>,
         /// The name of the preempting thread.
         by: Option<Text>,
+        /// The run of the program, counted from 0; None in files that know of none.
+        run: Option<u64>,
     }
 }
 
@@ -401,6 +403,39 @@ row! {
         unseen: u64,
         /// The sum of its preemption lengths, in nanoseconds.
         preempted_ns: u64,
+        /// The run of the program, counted from 0; None in files that know of none.
+        run: Option<u64>,
+    }
+}
+
+row! {
+    /// One run of a recorded program.
+    RecordedRun, "runs" {
+        /// The platform it was recorded on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The run, counted from 0.
+        run: u64,
+        /// The way it was run: `plain` and `again` are the command as it is.
+        arm: Text,
+        /// The block it belongs to, counted from 0: runs of one block are compared with each other.
+        block: u64,
+        /// When the recording began, in nanoseconds (CLOCK_MONOTONIC).
+        began_ns: u64,
+        /// The wall time of the run, in nanoseconds.
+        wall_ns: u64,
+        /// The CPU time of the command and of its children that it waited for, user and system, in
+        /// nanoseconds; None for a process or cgroup that was there before.
+        cpu_ns: Option<u64>,
+        /// The time that its threads were ready and waited for a CPU, in nanoseconds, if known.
+        waited_ns: Option<u64>,
+        /// The number of preemptions of its threads.
+        preemptions: u64,
+        /// The number of times the scheduler changed the CPU of a thread.
+        migrations: u64,
+        /// The exit code, or 128 plus a signal; None if the end was not seen.
+        status: Option<u64>,
     }
 }
 

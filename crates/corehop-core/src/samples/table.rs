@@ -6,8 +6,8 @@ use arrow_schema::Field;
 
 use super::column::{Row, SchemaError};
 use super::row::{
-    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedThread, Sample,
-    SharedData, TaskJob,
+    AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
+    Sample, SharedData, TaskJob,
 };
 
 /// Lists the kinds of rows once: what is known of all of them follows.
@@ -97,6 +97,8 @@ kinds! {
     Absences, absences: RecordedAbsence, None;
     /// Threads of a program.
     Threads, threads: RecordedThread, Some("threads");
+    /// Runs of a program.
+    Runs, runs: RecordedRun, Some("runs");
     /// Times of scheduling overheads.
     Overheads, overheads: OverheadTime, None;
 }
@@ -126,6 +128,6 @@ mod tests {
     #[test]
     fn no_two_kinds_of_one_plan_lie_in_the_same_file() {
         let suffixes: Vec<_> = RowKind::ALL.iter().filter_map(|kind| kind.suffix()).collect();
-        assert_eq!(suffixes, ["jobs", "threads"]);
+        assert_eq!(suffixes, ["jobs", "threads", "runs"]);
     }
 }

@@ -3,6 +3,7 @@
 
 use std::fs::read_to_string;
 
+use corehop_core::experiment::digest;
 use serde_json::{Value, json};
 
 /// Kernel and processor.
@@ -15,8 +16,17 @@ pub(super) fn describe() -> Value {
         "kernel_command_line": text("/proc/cmdline"),
         "processor": field(&cpuinfo, "model name"),
         "microcode": field(&cpuinfo, "microcode"),
+        "identity": identity(),
         "load_average": text("/proc/loadavg"),
     })
+}
+
+/// A digest of the identity that the system was given at installation (machine-id(5)), which itself is
+/// not to be told to others; None if it has none.
+pub fn identity() -> Option<String> {
+    let id = read_to_string("/etc/machine-id").ok()?;
+    let id = id.trim();
+    (!id.is_empty()).then(|| digest(&format!("corehop {id}")))
 }
 
 /// The first value of a field of `/proc/cpuinfo`.

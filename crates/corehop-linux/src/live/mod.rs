@@ -16,6 +16,7 @@ mod last_level;
 mod load;
 pub(crate) mod offsets;
 mod polluter;
+mod program;
 mod renewal;
 mod runner;
 mod seat;
@@ -30,11 +31,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{
-    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Program, Step, Tasks,
+    Body, Condition, Draw, Job, Jobs, Overheads, Phase, Plan, Step, Tasks,
 };
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink};
 use corehop_core::platform::Platform;
-use corehop_core::samples::{Batch, OverheadFacts, RecordingFacts};
+use corehop_core::samples::{Batch, OverheadFacts};
 use corehop_core::units::{Bytes, CpuList};
 use corehop_core::workload::{LineState, Load, WorkingSet};
 use serde_json::{Map, Value, json};
@@ -43,11 +44,12 @@ use crate::bpf::events::Events;
 use crate::clock::Clock;
 use crate::discover::SysRoot;
 use crate::memory::MemoryError;
-use crate::observe::{How, record};
 use crate::overheads::overheads;
 use crate::preflight;
 use crate::set_memory::SetMemory;
 use crate::supervisor::{Guard, all_leftovers, refuse_leftovers};
+
+pub use host::identity;
 
 use calibrate::Calibration;
 use counters::Counters;
@@ -442,18 +444,6 @@ impl Machine for LiveMachine {
 }
 
 impl LiveMachine {
-    fn record(&mut self, program: &Program, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
-        let how = How {
-            estimate_wss: program.estimate_wss,
-            to_stderr: self.options.output_to_stderr,
-            method: None,
-        };
-        let (facts, end) =
-            record(&program.target, &how, &mut |records| sink.take(Batch::Program(records)))?;
-        self.facts.insert(RecordingFacts::KEY.to_owned(), json!(facts));
-        Ok(end)
-    }
-
     fn measure_overheads(
         &mut self,
         plan: &Overheads,

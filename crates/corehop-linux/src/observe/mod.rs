@@ -26,6 +26,7 @@ use crate::supervisor::interrupt;
 
 use follower::Follower;
 use target::Followed;
+pub use target::check_command;
 pub use working_set::WINDOW;
 use working_set::WorkingSets;
 
@@ -117,28 +118,28 @@ pub fn record(
     let mut working_sets = how.estimate_wss.then(WorkingSets::begin);
     let mut absences = Vec::new();
     let mut ending: Option<Instant> = None;
-    let (status, end) = loop {
+    let ((status, cpu_ns), end) = loop {
         follower.absences(false, |absence| absences.push(ProgramRecord::Absence(absence)));
         if let Some(end) = followed.ended(&mut follower)? {
-            break (end.status, RunEnd::Complete);
+            break ((end.status, end.cpu_ns), RunEnd::Complete);
         }
         // Without a record too: the receiver may want to end.
         let goes_on = take(&absences).map_err(ObserveError::Sink)?;
         absences.clear();
         if !goes_on && ending.is_none() {
             if !interrupt::signal().is_some_and(|signal| followed.pass_on(signal)) {
-                break (None, RunEnd::Stopped);
+                break ((None, None), RunEnd::Stopped);
             }
             // The program was asked to end as well, and its end is part of the recording.
             ending = Some(Instant::now());
         }
         if ending.is_some_and(|since| since.elapsed() > PATIENCE) {
-            break (None, RunEnd::Stopped);
+            break ((None, None), RunEnd::Stopped);
         }
         if let Some(working_sets) = &mut working_sets {
             working_sets.look(&follower);
         }
-        std::thread::sleep(PERIOD);
+        followed.wait(PERIOD);
     };
     let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
     follower.absences(true, |absence| absences.push(ProgramRecord::Absence(absence)));
@@ -152,6 +153,7 @@ pub fn record(
         why_not_bpf,
         began_ns,
         span_ns,
+        cpu_ns,
         rss_bytes: followed.rss_bytes(),
         touched_bytes: working_sets.map(|it| it.samples).unwrap_or_default(),
         lost,

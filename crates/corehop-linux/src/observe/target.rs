@@ -3,27 +3,38 @@
 
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::time::Duration;
+use std::{env, fs};
 
 use corehop_core::experiment::{Argument, Target};
 
 use super::ObserveError;
 use super::follower::Follower;
+use crate::supervisor::pidfd;
 
 /// The end of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct End {
-    /// Its exit code, where that is ours to know.
+    /// Its exit code, of a command.
     pub(super) status: Option<i32>,
+    /// The CPU time of a command and of the children that it waited for.
+    pub(super) cpu_ns: Option<u64>,
+}
+
+impl End {
+    /// Of processes that this one did not start.
+    const UNSEEN: Self = Self { status: None, cpu_ns: None };
 }
 
 /// A target whose threads are followed.
 #[derive(Debug)]
 pub(super) enum Followed {
-    Command { child: Child, rss_bytes: Option<u64> },
+    Command { child: Child, rss_bytes: Option<u64>, end: Option<OwnedFd> },
     Process { pid: u32, rss_bytes: Option<u64> },
     Cgroup { path: PathBuf, rss_bytes: Option<u64> },
 }
@@ -42,7 +53,8 @@ impl Followed {
         match target {
             Target::Command(words) => {
                 let child = spawn(words, to_stderr, follower)?.map_err(no_target)?;
-                Ok(Self::Command { child, rss_bytes: None })
+                let end = pidfd(child.id().cast_signed());
+                Ok(Self::Command { child, rss_bytes: None, end })
             }
             Target::Process(pid) => {
                 follow_tasks(*pid, follower).map_err(not_followed)?;
@@ -60,18 +72,18 @@ impl Followed {
     pub(super) fn ended(&mut self, follower: &mut Follower) -> Result<Option<End>, ObserveError> {
         let failed = |what| move |source| ObserveError::Failed { what, source };
         match self {
-            Self::Command { child, rss_bytes } => {
+            Self::Command { child, rss_bytes, .. } => {
                 larger(rss_bytes, peak_rss(child.id()));
-                let status = child.try_wait().map_err(failed("waiting for the program"))?;
-                if status.is_some() {
-                    larger(rss_bytes, largest_child());
-                }
-                Ok(status.map(|status| End { status: Some(code(status)) }))
+                let ended = reap(child.id()).map_err(failed("waiting for the program"))?;
+                Ok(ended.map(|(status, usage)| {
+                    larger(rss_bytes, u64::try_from(usage.ru_maxrss).ok().map(|kib| kib << 10));
+                    End { status: Some(code(status)), cpu_ns: Some(cpu_ns(&usage)) }
+                }))
             }
             Self::Process { pid, rss_bytes } => {
                 larger(rss_bytes, peak_rss(*pid));
                 let gone = !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid);
-                Ok(gone.then_some(End { status: None }))
+                Ok(gone.then_some(End::UNSEEN))
             }
             Self::Cgroup { path, rss_bytes } => {
                 // Processes that are moved into it are not children of those in it.
@@ -79,9 +91,17 @@ impl Followed {
                 for pid in members {
                     larger(rss_bytes, peak_rss(pid));
                 }
-                Ok((!path.exists()).then_some(End { status: None }))
+                Ok((!path.exists()).then_some(End::UNSEEN))
             }
         }
+    }
+
+    /// Waits for so long, or until a command has ended: its wall time does not depend on the wait.
+    pub(super) fn wait(&self, most: Duration) {
+        let Self::Command { end: Some(end), .. } = self else { return std::thread::sleep(most) };
+        let mut poll = libc::pollfd { fd: end.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one live descriptor record, and its number.
+        unsafe { libc::poll(&raw mut poll, 1, most.as_millis() as i32) };
     }
 
     /// Passes a signal on to a command that this process started. Ctrl-C on a terminal has reached it
@@ -199,13 +219,50 @@ fn is_zombie(pid: u32) -> bool {
     text.lines().any(|line| line.starts_with("State:") && line.contains('Z'))
 }
 
-/// The largest resident set among children that have ended, and theirs.
-fn largest_child() -> Option<u64> {
-    // SAFETY: all-zero is a valid rusage; the kernel fills it.
-    let usage = unsafe {
+/// The end of a child of this process and what it used, if it has ended (wait4(2)).
+fn reap(pid: u32) -> io::Result<Option<(ExitStatus, libc::rusage)>> {
+    let mut status = 0;
+    // SAFETY: all-zero is a valid rusage; the kernel fills both.
+    let (found, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
-        usage
+        let pid = pid.cast_signed();
+        (libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage), usage)
     };
-    u64::try_from(usage.ru_maxrss).ok().filter(|&kib| kib > 0).map(|kib| kib << 10)
+    match found {
+        0 => Ok(None),
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(Some((ExitStatus::from_raw(status), usage))),
+    }
+}
+
+/// User and system time.
+fn cpu_ns(usage: &libc::rusage) -> u64 {
+    let ns = |time: libc::timeval| {
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        seconds * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or_default() * 1_000
+    };
+    ns(usage.ru_utime) + ns(usage.ru_stime)
+}
+
+/// Whether a command's program is there, so that the last of several commands is known to start before the
+/// first one runs.
+///
+/// # Errors
+/// [`ObserveError::NoTarget`] if it is not.
+pub fn check_command(target: &Target) -> Result<(), ObserveError> {
+    let Target::Command(words) = target else { return Ok(()) };
+    let name = words.first().map_or(&b""[..], Argument::bytes);
+    let name = Path::new(OsStr::from_bytes(name));
+    let is_program = |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file());
+    let path = env::var_os("PATH").unwrap_or_default();
+    let there = if name.components().count() > 1 || name.is_absolute() {
+        is_program(name)
+    } else {
+        env::split_paths(&path).any(|folder| is_program(&folder.join(name)))
+    };
+    if there {
+        return Ok(());
+    }
+    let source = io::Error::from_raw_os_error(libc::ENOENT);
+    Err(ObserveError::NoTarget { what: target.to_string(), source })
 }

@@ -40,6 +40,7 @@ use whole::{Lock, Waited};
 pub use journal::journal_directories;
 pub use load::{LoadChild, LoadCommand, spawn_load};
 pub use process::ProcessId;
+pub(crate) use process::pidfd;
 pub(crate) use restore::REMEDY;
 pub use restore::{
     Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,

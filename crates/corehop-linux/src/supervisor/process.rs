@@ -128,7 +128,8 @@ impl ProcessId {
     }
 }
 
-fn pidfd(pid: i32) -> Option<OwnedFd> {
+/// The descriptor of a process; none before Linux 5.3, or if there is no such process.
+pub(crate) fn pidfd(pid: i32) -> Option<OwnedFd> {
     // SAFETY: pidfd_open takes two integers and touches no memory of this process.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) } as RawFd;
     // SAFETY: a descriptor that the kernel has just made, with this one owner.

@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop compare`
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use corehop_core::decision::comparison::{Delays, FailOn, Margin, compare};
+use corehop_core::decision::program_runs::{self, RunFigures};
 use corehop_core::model::estimator::Estimator;
-use corehop_core::report::decided;
-use corehop_core::samples::{Row, Sample};
+use corehop_core::report::{self, decided};
+use corehop_core::samples::{Row, RowKind, Sample};
 use corehop_core::units::Nanos;
 
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::print;
 
-/// Compare two results cell by cell: two kernels, two hosts, before and after.
+/// Compare two results cell by cell: two kernels, two hosts, before and after. Or compare recorded programs.
+///
+/// Two recordings of `corehop measure program` are compared run by run: wall time, CPU time, waiting,
+/// preemptions, migrations. One recording with arms (`--arm`) is compared by pairs of its runs, and needs no
+/// second file.
 ///
 /// Exit code 0: the comparison passes the gate of --fail-on; 1: it does not, or the results have no cell in
 /// common. An undecided cell needs more replicates, and the last line estimates how many.
@@ -24,14 +30,14 @@ pub(crate) struct Args {
     a: PathBuf,
     /// The result to compare with the baseline.
     #[arg(value_name = "B.parquet")]
-    b: PathBuf,
+    b: Option<PathBuf>,
     /// Differences below this share of A's median do not count.
     #[arg(long, value_name = "PERCENT%", default_value = "5%", value_parser = super::quantities::percent)]
     margin: f64,
     /// Differences below this time do not count, however small A's median is.
     #[arg(long, value_name = "TIME", default_value = "1us")]
     least: Nanos,
-    /// Outcomes of a cell that end with exit code 1, separated by commas: slower; different (slower or faster);
+    /// Outcomes of a cell, or of the wall time of recordings, that end with exit code 1, separated by commas: slower; different (slower or faster);
     /// unknown (undecided).
     #[arg(
         long,
@@ -52,7 +58,17 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    let [a, b] = [delays(&args.a, args.estimator)?, delays(&args.b, args.estimator)?];
+    if is_recording(&args.a)? {
+        return recordings(args);
+    }
+    let Some(b) = &args.b else {
+        let what = format!(
+            "missing second result: only a recording with arms is compared alone, and {} is none",
+            args.a.display()
+        );
+        return Err(Failure::says(Exit::Usage, what));
+    };
+    let [a, b] = [delays(&args.a, args.estimator)?, delays(b, args.estimator)?];
     let margin = Margin { share: args.margin, least_us: args.least.get() as f64 / 1e3 };
     let comparison = compare(&a, &b, margin, 1.0 - args.confidence)
         .map_err(|error| Failure::new(Exit::Usage, error))?;
@@ -62,6 +78,49 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         decided::comparison(&comparison)
     })?;
     Ok(if comparison.passes(&args.fail_on) { Exit::Done } else { Exit::No })
+}
+
+/// Whether a file has rows of a recorded program.
+fn is_recording(path: &Path) -> Result<bool, Failure> {
+    let kind = input::open(path)?.rows_kind().ok();
+    Ok(matches!(kind, Some(RowKind::Absences | RowKind::Threads | RowKind::Runs)))
+}
+
+/// Compares two recordings, or the arms of one.
+fn recordings(args: &Args) -> Result<Exit, Failure> {
+    let alpha = 1.0 - args.confidence;
+    let usage = |error| Failure::new(Exit::Usage, error);
+    let a = runs(&args.a)?;
+    let comparison = match &args.b {
+        None => program_runs::arms(&a, alpha).map_err(usage)?,
+        Some(b) => {
+            let names = [&args.a, b].map(|path| path.display().to_string());
+            let names = [names[0].as_str(), names[1].as_str()];
+            program_runs::recordings([&a, &runs(b)?], names, alpha).map_err(usage)?
+        }
+    };
+    if comparison.arms.iter().all(|arm| arm.effects.is_empty()) {
+        let what = "nothing to compare: name two recordings, or one with arms \
+                    (`corehop measure program --arm`) whose runs succeeded";
+        return Err(Failure::says(Exit::No, what));
+    }
+    print(&if args.json {
+        format!("{:#}\n", serde_json::json!(comparison))
+    } else {
+        report::program_runs::text(&comparison)
+    })?;
+    Ok(if comparison.passes(&args.fail_on, args.margin) { Exit::Done } else { Exit::No })
+}
+
+/// The runs of a recording, found from any of its files.
+fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
+    let files = [path.to_owned()];
+    let recorded = input::gather(&files, Estimator::Difference)?.recorded;
+    let Some(it) = recorded.first() else {
+        let what = format!("{} is not the recording of a program, as the other", path.display());
+        return Err(Failure::says(Exit::Usage, what));
+    };
+    Ok(RunFigures::of_recording(&it.recording, &BTreeMap::new()))
 }
 
 /// The delays in a file of samples.

@@ -7,6 +7,7 @@ use corehop_core::model::estimator::Estimator;
 use corehop_core::report::costs;
 
 use crate::exit::{Exit, Failure};
+use crate::host_costs::Keeping;
 use crate::input;
 use crate::output::{Force, OutputFile, print};
 
@@ -23,6 +24,10 @@ pub(crate) struct Args {
     /// Write the model to this file, for `corehop predict`.
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
+    /// Keep the model as the costs of this host, in `~/.local/share/corehop/costs.json`. `corehop measure program`
+    /// uses them without --costs. The samples must be of this host.
+    #[arg(long = "default")]
+    is_default: bool,
     #[command(flatten)]
     force: Force,
     /// The estimator of the delay of a sample (see `corehop explain estimator`).
@@ -36,10 +41,16 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
-    let model = input::fitted(&args.files, args.estimator)?;
+    let data = input::gather(&args.files, args.estimator)?;
+    let keeping = args.is_default.then(|| Keeping::of(&data, &inputs, args.force)).transpose()?;
+    let model = input::fitted_to(data)?;
     if let Some(file) = output {
         file.write(model.to_json())?;
     }
+    let kept = keeping.map(|keeping| keeping.keep(model.clone())).transpose()?;
     print(&if args.json { model.to_json() } else { costs::fitted(&model) })?;
+    if let Some(path) = kept.filter(|_| !args.json) {
+        print(&format!("kept as the costs of this host: {}\n", path.display()))?;
+    }
     Ok(Exit::Done)
 }

@@ -29,6 +29,7 @@ use tally::Tally;
 
 pub(crate) use outputs::of_kind;
 pub(crate) use progress::rough;
+pub(crate) use tally::of_arms;
 
 /// The destination of the rows.
 #[derive(Debug, Clone)]

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The results of a run beside the counts of its cells, by the kind of its plan.
 
-use corehop_core::decision::run_cost::uncosted;
+use std::collections::BTreeMap;
+
+use corehop_core::decision::program_runs::{RunComparison, RunFigures, arms};
+use corehop_core::decision::run_cost::{Between, uncosted};
 use corehop_core::experiment::{Body, Overheads, Plan};
 use corehop_core::model::overheads::{self, OverheadSummary};
 use corehop_core::platform::Platform;
-use corehop_core::report::{observed, overheads as overhead_table};
+use corehop_core::report::{observed, overheads as overhead_table, program_runs};
 use corehop_core::samples::{OverheadFacts, Provenance, Recording, RecordingFacts, Rows};
 use serde_json::{Value, json};
 
@@ -65,8 +68,9 @@ impl Tally {
             Self::Cells { .. } => {}
             Self::Tasks(tally) => tally.take(rows),
             Self::Program(recording) => {
-                recording.take_rows(&rows.absences);
-                recording.take_rows(&rows.threads);
+                recording.take_absences(&rows.absences);
+                recording.take_threads(&rows.threads);
+                recording.take_runs(&rows.runs);
             }
             Self::Overheads { times, rows: count, .. } => {
                 *count += rows.overheads.len() as u64;
@@ -81,10 +85,10 @@ impl Tally {
     }
 
     /// The number of jobs so far, if it differs from that of the samples.
-    pub(super) const fn jobs(&self) -> Option<u64> {
+    pub(super) fn jobs(&self) -> Option<u64> {
         match self {
             Self::Tasks(tally) => Some(tally.jobs()),
-            Self::Program(recording) => Some(recording.absences.len() as u64),
+            Self::Program(recording) => Some(recording.runs_begun()),
             Self::Overheads { rows, .. } => Some(*rows),
             Self::Cells { .. } => None,
         }
@@ -103,6 +107,9 @@ impl Tally {
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
                 extend(answer, observed::json(recording, &uncosted(recording, &platform)));
+                if let Some(comparison) = of_arms(recording, &BTreeMap::new())? {
+                    extend(answer, json!({"comparison": comparison}));
+                }
             }
             Self::Overheads { times, plan, .. } => {
                 let (summaries, facts) = (times.summaries(), facts(&ended.provenance));
@@ -119,7 +126,10 @@ impl Tally {
             Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
-                Ok(Some(observed::text(recording, &uncosted(recording, &platform))))
+                let compared = of_arms(recording, &BTreeMap::new())?;
+                let compared = compared.as_ref().map_or_else(String::new, program_runs::text);
+                let text = observed::text(recording, &uncosted(recording, &platform));
+                Ok(Some(compared + &text))
             }
             Self::Overheads { times, plan, .. } => {
                 let plan = Some((plan.as_ref(), ended.provenance.seed));
@@ -147,6 +157,17 @@ impl Tally {
         };
         Ok((recording, Platform::from_toml(&provenance.platform)?))
     }
+}
+
+/// The comparison of the arms of a recording that has several, with what refilling cost in each run, if
+/// that is known.
+pub(crate) fn of_arms(
+    recording: &Recording,
+    refills: &BTreeMap<u64, Between>,
+) -> Result<Option<RunComparison>, Failure> {
+    let runs = RunFigures::of_recording(recording, refills);
+    let comparison = arms(&runs, 0.05).map_err(|error| Failure::new(Exit::Failed, error))?;
+    Ok(Some(comparison).filter(|it| !it.arms.is_empty()))
 }
 
 fn extend(answer: &mut Value, more: Value) {

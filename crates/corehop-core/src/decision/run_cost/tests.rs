@@ -46,7 +46,7 @@ fn recording(platform: &Platform) -> Recording {
         },
         threads: vec![thread(1), thread(2)],
         absences: vec![absence(1, 0, 0, 2_000), absence(2, 0, 0, 4_000), absence(2, 0, l2, 8_000)],
-        not_kept: 0,
+        ..Recording::default()
     }
 }
 

@@ -6,10 +6,12 @@
 //! model. [`Source`] is either of the two, as a user names it.
 
 mod fitted;
+mod host;
 mod source;
 mod table;
 
 pub use fitted::ModelCosts;
+pub use host::{Host, HostCosts, NotHostCosts};
 pub use source::{SelectError, Selected, Selection, Source};
 pub use table::{CostCurves, CostError, CostTable};
 

@@ -3,22 +3,34 @@
 
 use super::super::data::{Recorded, ReportData};
 use super::super::figure::{Section, Table};
-use super::super::{observed, observed_page};
+use super::super::{observed, observed_page, program_runs};
 
 /// The sections of each recorded program.
 pub(super) fn recorded(data: &ReportData) -> Vec<Section> {
-    let of = |it: &Recorded| observed_page::sections(&it.recording, &it.cost, &it.platform);
+    let of = |it: &Recorded| {
+        let arms = it.comparison.as_ref().map(program_runs::section);
+        let sections = observed_page::sections(&it.recording, &it.cost, &it.platform);
+        arms.into_iter().chain(sections).collect::<Vec<_>>()
+    };
     data.recorded.iter().flat_map(of).collect()
 }
 
 pub(super) fn tables(data: &ReportData) -> Vec<Table> {
-    data.recorded.iter().flat_map(|it| observed::tables(&it.cost)).collect()
+    let of = |it: &Recorded| {
+        let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::tables);
+        [arms, observed::tables(&it.cost)].concat()
+    };
+    data.recorded.iter().flat_map(of).collect()
 }
 
 pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
     let of = |it: &Recorded| {
         let head = observed::head(&it.recording);
-        std::iter::once(head).chain(observed::notes(&it.recording, &it.cost)).collect::<Vec<_>>()
+        let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::answers);
+        std::iter::once(head)
+            .chain(arms)
+            .chain(observed::notes(&it.recording, &it.cost))
+            .collect::<Vec<_>>()
     };
     data.recorded.iter().flat_map(of)
 }

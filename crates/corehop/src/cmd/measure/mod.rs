@@ -2,6 +2,7 @@
 //! `corehop measure`: run an experiment on a machine, and write a file. Each experiment owns its options;
 //! shared options are one struct.
 
+mod arms;
 mod jobs;
 mod loads;
 mod on;

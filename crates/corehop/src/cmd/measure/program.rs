@@ -5,24 +5,35 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use corehop_core::decision::run_cost::{Prices, WssRange, run_cost};
-use corehop_core::experiment::{Argument, Program, Target};
+use corehop_core::decision::run_cost::{Prices, WssRange, refills, run_cost};
+use corehop_core::experiment::{Argument, Experiment, Program, Target};
 use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
-use corehop_core::report::{observed, observed_page};
+use corehop_core::report::{observed, observed_page, program_runs};
 use corehop_core::samples::Recording;
 use corehop_core::units::{Bytes, Nanos};
 use corehop_linux::live::{LiveMachine, Options};
 
+use serde_json::json;
+
 use super::super::quantities::pair;
+use super::arms::ArmArgs;
 use super::to::Out;
 use super::{on, outline};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
+use crate::host_costs;
 use crate::input;
 use crate::output::{OutputFile, print};
+use crate::run::{Ended, Run, of_arms};
 
-/// A recording draws nothing at random.
-const SEED: u64 = 1;
+/// The background load of costs that were kept.
+const IDLE: &str = "idle";
+
+/// Costs, and their origin in a sentence.
+struct ChosenCosts {
+    source: Option<Source>,
+    origin: String,
+}
 
 /// The program to record, and the costs to charge.
 #[derive(Debug, clap::Args)]
@@ -36,28 +47,24 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "pid")]
     cgroup: Option<PathBuf>,
     /// Costs by working-set size: a table (`*.csv`), a model of `corehop fit` (`*.json`), or samples to fit one
-    /// to; --load and --length choose among them
-    #[arg(long, value_name = "FILE")]
+    /// to; --load and --length choose among them. `none` charges nothing. Default: the costs of this host that
+    /// `corehop fit --default` kept, if there are some
+    #[arg(long, value_name = "FILE|none")]
     costs: Option<PathBuf>,
     /// The background load of the costs
-    #[arg(long, value_name = "NAME", requires = "costs")]
+    #[arg(long, value_name = "NAME")]
     load: Option<String>,
     /// The preemption length of the costs
-    #[arg(long, value_name = "TIME", requires = "costs")]
+    #[arg(long, value_name = "TIME")]
     length: Option<Nanos>,
     /// The working set of the program, if known
     #[arg(long, value_name = "SIZE")]
     wss: Option<Bytes>,
     /// The statistic of the costs; default: the mean
-    #[arg(long, value_name = "NAME", requires = "costs")]
+    #[arg(long, value_name = "NAME")]
     statistic: Option<String>,
     /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
-    #[arg(
-        long,
-        value_name = "NAME=VALUE",
-        value_parser = pair,
-        requires = "costs",
-    )]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
     only: Vec<(String, String)>,
     /// Estimate the working set from the pages that the program touches within 10 ms, four times a second. Each
     /// estimate makes the program refill its TLB
@@ -69,6 +76,8 @@ pub(super) struct Args {
     /// Write the events in the trace-event format, for Perfetto
     #[arg(long, value_name = "FILE.json")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    arms: ArmArgs,
     /// The program to start and record, with its arguments, after `--`
     #[arg(last = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -97,24 +106,45 @@ impl Args {
     /// Records the program, computes its costs, and prints the answer.
     pub(super) fn run(&self) -> Result<Exit, Failure> {
         let platform = on::platform(on::LIVE)?;
-        let experiment = Program { target: self.target()?, estimate_wss: self.estimate_wss };
+        let target = self.target()?;
+        let arms = self.arms.experiment(&target, self.estimate_wss)?;
         // Costs that make no sense are refused before the program runs.
-        let costs = self.costs.as_deref().map(input::costs).transpose()?;
-        let prices = costs.as_ref().map(|source| self.prices(source)).transpose()?;
+        let costs = self.costs(&platform)?;
+        let prices = costs.source.as_ref().map(|source| self.prices(source)).transpose()?;
+        let once = Program::once(target, self.estimate_wss);
+        let (experiment, replicates): (&dyn Experiment, u32) = match &arms {
+            Some(arms) => (arms, self.arms.blocks()),
+            None => (&once, 1),
+        };
+        let seed = self.arms.draws().seed;
         if self.out.dry_run {
-            return outline::of_experiment(&experiment, &platform, SEED, 1, self.out.json);
+            return outline::of_experiment(experiment, &platform, seed, replicates, self.out.json);
         }
         let drawings = self.drawings()?;
         // The terminal belongs to the program: no progress is shown.
-        let run = self.out.to_run(self.out.destination(false), true);
+        let destination = self.out.destination(self.arms.draws().resumes());
+        let run = Run { replicates, ..self.out.to_run(destination, true) };
         let output_to_stderr = self.out.wants_stdout();
         let mut machine =
             LiveMachine::new(platform, Options { output_to_stderr, ..Options::default() });
-        let ended = run.carry_out(&mut machine, &experiment, SEED)?;
+        let ended = run.carry_out(&mut machine, experiment, seed)?;
+        self.answer(&ended, prices.as_ref(), &costs.origin, drawings)
+    }
+
+    /// Writes the drawings of a recording, and prints the answer.
+    fn answer(
+        &self,
+        ended: &Ended,
+        prices: Option<&Prices<'_>>,
+        origin: &str,
+        [page, trace]: [Option<OutputFile>; 2],
+    ) -> Result<Exit, Failure> {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
         let wss = self.wss(recording, &platform);
-        let cost = run_cost(recording, &platform, prices.as_ref(), wss)?;
-        let [page, trace] = drawings;
+        let cost = run_cost(recording, &platform, prices, wss)?;
+        let refills =
+            prices.map(|prices| refills(recording, &platform, prices, wss)).transpose()?;
+        let comparison = of_arms(recording, &refills.unwrap_or_default())?;
         if let Some(file) = page {
             file.write(observed_page::page(recording, &cost, &platform))?;
         }
@@ -122,16 +152,57 @@ impl Args {
             file.write(observed::trace(recording, &platform).to_string())?;
         }
         if self.out.json {
-            print(&format!("{}\n", observed::json(recording, &cost)))?;
+            let mut answer = observed::json(recording, &cost);
+            answer["costs"] = json!(origin);
+            answer["comparison"] = json!(comparison);
+            print(&format!("{answer}\n"))?;
         } else if self.out.stream.is_none() {
-            say(&observed::text(recording, &cost));
+            let compared = comparison.as_ref().map_or_else(String::new, program_runs::text);
+            say(&format!("{compared}{origin}\n{}", observed::text(recording, &cost)));
         }
-        // A wrapper ends as the program did.
-        let status = recording.facts.status.and_then(|status| u8::try_from(status).ok());
+        // A wrapper ends as the program did. Of several runs all have succeeded, or none was compared.
+        let status = recording.facts.status.filter(|_| !self.arms.is_repeated());
+        let status = status.and_then(|status| u8::try_from(status).ok());
         Ok(status.map_or(ended.exit, |status| match status {
             0 => Exit::Done,
             other => Exit::Of(other),
         }))
+    }
+
+    /// The costs to charge: those that are named, those of this host, or none.
+    fn costs(&self, platform: &Platform) -> Result<ChosenCosts, Failure> {
+        let none = |why: String| ChosenCosts { source: None, origin: format!("no costs: {why}") };
+        let chosen = match self.costs.as_deref() {
+            Some(path) if path == Path::new("none") => none("--costs none was given".to_owned()),
+            Some(path) => ChosenCosts {
+                source: Some(input::costs(path)?),
+                origin: format!("costs: {}", path.display()),
+            },
+            None => match host_costs::kept(platform)? {
+                Some((costs, path)) => ChosenCosts {
+                    source: Some(Source::Model(costs.model)),
+                    origin: format!(
+                        "costs: those of this host, measured {}, in {}",
+                        costs.date,
+                        path.display()
+                    ),
+                },
+                None => none(format!("none of this host are kept; {}", host_costs::REMEDY)),
+            },
+        };
+        if chosen.source.is_none() {
+            let why = "there are no costs to choose from (--costs FILE)";
+            refuse(
+                why,
+                &[
+                    ("--load", self.load.is_some()),
+                    ("--length", self.length.is_some()),
+                    ("--statistic", self.statistic.is_some()),
+                    ("--only", !self.only.is_empty()),
+                ],
+            )?;
+        }
+        Ok(chosen)
     }
 
     /// The working set: as given, as estimated, or the whole possible range.
@@ -153,8 +224,11 @@ impl Args {
             }
         };
         let statistic = self.statistic.clone().or_else(|| usual.map(str::to_owned));
+        // Costs that were not named are those of the program alone on the machine, if there are such.
+        let loads = source.loads();
+        let idle = loads.len() > 1 && self.costs.is_none() && loads.contains(&IDLE);
         let selection = Selection {
-            load: self.load.clone(),
+            load: self.load.clone().or_else(|| idle.then(|| IDLE.to_owned())),
             statistic,
             length: self.length,
             only: self.only.clone(),

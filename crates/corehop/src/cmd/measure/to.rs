@@ -80,6 +80,13 @@ pub(super) struct Draws {
     pub(super) seed: u64,
 }
 
+impl Draws {
+    /// Whether to go on with an interrupted run.
+    pub(super) const fn resumes(&self) -> bool {
+        self.again.resume
+    }
+}
+
 /// A precision to reach, instead of a number of samples.
 #[derive(Debug, clap::Args)]
 pub(super) struct Precise {

@@ -1,0 +1,402 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs of a program side by side: does a change of how it runs pay?
+//!
+//! Arms of one recording are compared by pairs: a run with the change and one without from the same block.
+//! Of times the median of the ratios is taken, of counts the median of the differences, each with the
+//! interval of the sign test, which assumes no distribution. The floor is the same comparison of the command
+//! as it is with itself. Half of the floor's interval is the smallest effect that could have been seen.
+//!
+//! Two recordings have no pairs: their medians are compared, with intervals from their runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+
+use super::comparison::{CostChange, FailOn};
+use super::run_cost::Between;
+use crate::experiment::Arm;
+use crate::model::ordered::{BadInput, Interval, Ordered};
+use crate::model::quantile::{median, median_interval};
+use crate::model::replicates::{FEWEST_REPLICATES, Nested, median_difference};
+use crate::samples::{RecordedRun, Recording};
+use crate::words::words;
+
+words! {
+    /// A quantity of a run.
+    RunQuantity, "a quantity of a run" {
+        /// The wall time.
+        WallTime = "wall_time",
+        /// The CPU time.
+        CpuTime = "cpu_time",
+        /// The time that threads waited for a CPU.
+        Waited = "waited",
+        /// The lower bound of the cost of refilling caches.
+        RefillLeast = "refill_least",
+        /// The upper bound of the cost of refilling caches.
+        RefillMost = "refill_most",
+        /// The preemptions.
+        Preemptions = "preemptions",
+        /// The migrations.
+        Migrations = "migrations",
+    }
+}
+
+impl RunQuantity {
+    /// Whether it is a time, in microseconds; otherwise a count.
+    pub const fn is_time(self) -> bool {
+        !matches!(self, Self::Preemptions | Self::Migrations)
+    }
+
+    /// Whether its ratio is meant, and not its difference. The others may be 0.
+    const fn by_ratio(self) -> bool {
+        matches!(self, Self::WallTime | Self::CpuTime)
+    }
+}
+
+words! {
+    /// A change as far as it was seen.
+    Seen, "a change" {
+        /// The quantity is larger.
+        More = "more",
+        /// The quantity is smaller.
+        Less = "less",
+        /// None was seen: no change is in the interval, or it is no larger than the floor.
+        Nothing = "nothing",
+        /// There is no interval.
+        CannotTell = "cannot_tell",
+    }
+}
+
+/// The quantities of one run, as far as they are known.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunFigures {
+    arm: String,
+    block: u64,
+    values: BTreeMap<RunQuantity, f64>,
+}
+
+impl RunFigures {
+    /// Of a run, with the cost of refilling its caches if that is known.
+    pub fn of(run: &RecordedRun, refill: Option<Between>) -> Self {
+        let us = |ns: u64| ns as f64 / 1e3;
+        let known = [
+            (RunQuantity::WallTime, Some(us(run.wall_ns))),
+            (RunQuantity::CpuTime, run.cpu_ns.map(us)),
+            (RunQuantity::Waited, run.waited_ns.map(us)),
+            (RunQuantity::RefillLeast, refill.map(|cost| cost.low_us)),
+            (RunQuantity::RefillMost, refill.and_then(|cost| cost.high_us)),
+            (RunQuantity::Preemptions, Some(run.preemptions as f64)),
+            (RunQuantity::Migrations, Some(run.migrations as f64)),
+        ];
+        let values = known.into_iter().filter_map(|(quantity, value)| Some((quantity, value?)));
+        Self { arm: run.arm.to_string(), block: run.block, values: values.collect() }
+    }
+
+    /// Of the runs of a recording that did not fail, with the costs that are known by run.
+    pub fn of_recording(recording: &Recording, refills: &BTreeMap<u64, Between>) -> Vec<Self> {
+        let runs = recording.ended_runs().into_iter();
+        let succeeded = runs.filter(|run| run.status.is_none_or(|status| status == 0));
+        let of = |run: RecordedRun| Self::of(&run, refills.get(&run.run).copied());
+        if recording.runs.is_empty() && recording.threads.is_empty() {
+            // The threads have the counts, and their file is not there.
+            return succeeded.map(|run| of(run).without_counts()).collect();
+        }
+        succeeded.map(of).collect()
+    }
+
+    /// The same with times alone.
+    fn without_counts(mut self) -> Self {
+        self.values.retain(|quantity, _| quantity.is_time());
+        self
+    }
+
+    /// Whether the command ran as it is.
+    fn is_unchanged(&self) -> bool {
+        [Arm::PLAIN, Arm::AGAIN].contains(&self.arm.as_str())
+    }
+}
+
+/// A quantity with a change and without.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Effect {
+    /// The quantity.
+    pub quantity: RunQuantity,
+    /// Its median without the change: microseconds of a time.
+    pub without: f64,
+    /// Its median with the change.
+    pub with: f64,
+    /// Whether `change` and what follows are shares of `without`; otherwise they have its unit.
+    pub relative: bool,
+    /// The change: 0 is none.
+    pub change: f64,
+    /// Its interval; None with too few runs.
+    pub interval: Option<Interval>,
+    /// Pairs of runs, or, of two recordings, the smaller number of runs.
+    pub pairs: usize,
+    /// The change that the command as it is showed against itself.
+    pub floor: Option<f64>,
+    /// The smallest change that could have been seen.
+    pub smallest: Option<f64>,
+    /// The change as far as it was seen.
+    pub seen: Seen,
+}
+
+impl Effect {
+    /// The largest change, either way, that the interval does not exclude.
+    pub fn largest_possible(&self) -> Option<f64> {
+        self.interval.map(|it| it.low.abs().max(it.high.abs()))
+    }
+
+    /// The outcome for a gate with this margin, a share.
+    fn outcome(&self, margin: f64) -> CostChange {
+        match self.interval {
+            Some(it) if it.low > margin => CostChange::Slower,
+            Some(it) if it.high < -margin => CostChange::Faster,
+            Some(it) if it.within(margin) => CostChange::Equivalent,
+            _ => CostChange::CannotTell,
+        }
+    }
+}
+
+/// An arm against the baseline.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArmEffects {
+    /// The name of the arm, or of the second recording.
+    pub name: String,
+    /// The quantities that are known of both.
+    pub effects: Vec<Effect>,
+}
+
+impl ArmEffects {
+    /// The effect on the wall time, which every run has.
+    pub fn wall_time(&self) -> Option<&Effect> {
+        self.effects.iter().find(|it| it.quantity == RunQuantity::WallTime)
+    }
+}
+
+/// Runs, compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct RunComparison {
+    /// The name of the baseline.
+    pub baseline: String,
+    /// The arms, in the order of their names.
+    pub arms: Vec<ArmEffects>,
+    /// The command as it is against itself, in arms.
+    pub itself: Option<ArmEffects>,
+    /// Whether runs were compared by pairs.
+    pub paired: bool,
+    /// The confidence with which the intervals of one quantity hold together.
+    pub confidence: f64,
+}
+
+impl RunComparison {
+    /// Whether a gate lets it pass that fails on these outcomes of the wall time, where differences below
+    /// this share do not matter. Nothing compared never passes.
+    pub fn passes(&self, fail_on: &[FailOn], margin: f64) -> bool {
+        let fails = |effect: &Effect| fail_on.iter().any(|on| on.is(effect.outcome(margin)));
+        let times: Vec<&Effect> = self.arms.iter().filter_map(ArmEffects::wall_time).collect();
+        !times.is_empty() && !times.into_iter().any(fails)
+    }
+
+    /// The number of pairs that have an interval at this confidence, if these have none: all of so few lie on
+    /// one side of their median with probability `2 / 2^n`.
+    pub fn pairs_needed(&self) -> Option<u64> {
+        let lacks = |arm: &ArmEffects| arm.wall_time().is_some_and(|it| it.interval.is_none());
+        let each = (1.0 - self.confidence) / self.arms.len().max(1) as f64;
+        let fewest = (2.0 / each).log2().ceil().max(FEWEST_REPLICATES as f64) as u64;
+        self.arms.iter().any(lacks).then_some(fewest)
+    }
+}
+
+/// Compares the arms of a recording with the command as it is, by pairs; the intervals of each quantity hold
+/// together at confidence `1 - alpha`. Without an arm there is nothing to compare.
+///
+/// # Errors
+/// [`BadInput`] where `alpha` is no probability.
+pub fn arms(runs: &[RunFigures], alpha: f64) -> Result<RunComparison, BadInput> {
+    let changed: BTreeSet<&str> =
+        runs.iter().filter(|run| !run.is_unchanged()).map(|run| run.arm.as_str()).collect();
+    let each = alpha / changed.len().max(1) as f64;
+    let itself = effects(runs, Arm::AGAIN, each, None)?;
+    let itself = (!itself.effects.is_empty()).then_some(itself);
+    let of = |arm: &&str| effects(runs, arm, each, itself.as_ref());
+    Ok(RunComparison {
+        baseline: Arm::PLAIN.to_owned(),
+        arms: changed.iter().map(of).collect::<Result<_, _>>()?,
+        itself,
+        paired: true,
+        confidence: 1.0 - alpha,
+    })
+}
+
+/// The effects of an arm, by pairs of its runs with those of the command as it is.
+fn effects(
+    runs: &[RunFigures],
+    arm: &str,
+    alpha: f64,
+    itself: Option<&ArmEffects>,
+) -> Result<ArmEffects, BadInput> {
+    let mut effects = Vec::new();
+    for &quantity in RunQuantity::ALL {
+        let (without, with) = (by_block(runs, Arm::PLAIN, quantity), by_block(runs, arm, quantity));
+        let pair = |(block, &with): (&u64, &f64)| Some((*without.get(block)?, with));
+        let pairs: Vec<(f64, f64)> = with.iter().filter_map(pair).collect();
+        if !pairs.is_empty() {
+            let same = |it: &&Effect| it.quantity == quantity;
+            let floor = itself.and_then(|itself| itself.effects.iter().find(same));
+            effects.push(paired(quantity, &pairs, alpha, floor)?);
+        }
+    }
+    Ok(ArmEffects { name: arm.to_owned(), effects })
+}
+
+/// The values of an arm by block. A block has several only if an interrupted recording was resumed: their
+/// mean counts.
+fn by_block(runs: &[RunFigures], arm: &str, quantity: RunQuantity) -> BTreeMap<u64, f64> {
+    let mut blocks: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for run in runs.iter().filter(|run| run.arm == arm) {
+        if let Some(&value) = run.values.get(&quantity) {
+            blocks.entry(run.block).or_default().push(value);
+        }
+    }
+    let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len() as f64;
+    blocks.into_iter().map(|(block, values)| (block, mean(values))).collect()
+}
+
+/// The effect that pairs show.
+fn paired(
+    quantity: RunQuantity,
+    pairs: &[(f64, f64)],
+    alpha: f64,
+    floor: Option<&Effect>,
+) -> Result<Effect, BadInput> {
+    let scale = Scale::of(quantity, pairs.iter().flat_map(|&(without, with)| [without, with]));
+    let change = |&(without, with): &(f64, f64)| scale.to(with) - scale.to(without);
+    let changes: Vec<f64> = pairs.iter().map(change).collect();
+    let of = median_interval(&Ordered::new(&changes)?, alpha)?;
+    let side = |values: Vec<f64>| Ordered::new(&values).map(|values| median(&values));
+    let (change, interval) = (scale.back(of.estimate), of.interval().map(|it| scale.interval(it)));
+    // A floor of another scale says nothing: a run took no time.
+    let floor = floor.filter(|it| it.relative == scale.is_ratio());
+    let floor_change = floor.map(|it| it.change);
+    Ok(Effect {
+        quantity,
+        without: side(pairs.iter().map(|pair| pair.0).collect())?,
+        with: side(pairs.iter().map(|pair| pair.1).collect())?,
+        relative: scale.is_ratio(),
+        change,
+        interval,
+        pairs: pairs.len(),
+        floor: floor_change,
+        smallest: floor.and_then(|it| it.interval).map(|it| it.width() / 2.0),
+        seen: seen(change, interval, floor_change),
+    })
+}
+
+/// Compares the runs of two recordings, their commands as they are; of each quantity the interval holds at
+/// confidence `1 - alpha`.
+///
+/// # Errors
+/// [`BadInput`] where `alpha` is no probability.
+pub fn recordings(
+    [a, b]: [&[RunFigures]; 2],
+    [name_a, name_b]: [&str; 2],
+    alpha: f64,
+) -> Result<RunComparison, BadInput> {
+    let mut effects = Vec::new();
+    for &quantity in RunQuantity::ALL {
+        let values = |runs: &[RunFigures]| -> Vec<f64> {
+            let plain = runs.iter().filter(|run| run.is_unchanged());
+            plain.filter_map(|run| run.values.get(&quantity).copied()).collect()
+        };
+        let (without, with) = (values(a), values(b));
+        if !without.is_empty() && !with.is_empty() {
+            effects.push(unpaired(quantity, &without, &with, alpha)?);
+        }
+    }
+    Ok(RunComparison {
+        baseline: name_a.to_owned(),
+        arms: vec![ArmEffects { name: name_b.to_owned(), effects }],
+        itself: None,
+        paired: false,
+        confidence: 1.0 - alpha,
+    })
+}
+
+/// The effect that runs without pairs show. Each run is a replicate.
+fn unpaired(
+    quantity: RunQuantity,
+    without: &[f64],
+    with: &[f64],
+    alpha: f64,
+) -> Result<Effect, BadInput> {
+    let scale = Scale::of(quantity, without.iter().chain(with).copied());
+    let nested =
+        |values: &[f64]| Nested::new(values.iter().map(|&value| vec![scale.to(value)]).collect());
+    let (a, b) = (nested(without)?, nested(with)?);
+    let difference = median_difference(&a, &b, alpha)?;
+    let floor = a.in_turn().map(|[even, odd]| median_difference(&even, &odd, alpha));
+    let floor = floor.transpose()?.map(|it| scale.back(it.estimate));
+    let interval = difference.interval.map(|it| scale.interval(it));
+    let change = scale.back(difference.estimate);
+    Ok(Effect {
+        quantity,
+        without: median(&Ordered::new(without)?),
+        with: median(&Ordered::new(with)?),
+        relative: scale.is_ratio(),
+        change,
+        interval,
+        pairs: without.len().min(with.len()),
+        floor,
+        smallest: interval.map(|it| it.width() / 2.0),
+        // The halves of a few runs differ by more than their medians vary: they do not decide.
+        seen: seen(change, interval, None),
+    })
+}
+
+/// A change counts as seen if its interval leaves out 0, and it is larger than what nothing causes.
+fn seen(change: f64, interval: Option<Interval>, floor: Option<f64>) -> Seen {
+    let above_floor = floor.is_none_or(|floor| change.abs() > floor.abs());
+    match interval {
+        None => Seen::CannotTell,
+        Some(it) if it.low > 0.0 && above_floor => Seen::More,
+        Some(it) if it.high < 0.0 && above_floor => Seen::Less,
+        Some(_) => Seen::Nothing,
+    }
+}
+
+/// The scale on which values are subtracted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    /// Logarithms, of which a difference is a ratio.
+    Ratio,
+    /// The values themselves.
+    Difference,
+}
+
+impl Scale {
+    fn of(quantity: RunQuantity, mut values: impl Iterator<Item = f64>) -> Self {
+        let all_positive = values.all(|value| value > 0.0);
+        if quantity.by_ratio() && all_positive { Self::Ratio } else { Self::Difference }
+    }
+
+    const fn is_ratio(self) -> bool {
+        matches!(self, Self::Ratio)
+    }
+
+    fn to(self, value: f64) -> f64 {
+        if self.is_ratio() { value.ln() } else { value }
+    }
+
+    /// A difference on this scale as a change: a share of the first value, or the difference itself.
+    fn back(self, difference: f64) -> f64 {
+        if self.is_ratio() { difference.exp_m1() } else { difference }
+    }
+
+    fn interval(self, it: Interval) -> Interval {
+        Interval { low: self.back(it.low), high: self.back(it.high), ..it }
+    }
+}
+
+#[cfg(test)]
+mod tests;

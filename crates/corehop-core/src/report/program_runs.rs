@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs of a program side by side, as text: the answer first, then each quantity.
+
+use super::figure::{Section, Table};
+use super::table::{micros, plain};
+use crate::decision::program_runs::{ArmEffects, Effect, RunComparison, RunQuantity, Seen};
+
+/// The comparison, as text.
+pub fn text(comparison: &RunComparison) -> String {
+    let answers = answers(comparison).join("\n");
+    let tables: String = tables(comparison).iter().map(plain).collect();
+    format!("{answers}\n\n{tables}")
+}
+
+/// The comparison as a part of a page.
+pub(super) fn section(comparison: &RunComparison) -> Section {
+    let tables = tables(comparison).into_iter().map(Table::shown).collect();
+    let text = answers(comparison);
+    Section { text, tables, ..Section::new("arms", "Does the change pay?") }
+}
+
+/// The answers in sentences: about each arm, and about what could have been seen.
+pub fn answers(comparison: &RunComparison) -> Vec<String> {
+    let mut answers: Vec<String> =
+        comparison.arms.iter().filter_map(|arm| answer(arm, &comparison.baseline)).collect();
+    if answers.is_empty() {
+        answers.push(
+            "nothing to compare: no arm runs the program in another way (--arm NAME=COMMAND)"
+                .to_owned(),
+        );
+    }
+    answers.extend(comparison.itself.as_ref().and_then(|it| itself(it, &comparison.baseline)));
+    answers.extend(comparison.pairs_needed().map(|needed| {
+        let what = if comparison.paired { "blocks (--repeat)" } else { "runs of each (--repeat)" };
+        format!("an interval at {:.0} % needs {needed} {what}", 100.0 * comparison.confidence)
+    }));
+    answers
+}
+
+/// The effect of an arm on the wall time.
+fn answer(arm: &ArmEffects, baseline: &str) -> Option<String> {
+    let (name, wall) = (&arm.name, arm.wall_time()?);
+    let runs = wall.pairs;
+    let Some(interval) = wall.interval.filter(|_| wall.relative) else {
+        return Some(format!(
+            "{name}: cannot tell from {runs} runs (wall time {} than {baseline})",
+            faster(wall.change)
+        ));
+    };
+    let bounds = |low: f64, high: f64| format!("[{:.1} %, {:.1} %]", 100.0 * low, 100.0 * high);
+    Some(match wall.seen {
+        Seen::Less => {
+            let bounds = bounds(-interval.high, -interval.low);
+            format!("{name} is {} than {baseline} {bounds}", faster(wall.change))
+        }
+        Seen::More => {
+            let bounds = bounds(interval.low, interval.high);
+            format!("{name} is {} than {baseline} {bounds}", faster(wall.change))
+        }
+        Seen::Nothing | Seen::CannotTell => format!(
+            "{name}: no difference in wall time from {baseline} larger than {:.1} % was seen {}",
+            100.0 * wall.largest_possible().unwrap_or_default(),
+            bounds(interval.low, interval.high)
+        ),
+    })
+}
+
+/// `3.1 % faster`.
+fn faster(change: f64) -> String {
+    let word = if change <= 0.0 { "faster" } else { "slower" };
+    format!("{:.1} % {word}", 100.0 * change.abs())
+}
+
+/// The command as it is against itself, and so the smallest effect.
+fn itself(it: &ArmEffects, baseline: &str) -> Option<String> {
+    let wall = it.wall_time().filter(|wall| wall.relative)?;
+    let smallest = wall.interval.map_or_else(String::new, |it| {
+        format!("; an effect of {:.1} % could have been seen", 50.0 * it.width())
+    });
+    Some(format!(
+        "{baseline} differs from itself by {:.1} % (A/A){smallest}",
+        100.0 * wall.change.abs()
+    ))
+}
+
+/// A table for each arm, and one for the command as it is against itself.
+pub(super) fn tables(comparison: &RunComparison) -> Vec<Table> {
+    let arms = comparison.arms.iter().chain(&comparison.itself);
+    arms.map(|arm| table(arm, comparison)).collect()
+}
+
+fn table(arm: &ArmEffects, comparison: &RunComparison) -> Table {
+    let (name, baseline) = (&arm.name, &comparison.baseline);
+    let how = if comparison.paired { "by pairs of runs" } else { "by the medians of runs" };
+    let caption = format!(
+        "{name} against {baseline}, {how}; times in µs, intervals at {:.0} %",
+        100.0 * comparison.confidence
+    );
+    let columns = [
+        "per run",
+        baseline.as_str(),
+        name.as_str(),
+        "difference",
+        "interval",
+        "A/A floor",
+        "smallest seen",
+        "n",
+        "outcome",
+    ];
+    let mut table = Table::new(caption, &columns);
+    table.rows = arm.effects.iter().map(row).collect();
+    table
+}
+
+fn row(it: &Effect) -> Vec<String> {
+    let value = |value: f64| amount(it.quantity, value);
+    let change = |change: f64| match it.relative {
+        true => format!("{:+.1} %", 100.0 * change),
+        false if change > 0.0 => format!("+{}", value(change)),
+        false => value(change),
+    };
+    let optional = |it: Option<f64>| it.map_or_else(|| "–".to_owned(), change);
+    let interval = it.interval.map(|it| format!("[{}, {}]", change(it.low), change(it.high)));
+    vec![
+        title(it.quantity).to_owned(),
+        value(it.without),
+        value(it.with),
+        change(it.change),
+        interval.unwrap_or_else(|| "–".to_owned()),
+        optional(it.floor),
+        it.smallest.map_or_else(|| "–".to_owned(), |it| change(it).replace('+', "")),
+        it.pairs.to_string(),
+        outcome(it.seen).to_owned(),
+    ]
+}
+
+fn amount(quantity: RunQuantity, value: f64) -> String {
+    if quantity.is_time() { micros(value) } else { format!("{value:.1}") }
+}
+
+const fn title(quantity: RunQuantity) -> &'static str {
+    match quantity {
+        RunQuantity::WallTime => "wall time",
+        RunQuantity::CpuTime => "CPU time",
+        RunQuantity::Waited => "waited for a CPU",
+        RunQuantity::RefillLeast => "refilling caches, at least",
+        RunQuantity::RefillMost => "refilling caches, at most",
+        RunQuantity::Preemptions => "preemptions",
+        RunQuantity::Migrations => "migrations",
+    }
+}
+
+const fn outcome(seen: Seen) -> &'static str {
+    match seen {
+        Seen::More => "more",
+        Seen::Less => "less",
+        Seen::Nothing => "none seen",
+        Seen::CannotTell => "cannot tell",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::program_runs::{RunFigures, arms};
+    use crate::samples::{RecordedRun, Recording};
+    use std::collections::BTreeMap;
+
+    /// Blocks with these wall times: the command as it is, again, and pinned.
+    fn compared(blocks: &[[u64; 3]]) -> RunComparison {
+        let empty = Recording::default().ended_runs().remove(0);
+        let run = |arm: &str, block: u64, ms: u64| RecordedRun {
+            arm: arm.into(),
+            block,
+            wall_ns: ms * 1_000_000,
+            ..empty.clone()
+        };
+        let runs = blocks.iter().zip(0..).flat_map(|(&[plain, again, pinned], block)| {
+            [run("plain", block, plain), run("again", block, again), run("pinned", block, pinned)]
+        });
+        let recording = Recording { runs: runs.collect(), ..Recording::default() };
+        arms(&RunFigures::of_recording(&recording, &BTreeMap::new()), 0.05).unwrap()
+    }
+
+    #[test]
+    fn the_answer_comes_first_with_its_interval_and_what_could_have_been_seen() {
+        let again = [990, 1_010, 1_000, 980, 1_020, 1_000];
+        let pinned = [890, 910, 900, 880, 920, 900];
+        let blocks: Vec<[u64; 3]> =
+            again.iter().zip(pinned).map(|(&again, pinned)| [1_000, again, pinned]).collect();
+        let text = text(&compared(&blocks));
+        let mut lines = text.lines();
+        assert_eq!(lines.next(), Some("pinned is 10.0 % faster than plain [8.0 %, 12.0 %]"));
+        assert_eq!(
+            lines.next(),
+            Some(
+                "plain differs from itself by 0.0 % (A/A); an effect of 2.0 % could have been seen"
+            )
+        );
+        assert!(text.contains("wall time") && text.contains("–"), "{text}");
+    }
+
+    #[test]
+    fn where_nothing_was_seen_the_answer_says_how_large_an_effect_may_still_be() {
+        let blocks: Vec<[u64; 3]> =
+            [990, 1_010, 1_000, 985, 1_020, 1_000].map(|pinned| [1_000, 1_000, pinned]).to_vec();
+        let answers = answers(&compared(&blocks));
+        assert_eq!(
+            answers[0],
+            "pinned: no difference in wall time from plain larger than 2.0 % was seen [-1.5 %, 2.0 %]"
+        );
+    }
+
+    #[test]
+    fn a_few_runs_tell_nothing_and_the_answer_says_how_many_would() {
+        let answers = answers(&compared(&[[1_000, 1_000, 500]; 2]));
+        assert!(answers[0].starts_with("pinned: cannot tell from 2 runs"), "{answers:?}");
+        assert!(answers.iter().any(|it| it.contains("needs 6 blocks")), "{answers:?}");
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The costs of this host: measured once, kept in the user's folder, used when no others are named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use corehop_core::model::costs::{Host, HostCosts};
+use corehop_core::model::cpmd::Model;
+use corehop_core::platform::Platform;
+use corehop_core::report::data::{FileNote, ReportData};
+use corehop_linux::discover::SysRoot;
+use corehop_linux::{folders, live};
+use serde_json::Value;
+
+use crate::cmd::platform::found;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{Force, OutputFile};
+
+/// The way to have costs of this host.
+pub(crate) const REMEDY: &str = "`corehop measure synthetic -o FILE.parquet` and \
+                                 `corehop fit FILE.parquet --default` measure and keep them";
+
+/// The file that they are kept in.
+fn place() -> Result<PathBuf, Failure> {
+    let what = "this user has no folder for data: set XDG_DATA_HOME, or name files (-o, --costs)";
+    let folder = folders::data().ok_or_else(|| Failure::says(Exit::NotPossible, what))?;
+    Ok(folder.join("costs.json"))
+}
+
+/// This host.
+fn here(platform: Platform) -> Host {
+    Host { platform, identity: live::identity() }
+}
+
+/// The kept costs and their file; None if there are none.
+///
+/// # Errors
+/// Exit 4 for costs of another machine, and for a damaged file.
+pub(crate) fn kept(platform: &Platform) -> Result<Option<(HostCosts, PathBuf)>, Failure> {
+    let Ok(path) = place() else { return Ok(None) };
+    if !path.exists() {
+        return Ok(None);
+    }
+    let costs = input::parsed(&path, HostCosts::from_json)?;
+    if let Some(difference) = here(platform.clone()).difference(&costs.host, "of the costs") {
+        let what = format!(
+            "{}: these costs are of another machine ({difference}): {REMEDY} (--force replaces these); \
+             --costs FILE or --costs none does without them",
+            path.display()
+        );
+        return Err(Failure::says(Exit::Damaged, what));
+    }
+    Ok(Some((costs, path)))
+}
+
+/// Costs of this host that are about to be kept.
+#[derive(Debug)]
+pub(crate) struct Keeping {
+    file: OutputFile,
+    host: Host,
+    date: String,
+}
+
+impl Keeping {
+    /// For the samples of these files. Nothing is written yet.
+    ///
+    /// # Errors
+    /// Exit 4 for samples of another machine, exit 2 if costs are kept already and must not be replaced.
+    pub(crate) fn of(data: &ReportData, inputs: &[&Path], force: Force) -> Result<Self, Failure> {
+        let host = here(found(&SysRoot::live())?);
+        for file in &data.files {
+            if let Some(difference) = strange(file, &host) {
+                let what = format!(
+                    "{}: its samples are of another machine ({difference}): measure this one, or leave \
+                     --default out",
+                    file.name
+                );
+                return Err(Failure::says(Exit::Damaged, what));
+            }
+        }
+        let path = place()?;
+        if let Some(folder) = path.parent() {
+            let failed = |error| {
+                let doing = format!("creating {}", folder.display());
+                Failure::new(Exit::Failed, error).context(doing)
+            };
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let dates = data.files.iter().map(|file| &file.provenance.date);
+        let date = dates.min().cloned().unwrap_or_default();
+        Ok(Self { file: OutputFile::ordinary(&path, inputs, force)?, host, date })
+    }
+
+    /// Keeps a model as the costs of this host; its file.
+    pub(crate) fn keep(self, model: Model) -> Result<PathBuf, Failure> {
+        let costs = HostCosts { host: self.host, date: self.date, model };
+        self.file.write(costs.to_json())?;
+        Ok(self.file.into_path())
+    }
+}
+
+/// The first thing in which the machine of a file is not this host.
+fn strange(file: &FileNote, host: &Host) -> Option<String> {
+    let machine = &file.provenance.machine;
+    if machine.get("kind").and_then(Value::as_str) != Some("live") {
+        return Some("a simulated one".to_owned());
+    }
+    let Ok(platform) = Platform::from_toml(&file.provenance.platform) else {
+        return Some("the file does not describe it".to_owned());
+    };
+    let identity = machine.get("host").and_then(|host| host.get("identity"));
+    let identity = identity.and_then(Value::as_str).map(ToOwned::to_owned);
+    Host { platform, identity }.difference(host, "of this host")
+}
