@@ -92,7 +92,7 @@ impl Line {
     ///
     /// # Errors
     ///
-    /// The core is offline or not allowed, or there is no thread or no ring to be had.
+    /// The core is offline or not allowed, or there is no thread or ring left.
     pub(crate) fn open(
         core: usize,
         mechanism: Mechanism,
