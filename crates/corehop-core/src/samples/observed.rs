@@ -254,7 +254,9 @@ impl Recording {
 
     /// Takes rows of threads.
     pub fn take_threads(&mut self, rows: &[RecordedThread]) {
-        rows.iter().for_each(|row| self.take(row.into()));
+        for row in rows {
+            self.take(row.into());
+        }
     }
 }
 
