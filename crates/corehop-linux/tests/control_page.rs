@@ -248,7 +248,7 @@ fn children_are_followed_and_their_absences_recorded() {
         .stdin(std::os::fd::OwnedFd::from(start))
         .spawn()
         .unwrap();
-    pages.watch(shell.id(), shell.id()).unwrap();
+    pages.watch(shell.id(), shell.id(), None).unwrap();
     std::io::Write::write_all(&mut begin, b"\n").unwrap();
     assert!(shell.wait().unwrap().success());
     let mut absences: Vec<Absence> = Vec::new();

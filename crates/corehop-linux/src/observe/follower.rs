@@ -73,7 +73,7 @@ impl Follower {
     /// Follows thread `tid` of process `pid`, and what it starts.
     pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
         match self {
-            Self::Pages(pages, ..) => pages.watch(tid, pid).map(|_| ()).map_err(io::Error::other),
+            Self::Pages(pages, ..) => pages.watch(tid, pid, None).map(|_| ()).map_err(io::Error::other),
             Self::Records(records) => records.watch(tid, pid),
         }
     }
