@@ -28,7 +28,9 @@ pub use count::Counter;
 pub use damage::Damage;
 pub use error::FileError;
 pub use gang::{GangRecord, MemberRecord};
-pub use observed::{Absence, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took};
+pub use observed::{
+    Absence, Held, ObservedThread, ProgramRecord, Recording, RecordingFacts, SwitchesTook, Took,
+};
 pub use overhead::{
     ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, Vantage,
 };

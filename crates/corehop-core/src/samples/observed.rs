@@ -65,6 +65,21 @@ pub struct ObservedThread {
     pub unseen: u64,
     /// The time between being preempted and being back, summed up.
     pub preempted_ns: u64,
+    /// Its CPU time, in nanoseconds; None where that is unknown, as for those below.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
+    /// The time it was ready to run and waited for a CPU, in nanoseconds, by the kernel's account.
+    #[serde(default)]
+    pub waited_ns: Option<u64>,
+    /// The time it had a CPU that other threads of the program waited for, in nanoseconds for each of them.
+    #[serde(default)]
+    pub held_ns: Option<u64>,
+    /// Of its preemptions, brief ones on one CPU, which have no [`Absence`]; None where all have one.
+    #[serde(default)]
+    pub brief: Option<u64>,
+    /// Their lengths summed up, in nanoseconds.
+    #[serde(default)]
+    pub brief_ns: Option<u64>,
 }
 
 /// A record of a program's run.
@@ -103,8 +118,23 @@ pub struct RecordingFacts {
     pub lost: u64,
     /// Threads not followed for lack of room in the kernel's table.
     pub unfollowed: u64,
+    /// The time that others had CPUs that threads of the program waited for, by name; None if unknown.
+    #[serde(default)]
+    pub others: Option<Vec<Held>>,
+    /// The time that threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
+    #[serde(default)]
+    pub idle_ns: Option<u64>,
     /// The cost of recording.
     pub took: Took,
+}
+
+/// The time that threads of one name had CPUs that threads of the recorded program waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The name.
+    pub name: String,
+    /// The time, in nanoseconds for each waiting thread.
+    pub held_ns: u64,
 }
 
 impl RecordingFacts {
@@ -212,6 +242,11 @@ impl RecordedThread {
             cpu_changes: it.cpu_changes,
             unseen: it.unseen,
             preempted_ns: it.preempted_ns,
+            cpu_ns: it.cpu_ns,
+            waited_ns: it.waited_ns,
+            held_ns: it.held_ns,
+            brief: it.brief,
+            brief_ns: it.brief_ns,
         }
     }
 }
@@ -229,6 +264,11 @@ impl From<&RecordedThread> for ProgramRecord {
             cpu_changes: row.cpu_changes,
             unseen: row.unseen,
             preempted_ns: row.preempted_ns,
+            cpu_ns: row.cpu_ns,
+            waited_ns: row.waited_ns,
+            held_ns: row.held_ns,
+            brief: row.brief,
+            brief_ns: row.brief_ns,
         })
     }
 }
@@ -238,16 +278,42 @@ impl From<&RecordedThread> for ProgramRecord {
 pub struct Took {
     /// CPU time of the recorder itself, in nanoseconds.
     pub own_ns: u64,
-    /// Run time of its programs in the kernel, for all threads of the machine, where that is known (two
-    /// clock readings a run are in it).
+    /// Run time of its programs in the kernel, in files that have it: later ones have `switches`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs_ns: Option<u64>,
-    /// The number of runs of those programs: a switch of any thread is one.
+    /// The number of runs of those programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<u64>,
+    /// The cost to switches between threads; None if unknown.
+    #[serde(default)]
+    pub switches: Option<SwitchesTook>,
+}
+
+/// The cost of recording to switches between threads. How much longer one takes is measured on the same host
+/// after the recording: threads hand a byte to each other, with it and without.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SwitchesTook {
+    /// Times a thread of the program left a CPU.
+    pub count: u64,
+    /// How much longer one takes, in nanoseconds.
+    pub each_ns: f64,
+    /// Switches between other threads of the machine, if known.
+    pub others: Option<u64>,
+    /// How much longer one of these takes, in nanoseconds.
+    pub other_ns: f64,
+}
+
+impl SwitchesTook {
+    /// All of it, in nanoseconds.
+    pub fn ns(&self) -> f64 {
+        self.count as f64 * self.each_ns + self.others.unwrap_or(0) as f64 * self.other_ns
+    }
 }
 
 impl Took {
     /// As a share of the time of one CPU.
     pub fn share(&self, span_ns: u64) -> f64 {
-        (self.own_ns + self.programs_ns.unwrap_or(0)) as f64 / span_ns.max(1) as f64
+        let kernel_ns = self.switches.map_or(self.programs_ns.unwrap_or(0) as f64, |it| it.ns());
+        (self.own_ns as f64 + kernel_ns) / span_ns.max(1) as f64
     }
 }

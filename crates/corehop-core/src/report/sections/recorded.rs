@@ -17,8 +17,10 @@ pub(super) fn tables(data: &ReportData) -> Vec<Table> {
 
 pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
     let of = |it: &Recorded| {
-        let head = observed::head(&it.recording);
-        std::iter::once(head).chain(observed::notes(&it.recording, &it.cost)).collect::<Vec<_>>()
+        let first = observed::firsts(&it.recording, &it.cost).into_iter();
+        let head = std::iter::once(observed::head(&it.recording));
+        let notes = observed::notes(&it.recording, &it.cost);
+        first.chain(head).chain(notes).collect::<Vec<_>>()
     };
     data.recorded.iter().flat_map(of)
 }

@@ -122,6 +122,8 @@ pub struct Counts {
     pub cpu_ns: u64,
     /// The time it waited for a CPU since it was registered, when it left last.
     pub waited_ns: u64,
+    /// Both before it was registered.
+    pub first: Times,
     /// The time it had a CPU that other followed threads waited for, for each of them.
     pub held_ns: u64,
     /// Whether it has ended.
@@ -159,6 +161,7 @@ impl Counts {
             name: name(word(Word::OwnName), word(Word::OwnNameEnd)),
             cpu_ns: word(Word::CpuNs).saturating_sub(word(Word::FirstCpuNs)),
             waited_ns: word(Word::WaitedNs).saturating_sub(word(Word::FirstWaitedNs)),
+            first: Times { cpu_ns: word(Word::FirstCpuNs), waited_ns: word(Word::FirstWaitedNs) },
             held_ns: word(Word::HeldNs),
             has_ended: word(Word::Ended) != 0,
             was_preempted: word(Word::How) & PREEMPTED != 0,
