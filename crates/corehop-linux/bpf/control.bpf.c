@@ -19,43 +19,70 @@ enum how {
 /* What a thread's count of migrations begins with that the programs have yet to see. */
 #define NOT_YET (~0ULL)
 
-/* What is known of one thread, in the order of `Word`. Its words have one writer at a time. */
+/* What is known of one thread, in the order of `Word`: first what each of its switches needs, in two lines of the
+ * cache. Its words have one writer at a time. */
 struct slot {
 	/* The thread's number, its process's in the upper half. */
 	u64 thread;
 	u64 departures;
-	u64 arrivals;
-	u64 unseen;
-	u64 preemptions;
 	u64 voluntary;
-	/* The kernel's count, and that at the beginning. */
-	u64 migrations;
-	u64 first_migrations;
-	u64 affinity_moves;
-	u64 cpu_changes;
+	u64 preemptions;
 	u64 out_ns;
-	u64 out_cpu;
 	u64 in_ns;
-	u64 in_cpu;
-	/* The time between being preempted and being back, summed up; the last absence; the time blocked. */
+	u64 out_cpu;
+	u64 how;
+	u64 ran_ns;
+	/* The kernel's count. */
+	u64 migrations;
+	/* By the kernel's account, when it left last: the time it had a CPU, and the time it waited for one. */
+	u64 cpu_ns;
+	u64 waited_ns;
+	/* The time it had a CPU that registered threads waited for, for each of them. */
+	u64 held_ns;
+	/* The time between being preempted and being back, summed up. */
 	u64 preempted_ns;
-	u64 last_ns;
-	u64 blocked_ns;
+	/* Of the preemptions and of that time, those that are not recorded one by one. */
+	u64 brief;
+	u64 brief_ns;
 	/* The thread that had the CPU first after the last preemption. */
 	u64 by;
 	char by_name[16];
-	u64 how;
-	u64 ran_ns;
+	u64 first_migrations;
+	u64 cpu_changes;
+	u64 unseen;
+	u64 affinity_moves;
+	/* For the thread itself: not where threads are followed. The last absence; the time blocked. */
+	u64 arrivals;
+	u64 in_cpu;
+	u64 last_ns;
+	u64 blocked_ns;
 	/* Its own name when it ended. */
 	char own_name[16];
-	u64 unused[8];
+	/* Its times before it was registered. */
+	u64 first_cpu_ns;
+	u64 first_waited_ns;
+	/* Whether it has ended. */
+	u64 ended;
 };
 
 _Static_assert(sizeof(struct slot) == 32 * sizeof(u64), "SLOT_WORDS");
-_Static_assert(__builtin_offsetof(struct slot, by_name) == 18 * sizeof(u64), "Word::Name");
-_Static_assert(__builtin_offsetof(struct slot, own_name) == 22 * sizeof(u64), "Word::OwnName");
+_Static_assert(__builtin_offsetof(struct slot, by_name) == 17 * sizeof(u64), "Word::Name");
+_Static_assert(__builtin_offsetof(struct slot, ended) == 31 * sizeof(u64), "Word::Ended");
 
-#define FILTER_BYTES (1 << 16)
+/* A preemption that is shorter, and ends on the CPU where it began, is counted and not recorded: threads that hand
+ * a CPU to each other make a hundred thousand a second. */
+#define BRIEF_NS 10000
+
+/* Places of threads, by the lower bits of their numbers. */
+#define PLACES (1 << 15)
+
+/* A thread and the number of its slot plus one; both are 0 where none with these lower bits was ever registered. */
+struct place {
+	u32 thread;
+	u32 slot;
+};
+/* The thread of a place whose own has ended; others with these lower bits may be registered. */
+#define ENDED (~0U)
 
 /* What is common to all slots. */
 struct common {
@@ -66,11 +93,10 @@ struct common {
 	/* The first slot that was never used. */
 	u64 next;
 	u64 unused[29];
-	/* Whether a thread may be registered, by the lower bits of its number. */
-	u8 filter[FILTER_BYTES];
+	struct place places[PLACES];
 };
 
-_Static_assert(__builtin_offsetof(struct common, filter) == 256, "COMMON_FILTER");
+_Static_assert(__builtin_offsetof(struct common, places) == 256, "COMMON_PLACES");
 
 /* An absence that was a preemption, a migration, or both. */
 struct absence {
@@ -85,9 +111,6 @@ struct absence {
 	u64 ran_ns;
 };
 
-/* Whether absences are recorded: set by the loader. */
-const volatile u32 records = 0;
-
 SHOWN_ARRAY(corehop_common, struct common, 1);
 SHOWN_ARRAY(corehop_slots, struct slot, 1);
 
@@ -99,12 +122,59 @@ struct {
 	TYPE(value, u32);
 } corehop_threads SECTION(".maps");
 
+struct name {
+	char text[16];
+};
+
+/* A turn on a CPU, from `since` on, by the clock of its run queue. */
+struct turn {
+	u64 since;
+	/* The slot of the thread, or NO_SLOT; IDLE of the idle thread. */
+	u64 slot;
+	/* Its name, where it has no slot. */
+	struct name name;
+};
+#define NO_SLOT (~0U)
+#define IDLE (~0ULL)
+
+/* The last turns on a CPU: as many as a wait is looked up in. */
+#define TURNS 64
+
+struct cpu {
+	/* The number of turns so far; the last one is before that. */
+	u64 next;
+	/* The time that registered threads waited for it while it was idle: it had to wake up. */
+	u64 idle_ns;
+	u64 unused[2];
+	struct turn turns[TURNS];
+};
+
+_Static_assert(sizeof(struct cpu) == (4 + 4 * TURNS) * sizeof(u64), "CPU_WORDS");
+
+SHOWN_ARRAY(corehop_cpus, struct cpu, 1);
+
+/* Names of other threads to the time they had CPUs that registered threads waited for. */
+struct {
+	NUMBER(type, MAP_HASH);
+	NUMBER(max_entries, 1);
+	TYPE(key, struct name);
+	TYPE(value, u64);
+} corehop_others SECTION(".maps");
+
 struct {
 	NUMBER(type, MAP_RING);
 	NUMBER(max_entries, 4096);
 } corehop_ring SECTION(".maps");
 /* The reader looks by itself: no interrupt to wake it. */
 #define NO_WAKE_UP 1
+
+/* The state of a thread that leaves for good. */
+#define TASK_DEAD 0x80
+
+/* Code for what is rare lies elsewhere, so that what is frequent takes few lines of the cache. */
+#define RARE static __attribute__((noinline))
+#define LIKELY(condition) __builtin_expect(!!(condition), 1)
+#define UNLIKELY(condition) __builtin_expect(!!(condition), 0)
 
 INLINE struct common *common(void)
 {
@@ -118,63 +188,191 @@ INLINE struct slot *slot_at(u32 number)
 	return map_lookup(&corehop_slots, &number);
 }
 
-/* The slot of a thread: for one without, mostly the load of a byte. */
-INLINE struct slot *slot_of(struct common *common, u32 thread)
+/* The number of the slot of a thread, or NO_SLOT: mostly one load, of a thread without as of one with. */
+INLINE u32 number_of(struct common *common, u32 thread)
 {
+	struct place *place = &common->places[thread % PLACES];
 	u32 *number;
 
-	if (!common->filter[thread % FILTER_BYTES])
-		return 0;
+	if (LIKELY(place->thread == thread))
+		return place->slot - 1;
+	if (LIKELY(!place->thread))
+		return NO_SLOT;
 	number = map_lookup(&corehop_threads, &thread);
-	return number ? slot_at(*number) : 0;
+	return number ? *number : NO_SLOT;
 }
 
-/* A record of the absence that has just ended, where it is one that is asked for. */
-INLINE void report(struct common *common, struct slot *slot)
+INLINE struct slot *slot_of(struct common *common, u32 thread)
 {
-	struct absence absence;
+	return slot_at(number_of(common, thread));
+}
 
-	if (!records || !(slot->how & (PREEMPTED | MOVED)))
+/* Gives a thread its slot; whether that worked. */
+INLINE bool place(struct common *common, u32 thread, u32 number)
+{
+	struct place *place = &common->places[thread % PLACES];
+
+	if (map_update(&corehop_threads, &thread, &number, 0))
+		return false;
+	place->slot = number + 1;
+	place->thread = thread;
+	return true;
+}
+
+/* A thread ends: its number may belong to another one soon. */
+INLINE void displace(struct common *common, u32 thread)
+{
+	struct place *place = &common->places[thread % PLACES];
+
+	if (place->thread == thread)
+		place->thread = ENDED;
+	map_delete(&corehop_threads, &thread);
+}
+
+INLINE struct cpu *cpu_at(u32 number)
+{
+	return map_lookup(&corehop_cpus, &number);
+}
+
+/* The clock of the run queue that a thread is on, or of the last one; 0 where the kernel does not show it. */
+INLINE u64 queue_clock(struct task_struct *task)
+{
+	return FIELD_EXISTS(task->se.cfs_rq) ? task->se.cfs_rq->rq->clock : 0;
+}
+
+/* Notes whose turn it is on a CPU. */
+INLINE void begin_turn(struct cpu *cpu, u64 since, struct task_struct *next, u32 number)
+{
+	struct turn *turn = &cpu->turns[cpu->next % TURNS];
+
+	turn->since = since;
+	turn->slot = next->pid ? number : IDLE;
+	if (next->pid && number == NO_SLOT)
+		__builtin_memcpy(turn->name.text, next->comm, sizeof(turn->name));
+	cpu->next++;
+}
+
+/* Books a time of waiting for a CPU to the thread whose turn it was. */
+INLINE void book(struct cpu *cpu, struct turn *turn, u64 waited_ns)
+{
+	struct slot *slot;
+	u64 *booked;
+
+	if (turn->slot == IDLE) {
+		__sync_fetch_and_add(&cpu->idle_ns, waited_ns);
+	} else if (turn->slot != NO_SLOT) {
+		slot = slot_at(turn->slot);
+		if (slot)
+			__sync_fetch_and_add(&slot->held_ns, waited_ns);
+	} else {
+		booked = map_lookup(&corehop_others, &turn->name);
+		if (booked)
+			__sync_fetch_and_add(booked, waited_ns);
+		else
+			map_update(&corehop_others, &turn->name, &waited_ns, 0);
+	}
+}
+
+/* Books the wait for a CPU between two times on the clock of its run queue, last turn first. A wait of more turns
+ * than are known is booked in part. */
+RARE int book_turns(struct cpu *cpu, u64 from, u64 to)
+{
+	u64 number = cpu->next, begin;
+	struct turn *turn;
+
+	for (u32 back = 0; back < TURNS && from < to; back++) {
+		turn = &cpu->turns[--number % TURNS];
+		if (!turn->since)
+			break;
+		begin = turn->since > from ? turn->since : from;
+		if (begin < to) {
+			book(cpu, turn, to - begin);
+			to = begin;
+		}
+	}
+	return 0;
+}
+
+/* The same, where mostly the last turn has begun before. */
+INLINE void book_wait(struct cpu *cpu, u64 from, u64 to)
+{
+	struct turn *turn = &cpu->turns[(cpu->next - 1) % TURNS];
+	struct slot *slot;
+
+	if (from >= to)
 		return;
-	absence.thread = slot->thread;
-	absence.out_ns = slot->out_ns;
-	absence.in_ns = slot->in_ns;
-	absence.out_cpu = slot->out_cpu;
-	absence.in_cpu = slot->in_cpu;
-	absence.how = slot->how;
-	absence.by = slot->by;
+	if (turn->slot < NO_SLOT && turn->since && turn->since <= from) {
+		slot = slot_at(turn->slot);
+		if (slot)
+			__sync_fetch_and_add(&slot->held_ns, to - from);
+	} else {
+		book_turns(cpu, from, to);
+	}
+}
+
+/* A record of the absence that has just ended, by CLOCK_MONOTONIC. */
+RARE int report(struct common *common, struct slot *slot)
+{
+	u64 since = now_ns() - slot->in_ns;
+	struct absence absence = {
+		.thread = slot->thread,
+		.out_ns = slot->out_ns + since,
+		.in_ns = slot->in_ns + since,
+		.out_cpu = slot->out_cpu,
+		.in_cpu = this_cpu(),
+		.how = slot->how,
+		.by = slot->by,
+		.ran_ns = slot->ran_ns,
+	};
+
 	__builtin_memcpy(absence.by_name, slot->by_name, sizeof(absence.by_name));
-	absence.ran_ns = slot->ran_ns;
 	if (ring_output(&corehop_ring, &absence, sizeof(absence), NO_WAKE_UP))
 		__sync_fetch_and_add(&common->lost, 1);
+	return 0;
 }
 
 /* Copies the kernel's count of the migrations of a thread. */
 INLINE void copy_migrations(struct slot *slot, struct task_struct *task)
 {
 	slot->migrations = task->se.nr_migrations;
-	if (slot->first_migrations == NOT_YET)
+	if (!slot->departures && slot->first_migrations == NOT_YET)
 		slot->first_migrations = slot->migrations;
 }
 
-/* Notes the CPU that a thread has come back to. */
-INLINE void came_back_to(struct slot *slot, u32 cpu)
+/* Copies the kernel's account of a thread: the time it had a CPU, and the time it waited for one. */
+INLINE void copy_times(struct slot *slot, struct task_struct *task)
 {
-	slot->in_cpu = cpu;
-	if (cpu == slot->out_cpu)
+	slot->cpu_ns = task->se.sum_exec_runtime;
+	if (FIELD_EXISTS(task->sched_info.run_delay))
+		slot->waited_ns = task->sched_info.run_delay;
+}
+
+/* The thread of the slot has come back to this CPU; the absence is recorded where it is one that is asked for. */
+INLINE void came_back(bool follow, struct common *common, struct slot *slot, u64 away)
+{
+	if (!follow)
+		slot->in_cpu = this_cpu();
+	if (this_cpu() != slot->out_cpu) {
+		slot->how |= MOVED;
+		slot->cpu_changes++;
+	}
+	if (!follow)
 		return;
-	slot->how |= MOVED;
-	slot->cpu_changes++;
+	if ((slot->how & (PREEMPTED | MOVED | UNSEEN)) == PREEMPTED && away < BRIEF_NS) {
+		slot->brief++;
+		slot->brief_ns += away;
+	} else if (UNLIKELY(slot->how & (PREEMPTED | MOVED))) {
+		report(common, slot);
+	}
 }
 
 /* A thread that leaves was not seen to come back: it did, to this CPU. */
-INLINE void catch_up(struct common *common, struct slot *slot, u64 now)
+INLINE void catch_up(bool follow, struct common *common, struct slot *slot, u64 now)
 {
 	slot->unseen++;
-	slot->in_ns = now;
+	slot->in_ns = now > slot->out_ns ? now : slot->out_ns + 1;
 	slot->how |= UNSEEN;
-	came_back_to(slot, this_cpu());
-	report(common, slot);
+	came_back(follow, common, slot, 0);
 	slot->in_ns = 0;
 }
 
@@ -183,7 +381,7 @@ INLINE void leave(struct slot *slot, u64 now)
 {
 	slot->departures++;
 	slot->out_ns = now;
-	slot->ran_ns = slot->in_ns ? now - slot->in_ns : 0;
+	slot->ran_ns = slot->in_ns && slot->in_ns < now ? now - slot->in_ns : 0;
 	slot->out_cpu = this_cpu();
 }
 
@@ -193,76 +391,117 @@ INLINE void preempt(struct slot *slot, struct task_struct *next)
 	slot->preemptions++;
 	slot->how = PREEMPTED | AWAY;
 	slot->by = (u32)next->pid;
-	copy_from_kernel(slot->by_name, sizeof(slot->by_name), next->comm);
+	__builtin_memcpy(slot->by_name, next->comm, sizeof(slot->by_name));
 }
 
 /* The thread of the slot is back on a CPU. */
-INLINE void arrive(struct common *common, struct slot *slot, u64 now)
+INLINE void arrive(bool follow, struct common *common, struct slot *slot, u64 now)
 {
 	u64 away;
 
-	slot->in_ns = now;
-	slot->arrivals++;
+	if (!follow)
+		slot->arrivals++;
 	/* Without a time of leaving it has only begun. */
 	if (!slot->out_ns) {
+		slot->in_ns = now;
 		slot->in_cpu = this_cpu();
 		return;
 	}
+	/* The clocks of two run queues were not read at the same moment. */
+	if (now <= slot->out_ns)
+		now = slot->out_ns + 1;
 	away = now - slot->out_ns;
-	slot->last_ns = away;
+	slot->in_ns = now;
 	slot->how &= ~(u64)AWAY;
 	if (slot->how & PREEMPTED)
 		slot->preempted_ns += away;
-	else
+	else if (!follow)
 		slot->blocked_ns += away;
-	came_back_to(slot, this_cpu());
-	report(common, slot);
+	if (!follow)
+		slot->last_ns = away;
+	came_back(follow, common, slot, away);
 }
 
-INLINE int switched(bool preempted, struct task_struct *prev, struct task_struct *next, u32 state)
+/* A thread leaves for good. */
+RARE int end(struct common *common, struct slot *slot, struct task_struct *task)
+{
+	copy_from_kernel(slot->own_name, sizeof(slot->own_name), task->comm);
+	slot->ended = 1;
+	displace(common, task->pid);
+	return 0;
+}
+
+/* A followed thread or another one gets this CPU: books the wait of the one, and begins the turn of either. The
+ * kernel begins a wait when the thread gets on the run queue, and has not ended it yet. */
+INLINE void take_turn(struct task_struct *next, u32 number, u64 now)
+{
+	struct cpu *cpu = cpu_at(this_cpu());
+
+	if (!cpu)
+		return;
+	if (number != NO_SLOT && FIELD_EXISTS(next->sched_info.last_queued) && next->sched_info.last_queued)
+		book_wait(cpu, next->sched_info.last_queued, now);
+	begin_turn(cpu, now, next, number);
+}
+
+/* A thread leaves a CPU to another one. Where threads are followed, the times are those of the run queue's clock,
+ * which has been read for the switch and costs nothing here. A page that its own thread reads has CLOCK_MONOTONIC. */
+INLINE int switched(bool follow, bool preempted, struct task_struct *prev, struct task_struct *next,
+		    u32 state)
 {
 	struct common *all = common();
+	/* The idle thread may have no queue. */
+	u64 clock = follow ? queue_clock(next->pid ? next : prev) : 0, now = clock;
 	struct slot *slot;
-	u64 now = 0;
+	u32 number;
 
 	if (!all)
 		return 0;
 	slot = slot_of(all, prev->pid);
 	if (slot) {
-		now = now_ns();
+		if (!now)
+			now = now_ns();
 		copy_migrations(slot, prev);
-		if (slot->how & AWAY)
-			catch_up(all, slot, now);
+		if (follow)
+			copy_times(slot, prev);
+		if (UNLIKELY(slot->how & AWAY))
+			catch_up(follow, all, slot, now);
 		leave(slot, now);
 		if (preempted || !state) {
 			preempt(slot, next);
 		} else {
 			slot->voluntary++;
 			slot->how = AWAY;
+			if (follow && UNLIKELY(state & TASK_DEAD))
+				end(all, slot, prev);
 		}
 	}
-	slot = slot_of(all, next->pid);
+	number = number_of(all, next->pid);
+	if (follow && clock)
+		take_turn(next, number, clock);
+	slot = slot_at(number);
 	if (slot) {
-		copy_migrations(slot, next);
-		arrive(all, slot, now ? now : now_ns());
+		if (!follow)
+			copy_migrations(slot, next);
+		arrive(follow, all, slot, now ? now : now_ns());
 	}
 	return 0;
 }
 
-TRACEPOINT(sched_switch)
-int hop_sched_switch(u64 *context)
-{
-	return switched(context[0], (void *)context[1], (void *)context[2], context[3]);
-}
+#define SWITCHED(name, follow, state)                                                              \
+	TRACEPOINT(sched_switch)                                                                   \
+	int name(u64 *context)                                                                     \
+	{                                                                                          \
+		struct task_struct *prev = (void *)context[1], *next = (void *)context[2];         \
+                                                                                                   \
+		return switched(follow, context[0], prev, next, state);                            \
+	}
 
+SWITCHED(hop_switch, false, context[3])
+SWITCHED(hop_switch_follow, true, context[3])
 /* Before Linux 5.18 the tracepoint has no fourth argument. */
-TRACEPOINT(sched_switch)
-int hop_switch_old(u64 *context)
-{
-	struct task_struct *prev = (void *)context[1];
-
-	return switched(context[0], prev, (void *)context[2], prev->__state);
-}
+SWITCHED(hop_switch_old, false, prev->__state)
+SWITCHED(hop_switch_follow_old, true, prev->__state)
 
 /* Whether the affinity of a thread has `cpu` in it; a CPU that cannot be looked up counts as allowed. */
 INLINE bool may_use(struct task_struct *task, u64 cpu)
@@ -278,24 +517,54 @@ INLINE bool may_use(struct task_struct *task, u64 cpu)
 	return word >> cpu % 64 & 1;
 }
 
-/* A thread is given another CPU. */
-TRACEPOINT(sched_migrate_task)
-int hop_sched_migrate_task(u64 *context)
+/* Books the wait of a thread that is about to be moved: the kernel has just ended and added it. The lock of the
+ * queue that it leaves keeps the turns as they are. */
+INLINE void end_wait_elsewhere(struct slot *slot, struct task_struct *task)
 {
-	struct task_struct *task = (void *)context[0];
+	u64 now = queue_clock(task), waited;
+	struct cpu *cpu = cpu_at(slot->out_cpu);
+
+	if (!cpu || !now || !FIELD_EXISTS(task->sched_info.run_delay))
+		return;
+	waited = task->sched_info.run_delay - slot->waited_ns;
+	if (waited && waited < now) {
+		book_wait(cpu, now - waited, now);
+		slot->waited_ns += waited;
+	}
+}
+
+/* A thread is given another CPU. */
+INLINE int moved(bool follow, struct task_struct *task)
+{
 	struct common *all = common();
 	struct slot *slot = all ? slot_of(all, task->pid) : 0;
 
-	if (slot && slot->out_ns && !may_use(task, slot->out_cpu)) {
+	if (!slot)
+		return 0;
+	if (follow)
+		end_wait_elsewhere(slot, task);
+	if (slot->out_ns && !may_use(task, slot->out_cpu)) {
 		slot->affinity_moves++;
 		slot->how |= PINNED;
 	}
 	return 0;
 }
 
+TRACEPOINT(sched_migrate_task)
+int hop_migrate(u64 *context)
+{
+	return moved(false, (void *)context[0]);
+}
+
+TRACEPOINT(sched_migrate_task)
+int hop_migrate_follow(u64 *context)
+{
+	return moved(true, (void *)context[0]);
+}
+
 /* A registered thread makes another one, which becomes registered. */
 TRACEPOINT(sched_process_fork)
-int hop_sched_process_fork(u64 *context)
+int hop_fork(u64 *context)
 {
 	struct task_struct *parent = (void *)context[0], *child = (void *)context[1];
 	u32 thread = child->pid, number;
@@ -308,8 +577,7 @@ int hop_sched_process_fork(u64 *context)
 	slot = slot_at(number);
 	if (slot) {
 		slot->thread = (u64)(u32)child->tgid << 32 | thread;
-		all->filter[thread % FILTER_BYTES] = 1;
-		if (!map_update(&corehop_threads, &thread, &number, 0))
+		if (place(all, thread, number))
 			return 0;
 	}
 	__sync_fetch_and_add(&all->unfollowed, 1);
@@ -318,35 +586,17 @@ int hop_sched_process_fork(u64 *context)
 
 /* A thread starts another program and takes its process's number on. */
 TRACEPOINT(sched_process_exec)
-int hop_sched_process_exec(u64 *context)
+int hop_exec(u64 *context)
 {
 	struct task_struct *task = (void *)context[0];
 	u32 old = context[1], thread = task->pid, number;
-	u32 *slot;
-
-	if (thread == old)
-		return 0;
-	slot = map_lookup(&corehop_threads, &old);
-	if (slot) {
-		number = *slot;
-		map_update(&corehop_threads, &thread, &number, 0);
-	}
-	return 0;
-}
-
-/* A thread ends: its number may belong to another one soon. */
-TRACEPOINT(sched_process_exit)
-int hop_sched_process_exit(u64 *context)
-{
-	struct task_struct *task = (void *)context[0];
-	u32 thread = task->pid;
 	struct common *all = common();
-	struct slot *slot = all ? slot_of(all, thread) : 0;
 
-	if (slot) {
-		copy_from_kernel(slot->own_name, sizeof(slot->own_name), task->comm);
-		map_delete(&corehop_threads, &thread);
-	}
+	if (!all || thread == old)
+		return 0;
+	number = number_of(all, old);
+	if (number != NO_SLOT)
+		place(all, thread, number);
 	return 0;
 }
 

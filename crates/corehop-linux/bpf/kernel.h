@@ -23,6 +23,7 @@ struct cpumask {
 };
 
 struct rq {
+	u64 clock;
 	u64 prev_steal_time_rq;
 	u64 prev_irq_time;
 };
@@ -33,12 +34,19 @@ struct cfs_rq {
 
 struct sched_entity {
 	u64 nr_migrations;
+	u64 sum_exec_runtime;
 	struct cfs_rq *cfs_rq;
+};
+
+struct sched_info {
+	u64 run_delay;
+	u64 last_queued;
 };
 
 struct task_struct {
 	u32 __state;
 	struct sched_entity se;
+	struct sched_info sched_info;
 	const struct cpumask *cpus_ptr;
 	int pid;
 	int tgid;

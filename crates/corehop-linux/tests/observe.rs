@@ -98,7 +98,41 @@ fn took_turns(run: &Recording, method: Method) {
     assert!(run.absences.iter().all(named), "{:?}", run.absences);
     assert!(run.absences.iter().all(|it| it.length_ns() > 0 && it.length_ns() < facts.span_ns));
     assert!(facts.rss_bytes.is_some_and(|bytes| bytes > 100_000), "{:?}", facts.rss_bytes);
-    assert!(facts.took.own_ns > 0 && facts.took.programs_ns.is_none_or(|ns| ns > 0));
+    assert!(facts.took.own_ns > 0);
+    let switches = run.threads.iter().map(|it| it.preemptions + it.voluntary).sum::<u64>();
+    assert!(facts.took.switches.is_none_or(|it| it.count == switches), "{:?}", facts.took);
+}
+
+/// Two loops that share one CPU from begin to end: each waits while the other runs.
+#[test]
+fn waiting_is_as_long_as_others_had_the_cpu_and_booked_to_them() {
+    let cpu = current_cpu().0.to_string();
+    let turns = "i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done & \
+                 i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; wait";
+    let target = command(&["taskset", "-c", &cpu, "sh", "-c", turns]);
+    let Some(run) = recorded(&target, None, Method::Bpf) else { return };
+    let loops: Vec<_> = run.threads.iter().filter(|thread| thread.name == "sh").collect();
+    let [one, other] = loops[..] else { panic!("{:?}", run.threads) };
+    let (Some(waited), Some(other_waited)) = (one.waited_ns, other.waited_ns) else {
+        return eprintln!("skipped: this kernel has no account of waiting");
+    };
+    let (cpu_ns, other_cpu) = (one.cpu_ns.unwrap(), other.cpu_ns.unwrap());
+    // Whatever else runs, a loop waits at least for most of what the other does in its own time.
+    assert!(waited * 10 > other_cpu * 6, "{one:?} {other:?}");
+    assert!(other_waited * 10 > cpu_ns * 6, "{one:?} {other:?}");
+    assert!(waited + cpu_ns <= run.facts.span_ns, "{one:?}, {} ns", run.facts.span_ns);
+    let all: u64 = run.threads.iter().filter_map(|it| it.waited_ns).sum();
+    let own: u64 = run.threads.iter().filter_map(|it| it.held_ns).sum();
+    let others: u64 = run.facts.others.iter().flatten().map(|it| it.held_ns).sum();
+    let booked = own + others + run.facts.idle_ns.unwrap();
+    // Of a wait in which others took more turns than are kept, a part is unknown.
+    let whole = all + all / 10 >= booked && booked * 10 > all * 7;
+    assert!(whole, "{all} ns of waiting, {booked} ns booked: {:?}", run.facts);
+    // The two waited for each other, and for nothing that a loop alone had done.
+    assert!(
+        own * 10 > (cpu_ns + other_cpu) * 6 && own <= cpu_ns + other_cpu,
+        "{own} {one:?} {other:?}"
+    );
 }
 
 #[test]

@@ -52,7 +52,8 @@ fn main() -> Fallible<()> {
 
 fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     if std::env::args().any(|argument| argument == "--observed") {
-        return Ok([control_page(), recording::figures(scratch)?].concat());
+        let pipe = recording::pipe()?.into_iter().collect();
+        return Ok([control_page(), recording::figures(scratch)?, pipe].concat());
     }
     let mut figures = timed("check", check::figures)?;
     figures.extend(timed("study", study::figures)?);
@@ -65,6 +66,7 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     figures.push(timed("memory", || memory(scratch))?);
     figures.extend(control_page());
     figures.extend(timed("recording", || recording::figures(scratch))?);
+    figures.extend(timed("recorded pipe", recording::pipe)?);
     figures.push(timed("validate", validate)?);
     for figure in &figures {
         eprintln!("{figure}");

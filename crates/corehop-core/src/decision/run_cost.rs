@@ -3,7 +3,10 @@
 //!
 //! The working set of an unknown program is a range, and so is the answer. Blocking and
 //! coming back to the same CPU is not charged: what others did to the cache meanwhile is not
-//! the scheduler's doing.
+//! the scheduler's doing. What comes first is older than any cost of caches: the time that threads waited
+//! for a CPU, and who had it meanwhile ([`Waits`]).
+
+mod waits;
 
 use std::collections::BTreeMap;
 
@@ -11,11 +14,13 @@ use serde::Serialize;
 
 use crate::model::costs::{SelectError, Selected, Selection, Source};
 use crate::model::ordered::Ordered;
-use crate::model::quantile::{median, median_interval};
+use crate::model::quantile::median_interval;
 use crate::platform::Platform;
-use crate::samples::{Absence, Recording};
+use crate::samples::{Absence, ObservedThread, Recording};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
+
+pub use waits::{Occupant, ProcessCost, Waits};
 
 /// The working-set sizes that the program may have had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -67,6 +72,11 @@ impl Between {
         self.high_us.unwrap_or(f64::INFINITY)
     }
 
+    fn times(self, times: u64) -> Self {
+        let times = times as f64;
+        Self { low_us: self.low_us * times, high_us: self.high_us.map(|high| high * times) }
+    }
+
     fn add(&mut self, other: Self) {
         self.low_us += other.low_us;
         self.high_us = self.high_us.zip(other.high_us).map(|(one, other)| one + other);
@@ -92,6 +102,9 @@ pub struct ClassCost {
     pub preempted: u64,
     /// Of these, moves that the thread's affinity made necessary.
     pub pinned: u64,
+    /// Of these, brief preemptions that were counted and not recorded one by one: each counts with their mean
+    /// length in its thread.
+    pub brief: u64,
     /// The median of their lengths, in microseconds.
     pub median_length_us: f64,
     /// The longest, in microseconds.
@@ -109,6 +122,10 @@ pub struct ThreadCost {
     pub tid: u32,
     /// Its name.
     pub name: String,
+    /// Its CPU time, in nanoseconds; None if unknown.
+    pub cpu_ns: Option<u64>,
+    /// The time it waited for a CPU, in nanoseconds; None if unknown.
+    pub waited_ns: Option<u64>,
     /// Times it was preempted.
     pub preemptions: u64,
     /// Times it came back to another CPU.
@@ -117,20 +134,11 @@ pub struct ThreadCost {
     pub cost: Option<Between>,
 }
 
-/// The preempting thread or command.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Preemptor {
-    /// Its name.
-    pub name: String,
-    /// The number of its preemptions.
-    pub count: u64,
-    /// The lengths of these absences summed up, in microseconds.
-    pub length_us: f64,
-}
-
 /// The cost of cache affinity to a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunCost {
+    /// The waiting for CPUs.
+    pub waits: Waits,
     /// Whether costs were given.
     pub priced: bool,
     /// The sizes that were supposed.
@@ -139,10 +147,10 @@ pub struct RunCost {
     pub clipped_to: Option<Bytes>,
     /// By class, nearest first.
     pub classes: Vec<ClassCost>,
-    /// By thread, the dearest first.
+    /// By thread, those first that waited the longest.
     pub threads: Vec<ThreadCost>,
-    /// The preempters, the most frequent first.
-    pub preemptors: Vec<Preemptor>,
+    /// By process, those first that waited the longest.
+    pub processes: Vec<ProcessCost>,
     /// All of it; none without costs.
     pub total: Option<Between>,
     /// The same as shares of the time the run took.
@@ -174,17 +182,12 @@ pub fn run_cost(
     wss: WssRange,
 ) -> Result<RunCost, SelectError> {
     let mut pricing = prices.map(|prices| Pricing::new(prices, wss)).transpose()?;
-    let mut priced = Vec::with_capacity(recording.absences.len());
-    for absence in &recording.absences {
-        let event = event(platform, absence);
-        let cost = match &mut pricing {
-            Some(pricing) => Some(pricing.cost(event, absence.length_ns())?),
-            None => None,
-        };
-        priced.push((absence, event, cost));
+    let mut events = events(&recording.absences, &recording.threads, platform);
+    if let Some(pricing) = &mut pricing {
+        events = pricing.priced(events)?;
     }
     let clipped_to = pricing.and_then(|pricing| pricing.clipped);
-    Ok(RunCost { clipped_to, ..summed(recording, &priced, prices.is_some(), wss) })
+    Ok(RunCost { clipped_to, ..summed(recording, &events, prices.is_some(), wss) })
 }
 
 /// The cost of each run of a recording that has several, by its number: of the absences that are known.
@@ -201,51 +204,90 @@ pub fn refills(
     let mut refills = BTreeMap::new();
     for run in &recording.runs {
         let Some(absences) = recording.absences_of(run.run) else { continue };
-        let mut priced = Vec::with_capacity(absences.len());
-        for absence in absences {
-            let event = event(platform, absence);
-            priced.push((absence, event, Some(pricing.cost(event, absence.length_ns())?)));
-        }
-        refills.extend(sum(priced.iter()).map(|cost| (run.run, cost)));
+        let events = pricing.priced(events(absences, recording.threads_of(run.run), platform))?;
+        refills.extend(sum(events.iter()).map(|cost| (run.run, cost)));
     }
     Ok(refills)
 }
 
-/// The events of a run by class, thread and preempter, without costs.
+/// The events of a run by class, thread and process, without costs.
 pub fn uncosted(recording: &Recording, platform: &Platform) -> RunCost {
-    let uncosted = |absence| (absence, event(platform, absence), None);
-    let events: Vec<Priced<'_>> = recording.absences.iter().map(uncosted).collect();
     let wss = WssRange::unknown(recording.facts.rss_bytes, platform);
+    let events = events(&recording.absences, &recording.threads, platform);
     summed(recording, &events, false, wss)
 }
 
-fn summed(recording: &Recording, all: &[Priced<'_>], priced: bool, wss: WssRange) -> RunCost {
+fn summed(recording: &Recording, all: &[Happened], priced: bool, wss: WssRange) -> RunCost {
     let total = if priced { sum(all.iter()) } else { None };
     let span_us = recording.facts.span_ns.max(1) as f64 / 1e3;
     let share = |total: Between| (total.low_us / span_us, total.high_us.map(|high| high / span_us));
+    let threads = threads(recording, all);
     RunCost {
+        waits: Waits::of(recording),
         priced,
         wss,
         clipped_to: None,
         classes: Event::RESUMING.into_iter().filter_map(|event| class(event, all)).collect(),
-        threads: threads(recording, all),
-        preemptors: preemptors(recording),
+        processes: waits::processes(recording, &threads),
+        threads,
         share: total.map(share),
         total,
     }
 }
 
-/// An absence, its class, and its cost or why that is not known, where costs were asked for.
-type Priced<'a> = (&'a Absence, Event, Option<Result<Between, String>>);
+/// An absence, or the brief ones of a thread together, its class, and its cost or why that is not known,
+/// where costs were asked for.
+#[derive(Debug, Clone)]
+struct Happened {
+    tid: u32,
+    event: Event,
+    length_ns: u64,
+    preempted: bool,
+    pinned: bool,
+    /// The number of brief preemptions; None of a single absence.
+    brief: Option<u64>,
+    cost: Option<Result<Between, String>>,
+}
+
+impl Happened {
+    fn times(&self) -> u64 {
+        self.brief.unwrap_or(1)
+    }
+}
+
+fn events(absences: &[Absence], threads: &[ObservedThread], platform: &Platform) -> Vec<Happened> {
+    let absence = |it: &Absence| Happened {
+        tid: it.tid,
+        event: event(platform, it),
+        length_ns: it.length_ns(),
+        preempted: it.preempted,
+        pinned: it.pinned,
+        brief: None,
+        cost: None,
+    };
+    let brief = |it: &ObservedThread| {
+        let brief = it.brief.filter(|&brief| brief > 0)?;
+        Some(Happened {
+            tid: it.tid,
+            event: Event::Preemption,
+            length_ns: it.brief_ns.unwrap_or(0) / brief,
+            preempted: true,
+            pinned: false,
+            brief: Some(brief),
+            cost: None,
+        })
+    };
+    absences.iter().map(absence).chain(threads.iter().filter_map(brief)).collect()
+}
 
 /// The sum of the known costs. Those of absences with an unknown cost have no upper bound; None if all are
 /// unknown.
-fn sum<'a>(priced: impl Iterator<Item = &'a Priced<'a>>) -> Option<Between> {
+fn sum<'a>(priced: impl Iterator<Item = &'a Happened>) -> Option<Between> {
     let (mut total, mut known, mut unknown) = (Between::NOTHING, 0, 0);
-    for (.., cost) in priced {
-        match cost {
+    for it in priced {
+        match &it.cost {
             Some(Ok(cost)) => {
-                total.add(*cost);
+                total.add(cost.times(it.times()));
                 known += 1;
             }
             Some(Err(_)) | None => unknown += 1,
@@ -257,33 +299,51 @@ fn sum<'a>(priced: impl Iterator<Item = &'a Priced<'a>>) -> Option<Between> {
     (known > 0 || unknown == 0).then_some(total)
 }
 
-fn class(event: Event, priced: &[Priced<'_>]) -> Option<ClassCost> {
-    let of: Vec<&Priced<'_>> = priced.iter().filter(|it| it.1 == event).collect();
-    let lengths: Vec<f64> = of.iter().map(|it| it.0.length_ns() as f64 / 1e3).collect();
-    let lengths = Ordered::new(&lengths).ok()?;
-    let why_not = of.iter().find_map(|it| it.2.as_ref().and_then(|cost| cost.as_ref().err()));
-    let count = |is: fn(&Absence) -> bool| of.iter().filter(|it| is(it.0)).count() as u64;
+fn class(event: Event, priced: &[Happened]) -> Option<ClassCost> {
+    let of: Vec<&Happened> = priced.iter().filter(|it| it.event == event).collect();
+    let why_not = of.iter().find_map(|it| it.cost.as_ref().and_then(|cost| cost.as_ref().err()));
+    let count =
+        |is: fn(&Happened) -> bool| of.iter().filter(|it| is(it)).map(|it| it.times()).sum();
     Some(ClassCost {
         event,
-        count: of.len() as u64,
-        preempted: count(|absence| absence.preempted),
-        pinned: count(|absence| absence.pinned),
-        median_length_us: median(&lengths),
-        longest_us: lengths.max(),
+        count: count(|_| true),
+        preempted: count(|it| it.preempted),
+        pinned: count(|it| it.pinned),
+        brief: count(|it| it.brief.is_some()),
+        median_length_us: median_length_ns(&of)? / 1e3,
+        longest_us: of.iter().map(|it| it.length_ns).max()? as f64 / 1e3,
         cost: sum(of.iter().copied()),
         why_not: why_not.cloned(),
     })
 }
 
-fn threads(recording: &Recording, priced: &[Priced<'_>]) -> Vec<ThreadCost> {
-    let mut by_thread: BTreeMap<u32, Vec<&Priced<'_>>> = BTreeMap::new();
+/// The median of lengths of which some stand for several; None of none.
+fn median_length_ns(of: &[&Happened]) -> Option<f64> {
+    let mut lengths: Vec<(u64, u64)> = of.iter().map(|it| (it.length_ns, it.times())).collect();
+    lengths.sort_unstable();
+    let all: u64 = lengths.iter().map(|(_, times)| times).sum();
+    let at = |place: u64| {
+        let mut before = 0;
+        let found = lengths.iter().find(|(_, times)| {
+            before += times;
+            before > place
+        });
+        found.map(|&(length, _)| length as f64)
+    };
+    Some(f64::midpoint(at(all.checked_sub(1)? / 2)?, at(all / 2)?))
+}
+
+fn threads(recording: &Recording, priced: &[Happened]) -> Vec<ThreadCost> {
+    let mut by_thread: BTreeMap<u32, Vec<&Happened>> = BTreeMap::new();
     for it in priced {
-        by_thread.entry(it.0.tid).or_default().push(it);
+        by_thread.entry(it.tid).or_default().push(it);
     }
     let paid = |tid: u32| sum(by_thread.get(&tid)?.iter().copied());
-    let row = |thread: &crate::samples::ObservedThread| ThreadCost {
+    let row = |thread: &ObservedThread| ThreadCost {
         tid: thread.tid,
         name: thread.name.clone(),
+        cpu_ns: thread.cpu_ns,
+        waited_ns: thread.waited_ns,
         preemptions: thread.preemptions,
         cpu_changes: thread.cpu_changes,
         cost: paid(thread.tid),
@@ -292,26 +352,9 @@ fn threads(recording: &Recording, priced: &[Priced<'_>]) -> Vec<ThreadCost> {
     let dear = |row: &ThreadCost| row.cost.map_or(0.0, |cost| cost.high_us.unwrap_or(cost.low_us));
     rows.sort_by(|a, b| {
         let events = |row: &ThreadCost| row.preemptions + row.cpu_changes;
-        dear(b).total_cmp(&dear(a)).then(events(b).cmp(&events(a)))
+        let dearest = || dear(b).total_cmp(&dear(a)).then(events(b).cmp(&events(a)));
+        b.waited_ns.cmp(&a.waited_ns).then_with(dearest)
     });
-    rows
-}
-
-fn preemptors(recording: &Recording) -> Vec<Preemptor> {
-    let mut by_name: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for absence in &recording.absences {
-        if let Some((_, name)) = &absence.by {
-            let entry = by_name.entry(name).or_default();
-            *entry = (entry.0 + 1, entry.1 + absence.length_ns());
-        }
-    }
-    let of = |(name, (count, ns)): (&str, (u64, u64))| Preemptor {
-        name: name.to_owned(),
-        count,
-        length_us: ns as f64 / 1e3,
-    };
-    let mut rows: Vec<Preemptor> = by_name.into_iter().map(of).collect();
-    rows.sort_by_key(|row| std::cmp::Reverse(row.count));
     rows
 }
 
@@ -329,6 +372,14 @@ impl<'a> Pricing<'a> {
         // What is not there is said before anything is computed.
         pricing.selected(0).map(|_| ())?;
         Ok(pricing)
+    }
+
+    /// The same events with their costs.
+    fn priced(&mut self, mut events: Vec<Happened>) -> Result<Vec<Happened>, SelectError> {
+        for event in &mut events {
+            event.cost = Some(self.cost(event.event, event.length_ns)?);
+        }
+        Ok(events)
     }
 
     /// A table knows no lengths; a model is asked with the middle of the octave, unless a length was

@@ -3,7 +3,7 @@
 
 use crate::platform::tree::Part;
 use crate::platform::{Affinity, Cache, Check, Fact, Latency, Platform};
-use crate::units::{Bytes, Cpu, CpuList};
+use crate::units::{Bytes, Cpu, CpuList, three_digits};
 
 /// A size for reading: exact where a unit divides it, otherwise with one decimal.
 pub fn size(bytes: Bytes) -> String {
@@ -14,6 +14,20 @@ pub fn size(bytes: Bytes) -> String {
     let (unit, factor) =
         if bytes.get() >= 1 << 30 { ("GiB", 1_u64 << 30) } else { ("MiB", 1 << 20) };
     format!("{:.1} {unit}", bytes.get() as f64 / factor as f64)
+}
+
+/// A span of time for reading: three digits and the unit that suits it.
+pub fn time(ns: f64) -> String {
+    let units = [
+        (3.6e12, "h", 7.2e12),
+        (6e10, "min", 6e11),
+        (1e9, "s", 1e9),
+        (1e6, "ms", 1e6),
+        (1e3, "µs", 1e3),
+    ];
+    let unit = units.into_iter().find(|&(.., from)| ns.abs() >= from);
+    let (factor, unit, _) = unit.unwrap_or((1.0, "ns", 0.0));
+    format!("{} {unit}", three_digits(ns / factor))
 }
 
 /// The name of a part in a tree or a drawing.
@@ -166,5 +180,18 @@ pub fn unusable(platform: &Platform, cpu: Cpu) -> Option<&'static str> {
         Some(NOT_ALLOWED)
     } else {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_of_time_has_three_digits_and_the_unit_that_suits_it() {
+        let spans = [(0.0, "0 ns"), (2_900.0, "2.90 µs"), (1.15e6, "1.15 ms"), (1.13e11, "113 s")];
+        for (ns, text) in spans.into_iter().chain([(9e11, "15.0 min"), (9e12, "2.50 h")]) {
+            assert_eq!(time(ns), text);
+        }
     }
 }

@@ -1,24 +1,94 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A recorded run and its cost of cache affinity: as text, and as a trace.
+//! A recorded run: the waiting for CPUs, its preemptions and migrations, and their cost of cache affinity, as text
+//! and as a trace.
 
 use serde_json::{Value, json};
 
 use super::figure::Table;
-use super::label::size;
-use super::table::{micros, plain};
-use crate::decision::run_cost::{Between, ClassCost, RunCost, ThreadCost, WssRange, event};
+use super::label::{size, time};
+use super::table::plain;
+use crate::decision::run_cost::{
+    Between, ClassCost, Occupant, ProcessCost, RunCost, ThreadCost, Waits, WssRange, event,
+};
 use crate::platform::Platform;
-use crate::samples::{Absence, Recording};
+use crate::samples::{Absence, ObservedThread, Recording};
+use crate::workload::Event;
 
-/// Threads and preemptors shown in the text; the others are in the JSON answer.
+/// Threads, processes and names shown in the text; the others are in the JSON answer.
 const SHOWN: usize = 10;
+/// Names in the sentence on the threads that had the CPU.
+const NAMED: usize = 3;
 
-/// The run, as text.
+/// The run, as text: first what weighs the most.
 pub fn text(recording: &Recording, cost: &RunCost) -> String {
     let tables: String = tables(cost).iter().map(plain).collect();
-    let answer = answer(cost).map_or_else(String::new, |answer| format!("{answer}\n"));
+    let first = firsts(recording, cost).join("\n");
     let notes = notes(recording, cost).join("\n");
-    format!("{}\n{answer}\n{tables}{notes}\n", head(recording))
+    format!("{first}\n{}\n\n{tables}{notes}\n", head(recording))
+}
+
+/// The sentences that come first: the waiting, the threads that had the CPU, the preemptions and migrations,
+/// and their cost, if costs were given.
+pub(super) fn firsts(recording: &Recording, cost: &RunCost) -> Vec<String> {
+    let all = [
+        Some(waited(recording, &cost.waits)),
+        had_the_cpu(&cost.waits),
+        Some(counted(recording, cost)),
+        answer(cost),
+    ];
+    all.into_iter().flatten().collect()
+}
+
+fn waited(recording: &Recording, waits: &Waits) -> String {
+    let span = time(recording.facts.span_ns as f64);
+    let Some(waited_ns) = waits.waited_ns else {
+        return format!("in a run of {span}, the time that runnable threads waited is unknown");
+    };
+    let share = waits.share().map_or_else(String::new, |share| {
+        format!(
+            ", {} of the time in which they could have run",
+            percent(share * 100.0, share * 100.0)
+        )
+    });
+    let unknown = match waits.unknown_threads {
+        0 => String::new(),
+        threads => format!("; of {threads} threads it is unknown"),
+    };
+    format!(
+        "runnable threads waited {} for a CPU in a run of {span}{share}{unknown}",
+        ns(Some(waited_ns))
+    )
+}
+
+/// The threads that had the CPU meanwhile, if any waited.
+fn had_the_cpu(waits: &Waits) -> Option<String> {
+    waits.waited_ns.filter(|&ns| ns > 0)?;
+    if waits.unknown_ns.is_none() {
+        return Some("the threads that had the CPU meanwhile are unknown".to_owned());
+    }
+    let held = waits.occupants.iter().filter_map(|it| Some((&it.name, it.held_ns?)));
+    let named = held.clone().take(NAMED);
+    let mut parts: Vec<String> =
+        named.map(|(name, held)| format!("{name} {}", ns(Some(held)))).collect();
+    let rest = [
+        ("other threads", held.skip(NAMED).map(|(_, held)| held).sum()),
+        ("no thread, as it was idle and had to wake up,", waits.idle_ns.unwrap_or(0)),
+        ("unknown threads", waits.unknown_ns.unwrap_or(0)),
+    ];
+    let rest = rest.into_iter().filter(|&(_, held)| held > 0);
+    parts.extend(rest.map(|(name, held)| format!("{name} {}", ns(Some(held)))));
+    Some(format!("the CPU was meanwhile with: {}", parts.join(", ")))
+}
+
+fn counted(recording: &Recording, cost: &RunCost) -> String {
+    let sum = |of: fn(&ObservedThread) -> u64| recording.threads.iter().map(of).sum::<u64>();
+    let migrations = cost.classes.iter().filter(|class| class.event != Event::Preemption);
+    let at_wake_up: u64 = migrations.map(|class| class.count - class.preempted).sum();
+    format!(
+        "{} preemptions, and {} returns to another CPU than before, {at_wake_up} of them at wake-up",
+        sum(|it| it.preemptions),
+        sum(|it| it.cpu_changes),
+    )
 }
 
 /// The cost of cache affinity in one sentence, if costs were given.
@@ -50,10 +120,15 @@ fn percent(low: f64, high: f64) -> String {
     }
 }
 
-/// The tables of a run that have rows: classes, threads, preempters.
+/// The tables of a run that have rows: the threads that had CPUs, classes, processes, threads.
 pub(super) fn tables(cost: &RunCost) -> Vec<Table> {
-    let others = [threads(cost), preemptors(cost)].into_iter().filter(|it| !it.rows.is_empty());
-    std::iter::once(classes(cost)).chain(others).collect()
+    let [occupants, processes, threads] = [occupants(cost), processes(cost), threads(cost)];
+    let all = [occupants, classes(cost), processes, threads];
+    all.into_iter()
+        .enumerate()
+        .filter(|(place, it)| *place == 1 || !it.rows.is_empty())
+        .map(|(_, it)| it)
+        .collect()
 }
 
 /// The run in one line: its duration, threads and end.
@@ -73,41 +148,38 @@ pub(super) fn head(recording: &Recording) -> String {
 
 pub(super) fn classes(cost: &RunCost) -> Table {
     let columns =
-        ["what", "times", "preempted", "by affinity", "median µs", "longest µs", "cost µs"];
+        ["what", "times", "preempted", "at wake-up", "by affinity", "median", "longest", "cost"];
     let mut table = Table::new("Preemptions and migrations, by class", &columns);
     let row = |class: &ClassCost| {
         vec![
             class.event.to_string(),
             class.count.to_string(),
             class.preempted.to_string(),
+            (class.count - class.preempted).to_string(),
             class.pinned.to_string(),
-            micros(class.median_length_us),
-            micros(class.longest_us),
+            time(class.median_length_us * 1e3),
+            time(class.longest_us * 1e3),
             range(class.cost),
         ]
     };
     table.rows = cost.classes.iter().map(row).collect();
     if let Some(total) = cost.total {
-        let blank = String::new;
-        table.rows.push(vec![
-            "all".to_owned(),
-            blank(),
-            blank(),
-            blank(),
-            blank(),
-            blank(),
-            range(Some(total)),
-        ]);
+        let mut row = vec![String::new(); columns.len()];
+        "all".clone_into(&mut row[0]);
+        row[columns.len() - 1] = range(Some(total));
+        table.rows.push(row);
     }
     table
 }
 
 pub(super) fn threads(cost: &RunCost) -> Table {
-    let mut table =
-        Table::new("Cost by thread", &["thread", "preemptions", "CPU changes", "cost µs"]);
+    let columns = ["thread", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
+    let mut table = Table::new("By thread", &columns);
     let row = |thread: &ThreadCost| {
         vec![
             format!("{} ({})", thread.name, thread.tid),
+            ns(thread.cpu_ns),
+            ns(thread.waited_ns),
             thread.preemptions.to_string(),
             thread.cpu_changes.to_string(),
             range(thread.cost),
@@ -115,17 +187,57 @@ pub(super) fn threads(cost: &RunCost) -> Table {
     };
     table.rows = cost.threads.iter().take(SHOWN).map(row).collect();
     more(&mut table, cost.threads.len());
+    table.rows.push(vec![
+        "all".to_owned(),
+        ns(cost.waits.cpu_ns),
+        ns(cost.waits.waited_ns),
+        cost.threads.iter().map(|it| it.preemptions).sum::<u64>().to_string(),
+        cost.threads.iter().map(|it| it.cpu_changes).sum::<u64>().to_string(),
+        range(cost.total),
+    ]);
     table
 }
 
-pub(super) fn preemptors(cost: &RunCost) -> Table {
-    let mut table = Table::new("Preempted by", &["name", "times", "µs away"]);
-    let row = |by: &crate::decision::run_cost::Preemptor| {
-        vec![by.name.clone(), by.count.to_string(), micros(by.length_us)]
+/// By process, where there are several.
+pub(super) fn processes(cost: &RunCost) -> Table {
+    let columns =
+        ["process", "threads", "CPU time", "waited", "preemptions", "CPU changes", "cost"];
+    let mut table = Table::new("By process", &columns);
+    let row = |process: &ProcessCost| {
+        vec![
+            format!("{} ({})", process.name, process.pid),
+            process.threads.to_string(),
+            ns(process.cpu_ns),
+            ns(process.waited_ns),
+            process.preemptions.to_string(),
+            process.cpu_changes.to_string(),
+            range(process.cost),
+        ]
     };
-    table.rows = cost.preemptors.iter().take(SHOWN).map(row).collect();
-    more(&mut table, cost.preemptors.len());
+    if cost.processes.len() > 1 {
+        table.rows = cost.processes.iter().take(SHOWN).map(row).collect();
+        more(&mut table, cost.processes.len());
+    }
     table
+}
+
+/// The threads that had CPUs that threads of the program waited for.
+pub(super) fn occupants(cost: &RunCost) -> Table {
+    let columns = ["name", "had the CPU", "came first after preemptions"];
+    let mut table = Table::new("Who had the CPU while threads waited", &columns);
+    let row = |by: &Occupant| vec![by.name.clone(), ns(by.held_ns), by.preemptions.to_string()];
+    table.rows = cost.waits.occupants.iter().take(SHOWN).map(row).collect();
+    more(&mut table, cost.waits.occupants.len());
+    let rest =
+        [("(idle: had to wake up)", cost.waits.idle_ns), ("(unknown)", cost.waits.unknown_ns)];
+    let rest = rest.into_iter().filter(|(_, held)| held.is_some_and(|ns| ns > 0));
+    table.rows.extend(rest.map(|(name, held)| vec![name.to_owned(), ns(held), String::new()]));
+    table
+}
+
+/// A time for reading, or that it is unknown.
+fn ns(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "unknown".to_owned(), |ns| time(ns as f64))
 }
 
 fn more(table: &mut Table, all: usize) {
@@ -135,15 +247,14 @@ fn more(table: &mut Table, all: usize) {
 }
 
 fn range(cost: Option<Between>) -> String {
+    let us = |us: f64| time(us * 1e3);
     match cost {
         None => "–".to_owned(),
-        Some(Between { low_us, high_us: None }) => format!("≥ {}", micros(low_us)),
+        Some(Between { low_us, high_us: None }) => format!("≥ {}", us(low_us)),
         Some(Between { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
-            micros(low_us)
+            us(low_us)
         }
-        Some(Between { low_us, high_us: Some(high) }) => {
-            format!("[{}, {}]", micros(low_us), micros(high))
-        }
+        Some(Between { low_us, high_us: Some(high) }) => format!("[{}, {}]", us(low_us), us(high)),
     }
 }
 
@@ -182,17 +293,38 @@ pub(super) fn notes(recording: &Recording, cost: &RunCost) -> Vec<String> {
         notes.push(format!("unknown: some of {} × {} ({why})", class.count, class.event));
     }
     notes.extend(losses(recording));
-    let took = &recording.facts.took;
-    let programs = took.programs_ns.map_or_else(
-        || "an unknown time in the kernel".to_owned(),
-        |ns| format!("{:.3} ms in its programs ({} runs)", ns as f64 / 1e6, took.runs.unwrap_or(0)),
-    );
-    let share = took.share(recording.facts.span_ns) * 100.0;
-    notes.push(format!(
-        "recording took {:.3} ms of CPU time and {programs}: {share:.3} % of one CPU",
-        took.own_ns as f64 / 1e6
-    ));
+    let brief: u64 = cost.classes.iter().map(|class| class.brief).sum();
+    if brief > 0 {
+        notes.push(format!(
+            "{brief} preemptions shorter than 10 µs were counted with their mean length, and have no rows of their own"
+        ));
+    }
+    notes.push(took(recording));
     notes
+}
+
+/// The cost of recording, in one sentence.
+fn took(recording: &Recording) -> String {
+    let took = &recording.facts.took;
+    let own = format!("recording took {} of CPU time", time(took.own_ns as f64));
+    let share = took.share(recording.facts.span_ns) * 100.0;
+    let Some(switches) = took.switches else {
+        let programs = took.programs_ns.map_or_else(
+            || "an unknown time in the kernel".to_owned(),
+            |ns| format!("{} in its programs", time(ns as f64)),
+        );
+        return format!("{own} and {programs}: {share:.3} % of one CPU");
+    };
+    let others = switches.others.map_or_else(String::new, |count| {
+        format!(", and each of {count} switches between others {}", time(switches.other_ns))
+    });
+    format!(
+        "{own}, and made each of {} switches of the program take {} longer{others} (measured on this host after the \
+         run, with and without it): {share:.3} % of one CPU. Colder caches are not in it: `make bench` measures how much \
+         longer a program takes (observe/pipe-slowdown-percent)",
+        switches.count,
+        time(switches.each_ns),
+    )
 }
 
 /// The events that were not recorded.
@@ -211,7 +343,7 @@ fn losses(recording: &Recording) -> Vec<String> {
     let mut lines: Vec<String> = lines.map(|(count, what)| format!("{count} {what}")).collect();
     if let Some(why) = &recording.facts.why_not_bpf {
         lines.push(format!(
-            "the preempters, and the migrations that affinity made necessary, were not recorded, as \
+            "the threads that had the CPU, and the migrations that affinity made necessary, were not recorded, as \
              there is no BPF: {why}"
         ));
     }
@@ -232,6 +364,8 @@ pub fn json(recording: &Recording, cost: &RunCost) -> Value {
         "lost": recording.facts.lost,
         "unfollowed": recording.facts.unfollowed,
         "not_kept": recording.not_kept,
+        "waited_ns": cost.waits.waited_ns,
+        "cpu_ns": cost.waits.cpu_ns,
         "took": recording.facts.took,
         "took_share_of_a_cpu": recording.facts.took.share(recording.facts.span_ns),
         "threads": recording.threads,
@@ -290,7 +424,7 @@ pub(super) fn title(absence: &Absence) -> String {
 pub(super) mod tests {
     use super::*;
     use crate::decision::run_cost::{WssRange, run_cost};
-    use crate::samples::{ObservedThread, RecordingFacts, Took};
+    use crate::samples::{Held, RecordingFacts, SwitchesTook, Took};
     use crate::units::Cpu;
 
     pub(in crate::report) fn recording() -> Recording {
@@ -321,7 +455,16 @@ pub(super) mod tests {
                 began_ns: 1_000,
                 span_ns: 1_000_000_000,
                 lost: 3,
-                took: Took { own_ns: 1_000_000, programs_ns: Some(500_000), runs: Some(10_000) },
+                took: Took {
+                    own_ns: 1_000_000,
+                    switches: Some(SwitchesTook {
+                        count: 400,
+                        each_ns: 1_000.0,
+                        others: Some(1_000),
+                        other_ns: 100.0,
+                    }),
+                    ..Took::default()
+                },
                 ..RecordingFacts::default()
             },
             threads: vec![thread],
@@ -341,7 +484,9 @@ pub(super) mod tests {
             "sh -c true: 1.000 s, 1 threads, exit status 0; recorded by bpf",
             "3 absences were lost",
             "2 times a thread was not seen to come back",
-            "recording took 1.000 ms of CPU time and 0.500 ms in its programs (10000 runs): 0.150 %",
+            "recording took 1.00 ms of CPU time, and made each of 400 switches of the program take 1.00 µs longer, and \
+             each of 1000 switches between others 100 ns (measured",
+            "it): 0.150 % of one CPU",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }
@@ -363,8 +508,9 @@ pub(super) mod tests {
             wss: WssRange::known("7.5MiB".parse().unwrap()),
             clipped_to: None,
             classes: Vec::new(),
+            waits: Waits::default(),
             threads: Vec::new(),
-            preemptors: Vec::new(),
+            processes: Vec::new(),
             total: None,
             share,
         };
@@ -373,7 +519,36 @@ pub(super) mod tests {
         let least = answer(&cost(Some((0.012, None)), true)).unwrap();
         assert!(least.contains("at least 1.2 %") && least.contains("no upper bound"), "{least}");
         let text = text(&recording(), &cost(Some((0.0, Some(0.1))), true));
-        assert!(text.lines().nth(1).unwrap().contains("cost 0 % to 10 %"), "{text}");
+        assert!(text.lines().nth(2).unwrap().contains("cost 0 % to 10 %"), "{text}");
+    }
+
+    #[test]
+    fn the_waiting_comes_first_then_who_had_the_cpu_then_the_counts() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let mut recording = recording();
+        let range = WssRange::unknown(None, &platform);
+        let lines = |recording: &Recording| {
+            let cost = run_cost(recording, &platform, None, range).unwrap();
+            firsts(recording, &cost)
+        };
+        assert_eq!(
+            lines(&recording)[0],
+            "in a run of 1.00 s, the time that runnable threads waited is unknown"
+        );
+        let thread = &mut recording.threads[0];
+        (thread.waited_ns, thread.cpu_ns) = (Some(3_000), Some(9_000));
+        (thread.preemptions, thread.cpu_changes) = (1, 1);
+        assert!(lines(&recording)[1].contains("had the CPU meanwhile are unknown"));
+        recording.facts.others = Some(vec![Held { name: "make".to_owned(), held_ns: 2_000 }]);
+        recording.facts.idle_ns = Some(400);
+        let expected = [
+            "runnable threads waited 3.00 µs for a CPU in a run of 1.00 s, 25 % of the time in which they could \
+             have run",
+            "the CPU was meanwhile with: make 2.00 µs, no thread, as it was idle and had to wake up, 400 ns, unknown \
+             threads 600 ns",
+            "1 preemptions, and 1 returns to another CPU than before, 0 of them at wake-up",
+        ];
+        assert_eq!(lines(&recording), expected);
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::escape::escape;
-use super::figure::Section;
+use super::figure::{Section, Table};
 use super::html;
-use super::observed::{classes, notes, preemptors, threads, title};
-use super::table::micros;
+use super::label::time;
+use super::observed::{classes, firsts, notes, occupants, processes, threads, title};
 use crate::decision::run_cost::{RunCost, event};
 use crate::platform::Platform;
 use crate::samples::{Absence, ObservedThread, Recording};
@@ -38,8 +38,11 @@ pub fn page(recording: &Recording, cost: &RunCost, platform: &Platform) -> Strin
     html::page_of(&recording.facts.what, &facts, &sections(recording, cost, platform))
 }
 
-/// The sections of a run: its cost, its timeline, its threads.
+/// The sections of a run: its waiting, its preemptions and migrations, its timeline, its threads.
 pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platform) -> Vec<Section> {
+    let mut waiting = Section::new("run-waiting", "The waiting");
+    waiting.text = firsts(recording, cost);
+    waiting.tables = filled([occupants(cost)]);
     let mut what = Section::new("run-cost", "The cost");
     what.text = notes(recording, cost);
     what.tables = vec![classes(cost).shown()];
@@ -57,9 +60,14 @@ pub(super) fn sections(recording: &Recording, cost: &RunCost, platform: &Platfor
         ))
     };
     let drawing = Some(drawing(recording, platform));
-    let who = Section::new("threads", "Threads and their preempters");
-    let tables = vec![threads(cost).shown(), preemptors(cost).shown()];
-    vec![what, Section { drawing, ..timeline }, Section { tables, ..who }]
+    let who = Section::new("threads", "Processes and threads");
+    let tables = filled([processes(cost), threads(cost)]);
+    vec![waiting, what, Section { drawing, ..timeline }, Section { tables, ..who }]
+}
+
+/// The tables that have rows.
+fn filled(tables: impl IntoIterator<Item = Table>) -> Vec<Table> {
+    tables.into_iter().filter(|it| !it.rows.is_empty()).map(Table::shown).collect()
 }
 
 /// The threads with a row, those that were away the longest first.
@@ -134,11 +142,7 @@ fn bar(svg: &mut String, absence: &Absence, event: Event, row: usize, x: impl Fn
         (to - from).max(0.4),
         ROW - 6.0,
         colour(event),
-        escape(&format!(
-            "{}, {event}: {} µs",
-            title(absence),
-            micros(absence.length_ns() as f64 / 1e3)
-        )),
+        escape(&format!("{}, {event}: {}", title(absence), time(absence.length_ns() as f64))),
     );
 }
 

@@ -29,7 +29,8 @@ pub use damage::Damage;
 pub use error::FileError;
 pub use gang::{GangRecord, MemberRecord};
 pub use observed::{
-    Absence, EndedRun, ObservedThread, ProgramRecord, Recording, RecordingFacts, Took,
+    Absence, EndedRun, Held, ObservedThread, ProgramRecord, Recording, RecordingFacts,
+    SwitchesTook, Took,
 };
 pub use overhead::{
     ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, Vantage,

@@ -66,6 +66,21 @@ pub struct ObservedThread {
     pub unseen: u64,
     /// The time between being preempted and being back, summed up.
     pub preempted_ns: u64,
+    /// Its CPU time, in nanoseconds; None where that is unknown, as for those below.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
+    /// The time it was ready to run and waited for a CPU, in nanoseconds, by the kernel's account.
+    #[serde(default)]
+    pub waited_ns: Option<u64>,
+    /// The time it had a CPU that other threads of the program waited for, in nanoseconds for each of them.
+    #[serde(default)]
+    pub held_ns: Option<u64>,
+    /// Of its preemptions, brief ones on one CPU, which have no [`Absence`]; None where all have one.
+    #[serde(default)]
+    pub brief: Option<u64>,
+    /// Their lengths summed up, in nanoseconds.
+    #[serde(default)]
+    pub brief_ns: Option<u64>,
 }
 
 /// A record of a program's run.
@@ -114,9 +129,9 @@ impl EndedRun {
     }
 }
 
-/// The time that threads waited for a CPU. Their counts do not have it.
-const fn waited_ns(_: &[ObservedThread]) -> Option<u64> {
-    None
+/// The time that threads waited for a CPU; None if it is unknown of one of them.
+fn waited_ns(threads: &[ObservedThread]) -> Option<u64> {
+    threads.iter().map(|thread| thread.waited_ns).sum()
 }
 
 /// The facts of a recording, apart from its rows. They are part of the provenance, under
@@ -149,13 +164,46 @@ pub struct RecordingFacts {
     pub lost: u64,
     /// Threads not followed for lack of room in the kernel's table.
     pub unfollowed: u64,
+    /// The time that others had CPUs that threads of the program waited for, by name; None if unknown.
+    #[serde(default)]
+    pub others: Option<Vec<Held>>,
+    /// The time that threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
+    #[serde(default)]
+    pub idle_ns: Option<u64>,
     /// The cost of recording.
     pub took: Took,
+}
+
+/// The time that threads of one name had CPUs that threads of the recorded program waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The name.
+    pub name: String,
+    /// The time, in nanoseconds for each waiting thread.
+    pub held_ns: u64,
+}
+
+/// The times of two runs, by name.
+fn merged(mut one: Vec<Held>, other: Vec<Held>) -> Vec<Held> {
+    for held in other {
+        match one.iter_mut().find(|it| it.name == held.name) {
+            Some(it) => it.held_ns += held.held_ns,
+            None => one.push(held),
+        }
+    }
+    one
 }
 
 impl RecordingFacts {
     /// The key of these facts in the provenance.
     pub const KEY: &'static str = "recording";
+
+    /// Before the first of several runs of a program, which begins now.
+    pub fn before_runs(what: String, began_ns: u64) -> Self {
+        let took = Took { switches: Some(SwitchesTook::NONE), ..Took::default() };
+        let (cpu_ns, others, idle_ns) = (Some(0), Some(Vec::new()), Some(0));
+        Self { what, began_ns, cpu_ns, others, idle_ns, took, ..Self::default() }
+    }
 
     /// Takes the facts of a later run of the same program: times and losses add up.
     pub fn add(&mut self, later: Self) {
@@ -168,6 +216,8 @@ impl RecordingFacts {
         self.touched_bytes.extend(later.touched_bytes);
         self.lost += later.lost;
         self.unfollowed += later.unfollowed;
+        self.others = self.others.take().zip(later.others).map(|(one, other)| merged(one, other));
+        self.idle_ns = self.idle_ns.zip(later.idle_ns).map(|(one, other)| one + other);
         self.took.add(later.took);
     }
 
@@ -190,6 +240,8 @@ pub struct Recording {
     pub runs: Vec<RecordedRun>,
     /// The first absence of each run that has some, where the run is known.
     pub first_absences: Vec<(u64, usize)>,
+    /// The first thread of each run, where the run is known.
+    pub first_threads: Vec<(u64, usize)>,
     /// Absences beyond [`Recording::MOST_KEPT`], which only the counts of the threads contain.
     pub not_kept: u64,
 }
@@ -214,10 +266,7 @@ impl Recording {
     /// Takes rows of absences.
     pub fn take_absences(&mut self, rows: &[RecordedAbsence]) {
         for row in rows {
-            let known = self.first_absences.last().map(|&(run, _)| run);
-            if let Some(run) = row.run.filter(|&run| known != Some(run)) {
-                self.first_absences.push((run, self.absences.len()));
-            }
+            note_first(&mut self.first_absences, row.run, self.absences.len());
             self.take(row.into());
         }
     }
@@ -238,12 +287,17 @@ impl Recording {
 
     /// The absences of a run; None if some of them were not kept.
     pub fn absences_of(&self, run: u64) -> Option<&[Absence]> {
-        let Some(at) = self.first_absences.iter().position(|&(known, _)| known == run) else {
+        let Some(range) = range_of(&self.first_absences, run, self.absences.len()) else {
             return (self.not_kept == 0).then_some(&[]);
         };
-        let end = self.first_absences.get(at + 1).map_or(self.absences.len(), |&(_, next)| next);
-        let is_cut = self.not_kept > 0 && end == self.absences.len();
-        (!is_cut).then(|| &self.absences[self.first_absences[at].1..end])
+        let is_cut = self.not_kept > 0 && range.end == self.absences.len();
+        (!is_cut).then(|| &self.absences[range])
+    }
+
+    /// The threads of a run.
+    pub fn threads_of(&self, run: u64) -> &[ObservedThread] {
+        range_of(&self.first_threads, run, self.threads.len())
+            .map_or(&[], |range| &self.threads[range])
     }
 
     /// The number of runs that have begun, those of an interrupted recording among them.
@@ -255,9 +309,25 @@ impl Recording {
     /// Takes rows of threads.
     pub fn take_threads(&mut self, rows: &[RecordedThread]) {
         for row in rows {
+            note_first(&mut self.first_threads, row.run, self.threads.len());
             self.take(row.into());
         }
     }
+}
+
+/// Notes where the rows of a run begin, `at` being the place of the next.
+fn note_first(firsts: &mut Vec<(u64, usize)>, run: Option<u64>, at: usize) {
+    let known = firsts.last().map(|&(run, _)| run);
+    if let Some(run) = run.filter(|&run| known != Some(run)) {
+        firsts.push((run, at));
+    }
+}
+
+/// The places of the rows of a run among `all`; None if it has none.
+fn range_of(firsts: &[(u64, usize)], run: u64, all: usize) -> Option<std::ops::Range<usize>> {
+    let at = firsts.iter().position(|&(known, _)| known == run)?;
+    let end = firsts.get(at + 1).map_or(all, |&(_, next)| next);
+    Some(firsts[at].1..end)
 }
 
 impl RecordedAbsence {
@@ -317,6 +387,11 @@ impl RecordedThread {
             cpu_changes: it.cpu_changes,
             unseen: it.unseen,
             preempted_ns: it.preempted_ns,
+            cpu_ns: it.cpu_ns,
+            waited_ns: it.waited_ns,
+            held_ns: it.held_ns,
+            brief: it.brief,
+            brief_ns: it.brief_ns,
             run: Some(run),
         }
     }
@@ -369,6 +444,11 @@ impl From<&RecordedThread> for ProgramRecord {
             cpu_changes: row.cpu_changes,
             unseen: row.unseen,
             preempted_ns: row.preempted_ns,
+            cpu_ns: row.cpu_ns,
+            waited_ns: row.waited_ns,
+            held_ns: row.held_ns,
+            brief: row.brief,
+            brief_ns: row.brief_ns,
         })
     }
 }
@@ -378,27 +458,65 @@ impl From<&RecordedThread> for ProgramRecord {
 pub struct Took {
     /// CPU time of the recorder itself, in nanoseconds.
     pub own_ns: u64,
-    /// Run time of its programs in the kernel, for all threads of the machine, where that is known (two
-    /// clock readings a run are in it).
+    /// Run time of its programs in the kernel, in files that have it: later ones have `switches`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub programs_ns: Option<u64>,
-    /// The number of runs of those programs: a switch of any thread is one.
+    /// The number of runs of those programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs: Option<u64>,
+    /// The cost to switches between threads; None if unknown.
+    #[serde(default)]
+    pub switches: Option<SwitchesTook>,
+}
+
+/// The cost of recording to switches between threads. How much longer one takes is measured on the same host
+/// after the recording: threads hand a byte to each other, with it and without.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SwitchesTook {
+    /// Times a thread of the program left a CPU.
+    pub count: u64,
+    /// How much longer one takes, in nanoseconds.
+    pub each_ns: f64,
+    /// Switches between other threads of the machine, if known.
+    pub others: Option<u64>,
+    /// How much longer one of these takes, in nanoseconds.
+    pub other_ns: f64,
+}
+
+impl SwitchesTook {
+    const NONE: Self = Self { count: 0, each_ns: 0.0, others: Some(0), other_ns: 0.0 };
+
+    /// Those of two recordings together: each time weighs as often as it was taken.
+    fn and(self, other: Self) -> Self {
+        let mean = |one: (u64, f64), other: (u64, f64)| {
+            let sum = one.0 as f64 * one.1 + other.0 as f64 * other.1;
+            sum / (one.0 + other.0).max(1) as f64
+        };
+        let of_others = |it: Self| (it.others.unwrap_or(0), it.other_ns);
+        Self {
+            count: self.count + other.count,
+            each_ns: mean((self.count, self.each_ns), (other.count, other.each_ns)),
+            others: self.others.zip(other.others).map(|(one, other)| one + other),
+            other_ns: mean(of_others(self), of_others(other)),
+        }
+    }
+
+    /// All of it, in nanoseconds.
+    pub fn ns(&self) -> f64 {
+        self.count as f64 * self.each_ns + self.others.unwrap_or(0) as f64 * self.other_ns
+    }
 }
 
 impl Took {
-    /// The cost before the first recording.
-    pub const NOTHING: Self = Self { own_ns: 0, programs_ns: Some(0), runs: Some(0) };
-
     fn add(&mut self, later: Self) {
-        let both = |one: Option<u64>, other: Option<u64>| one.zip(other).map(|(a, b)| a + b);
         self.own_ns += later.own_ns;
-        self.programs_ns = both(self.programs_ns, later.programs_ns);
-        self.runs = both(self.runs, later.runs);
+        self.switches = self.switches.zip(later.switches).map(|(one, other)| one.and(other));
     }
 
     /// As a share of the time of one CPU.
     pub fn share(&self, span_ns: u64) -> f64 {
-        (self.own_ns + self.programs_ns.unwrap_or(0)) as f64 / span_ns.max(1) as f64
+        let kernel_ns = self.switches.map_or(self.programs_ns.unwrap_or(0) as f64, |it| it.ns());
+        (self.own_ns as f64 + kernel_ns) / span_ns.max(1) as f64
     }
 }
 
@@ -457,14 +575,28 @@ mod tests {
             rss_bytes: Some(7),
             touched_bytes: vec![1],
             lost: 1,
-            took: Took { own_ns: 1, programs_ns: Some(2), runs: Some(3) },
+            idle_ns: Some(5),
+            others: Some(vec![Held { name: "sh".to_owned(), held_ns: 9 }]),
+            took: Took {
+                own_ns: 1,
+                switches: Some(SwitchesTook {
+                    count: 2,
+                    each_ns: 4.0,
+                    others: Some(1),
+                    other_ns: 3.0,
+                }),
+                ..Took::default()
+            },
             ..RecordingFacts::default()
         };
-        let mut all = RecordingFacts { took: Took::NOTHING, cpu_ns: Some(0), ..one.clone() };
+        let mut all = RecordingFacts::before_runs("sh".to_owned(), 0);
         all.add(one.clone());
-        assert_eq!((all.span_ns, all.cpu_ns, all.rss_bytes, all.lost), (20, Some(4), Some(7), 2));
-        assert_eq!((all.touched_bytes.len(), all.took.own_ns, all.took.runs), (2, 1, Some(3)));
-        all.add(RecordingFacts { cpu_ns: None, took: Took { runs: None, ..one.took }, ..one });
-        assert_eq!((all.cpu_ns, all.took.runs), (None, None));
+        all.add(one.clone());
+        assert_eq!((all.span_ns, all.cpu_ns, all.rss_bytes, all.lost), (20, Some(8), Some(7), 2));
+        assert_eq!((all.touched_bytes.len(), all.took.own_ns, all.idle_ns), (2, 2, Some(10)));
+        assert_eq!(all.others.as_deref(), Some(&[Held { name: "sh".to_owned(), held_ns: 18 }][..]));
+        assert!((all.took.switches.unwrap().ns() - 22.0).abs() < 1e-9, "{:?}", all.took);
+        all.add(RecordingFacts { cpu_ns: None, others: None, took: Took::default(), ..one });
+        assert!(all.cpu_ns.is_none() && all.others.is_none() && all.took.switches.is_none());
     }
 }

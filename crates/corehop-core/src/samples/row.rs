@@ -403,6 +403,16 @@ row! {
         unseen: u64,
         /// The sum of its preemption lengths, in nanoseconds.
         preempted_ns: u64,
+        /// Its CPU time, in nanoseconds.
+        cpu_ns: Option<u64>,
+        /// The time it was ready to run and waited for a CPU, in nanoseconds.
+        waited_ns: Option<u64>,
+        /// The time it had a CPU that other threads of the program waited for, in nanoseconds for each of them.
+        held_ns: Option<u64>,
+        /// Of its preemptions, brief ones on one CPU, which are not among the absences.
+        brief: Option<u64>,
+        /// The sum of their lengths, in nanoseconds.
+        brief_ns: Option<u64>,
         /// The run of the program, counted from 0; None in files that know of none.
         run: Option<u64>,
     }

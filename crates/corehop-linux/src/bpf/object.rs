@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 
 use aya::maps::{HashMap, Map, MapData, MapError, RingBuf};
 use aya::programs::{BtfTracePoint, Program, ProgramError};
-use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader};
+use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, Pod};
 
 use super::{BpfError, ProgramInfo, Shown, syscall};
 
@@ -73,11 +73,11 @@ impl Object {
             .map_err(|source| BpfError::from_call(format!("mmap of the map `{map}`"), source))
     }
 
-    /// A hash map of 32-bit keys and values, which can be taken once.
+    /// A hash map, which can be taken once.
     ///
     /// # Errors
-    /// If there is none of that name.
-    pub fn take_table(&mut self, map: &str) -> Result<Table, BpfError> {
+    /// If there is none of that name, or its keys or values have another size.
+    pub fn take_table<K: Pod, V: Pod>(&mut self, map: &str) -> Result<Table<K, V>, BpfError> {
         let found = self.ebpf.take_map(map).ok_or_else(|| lacks(map))?;
         Ok(Table { map: Mutex::new(HashMap::try_from(found).map_err(of_map)?) })
     }
@@ -102,18 +102,18 @@ impl Object {
     }
 }
 
-/// A table that programs and this process look up and change: 32-bit keys and values.
+/// A table that programs and this process look up and change.
 #[derive(Debug)]
-pub struct Table {
-    map: Mutex<HashMap<MapData, u32, u32>>,
+pub struct Table<K, V> {
+    map: Mutex<HashMap<MapData, K, V>>,
 }
 
-impl Table {
+impl<K: Pod, V: Pod> Table<K, V> {
     /// Put `value` under `key`, whether or not something was there.
     ///
     /// # Errors
     /// `E2BIG` where the table is full.
-    pub fn put(&self, key: u32, value: u32) -> io::Result<()> {
+    pub fn put(&self, key: K, value: V) -> io::Result<()> {
         self.locked().insert(key, value, 0).map_err(|error| match error {
             MapError::SyscallError(error) => error.io_error,
             other => io::Error::other(other),
@@ -121,16 +121,21 @@ impl Table {
     }
 
     /// The value under `key`.
-    pub fn get(&self, key: u32) -> Option<u32> {
+    pub fn get(&self, key: K) -> Option<V> {
         self.locked().get(&key, 0).ok()
     }
 
     /// Remove `key`, which need not be there.
-    pub fn remove(&self, key: u32) {
+    pub fn remove(&self, key: K) {
         let _absent = self.locked().remove(&key);
     }
 
-    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<MapData, u32, u32>> {
+    /// All keys with their values, as they are found.
+    pub fn all(&self) -> Vec<(K, V)> {
+        self.locked().iter().filter_map(Result::ok).collect()
+    }
+
+    fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<MapData, K, V>> {
         self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -273,12 +278,12 @@ mod tests {
         let poorer =
             parse_types(&without(bytes, b"\0nr_migrations\0", b"\0rn_migrations\0")).unwrap();
         let object = crate::bpf::control::OBJECT;
-        let mut object = Object::load(object, &poorer, &[], &[("records", 0)]).unwrap();
-        let error = object.attach("hop_sched_switch", "sched_switch", types).unwrap_err();
+        let mut object = Object::load(object, &poorer, &[], &[]).unwrap();
+        let error = object.attach("hop_switch", "sched_switch", types).unwrap_err();
         assert!(matches!(error, BpfError::NoField { .. }), "{error}");
-        let error = object.attach("hop_sched_migrate_task", "no_such_one", types).unwrap_err();
+        let error = object.attach("hop_migrate", "no_such_one", types).unwrap_err();
         assert!(error.to_string().contains("no tracepoint `no_such_one`"), "{error}");
-        object.attach("hop_sched_migrate_task", "sched_migrate_task", types).unwrap();
+        object.attach("hop_migrate", "sched_migrate_task", types).unwrap();
     }
 
     /// `bytes` with `to` for every `from`.
@@ -296,16 +301,16 @@ mod tests {
         let Ok(types) = kernel_types() else { return };
         let entries = [("corehop_threads", 2)];
         let object = crate::bpf::control::OBJECT;
-        let Ok(mut object) = Object::load(object, types, &entries, &[("records", 0)]) else {
+        let Ok(mut object) = Object::load(object, types, &entries, &[]) else {
             return;
         };
-        let table = object.take_table("corehop_threads").unwrap();
+        let table = object.take_table::<u32, u32>("corehop_threads").unwrap();
         table.put(7, 70).unwrap();
         table.put(8, 80).unwrap();
         assert_eq!(table.put(9, 90).unwrap_err().raw_os_error(), Some(libc::E2BIG));
         table.remove(7);
         table.remove(7);
         assert_eq!((table.get(7), table.get(8)), (None, Some(80)));
-        assert!(object.take_table("corehop_threads").is_err(), "taken");
+        assert!(object.take_table::<u32, u32>("corehop_threads").is_err(), "taken");
     }
 }

@@ -20,7 +20,7 @@ use crate::clock::monotonic_ns;
 use crate::thread::current_cpu;
 
 pub use counts::Counted;
-pub use overhead::overhead;
+pub use overhead::{Longer, following, overhead};
 pub use presence::Presence;
 pub use records::Records;
 

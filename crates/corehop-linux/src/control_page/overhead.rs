@@ -27,14 +27,46 @@ pub fn overhead(
 ) -> Result<ControlPageCost, Box<dyn std::error::Error + Send + Sync>> {
     let mut best = [f64::INFINITY; 3];
     for _ in 0..goes.max(1) {
-        best[0] = best[0].min(ping_pong(cpu, None)?);
+        best[0] = best[0].min(ping_pong(cpu, None, ROUNDS)?);
         let pages = open()?;
-        best[1] = best[1].min(ping_pong(cpu, None)?);
-        best[2] = best[2].min(ping_pong(cpu, Some(&pages))?);
+        best[1] = best[1].min(ping_pong(cpu, None, ROUNDS)?);
+        best[2] = best[2].min(ping_pong(cpu, Some(&pages), ROUNDS)?);
     }
     let [none_ns, unregistered_ns, registered_ns] = best;
     let program_ns = program_time(cpu, &open()?).ok();
     Ok(ControlPageCost { none_ns, unregistered_ns, registered_ns, program_ns, goes })
+}
+
+/// How much longer a switch takes while threads are followed, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Longer {
+    /// Between followed threads.
+    pub registered_ns: f64,
+    /// Between others.
+    pub unregistered_ns: f64,
+}
+
+/// Goes of each kind after a recording, and hand-overs in one: some 60 ms together.
+const SHORT_GOES: u32 = 8;
+const SHORT_ROUNDS: u32 = 400;
+
+/// Measures it on `cpu` with the pages that followed a program, which end by it: without them comes last.
+///
+/// # Errors
+/// If there are no pipes or threads, or they cannot be registered.
+pub fn following(
+    cpu: Cpu,
+    pages: Arc<ControlPages>,
+) -> Result<Longer, Box<dyn std::error::Error + Send + Sync>> {
+    let best = |pages: Option<&Arc<ControlPages>>| {
+        let mut goes = (0..SHORT_GOES).map(|_| ping_pong(cpu, pages, SHORT_ROUNDS));
+        goes.try_fold(f64::INFINITY, |best, go| go.map(|ns| best.min(ns)))
+    };
+    let (registered_ns, unregistered_ns) = (best(Some(&pages))?, best(None)?);
+    drop(pages);
+    let none_ns = best(None)?;
+    let longer = |ns: f64| (ns - none_ns).max(0.0);
+    Ok(Longer { registered_ns: longer(registered_ns), unregistered_ns: longer(unregistered_ns) })
 }
 
 /// The run time of the program on `sched_switch`, per run, while registered threads switch.
@@ -49,7 +81,7 @@ fn program_time(
         Ok(switch.map_or((0, 0), |(_, info)| (info.run_time_ns, info.runs)))
     };
     let before = totals()?;
-    ping_pong(cpu, Some(pages))?;
+    ping_pong(cpu, Some(pages), ROUNDS)?;
     let after = totals()?;
     Ok((after.0 - before.0) as f64 / (after.1 - before.1).max(1) as f64)
 }
@@ -58,6 +90,7 @@ fn program_time(
 fn ping_pong(
     cpu: Cpu,
     pages: Option<&Arc<ControlPages>>,
+    rounds: u32,
 ) -> Result<f64, Box<dyn std::error::Error + Send + Sync>> {
     let (mut from_there, mut to_here) = io::pipe()?;
     let (mut from_here, mut to_there) = io::pipe()?;
@@ -83,8 +116,8 @@ fn ping_pong(
         };
         hand_over(100)?;
         let begin = Instant::now();
-        hand_over(ROUNDS)?;
-        Ok(begin.elapsed().as_nanos() as f64 / f64::from(2 * ROUNDS))
+        hand_over(rounds)?;
+        Ok(begin.elapsed().as_nanos() as f64 / f64::from(2 * rounds))
     };
     std::thread::scope(|scope| {
         let (echo, drive) = (scope.spawn(echo), scope.spawn(drive));

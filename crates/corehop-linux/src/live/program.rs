@@ -76,14 +76,9 @@ impl LiveMachine {
 
     /// Adds the facts of a run to those of the runs before it.
     fn note_run(&mut self, program: &Program, facts: RecordingFacts) {
-        let mut all = RecordingFacts::of(&self.facts).unwrap_or_else(|| RecordingFacts {
-            began_ns: facts.began_ns,
-            cpu_ns: Some(0),
-            took: corehop_core::samples::Took::NOTHING,
-            ..RecordingFacts::default()
-        });
+        let begin = || RecordingFacts::before_runs(program.target.to_string(), facts.began_ns);
+        let mut all = RecordingFacts::of(&self.facts).unwrap_or_else(begin);
         all.add(facts);
-        all.what = program.target.to_string();
         self.facts.insert(RecordingFacts::KEY.to_owned(), json!(all));
     }
 }

@@ -4,23 +4,27 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use corehop_core::samples::{Absence, ObservedThread, Took};
+use corehop_core::samples::{Absence, Held, ObservedThread, SwitchesTook};
 use corehop_core::units::Cpu;
 
+use super::account::{has_ended, times};
 use super::records::SwitchRecords;
 use super::{ObserveError, text};
-use crate::bpf::control::{self, ControlPages, Counts, Mode};
-use crate::bpf::{ProgramInfo, RunTimeStatistics};
-use crate::control_page::Method;
+use crate::bpf::control::{self, ControlPages, Counts, Mode, Times};
+use crate::control_page::{Method, following};
+use crate::thread::current_cpu;
+
+/// The time for threads that have ended to leave their CPUs, in milliseconds.
+const LEAVING_MS: u32 = 20;
 
 /// One of the two ways.
 #[derive(Debug)]
 pub(super) enum Follower {
-    /// [`Method::Bpf`]; with the kernel's account of what its programs take, where it keeps one.
-    ///
-    /// The number of the thread that starts the command: its own absences are not the program's.
-    Pages(Arc<ControlPages>, Option<RunTimeStatistics>, Option<u32>),
+    /// [`Method::Bpf`]; with the number of the thread that starts the command: its own absences are not the
+    /// program's.
+    Pages(Arc<ControlPages>, Option<u32>),
     /// [`Method::Records`]
     Records(Box<SwitchRecords>),
 }
@@ -43,9 +47,7 @@ impl Follower {
     }
 
     fn pages() -> Result<Self, crate::bpf::BpfError> {
-        let pages = ControlPages::open(Mode::Follow)?;
-        // Only with CAP_SYS_ADMIN; without it the time is not known, and the result says so.
-        Ok(Self::Pages(pages, RunTimeStatistics::begin().ok(), None))
+        Ok(Self::Pages(ControlPages::open(Mode::Follow)?, None))
     }
 
     pub(super) const fn method(&self) -> Method {
@@ -58,7 +60,7 @@ impl Follower {
     /// Does `start` on the calling thread so that what it starts is followed from its first instruction.
     pub(super) fn starting<T>(&mut self, start: impl FnOnce() -> T) -> Result<T, ObserveError> {
         match self {
-            Self::Pages(pages, _, starter) => {
+            Self::Pages(pages, starter) => {
                 *starter = Some(own_tid());
                 let _registered = pages.register()?;
                 Ok(start())
@@ -73,7 +75,10 @@ impl Follower {
     /// Follows thread `tid` of process `pid`, and what it starts.
     pub(super) fn watch(&mut self, tid: u32, pid: u32) -> io::Result<()> {
         match self {
-            Self::Pages(pages, ..) => pages.watch(tid, pid).map(|_| ()).map_err(io::Error::other),
+            Self::Pages(pages, ..) => {
+                let watched = pages.watch(tid, pid, times(pid, tid));
+                watched.map(|_| ()).map_err(io::Error::other)
+            }
             Self::Records(records) => records.watch(tid, pid),
         }
     }
@@ -88,7 +93,7 @@ impl Follower {
     /// Hands on the absences since the last time; `all` of them, once no more are to come.
     pub(super) fn absences(&mut self, all: bool, mut take: impl FnMut(Absence)) {
         match self {
-            Self::Pages(pages, _, starter) => pages.absences(|absence| {
+            Self::Pages(pages, starter) => pages.absences(|absence| {
                 if Some(absence.tid) != *starter {
                     take(told(&absence));
                 }
@@ -100,11 +105,7 @@ impl Follower {
     /// The threads so far, in the order in which they were noticed.
     pub(super) fn threads(&self) -> Vec<ObservedThread> {
         match self {
-            Self::Pages(pages, ..) => {
-                // The slot of the thread that started the program is empty again.
-                let there = pages.all().into_iter().filter(|counts| counts.tid > 0);
-                there.map(|counts| thread(&counts)).collect()
-            }
+            Self::Pages(pages, ..) => followed(pages).iter().map(thread).collect(),
             Self::Records(records) => records.threads(),
         }
     }
@@ -125,17 +126,44 @@ impl Follower {
         }
     }
 
-    /// The time that following took: in the kernel, if known, and `own_ns` outside.
-    pub(super) fn took(&self, own_ns: u64) -> Took {
-        let programs = match self {
-            Self::Pages(pages, Some(_counted), _) => pages.programs().ok(),
-            _ => None,
-        };
-        let sum = |of: fn(&ProgramInfo) -> u64| {
-            programs.as_ref().map(|programs| programs.iter().map(|(_, info)| of(info)).sum())
-        };
-        Took { own_ns, programs_ns: sum(|info| info.run_time_ns), runs: sum(|info| info.runs) }
+    /// Waits until threads that have ended have left their CPUs: their last counts come then.
+    pub(super) fn settle(&self) {
+        let Self::Pages(pages, ..) = self else { return };
+        let is_leaving = |it: &Counts| !it.has_ended && has_ended(it.pid, it.tid);
+        for _ in 0..LEAVING_MS {
+            if !followed(pages).iter().any(is_leaving) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
+
+    /// The time that others had CPUs that threads of the program waited for, and the time that they waited
+    /// for idle CPUs, in nanoseconds; None if unknown.
+    pub(super) fn held(&self) -> Option<(Vec<Held>, u64)> {
+        let Self::Pages(pages, ..) = self else { return None };
+        let held = |(name, held_ns)| Held { name: text(&name), held_ns };
+        Some((pages.others().into_iter().map(held).collect(), pages.idle_ns()))
+    }
+
+    /// Ends the following, and measures how much longer switches took; None if unknown. `all` is the number of
+    /// switches on this machine meanwhile, if known.
+    pub(super) fn end(self, all: Option<u64>) -> Option<SwitchesTook> {
+        let Self::Pages(pages, ..) = self else { return None };
+        let count = followed(&pages).iter().map(|it| it.departures).sum();
+        let cost = following(current_cpu(), pages).ok()?;
+        Some(SwitchesTook {
+            count,
+            each_ns: cost.registered_ns,
+            others: all.map(|all| all.saturating_sub(count)),
+            other_ns: cost.unregistered_ns,
+        })
+    }
+}
+
+/// The program's threads. The slot of the thread that started the program is empty again.
+fn followed(pages: &ControlPages) -> Vec<Counts> {
+    pages.all().into_iter().filter(|counts| counts.tid > 0).collect()
 }
 
 fn own_tid() -> u32 {
@@ -165,6 +193,8 @@ fn thread(counts: &Counts) -> ObservedThread {
         name.map(|name| name.trim_end().to_owned()).unwrap_or_default()
     };
     let ended = text(&counts.name);
+    // The programs see a living thread when it leaves its CPU; the kernel's account goes on.
+    let account = account(counts);
     ObservedThread {
         tid: counts.tid,
         pid: counts.pid,
@@ -176,5 +206,25 @@ fn thread(counts: &Counts) -> ObservedThread {
         cpu_changes: counts.cpu_changes,
         unseen: counts.unseen,
         preempted_ns: counts.preempted_ns,
+        cpu_ns: account.map(|it| it.cpu_ns),
+        waited_ns: account.map(|it| it.waited_ns),
+        held_ns: Some(counts.held_ns),
+        brief: Some(counts.brief),
+        brief_ns: Some(counts.brief_ns),
     }
+}
+
+/// The CPU time of a thread and the time it waited since it is followed; None where the kernel keeps no
+/// account.
+fn account(counts: &Counts) -> Option<Times> {
+    times(std::process::id(), own_tid())?;
+    let at_last_leave = Times { cpu_ns: counts.cpu_ns, waited_ns: counts.waited_ns };
+    if counts.has_ended {
+        return Some(at_last_leave);
+    }
+    let now = times(counts.pid, counts.tid);
+    Some(now.map_or(at_last_leave, |now| Times {
+        cpu_ns: now.cpu_ns.saturating_sub(counts.first.cpu_ns).max(counts.cpu_ns),
+        waited_ns: now.waited_ns.saturating_sub(counts.first.waited_ns).max(counts.waited_ns),
+    }))
 }

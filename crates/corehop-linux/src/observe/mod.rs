@@ -7,6 +7,7 @@
 //!
 //! [`Mode::Follow`]: crate::bpf::control::Mode::Follow
 
+mod account;
 mod follower;
 mod records;
 mod target;
@@ -17,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{PlanError, Target};
 use corehop_core::machine::{MachineError, RunEnd, SinkError};
-use corehop_core::samples::{ProgramRecord, RecordingFacts};
+use corehop_core::samples::{ProgramRecord, RecordingFacts, Took};
 
 use crate::bpf::BpfError;
 use crate::clock::monotonic_ns;
@@ -113,7 +114,7 @@ pub fn record(
 ) -> Result<(RecordingFacts, RunEnd), ObserveError> {
     let (mut follower, why_not_bpf) = Follower::at(how.method)?;
     let own_ns = process_cpu_ns();
-    let (begin, began_ns) = (Instant::now(), monotonic_ns());
+    let (begin, began_ns, switches) = (Instant::now(), monotonic_ns(), account::switches());
     let mut followed = Followed::begin(target, how.to_stderr, &mut follower)?;
     let mut working_sets = how.estimate_wss.then(WorkingSets::begin);
     let mut absences = Vec::new();
@@ -142,10 +143,14 @@ pub fn record(
         followed.wait(PERIOD);
     };
     let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let switches = account::switches().zip(switches).map(|(end, begin)| end.saturating_sub(begin));
+    follower.settle();
     follower.absences(true, |absence| absences.push(ProgramRecord::Absence(absence)));
     absences.extend(follower.threads().into_iter().map(ProgramRecord::Thread));
     take(&absences).map_err(ObserveError::Sink)?;
     let (lost, unfollowed) = follower.lost();
+    let (others, idle_ns) = follower.held().unzip();
+    let own_ns = process_cpu_ns().saturating_sub(own_ns);
     let facts = RecordingFacts {
         what: target.to_string(),
         status,
@@ -158,7 +163,9 @@ pub fn record(
         touched_bytes: working_sets.map(|it| it.samples).unwrap_or_default(),
         lost,
         unfollowed,
-        took: follower.took(process_cpu_ns().saturating_sub(own_ns)),
+        others,
+        idle_ns,
+        took: Took { own_ns, switches: follower.end(switches), ..Took::default() },
     };
     Ok((facts, end))
 }

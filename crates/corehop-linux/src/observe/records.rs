@@ -11,6 +11,8 @@ use std::os::fd::OwnedFd;
 use corehop_core::samples::{Absence, ObservedThread};
 use corehop_core::units::{Cpu, CpuList};
 
+use super::account::times;
+use crate::bpf::control::Times;
 use crate::clock::monotonic_ns;
 use crate::switches::{Record, Switch, SwitchRing};
 
@@ -26,7 +28,8 @@ pub(super) struct SwitchRecords {
     rings: Vec<SwitchRing>,
     /// Of threads beyond the first.
     events: Vec<OwnedFd>,
-    watched: HashSet<u32>,
+    /// Threads that are followed by themselves, with their times until then.
+    watched: HashMap<u32, Times>,
     history: History,
 }
 
@@ -39,7 +42,7 @@ impl SwitchRecords {
         let _possible = SwitchRing::of_this_thread(1)?;
         let online = std::fs::read_to_string("/sys/devices/system/cpu/online")?;
         let cpus = online.parse().map_err(io::Error::other)?;
-        let (rings, events, watched) = (Vec::new(), Vec::new(), HashSet::new());
+        let (rings, events, watched) = (Vec::new(), Vec::new(), HashMap::new());
         Ok(Self { cpus, rings, events, watched, history: History::default() })
     }
 
@@ -66,7 +69,7 @@ impl SwitchRecords {
                 format!("thread {tid}: perf_event_open(2): {error}; {remedy}"),
             )
         })?;
-        self.watched.insert(tid);
+        self.watched.insert(tid, times(pid, tid).unwrap_or_default());
         let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
         self.history.notice(tid, pid);
         self.history.names.insert(tid, name.unwrap_or_default().trim_end().to_owned());
@@ -87,7 +90,7 @@ impl SwitchRecords {
 
     /// Whether the thread is one of those followed, and not for being started by another alone.
     pub(super) fn watches(&self, tid: u32) -> bool {
-        self.watched.contains(&tid) || self.history.threads.contains_key(&tid)
+        self.watched.contains_key(&tid) || self.history.threads.contains_key(&tid)
     }
 
     /// Hands on the absences since the last time; `all` of them, once no more are to come.
@@ -99,9 +102,17 @@ impl SwitchRecords {
         self.history.tell(settled, take);
     }
 
-    /// The threads so far, in the order in which they were noticed.
+    /// The threads so far, in the order in which they were noticed. The kernel keeps no account of those that
+    /// have ended.
     pub(super) fn threads(&self) -> Vec<ObservedThread> {
-        self.history.observed()
+        let mut all = self.history.observed();
+        for thread in &mut all {
+            let first = self.watched.get(&thread.tid).copied().unwrap_or_default();
+            let now = times(thread.pid, thread.tid);
+            thread.cpu_ns = now.map(|now| now.cpu_ns.saturating_sub(first.cpu_ns));
+            thread.waited_ns = now.map(|now| now.waited_ns.saturating_sub(first.waited_ns));
+        }
+        all
     }
 
     pub(super) const fn lost(&self) -> u64 {

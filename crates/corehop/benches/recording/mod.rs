@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cost of recording to a program that switches about ten thousand times a second: by the recorder's own
-//! account, and by the work that the program gets done, in pairs with and without it.
+//! account, and by the work that the program gets done, in pairs with and without it. And to one that does nothing
+//! but switch: `perf bench sched pipe`.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -95,6 +96,49 @@ fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
         None
     };
     Ok((std::fs::read_to_string(&file)?.parse()?, took))
+}
+
+/// Pairs of runs of `perf bench sched pipe`, each of so many operations: about 0.7 s.
+const PIPE_PAIRS: u32 = 25;
+/// Which of a pair comes first, as a coin decided: a bit for each.
+const ORDER: u32 = 0b0_1101_0010_0111_0100_1011_0001;
+const PIPE: [&str; 6] = ["perf", "bench", "sched", "pipe", "-l", "100000"];
+
+/// How much longer `perf bench sched pipe` takes if it is recorded, by its own clock: the median of pairs, of which
+/// a coin decided the order.
+pub(crate) fn pipe() -> Fallible<Option<Value>> {
+    let mut slowdowns = Vec::new();
+    for pair in 0..PIPE_PAIRS {
+        let first = ORDER >> pair & 1 == 1;
+        let (one, other) = (piped(first), piped(!first));
+        let (with, without) = if first { (one, other) } else { (other, one) };
+        match (with, without) {
+            (Ok(with), Ok(without)) => slowdowns.push((with / without - 1.0) * 100.0),
+            (Err(why), _) | (_, Err(why)) => {
+                eprintln!("skipped: observe/pipe-slowdown-percent: {why}");
+                return Ok(None);
+            }
+        }
+    }
+    slowdowns.sort_by(f64::total_cmp);
+    let quartile = |part: usize| slowdowns[slowdowns.len() * part / 4];
+    let mut slowdown = figure("observe/pipe-slowdown-percent", quartile(2), "%");
+    slowdown["pairs"] = json!(PIPE_PAIRS);
+    slowdown["quartiles"] = json!([quartile(1), quartile(3)]);
+    Ok(Some(slowdown))
+}
+
+/// The seconds of one run.
+fn piped(recorded: bool) -> Fallible<f64> {
+    let recorder = [super::BINARY, "measure", "program", "--"];
+    let words: Vec<&str> = recorder.into_iter().filter(|_| recorded).chain(PIPE).collect();
+    let output = Command::new(words[0]).args(&words[1..]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().find_map(|line| line.trim().strip_prefix("Total time:"));
+    let seconds = line.and_then(|line| line.split_whitespace().next());
+    let why =
+        || format!("{words:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    Ok(seconds.ok_or_else(why)?.parse()?)
 }
 
 pub(crate) fn figures(scratch: &Path) -> Fallible<Vec<Value>> {

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::model::costs::CostTable;
-use crate::samples::{ObservedThread, RecordingFacts};
+use crate::samples::{Held, ObservedThread, RecordingFacts};
 use crate::units::Cpu;
 
 const TABLE: &str = "load,event,statistic,wss_kib,cost_us\n\
@@ -78,10 +78,10 @@ fn at_a_known_size_a_run_costs_what_its_absences_cost() {
     assert_eq!(classes, expected);
     let threads: Vec<_> = answer.threads.iter().map(|it| (it.tid, it.cost)).collect();
     assert_eq!(threads, [(2, Some(between(15.0, 15.0))), (1, Some(between(10.0, 10.0)))]);
-    assert_eq!((answer.preemptors[0].name.as_str(), answer.preemptors[0].count), ("make", 3));
+    let by = &answer.waits.occupants[0];
+    assert_eq!((by.name.as_str(), by.preemptions, by.held_ns), ("make", 3, None));
     // Of 2 and 4 us.
     assert_eq!((answer.classes[0].median_length_us, answer.classes[0].longest_us), (3.0, 4.0));
-    assert!((answer.preemptors[0].length_us - 14.0).abs() < 1e-9);
 }
 
 #[test]
@@ -146,4 +146,57 @@ fn without_costs_absences_are_counted_and_nothing_is_charged() {
     let answer = run_cost(&recording(&platform), &platform, None, wss).unwrap();
     assert_eq!((answer.total, answer.share), (None, None));
     assert!(answer.classes.iter().all(|class| class.cost.is_none() && class.why_not.is_none()));
+}
+
+#[test]
+fn waiting_is_booked_to_who_had_the_cpu_and_the_rest_is_unknown() {
+    let thread = |tid, pid, name: &str, waited_ns, held_ns| ObservedThread {
+        tid,
+        pid,
+        name: name.to_owned(),
+        cpu_ns: Some(300),
+        waited_ns,
+        held_ns: Some(held_ns),
+        ..ObservedThread::default()
+    };
+    let mut recording = recording(&platform());
+    recording.threads = vec![
+        thread(1, 1, "a", Some(60), 0),
+        thread(2, 1, "b", Some(40), 50),
+        thread(3, 3, "c", None, 5),
+    ];
+    recording.facts.idle_ns = Some(7);
+    let others =
+        [("make", 20), ("b", 10)].map(|(name, held_ns)| Held { name: name.to_owned(), held_ns });
+    recording.facts.others = Some(others.to_vec());
+    let answer = uncosted(&recording, &platform());
+    let waits = &answer.waits;
+    assert_eq!((waits.waited_ns, waits.cpu_ns, waits.unknown_threads), (Some(100), Some(900), 1));
+    let by: Vec<_> =
+        waits.occupants.iter().map(|it| (it.name.as_str(), it.held_ns, it.preemptions)).collect();
+    assert_eq!(by, [("b", Some(60), 0), ("make", Some(20), 3), ("c", Some(5), 0)]);
+    assert_eq!((waits.idle_ns, waits.unknown_ns, waits.share()), (Some(7), Some(8), Some(0.1)));
+    let processes: Vec<_> = answer
+        .processes
+        .iter()
+        .map(|it| (it.pid, it.name.as_str(), it.threads, it.waited_ns))
+        .collect();
+    assert_eq!(processes, [(1, "a", 2, Some(100)), (3, "c", 1, None)]);
+    recording.facts.others = None;
+    assert_eq!(uncosted(&recording, &platform()).waits.unknown_ns, None, "nothing is known of it");
+}
+
+#[test]
+fn brief_preemptions_count_with_their_mean_length_and_cost_as_often() {
+    let platform = platform();
+    let mut recording = recording(&platform);
+    (recording.threads[0].brief, recording.threads[0].brief_ns) = (Some(4), Some(4_000));
+    let answer = cost(WssRange::known("64KiB".parse().unwrap()), &recording);
+    let class = &answer.classes[0];
+    // Of 1, 1, 1, 1, 2 and 4 us; a table knows no lengths, so that each costs 10 us.
+    assert_eq!((class.count, class.brief, class.preempted, class.median_length_us), (6, 4, 6, 1.0));
+    assert_eq!((class.cost, class.longest_us), (Some(between(60.0, 60.0)), 4.0));
+    assert_eq!(answer.total, Some(between(65.0, 65.0)));
+    let paid = answer.threads.iter().find(|it| it.tid == 1).unwrap();
+    assert_eq!(paid.cost, Some(between(50.0, 50.0)));
 }

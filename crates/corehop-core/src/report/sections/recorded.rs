@@ -25,12 +25,11 @@ pub(super) fn tables(data: &ReportData) -> Vec<Table> {
 
 pub(super) fn notes(data: &ReportData) -> impl Iterator<Item = String> {
     let of = |it: &Recorded| {
-        let head = observed::head(&it.recording);
         let arms = it.comparison.as_ref().map_or_else(Vec::new, program_runs::answers);
-        std::iter::once(head)
-            .chain(arms)
-            .chain(observed::notes(&it.recording, &it.cost))
-            .collect::<Vec<_>>()
+        let firsts = observed::firsts(&it.recording, &it.cost);
+        let head = observed::head(&it.recording);
+        let notes = observed::notes(&it.recording, &it.cost);
+        arms.into_iter().chain(firsts).chain([head]).chain(notes).collect::<Vec<_>>()
     };
     data.recorded.iter().flat_map(of)
 }

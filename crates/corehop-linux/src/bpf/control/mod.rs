@@ -7,11 +7,14 @@
 //! preemptions are `nivcsw`, voluntary switches `nvcsw`, migrations `se.nr_migrations`, in which are
 //! moves at wake-up, and several in one absence, that a switch alone does not show.
 //!
-//! A thread that is not registered is passed over by one load from a table of 65,536 bytes, at
-//! the lower 16 bits of its number; only where that byte is set, a hash table is asked.
+//! A thread, registered or not, is mostly found by one load from a table of 32,768 places, at the
+//! lower 15 bits of its number; only where another thread has that place, a hash table is asked.
 //!
 //! With [`Mode::Follow`] children of registered threads are registered as they are made, and each
-//! absence that was a preemption or ended on another CPU becomes a record in a ring.
+//! absence that was a preemption or ended on another CPU becomes a record in a ring, but for [`BRIEF`] ones. The time that a
+//! registered thread waited for a CPU is the kernel's own (`sched_info.run_delay`). It is booked to the
+//! threads that had the CPU meanwhile: the program keeps the last 64 turns on each CPU. Times are
+//! then those of the run queue's clock, which the kernel has read for the switch already.
 //!
 //! Some kernels run no programs while process 1 has the CPU, so that coming back from it is not
 //! seen. Leaving is: it happens on the thread's own time. Hence the number that says that the thread
@@ -25,23 +28,19 @@
 mod word;
 
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use super::object::{Object, Ring, Table};
 use super::{BpfError, Btf, ProgramInfo, Shown, kernel_types};
 use word::{
-    AWAY, COMMON_FILTER, COMMON_LOST, COMMON_NEXT, COMMON_UNFOLLOWED, FILTER_BYTES, NOT_YET,
-    PINNED, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
+    AWAY, COMMON_LOST, COMMON_NEXT, COMMON_PLACES, COMMON_UNFOLLOWED, CPU_IDLE, CPU_WORDS, ENDED,
+    NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
 };
 
 /// The programs, `bpf/control.bpf.c`.
 pub(super) const OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/control.bpf.o");
-
-/// The program that runs in every mode, after the program on `sched_switch`.
-const OWN: [&str; 1] = ["sched_migrate_task"];
-/// The programs that run if threads are followed.
-const FOLLOW: [&str; 3] = ["sched_process_fork", "sched_process_exec", "sched_process_exit"];
 
 /// Slots for the threads of a program: 4 MiB.
 const MOST_SLOTS: u32 = 16_000;
@@ -50,6 +49,12 @@ const FEW_SLOTS: u32 = 1_000;
 
 /// Short sleeps after registering; one is seen, unless the kernel found no time to sleep.
 const TRIES: u32 = 20;
+
+/// Names of threads that are not registered and had a CPU that a registered one waited for.
+const MOST_NAMES: u32 = 10_000;
+
+/// A preemption that is shorter, and ends on the CPU where it began, is counted and not recorded.
+pub const BRIEF: Duration = Duration::from_micros(10);
 
 const RING_BYTES: u32 = 4 << 20;
 /// The size of the ring if nothing is recorded; a map cannot be left out.
@@ -87,16 +92,22 @@ pub struct Counts {
     pub affinity_moves: u64,
     /// Times it came back to another CPU than the one it had left.
     pub cpu_changes: u64,
-    /// When it left its CPU last, in ns of CLOCK_MONOTONIC; 0 before the first time.
+    /// When it left its CPU last, in ns of CLOCK_MONOTONIC ([`Mode::Own`]) or of the run queue's clock; 0
+    /// before the first time.
     pub out_ns: u64,
     /// The CPU it left last.
     pub out_cpu: u64,
-    /// When it was seen to come back last.
+    /// When it was seen to come back last, by the same clock.
     pub in_ns: u64,
     /// The CPU it was seen to come back to last.
     pub in_cpu: u64,
     /// Preemption length: the time between being preempted and being back, summed up.
     pub preempted_ns: u64,
+    /// Preemptions shorter than [`BRIEF`] that ended on the CPU where they began: [`Mode::Follow`] counts
+    /// them, and does not record them one by one.
+    pub brief: u64,
+    /// Their lengths summed up, which `preempted_ns` contains.
+    pub brief_ns: u64,
     /// The length of its last absence, whatever its kind.
     pub last_ns: u64,
     /// The time it was away because it had blocked, waiting for a CPU afterwards included.
@@ -105,7 +116,18 @@ pub struct Counts {
     pub by: u32,
     /// Its name when it ended, padded with zeros; nothing but zeros before that, and where threads are
     /// not followed.
-    pub name: [u8; 16],
+    pub name: Name,
+    /// The time it had a CPU since it was registered, when it left last; by the kernel's account, as the
+    /// next two are, where threads are followed.
+    pub cpu_ns: u64,
+    /// The time it waited for a CPU since it was registered, when it left last.
+    pub waited_ns: u64,
+    /// Both before it was registered.
+    pub first: Times,
+    /// The time it had a CPU that other followed threads waited for, for each of them.
+    pub held_ns: u64,
+    /// Whether it has ended.
+    pub has_ended: bool,
     /// Whether the last absence was a preemption.
     pub was_preempted: bool,
     /// Whether it has left and was not seen to come back: it is away, or came back unseen.
@@ -131,10 +153,17 @@ impl Counts {
             in_ns: word(Word::InTime),
             in_cpu: word(Word::InCpu),
             preempted_ns: word(Word::PreemptedNs),
+            brief: word(Word::Brief),
+            brief_ns: word(Word::BriefNs),
             last_ns: word(Word::LastNs),
             blocked_ns: word(Word::BlockedNs),
             by: word(Word::By) as u32,
             name: name(word(Word::OwnName), word(Word::OwnNameEnd)),
+            cpu_ns: word(Word::CpuNs).saturating_sub(word(Word::FirstCpuNs)),
+            waited_ns: word(Word::WaitedNs).saturating_sub(word(Word::FirstWaitedNs)),
+            first: Times { cpu_ns: word(Word::FirstCpuNs), waited_ns: word(Word::FirstWaitedNs) },
+            held_ns: word(Word::HeldNs),
+            has_ended: word(Word::Ended) != 0,
             was_preempted: word(Word::How) & PREEMPTED != 0,
             is_away: word(Word::How) & AWAY != 0,
         }
@@ -167,7 +196,7 @@ pub struct Absence {
     /// The preempting thread.
     pub by: u32,
     /// That thread's name, padded with zeros.
-    pub by_name: [u8; 16],
+    pub by_name: Name,
 }
 
 impl Absence {
@@ -192,8 +221,27 @@ impl Absence {
     }
 }
 
+/// A thread's name, padded with zeros.
+pub type Name = [u8; 16];
+
+/// The kernel's account of a thread, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Times {
+    /// The time it had a CPU.
+    pub cpu_ns: u64,
+    /// The time it waited for one.
+    pub waited_ns: u64,
+}
+
+/// The CPUs that this machine may ever have.
+fn cpus() -> u32 {
+    // SAFETY: sysconf has no preconditions.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u32::try_from(cpus).unwrap_or(1).max(1)
+}
+
 /// The two halves of a thread's name.
-const fn name(begin: u64, end: u64) -> [u8; 16] {
+const fn name(begin: u64, end: u64) -> Name {
     (begin as u128 | (end as u128) << 64).to_le_bytes()
 }
 
@@ -204,10 +252,12 @@ pub struct ControlPages {
     // Declared first, so that the programs run no more when their memory goes.
     object: Object,
     /// By tracepoint.
-    programs: Vec<(&'static str, String)>,
+    programs: Vec<(&'static str, &'static str)>,
     common: Shown,
     memory: Shown,
-    threads: Table,
+    cpus: Shown,
+    threads: Table<u32, u32>,
+    others: Table<Name, u64>,
     ring: Option<Mutex<Ring>>,
     slots: u32,
     free: Mutex<Vec<u32>>,
@@ -228,17 +278,38 @@ impl ControlPages {
     /// As for [`open`](Self::open).
     pub fn open_with(types: &Btf, mode: Mode) -> Result<Arc<Self>, BpfError> {
         let follow = mode == Mode::Follow;
-        let (slots, ring) =
-            if follow { (MOST_SLOTS, RING_BYTES) } else { (FEW_SLOTS, NO_RING_BYTES) };
-        let entries =
-            [("corehop_slots", slots), ("corehop_threads", slots), ("corehop_ring", ring)];
-        let mut object = Object::load(OBJECT, types, &entries, &[("records", u32::from(follow))])?;
-        let programs = attach(&mut object, types, follow)?;
+        let [slots, ring, cpus, names] = if follow {
+            [MOST_SLOTS, RING_BYTES, cpus(), MOST_NAMES]
+        } else {
+            [FEW_SLOTS, NO_RING_BYTES, 1, 1]
+        };
+        let entries = [
+            ("corehop_slots", slots),
+            ("corehop_threads", slots),
+            ("corehop_ring", ring),
+            ("corehop_cpus", cpus),
+            ("corehop_others", names),
+        ];
+        let mut object = Object::load(OBJECT, types, &entries, &[])?;
+        let programs = attach(&mut object, types, mode)?;
         let (common, memory) = (object.show("corehop_common")?, object.show("corehop_slots")?);
+        let cpus = object.show("corehop_cpus")?;
         let threads = object.take_table("corehop_threads")?;
+        let others = object.take_table("corehop_others")?;
         let ring = follow.then(|| object.take_ring("corehop_ring")).transpose()?.map(Mutex::new);
         let free = Mutex::new(Vec::new());
-        Ok(Arc::new(Self { object, programs, common, memory, threads, ring, slots, free }))
+        Ok(Arc::new(Self {
+            object,
+            programs,
+            common,
+            memory,
+            cpus,
+            threads,
+            others,
+            ring,
+            slots,
+            free,
+        }))
     }
 
     /// Registers the calling thread, until the page is dropped.
@@ -250,10 +321,10 @@ impl ControlPages {
         // SAFETY: both ask a number of the kernel.
         let (tid, pid) = unsafe { (libc::gettid(), libc::getpid()) };
         let (tid, pid) = (tid.cast_unsigned(), pid.cast_unsigned());
-        let page = Page { slot: self.watch(tid, pid)?, tid, pages: self.clone() };
+        let page = Page { slot: self.watch(tid, pid, None)?, tid, pages: self.clone() };
         // Away once: then the slot must have seen it.
         for _ in 0..TRIES {
-            std::thread::sleep(std::time::Duration::from_micros(50));
+            std::thread::sleep(Duration::from_micros(50));
             if page.departures() > 0 {
                 return Ok(page);
             }
@@ -267,24 +338,42 @@ impl ControlPages {
         })
     }
 
-    /// Registers the thread `tid` of the process `pid`; the number of its slot.
+    /// Registers the thread `tid` of the process `pid`, whose times so far are `times` by the kernel's account;
+    /// the number of its slot.
     ///
     /// # Errors
     /// If all slots are taken.
-    pub fn watch(&self, tid: u32, pid: u32) -> Result<u32, BpfError> {
+    pub fn watch(&self, tid: u32, pid: u32, times: Option<Times>) -> Result<u32, BpfError> {
         let slot = self.free_slot()?;
         let first = Self::first_word(slot);
         self.memory.word(first).store(u64::from(tid) | u64::from(pid) << 32, Ordering::Relaxed);
-        self.memory.word(first + Word::FirstMigrations as usize).store(NOT_YET, Ordering::Relaxed);
+        let put = |word: Word, value| {
+            self.memory.word(first + word as usize).store(value, Ordering::Relaxed);
+        };
+        put(Word::FirstMigrations, NOT_YET);
+        let times = times.unwrap_or_default();
+        put(Word::CpuNs, times.cpu_ns);
+        put(Word::FirstCpuNs, times.cpu_ns);
+        put(Word::WaitedNs, times.waited_ns);
+        put(Word::FirstWaitedNs, times.waited_ns);
         self.threads.put(tid, slot).map_err(|source| BpfError::Failed {
             what: format!("registering thread {tid}"),
             source,
         })?;
-        let byte = COMMON_FILTER + tid as usize % FILTER_BYTES;
-        let mut bit = [0; 8];
-        bit[byte % 8] = 1;
-        self.common.word(byte / 8).fetch_or(u64::from_ne_bytes(bit), Ordering::Relaxed);
+        self.place(tid).store(u64::from(tid) | u64::from(slot + 1) << 32, Ordering::Relaxed);
         Ok(slot)
+    }
+
+    /// The place of a thread: its number, and that of its slot plus one in the upper half.
+    fn place(&self, tid: u32) -> &AtomicU64 {
+        self.common.word(COMMON_PLACES + tid as usize % PLACES)
+    }
+
+    /// Makes the place of a thread that is registered no more one of a thread that has ended.
+    fn displace(&self, tid: u32) {
+        let ended = |place| (place as u32 == tid).then_some(u64::from(ENDED));
+        let _another_has_it =
+            self.place(tid).fetch_update(Ordering::Relaxed, Ordering::Relaxed, ended);
     }
 
     fn free_slot(&self) -> Result<u32, BpfError> {
@@ -335,6 +424,17 @@ impl ControlPages {
         });
     }
 
+    /// The time that other threads had CPUs that followed threads waited for, for each of these, by name.
+    pub fn others(&self) -> Vec<(Name, u64)> {
+        self.others.all()
+    }
+
+    /// The time that followed threads waited for CPUs that were idle and had to wake up.
+    pub fn idle_ns(&self) -> u64 {
+        let cpus = (0..self.cpus.len() / CPU_WORDS).map(|cpu| cpu * CPU_WORDS + CPU_IDLE);
+        cpus.map(|word| self.cpus.words::<1>(word)[0]).sum()
+    }
+
     /// Absences that found no room in the ring.
     pub fn lost(&self) -> u64 {
         let [lost] = self.common.words(COMMON_LOST);
@@ -361,13 +461,19 @@ impl ControlPages {
 fn attach(
     object: &mut Object,
     types: &Btf,
-    follow: bool,
-) -> Result<Vec<(&'static str, String)>, BpfError> {
-    let mut programs = vec![("sched_switch", attach_switch(object, types)?.to_owned())];
-    let others = OWN.iter().chain(FOLLOW.iter().filter(|_| follow));
-    for &tracepoint in others {
-        let program = format!("hop_{tracepoint}");
-        object.attach(&program, tracepoint, types)?;
+    mode: Mode,
+) -> Result<Vec<(&'static str, &'static str)>, BpfError> {
+    let others: &[_] = match mode {
+        Mode::Own => &[("sched_migrate_task", "hop_migrate")],
+        Mode::Follow => &[
+            ("sched_migrate_task", "hop_migrate_follow"),
+            ("sched_process_fork", "hop_fork"),
+            ("sched_process_exec", "hop_exec"),
+        ],
+    };
+    let mut programs = vec![("sched_switch", attach_switch(object, types, mode)?)];
+    for &(tracepoint, program) in others {
+        object.attach(program, tracepoint, types)?;
         programs.push((tracepoint, program));
     }
     Ok(programs)
@@ -375,12 +481,15 @@ fn attach(
 
 /// The verifier decides whether the tracepoint has the argument that Linux 5.18 has added. Distributions
 /// have added it to older kernels, so that a release number does not tell.
-fn attach_switch(object: &mut Object, types: &Btf) -> Result<&'static str, BpfError> {
-    match object.attach("hop_sched_switch", "sched_switch", types) {
-        Ok(()) => Ok("hop_sched_switch"),
+fn attach_switch(object: &mut Object, types: &Btf, mode: Mode) -> Result<&'static str, BpfError> {
+    let (new, old) = match mode {
+        Mode::Own => ("hop_switch", "hop_switch_old"),
+        Mode::Follow => ("hop_switch_follow", "hop_switch_follow_old"),
+    };
+    match object.attach(new, "sched_switch", types) {
+        Ok(()) => Ok(new),
         Err(error @ BpfError::Rejected { .. }) => {
-            let old = object.attach("hop_switch_old", "sched_switch", types);
-            old.map(|()| "hop_switch_old").map_err(|_| error)
+            object.attach(old, "sched_switch", types).map(|()| old).map_err(|_| error)
         }
         Err(error) => Err(error),
     }
@@ -416,6 +525,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
+        self.pages.displace(self.tid);
         self.pages.threads.remove(self.tid);
         let first = ControlPages::first_word(self.slot);
         for word in 0..Word::COUNT {

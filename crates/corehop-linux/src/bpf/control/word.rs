@@ -10,40 +10,55 @@ pub(super) enum Word {
     Thread,
     /// Times it left its CPU.
     Departures,
-    /// Times it was seen to come back to a CPU.
-    Arrivals,
-    /// Times it came back and was not seen to.
-    Unseen,
-    Preemptions,
     Voluntary,
-    /// The kernel's count of its migrations, and that at the beginning.
-    Migrations,
-    FirstMigrations,
-    AffinityMoves,
-    /// Times it came back to another CPU than it had left.
-    CpuChanges,
+    Preemptions,
     OutTime,
-    OutCpu,
     InTime,
-    InCpu,
-    /// Sum and last of the time between being preempted and being back.
+    OutCpu,
+    /// The way it left last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
+    How,
+    RanNs,
+    /// The kernel's count of its migrations.
+    Migrations,
+    /// By the kernel's account, when it left last: the time it had a CPU, and the time it waited for one.
+    CpuNs,
+    WaitedNs,
+    /// The time it had a CPU that registered threads waited for, for each of them.
+    HeldNs,
+    /// The time between being preempted and being back, summed up.
     PreemptedNs,
-    LastNs,
-    BlockedNs,
+    /// Of the preemptions and of that time, those that are not recorded one by one.
+    Brief,
+    BriefNs,
     /// Number and name of the thread of the last preemption.
     By,
     Name,
     NameEnd,
-    /// The way it left last: [`PREEMPTED`], [`PINNED`], [`MOVED`], [`AWAY`], [`UNSEEN`].
-    How,
-    RanNs,
+    /// The kernel's count of its migrations at the beginning.
+    FirstMigrations,
+    /// Times it came back to another CPU than it had left.
+    CpuChanges,
+    /// Times it came back and was not seen to.
+    Unseen,
+    AffinityMoves,
+    /// Times it was seen to come back to a CPU.
+    Arrivals,
+    InCpu,
+    /// The last absence, and the time blocked.
+    LastNs,
+    BlockedNs,
     /// Its own name when it ended.
     OwnName,
     OwnNameEnd,
+    /// Its times before it was registered.
+    FirstCpuNs,
+    FirstWaitedNs,
+    /// Whether it has ended.
+    Ended,
 }
 
 impl Word {
-    pub(super) const COUNT: usize = Self::OwnNameEnd as usize + 1;
+    pub(super) const COUNT: usize = Self::Ended as usize + 1;
 }
 
 /// It was taken off its CPU (otherwise it blocked).
@@ -63,6 +78,13 @@ pub(super) const SLOT_WORDS: usize = 32;
 pub(super) const COMMON_LOST: usize = 0;
 pub(super) const COMMON_UNFOLLOWED: usize = 1;
 pub(super) const COMMON_NEXT: usize = 2;
-/// The first byte of the filter.
-pub(super) const COMMON_FILTER: usize = 256;
-pub(super) const FILTER_BYTES: usize = 1 << 16;
+/// The first of the places of threads, by the lower bits of their numbers.
+pub(super) const COMMON_PLACES: usize = 32;
+pub(super) const PLACES: usize = 1 << 15;
+/// The thread of a place whose own has ended.
+pub(super) const ENDED: u32 = u32::MAX;
+
+/// From one CPU to the next.
+pub(super) const CPU_WORDS: usize = 4 + 4 * 64;
+/// The time that registered threads waited for a CPU while it was idle.
+pub(super) const CPU_IDLE: usize = 1;
