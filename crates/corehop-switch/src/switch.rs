@@ -232,6 +232,16 @@ impl Switch {
     /// `function(argument)` may run on another thread, and does not unwind.
     #[inline]
     pub unsafe fn call(&mut self, function: Function, argument: *mut c_void) -> u64 {
+        let call = Call { function: function as usize, argument: argument.cast() };
+        // One partner, and no question to the policy: nothing is done before the call is on its way.
+        if let ([line], Some(witness)) = (self.lines.as_mut_slice(), &self.witness)
+            && !self.flags.has(Flags::WORK_CONSERVING)
+            && !witness.forked()
+        {
+            let settled = line.call(call, witness);
+            // SAFETY: by the caller.
+            return unsafe { self.finish(call, settled) };
+        }
         let (os, flags) = (self.os, self.flags);
         // SAFETY: by the caller.
         unsafe { self.call_on(&os, flags, function, argument) }
@@ -255,19 +265,31 @@ impl Switch {
         if let Some(line) = self.line_for(cores, flags)
             && let Some(witness) = &self.witness
         {
-            match self.lines[line].call(call, witness) {
-                Some(Settled::There(value)) => {
-                    self.counts.switched += 1;
-                    return value;
-                }
-                Some(_) => self.counts.taken_back += 1,
-                None => self.counts.local += 1,
-            }
-            // SAFETY: by the caller; the partner does not run it.
-            return unsafe { run_here(call) };
+            let settled = self.lines[line].call(call, witness);
+            // SAFETY: by the caller.
+            return unsafe { self.finish(call, settled) };
         }
         // SAFETY: by the caller.
         unsafe { self.without_partner(cores, flags, call) }
+    }
+
+    /// The result of a call; one that the partner does not run runs here.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::call`].
+    #[inline]
+    unsafe fn finish(&mut self, call: Call, settled: Option<Settled>) -> u64 {
+        match settled {
+            Some(Settled::There(value)) => {
+                self.counts.switched += 1;
+                return value;
+            }
+            Some(_) => self.counts.taken_back += 1,
+            None => self.counts.local += 1,
+        }
+        // SAFETY: by the caller.
+        unsafe { run_here(call) }
     }
 
     /// The partner for a call, or `None` to do without.
