@@ -3,7 +3,7 @@
 //!
 //! Data flows one way, in the order of the modules below. A module may use those above it and none
 //! below it, and `model` may not use `sim`; `tests/layers.rs` checks both. Nothing here touches an
-//! operating system or a clock: a [`machine::Machine`] does, and it is handed in.
+//! operating system or a clock: a [`machine::Machine`] or a [`host::Host`] does, and it is handed in.
 #![forbid(unsafe_code)]
 
 pub mod words;
@@ -14,6 +14,7 @@ pub mod workload;
 pub mod experiment;
 pub mod samples;
 pub mod machine;
+pub mod host;
 pub mod sim;
 pub mod model;
 pub mod campaign;

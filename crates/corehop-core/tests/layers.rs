@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The last module that the live machine may use: the seam, and all above it.
-const SEAM: &str = "machine";
+const SEAM: &str = "host";
 
 fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -9,6 +9,7 @@
 
 mod account;
 mod follower;
+mod host;
 mod records;
 mod target;
 mod working_set;
@@ -17,6 +18,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use corehop_core::experiment::{PlanError, Target};
+use corehop_core::host::{Ended, Host, HostError, Observation};
 use corehop_core::machine::{MachineError, RunEnd, SinkError};
 use corehop_core::samples::{ProgramRecord, RecordingFacts, Took};
 
@@ -25,11 +27,9 @@ use crate::clock::monotonic_ns;
 use crate::control_page::Method;
 use crate::supervisor::interrupt;
 
-use follower::Follower;
-use target::Followed;
+pub use host::LiveHost;
 pub use target::check_command;
 pub use working_set::WINDOW;
-use working_set::WorkingSets;
 
 /// Why a program is not recorded.
 #[derive(Debug, thiserror::Error)]
@@ -102,8 +102,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The receiver of records; it tells whether to go on.
 pub type Take<'a> = dyn FnMut(&[ProgramRecord]) -> Result<bool, SinkError> + 'a;
 
-/// Records until the target ends or `take` asks for the end. It is called after each reading of the
-/// buffer, and once more at the end with the counts of the threads.
+/// Records until the target ends or `take` asks for the end. It is called after each window, and once more at
+/// the end with the counts of the threads.
 ///
 /// # Errors
 /// [`ObserveError`], if the target does not exist or no method is available, or `take` fails.
@@ -112,62 +112,61 @@ pub fn record(
     how: &How,
     take: &mut Take<'_>,
 ) -> Result<(RecordingFacts, RunEnd), ObserveError> {
-    let (mut follower, why_not_bpf) = Follower::at(how.method)?;
     let own_ns = process_cpu_ns();
     let (begin, began_ns, switches) = (Instant::now(), monotonic_ns(), account::switches());
-    let mut followed = Followed::begin(target, how.to_stderr, &mut follower)?;
-    let mut working_sets = how.estimate_wss.then(WorkingSets::begin);
-    let mut absences = Vec::new();
+    let mut host = LiveHost::begin(target, how)?;
+    let (ended, end) = watch(&mut host, take)?;
+    let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    let switches = account::switches().zip(switches).map(|(end, begin)| end.saturating_sub(begin));
+    host.follower.settle();
+    let mut last = Vec::new();
+    host.follower.absences(true, |absence| last.push(ProgramRecord::Absence(absence)));
+    last.extend(host.threads().into_iter().map(ProgramRecord::Thread));
+    take(&last).map_err(ObserveError::Sink)?;
+    let (lost, unfollowed) = host.follower.lost();
+    let (others, idle_ns) = host.follower.held().unzip();
+    let own_ns = process_cpu_ns().saturating_sub(own_ns);
+    let facts = RecordingFacts {
+        what: target.to_string(),
+        status: ended.status,
+        method: host.follower.method().name().to_owned(),
+        why_not_bpf: host.why_not_bpf,
+        began_ns,
+        span_ns,
+        cpu_ns: ended.cpu_ns,
+        rss_bytes: host.followed.rss_bytes(),
+        touched_bytes: host.working_sets.map(|it| it.samples).unwrap_or_default(),
+        lost,
+        unfollowed,
+        others,
+        idle_ns,
+        took: Took { own_ns, switches: host.follower.end(switches), ..Took::default() },
+    };
+    Ok((facts, end))
+}
+
+/// Hands absences on, window by window, until the threads end or `take` asks for the end.
+fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), ObserveError> {
     let mut ending: Option<Instant> = None;
-    let ((status, cpu_ns), end) = loop {
-        follower.absences(false, |absence| absences.push(ProgramRecord::Absence(absence)));
-        if let Some(end) = followed.ended(&mut follower)? {
-            break ((end.status, end.cpu_ns), RunEnd::Complete);
-        }
+    loop {
+        let Observation { absences, ended } = host.observe(PERIOD)?;
+        let records: Vec<_> = absences.into_iter().map(ProgramRecord::Absence).collect();
         // Without a record too: the receiver may want to end.
-        let goes_on = take(&absences).map_err(ObserveError::Sink)?;
-        absences.clear();
+        let goes_on = take(&records).map_err(ObserveError::Sink)?;
+        if let Some(ended) = ended {
+            return Ok((ended, RunEnd::Complete));
+        }
         if !goes_on && ending.is_none() {
-            if !interrupt::signal().is_some_and(|signal| followed.pass_on(signal)) {
-                break ((None, None), RunEnd::Stopped);
+            if !interrupt::signal().is_some_and(|signal| host.followed.pass_on(signal)) {
+                return Ok((Ended::default(), RunEnd::Stopped));
             }
             // The program was asked to end as well, and its end is part of the recording.
             ending = Some(Instant::now());
         }
         if ending.is_some_and(|since| since.elapsed() > PATIENCE) {
-            break ((None, None), RunEnd::Stopped);
+            return Ok((Ended::default(), RunEnd::Stopped));
         }
-        if let Some(working_sets) = &mut working_sets {
-            working_sets.look(&follower);
-        }
-        followed.wait(PERIOD);
-    };
-    let span_ns = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    let switches = account::switches().zip(switches).map(|(end, begin)| end.saturating_sub(begin));
-    follower.settle();
-    follower.absences(true, |absence| absences.push(ProgramRecord::Absence(absence)));
-    absences.extend(follower.threads().into_iter().map(ProgramRecord::Thread));
-    take(&absences).map_err(ObserveError::Sink)?;
-    let (lost, unfollowed) = follower.lost();
-    let (others, idle_ns) = follower.held().unzip();
-    let own_ns = process_cpu_ns().saturating_sub(own_ns);
-    let facts = RecordingFacts {
-        what: target.to_string(),
-        status,
-        method: follower.method().name().to_owned(),
-        why_not_bpf,
-        began_ns,
-        span_ns,
-        cpu_ns,
-        rss_bytes: followed.rss_bytes(),
-        touched_bytes: working_sets.map(|it| it.samples).unwrap_or_default(),
-        lost,
-        unfollowed,
-        others,
-        idle_ns,
-        took: Took { own_ns, switches: follower.end(switches), ..Took::default() },
-    };
-    Ok((facts, end))
+    }
 }
 
 /// A name from the kernel, up to the first zero.
@@ -178,6 +177,17 @@ fn text(name: &[u8; 16]) -> String {
 
 fn process_cpu_ns() -> u64 {
     crate::clock::read(libc::CLOCK_PROCESS_CPUTIME_ID).cast_unsigned()
+}
+
+impl From<HostError> for ObserveError {
+    fn from(error: HostError) -> Self {
+        match error {
+            HostError::Observe { what, source } => Self::Failed { what, source },
+            HostError::Move { .. } => {
+                Self::Failed { what: "moving a thread", source: io::Error::other(error) }
+            }
+        }
+    }
 }
 
 impl From<ObserveError> for MachineError {

@@ -12,24 +12,11 @@ use std::time::Duration;
 use std::{env, fs};
 
 use corehop_core::experiment::{Argument, Target};
+use corehop_core::host::{Ended, HostError};
 
 use super::ObserveError;
 use super::follower::Follower;
 use crate::supervisor::pidfd;
-
-/// The end of a target.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct End {
-    /// Its exit code, of a command.
-    pub(super) status: Option<i32>,
-    /// The CPU time of a command and of the children that it waited for.
-    pub(super) cpu_ns: Option<u64>,
-}
-
-impl End {
-    /// Of processes that this one did not start.
-    const UNSEEN: Self = Self { status: None, cpu_ns: None };
-}
 
 /// A target whose threads are followed.
 #[derive(Debug)]
@@ -69,21 +56,21 @@ impl Followed {
     }
 
     /// Its end, if it has ended.
-    pub(super) fn ended(&mut self, follower: &mut Follower) -> Result<Option<End>, ObserveError> {
-        let failed = |what| move |source| ObserveError::Failed { what, source };
+    pub(super) fn ended(&mut self, follower: &mut Follower) -> Result<Option<Ended>, HostError> {
+        let failed = |what| move |source| HostError::Observe { what, source };
         match self {
             Self::Command { child, rss_bytes, .. } => {
                 larger(rss_bytes, peak_rss(child.id()));
                 let ended = reap(child.id()).map_err(failed("waiting for the program"))?;
                 Ok(ended.map(|(status, usage)| {
                     larger(rss_bytes, u64::try_from(usage.ru_maxrss).ok().map(|kib| kib << 10));
-                    End { status: Some(code(status)), cpu_ns: Some(cpu_ns(&usage)) }
+                    Ended { status: Some(code(status)), cpu_ns: Some(cpu_ns(&usage)) }
                 }))
             }
             Self::Process { pid, rss_bytes } => {
                 larger(rss_bytes, peak_rss(*pid));
                 let gone = !Path::new(&format!("/proc/{pid}")).exists() || is_zombie(*pid);
-                Ok(gone.then_some(End::UNSEEN))
+                Ok(gone.then_some(Ended::default()))
             }
             Self::Cgroup { path, rss_bytes } => {
                 // Processes that are moved into it are not children of those in it.
@@ -91,7 +78,7 @@ impl Followed {
                 for pid in members {
                     larger(rss_bytes, peak_rss(pid));
                 }
-                Ok((!path.exists()).then_some(End::UNSEEN))
+                Ok((!path.exists()).then_some(Ended::default()))
             }
         }
     }

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The second seam: a host whose threads are observed, moved, and put back.
+//!
+//! Recording a program observes it. Placing its threads moves them too, and puts them back where the move did not pay.
+
+use std::time::Duration;
+
+use crate::samples::{Absence, ObservedThread};
+use crate::units::CpuList;
+
+/// A host, seen through the threads that are followed on it.
+pub trait Host {
+    /// Lets `window` pass, or less if the threads end before, and tells what happened since the last time.
+    ///
+    /// # Errors
+    /// [`HostError`]; what was observed before it remains good.
+    fn observe(&mut self, window: Duration) -> Result<Observation, HostError>;
+
+    /// The threads so far with their counts, in the order in which they were noticed.
+    fn threads(&self) -> Vec<ObservedThread>;
+
+    /// Restricts threads to CPUs: all of them, or none if one of the moves is not possible.
+    ///
+    /// # Errors
+    /// [`HostError::Move`] names the thread.
+    fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError>;
+
+    /// Puts threads back where they were allowed to run before. Threads that have ended need nothing.
+    ///
+    /// # Errors
+    /// [`HostError::Move`] names the thread; the others are put back all the same.
+    fn revert(&mut self, receipt: Receipt) -> Result<(), HostError>;
+}
+
+/// The events of a window.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Observation {
+    /// The absences that ended in it.
+    pub absences: Vec<Absence>,
+    /// The end of the threads, if they have ended.
+    pub ended: Option<Ended>,
+}
+
+/// The end of all followed threads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ended {
+    /// The exit code of a command, or 128 plus a signal.
+    pub status: Option<i32>,
+    /// The CPU time of a command and of the children that it waited for, in nanoseconds.
+    pub cpu_ns: Option<u64>,
+}
+
+/// The CPUs that a thread is to run on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Move {
+    /// The thread.
+    pub tid: u32,
+    /// The CPUs.
+    pub cpus: CpuList,
+}
+
+/// Proof of moves that were made, with which they are taken back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "without it the moves stay until the host is dropped"]
+pub struct Receipt {
+    /// The number that the host gave it.
+    pub number: u64,
+    /// The CPUs that each thread was allowed to run on before.
+    pub before: Vec<Move>,
+}
+
+/// Why a host could not be observed or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// Observing failed.
+    #[error("{what}: {source}")]
+    Observe {
+        /// The step that failed.
+        what: &'static str,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+    /// A thread cannot be moved.
+    #[error("moving thread {tid} to CPUs {cpus}: {why}")]
+    Move {
+        /// The thread.
+        tid: u32,
+        /// The CPUs asked for.
+        cpus: CpuList,
+        /// The reason, with the remedy.
+        why: String,
+    },
+}

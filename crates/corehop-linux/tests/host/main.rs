@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The live host: threads are observed, moved, and put back. Skips with the reason where threads cannot be followed.
+//!
+//! The supervisor is this program too, started anew; so it has a `main` of its own instead of the usual harness.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a test program reports")]
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use corehop_core::experiment::{Argument, Target};
+use corehop_core::host::{Host, HostError, Move};
+use corehop_core::units::{Cpu, CpuList};
+use corehop_linux::observe::{How, LiveHost};
+use corehop_linux::thread::{affinity, affinity_of};
+
+use harness::{Test, report, skipped, tests};
+
+const TESTS: &[Test] = tests![
+    a_thread_is_moved_and_put_back_and_its_end_is_observed,
+    of_moves_of_which_one_is_not_possible_none_is_made,
+    moves_are_taken_back_when_the_host_goes,
+    a_move_of_a_thread_that_has_ended_names_it,
+];
+
+fn main() -> ExitCode {
+    if let Some(code) = corehop_linux::supervisor::main_if_asked() {
+        return code;
+    }
+    let filters: Vec<String> = std::env::args().skip(1).collect();
+    report(TESTS, &filters, 1)
+}
+
+const WINDOW: Duration = Duration::from_millis(50);
+
+/// A host that follows `sleep 20`, and the thread.
+fn sleeping() -> Option<(LiveHost, u32)> {
+    let words = ["sleep", "20"].map(|word| Argument::new(word.as_bytes().to_vec()));
+    let target = Target::Command(words.to_vec());
+    let mut host = match LiveHost::begin(&target, &How::default()) {
+        Ok(host) => host,
+        Err(error) => {
+            skipped(&error.to_string());
+            return None;
+        }
+    };
+    for _ in 0..100 {
+        assert_eq!(host.observe(WINDOW).unwrap().ended, None);
+        if let Some(thread) = host.threads().iter().find(|it| it.name == "sleep") {
+            let tid = thread.tid;
+            return Some((host, tid));
+        }
+    }
+    panic!("the thread is not noticed within five seconds: {:?}", host.threads());
+}
+
+fn end(tid: u32) {
+    // SAFETY: takes two integers; the process is a child that was not waited for.
+    unsafe { libc::kill(tid.cast_signed(), libc::SIGKILL) };
+}
+
+fn allowed(tid: u32) -> CpuList {
+    affinity_of(tid.cast_signed()).unwrap()
+}
+
+fn a_thread_is_moved_and_put_back_and_its_end_is_observed() {
+    let Some((mut host, tid)) = sleeping() else { return };
+    let before = allowed(tid);
+    let first = CpuList::new(affinity().unwrap().first());
+    let receipt = host.apply(&[Move { tid, cpus: first.clone() }]).unwrap();
+    assert_eq!((allowed(tid), &receipt.before[0].cpus), (first, &before));
+    host.revert(receipt).unwrap();
+    assert_eq!(allowed(tid), before);
+    end(tid);
+    let ended = (0..100).find_map(|_| host.observe(WINDOW).unwrap().ended);
+    assert_eq!(ended.unwrap().status, Some(128 + libc::SIGKILL));
+}
+
+fn of_moves_of_which_one_is_not_possible_none_is_made() {
+    let Some((mut host, tid)) = sleeping() else { return };
+    let before = allowed(tid);
+    let first = CpuList::new(affinity().unwrap().first());
+    let nowhere = CpuList::new([Cpu(60_000)]);
+    let moves = [Move { tid, cpus: first }, Move { tid, cpus: nowhere }];
+    let error = host.apply(&moves).unwrap_err();
+    assert!(matches!(&error, HostError::Move { tid: it, .. } if *it == tid), "{error}");
+    assert!(
+        error.to_string().contains("to CPUs 60000") && error.to_string().contains("online"),
+        "{error}"
+    );
+    assert_eq!(allowed(tid), before);
+    end(tid);
+}
+
+fn moves_are_taken_back_when_the_host_goes() {
+    let Some((mut host, tid)) = sleeping() else { return };
+    let before = allowed(tid);
+    let first = CpuList::new(affinity().unwrap().first());
+    let _receipt = host.apply(&[Move { tid, cpus: first }]).unwrap();
+    drop(host);
+    assert_eq!(allowed(tid), before);
+    end(tid);
+}
+
+fn a_move_of_a_thread_that_has_ended_names_it() {
+    let Some((mut host, tid)) = sleeping() else { return };
+    end(tid);
+    while host.observe(WINDOW).unwrap().ended.is_none() {}
+    let cpus = affinity().unwrap();
+    let error = host.apply(&[Move { tid, cpus }]).unwrap_err();
+    assert!(error.to_string().contains(&format!("thread {tid}")), "{error}");
+}
