@@ -19,8 +19,7 @@ enum how {
 /* What a thread's count of migrations begins with that the programs have yet to see. */
 #define NOT_YET (~0ULL)
 
-/* What is known of one thread, in the order of `Word`: first what each of its switches needs, in two lines of the
- * cache. Its words have one writer at a time. */
+/* What is known of one thread, in the order of `Word`: first what each of its switches needs, in two cache lines. */
 struct slot {
 	/* The thread's number, its process's in the upper half. */
 	u64 thread;
@@ -69,8 +68,7 @@ _Static_assert(sizeof(struct slot) == 32 * sizeof(u64), "SLOT_WORDS");
 _Static_assert(__builtin_offsetof(struct slot, by_name) == 17 * sizeof(u64), "Word::Name");
 _Static_assert(__builtin_offsetof(struct slot, ended) == 31 * sizeof(u64), "Word::Ended");
 
-/* A preemption that is shorter, and ends on the CPU where it began, is counted and not recorded: threads that hand
- * a CPU to each other make a hundred thousand a second. */
+/* A shorter preemption that ends on the CPU where it began is counted only: some make 100,000 a second. */
 #define BRIEF_NS 10000
 
 /* Places of threads, by the lower bits of their numbers. */
@@ -273,8 +271,7 @@ INLINE void book(struct cpu *cpu, struct turn *turn, u64 waited_ns)
 	}
 }
 
-/* Books the wait for a CPU between two times on the clock of its run queue, last turn first. A wait of more turns
- * than are known is booked in part. */
+/* Books the wait for a CPU between two times on its queue's clock, last turn first, as far as turns are known. */
 RARE int book_turns(struct cpu *cpu, u64 from, u64 to)
 {
 	u64 number = cpu->next, begin;

@@ -475,11 +475,11 @@ pub struct Took {
 pub struct SwitchesTook {
     /// Times a thread of the program left a CPU.
     pub count: u64,
-    /// How much longer one takes, in nanoseconds.
+    /// The time that one takes longer, in nanoseconds.
     pub each_ns: f64,
     /// Switches between other threads of the machine, if known.
     pub others: Option<u64>,
-    /// How much longer one of these takes, in nanoseconds.
+    /// The time that one of these takes longer, in nanoseconds.
     pub other_ns: f64,
 }
 

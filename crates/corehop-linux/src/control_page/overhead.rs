@@ -37,7 +37,7 @@ pub fn overhead(
     Ok(ControlPageCost { none_ns, unregistered_ns, registered_ns, program_ns, goes })
 }
 
-/// How much longer a switch takes while threads are followed, in nanoseconds.
+/// The time that a switch takes longer while threads are followed, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Longer {
     /// Between followed threads.

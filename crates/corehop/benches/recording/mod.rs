@@ -100,13 +100,13 @@ fn run(scratch: &Path, recorded: bool) -> Fallible<(f64, Option<(f64, f64)>)> {
 
 /// Pairs of runs of `perf bench sched pipe`, each of so many operations: about 0.7 s.
 const PIPE_PAIRS: u32 = 25;
-/// Which of a pair comes first, as a coin decided: a bit for each.
+/// The order in each pair, as a coin decided: a bit for each.
 const ORDER: u32 = 0b0_1101_0010_0111_0100_1011_0001;
 const PIPE: [&str; 6] = ["perf", "bench", "sched", "pipe", "-l", "100000"];
 
-/// How much longer `perf bench sched pipe` takes if it is recorded, by its own clock: the median of pairs, of which
+/// The slowdown of `perf bench sched pipe` by being recorded, by its own clock: the median of pairs, of which
 /// a coin decided the order.
-pub(crate) fn pipe() -> Fallible<Option<Value>> {
+pub(crate) fn pipe() -> Option<Value> {
     let mut slowdowns = Vec::new();
     for pair in 0..PIPE_PAIRS {
         let first = ORDER >> pair & 1 == 1;
@@ -116,7 +116,7 @@ pub(crate) fn pipe() -> Fallible<Option<Value>> {
             (Ok(with), Ok(without)) => slowdowns.push((with / without - 1.0) * 100.0),
             (Err(why), _) | (_, Err(why)) => {
                 eprintln!("skipped: observe/pipe-slowdown-percent: {why}");
-                return Ok(None);
+                return None;
             }
         }
     }
@@ -125,7 +125,7 @@ pub(crate) fn pipe() -> Fallible<Option<Value>> {
     let mut slowdown = figure("observe/pipe-slowdown-percent", quartile(2), "%");
     slowdown["pairs"] = json!(PIPE_PAIRS);
     slowdown["quartiles"] = json!([quartile(1), quartile(3)]);
-    Ok(Some(slowdown))
+    Some(slowdown)
 }
 
 /// The seconds of one run.
