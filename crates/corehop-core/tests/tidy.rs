@@ -180,7 +180,8 @@ fn clauses(text: &str) -> usize {
 
 #[test]
 fn doc_comments_do_not_open_with_relative_clauses() {
-    let rust = |(path, _): &(String, String)| path.ends_with(".rs");
+    let rust =
+        |(path, _): &(String, String)| Path::new(path).extension().is_some_and(|it| it == "rs");
     let found: Vec<(String, usize)> = sources()
         .into_iter()
         .filter(rust)

@@ -213,6 +213,16 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("saves at most", "The bound on the time that limited preemptions save."),
     ("by", "The method of a prediction: fitted, survivors or worst_case."),
     ("thread", "A thread of a recorded program."),
+    ("process", "A process of a recorded program, with all its threads."),
+    (
+        "had the CPU",
+        "The time that a thread had a CPU while threads of the recorded program waited for it.",
+    ),
+    (
+        "came first after preemptions",
+        "The number of preemptions after which this thread had the CPU next.",
+    ),
+    ("at wake-up", "Of these, those of threads that had blocked and were woken up."),
     ("CPU changes", "The number of times a thread resumed on another CPU."),
     ("name", "The name of a thread, or of the work that preempted it."),
     ("times", "The number of events."),

@@ -11,6 +11,7 @@ pub mod example;
 mod error;
 mod gang;
 mod message;
+mod facts;
 mod observed;
 mod overhead;
 pub(crate) mod parquet_sums;
@@ -27,11 +28,9 @@ pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
 pub use damage::Damage;
 pub use error::FileError;
+pub use facts::{Held, RecordingFacts, SwitchesTook, Took};
 pub use gang::{GangRecord, MemberRecord};
-pub use observed::{
-    Absence, EndedRun, Held, ObservedThread, ProgramRecord, Recording, RecordingFacts,
-    SwitchesTook, Took,
-};
+pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
 pub use overhead::{
     ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, Vantage,
 };

@@ -67,8 +67,12 @@ impl LiveHost {
 
     /// Takes moves back, the last one first; the first failure.
     fn take_back(&self, ids: &[UndoId]) -> Result<(), SupervisorError> {
-        let undone = ids.iter().rev().map(|&id| self.guard.undo(id));
-        undone.fold(Ok(()), |first, one| first.and(one))
+        let mut first = Ok(());
+        for &id in ids.iter().rev() {
+            let undone = self.guard.undo(id);
+            first = first.and(undone);
+        }
+        first
     }
 }
 

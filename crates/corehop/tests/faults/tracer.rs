@@ -31,7 +31,7 @@ impl Call {
     fn of(tid: i32, it: &libc::user_regs_struct, folder: &Path) -> Option<Self> {
         let is_below = |path: Option<PathBuf>| path.is_some_and(|path| path.starts_with(folder));
         let opened = |fd: u64| is_below(fs::read_link(format!("/proc/{tid}/fd/{fd}")).ok());
-        let creates = it.rdx & libc::O_CREAT.cast_unsigned() as u64 != 0;
+        let creates = it.rdx & u64::from(libc::O_CREAT.cast_unsigned()) != 0;
         match it.orig_rax.cast_signed() {
             libc::SYS_write | libc::SYS_pwrite64 => opened(it.rdi).then_some(Self::Write),
             libc::SYS_fsync | libc::SYS_fdatasync => opened(it.rdi).then_some(Self::Sync),

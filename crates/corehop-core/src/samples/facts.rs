@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The facts of a recording, apart from its rows: its end, its losses, and the cost of recording.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// The facts of a recording, apart from its rows. They are part of the provenance, under
+/// [`RecordingFacts::KEY`].
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct RecordingFacts {
+    /// The command, process or cgroup.
+    pub what: String,
+    /// The exit code of the command, or 128 plus a signal; None if it did not end.
+    pub status: Option<i32>,
+    /// The method of observation.
+    #[serde(rename = "rung")]
+    pub method: String,
+    /// The reason why the method is not BPF.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not_bpf: Option<String>,
+    /// The begin of the recording, on the clock of [`super::Absence`].
+    pub began_ns: u64,
+    /// The duration of the recording.
+    pub span_ns: u64,
+    /// The CPU time of the command, and of its children that it waited for; None if it is not known.
+    #[serde(default)]
+    pub cpu_ns: Option<u64>,
+    /// The largest resident set of the processes, if known.
+    pub rss_bytes: Option<u64>,
+    /// Samples of the bytes that processes touched within a window: estimates of their working sets.
+    #[serde(default)]
+    pub touched_bytes: Vec<u64>,
+    /// Absences lost for lack of room in the kernel's buffer.
+    pub lost: u64,
+    /// Threads not followed for lack of room in the kernel's table.
+    pub unfollowed: u64,
+    /// The time that others had CPUs that threads of the program waited for, by name; None if unknown.
+    #[serde(default)]
+    pub others: Option<Vec<Held>>,
+    /// The time that threads of the program waited for idle CPUs to wake up, in nanoseconds; None if unknown.
+    #[serde(default)]
+    pub idle_ns: Option<u64>,
+    /// The cost of recording.
+    pub took: Took,
+}
+
+/// The time that threads of one name had CPUs that threads of the recorded program waited for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held {
+    /// The name.
+    pub name: String,
+    /// The time, in nanoseconds for each waiting thread.
+    pub held_ns: u64,
+}
+
+/// The times of two runs, by name.
+fn merged(mut one: Vec<Held>, other: Vec<Held>) -> Vec<Held> {
+    for held in other {
+        match one.iter_mut().find(|it| it.name == held.name) {
+            Some(it) => it.held_ns += held.held_ns,
+            None => one.push(held),
+        }
+    }
+    one
+}
+
+impl RecordingFacts {
+    /// The key of these facts in the provenance.
+    pub const KEY: &'static str = "recording";
+
+    /// Before the first of several runs of a program, which begins now.
+    pub fn before_runs(what: String, began_ns: u64) -> Self {
+        let took = Took { switches: Some(SwitchesTook::NONE), ..Took::default() };
+        let (cpu_ns, others, idle_ns) = (Some(0), Some(Vec::new()), Some(0));
+        Self { what, began_ns, cpu_ns, others, idle_ns, took, ..Self::default() }
+    }
+
+    /// Takes the facts of a later run of the same program: times and losses add up.
+    pub fn add(&mut self, later: Self) {
+        self.status = later.status;
+        self.why_not_bpf = later.why_not_bpf;
+        self.method = later.method;
+        self.span_ns += later.span_ns;
+        self.cpu_ns = self.cpu_ns.zip(later.cpu_ns).map(|(one, other)| one + other);
+        self.rss_bytes = self.rss_bytes.max(later.rss_bytes);
+        self.touched_bytes.extend(later.touched_bytes);
+        self.lost += later.lost;
+        self.unfollowed += later.unfollowed;
+        self.others = self.others.take().zip(later.others).map(|(one, other)| merged(one, other));
+        self.idle_ns = self.idle_ns.zip(later.idle_ns).map(|(one, other)| one + other);
+        self.took.add(later.took);
+    }
+
+    /// The facts in the provenance of a file or a run.
+    pub fn of(machine: &Map<String, Value>) -> Option<Self> {
+        serde_json::from_value(machine.get(Self::KEY)?.clone()).ok()
+    }
+}
+
+/// The cost of recording to the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Took {
+    /// CPU time of the recorder itself, in nanoseconds.
+    pub own_ns: u64,
+    /// Run time of its programs in the kernel, in files that have it: later ones have `switches`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub programs_ns: Option<u64>,
+    /// The number of runs of those programs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runs: Option<u64>,
+    /// The cost to switches between threads; None if unknown.
+    #[serde(default)]
+    pub switches: Option<SwitchesTook>,
+}
+
+/// The cost of recording to switches between threads. How much longer one takes is measured on the same host
+/// after the recording: threads hand a byte to each other, with it and without.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct SwitchesTook {
+    /// Times a thread of the program left a CPU.
+    pub count: u64,
+    /// The time that one takes longer, in nanoseconds.
+    pub each_ns: f64,
+    /// Switches between other threads of the machine, if known.
+    pub others: Option<u64>,
+    /// The time that one of these takes longer, in nanoseconds.
+    pub other_ns: f64,
+}
+
+impl SwitchesTook {
+    const NONE: Self = Self { count: 0, each_ns: 0.0, others: Some(0), other_ns: 0.0 };
+
+    /// Those of two recordings together: each time weighs as often as it was taken.
+    fn and(self, other: Self) -> Self {
+        let mean = |one: (u64, f64), other: (u64, f64)| {
+            let sum = one.0 as f64 * one.1 + other.0 as f64 * other.1;
+            sum / (one.0 + other.0).max(1) as f64
+        };
+        let of_others = |it: Self| (it.others.unwrap_or(0), it.other_ns);
+        Self {
+            count: self.count + other.count,
+            each_ns: mean((self.count, self.each_ns), (other.count, other.each_ns)),
+            others: self.others.zip(other.others).map(|(one, other)| one + other),
+            other_ns: mean(of_others(self), of_others(other)),
+        }
+    }
+
+    /// All of it, in nanoseconds.
+    pub fn ns(&self) -> f64 {
+        self.count as f64 * self.each_ns + self.others.unwrap_or(0) as f64 * self.other_ns
+    }
+}
+
+impl Took {
+    fn add(&mut self, later: Self) {
+        self.own_ns += later.own_ns;
+        self.switches = self.switches.zip(later.switches).map(|(one, other)| one.and(other));
+    }
+
+    /// As a share of the time of one CPU.
+    pub fn share(&self, span_ns: u64) -> f64 {
+        let kernel_ns = self.switches.map_or(self.programs_ns.unwrap_or(0) as f64, |it| it.ns());
+        (self.own_ns as f64 + kernel_ns) / span_ns.max(1) as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_of_several_runs_add_up_and_what_is_not_known_of_one_is_not_known_of_all() {
+        let one = RecordingFacts {
+            status: Some(0),
+            span_ns: 10,
+            cpu_ns: Some(4),
+            rss_bytes: Some(7),
+            touched_bytes: vec![1],
+            lost: 1,
+            idle_ns: Some(5),
+            others: Some(vec![Held { name: "sh".to_owned(), held_ns: 9 }]),
+            took: Took {
+                own_ns: 1,
+                switches: Some(SwitchesTook {
+                    count: 2,
+                    each_ns: 4.0,
+                    others: Some(1),
+                    other_ns: 3.0,
+                }),
+                ..Took::default()
+            },
+            ..RecordingFacts::default()
+        };
+        let mut all = RecordingFacts::before_runs("sh".to_owned(), 0);
+        all.add(one.clone());
+        all.add(one.clone());
+        assert_eq!((all.span_ns, all.cpu_ns, all.rss_bytes, all.lost), (20, Some(8), Some(7), 2));
+        assert_eq!((all.touched_bytes.len(), all.took.own_ns, all.idle_ns), (2, 2, Some(10)));
+        assert_eq!(all.others.as_deref(), Some(&[Held { name: "sh".to_owned(), held_ns: 18 }][..]));
+        assert!((all.took.switches.unwrap().ns() - 22.0).abs() < 1e-9, "{:?}", all.took);
+        all.add(RecordingFacts { cpu_ns: None, others: None, took: Took::default(), ..one });
+        assert!(all.cpu_ns.is_none() && all.others.is_none() && all.took.switches.is_none());
+    }
+}
