@@ -76,7 +76,7 @@ fn measured(folder: &Path) -> Fallible<Vec<PathBuf>> {
     for run in 1..=RUNS {
         let file = folder.join(format!("repeat-{run}.parquet"));
         let status = Command::new(BINARY)
-            .args(["measure", "synthetic", "--preset", "quick", "-q", "-o"])
+            .args(["measure", "synthetic", "--preset", "quick", "-q", "--force", "-o"])
             .arg(&file)
             .status()?;
         if !status.success() {

@@ -99,7 +99,7 @@ fn measure(arguments: &[&str], file: &Path) -> Fallible<()> {
     let status = Command::new(BINARY)
         .arg("measure")
         .args(arguments)
-        .arg("-q")
+        .args(["-q", "--force"])
         .arg("-o")
         .arg(file)
         .status()?;

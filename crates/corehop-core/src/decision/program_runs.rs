@@ -79,6 +79,8 @@ impl RunFigures {
     /// Of a run, with the cost of refilling its caches if that is known.
     pub fn of(run: &RecordedRun, refill: Option<Between>) -> Self {
         let us = |ns: u64| ns as f64 / 1e3;
+        // From nothing to anything is not known.
+        let refill = refill.filter(|cost| cost.low_us > 0.0 || cost.high_us.is_some());
         let known = [
             (RunQuantity::WallTime, Some(us(run.wall_ns))),
             (RunQuantity::CpuTime, run.cpu_ns.map(us)),

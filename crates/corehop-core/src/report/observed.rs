@@ -91,6 +91,19 @@ fn counted(recording: &Recording, cost: &RunCost) -> String {
     )
 }
 
+/// Why a cost may lie anywhere.
+fn unbounded(cost: &RunCost) -> String {
+    let of_class = cost.classes.iter().find_map(|class| class.why_not.clone());
+    let of_size = cost.clipped_to.map(|largest| {
+        format!(
+            "the working set may be nothing or beyond {}, the largest that was measured; --wss or \
+             --estimate-wss says more",
+            size(largest)
+        )
+    });
+    of_class.or(of_size).unwrap_or_else(|| "it has no upper bound".to_owned())
+}
+
 /// The cost of cache affinity in one sentence, if costs were given.
 pub(super) fn answer(cost: &RunCost) -> Option<String> {
     let Some((low, high)) = cost.share else {
@@ -101,6 +114,7 @@ pub(super) fn answer(cost: &RunCost) -> Option<String> {
     let share = |high| percent(low * 100.0, high * 100.0);
     Some(match high {
         Some(high) => format!("cache affinity cost {} of the time of the run", share(high)),
+        None if low <= 0.0 => format!("the cost of cache affinity is unknown: {}", unbounded(cost)),
         None => format!(
             "cache affinity cost at least {} of the time of the run; no upper bound is known",
             share(low)
@@ -250,6 +264,7 @@ fn range(cost: Option<Between>) -> String {
     let us = |us: f64| time(us * 1e3);
     match cost {
         None => "–".to_owned(),
+        Some(Between { low_us, high_us: None }) if low_us <= 0.0 => "unknown".to_owned(),
         Some(Between { low_us, high_us: None }) => format!("≥ {}", us(low_us)),
         Some(Between { low_us, high_us: Some(high) }) if low_us.to_bits() == high.to_bits() => {
             us(low_us)
@@ -516,6 +531,7 @@ pub(super) mod tests {
         };
         assert_eq!(answer(&cost(None, false)), None);
         assert!(answer(&cost(None, true)).unwrap().contains("is unknown"));
+        assert!(answer(&cost(Some((0.0, None)), true)).unwrap().contains("is unknown"));
         let least = answer(&cost(Some((0.012, None)), true)).unwrap();
         assert!(least.contains("at least 1.2 %") && least.contains("no upper bound"), "{least}");
         let text = text(&recording(), &cost(Some((0.0, Some(0.1))), true));
