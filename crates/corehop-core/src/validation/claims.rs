@@ -285,6 +285,20 @@ impl FigureClaim {
     /// A level part may have a trend too weak to be called one: see [`MEDIUM`].
     fn test(&self, source: &str, samples: &[Sample]) -> Result<Tested, BadInput> {
         let [short, long] = self.halves(samples);
+        let claim = format!(
+            "{source}: {} at write ratio {} is {} from {} to {}",
+            self.event, self.write_ratio, self.trend, self.from, self.to
+        );
+        let expected = Some(TestOutcome::Holds);
+        let counts = (short.len(), long.len());
+        if counts.0.min(counts.1) < 2 {
+            let found = TestOutcome::CannotTell;
+            let evidence = format!(
+                "{} samples after the shorter half and {} after the longer: a comparison needs two of each",
+                counts.0, counts.1
+            );
+            return Ok(Tested { claim, expected, found, evidence });
+        }
         let order = order(&short, &long, ALPHA)?;
         let Interval { low, high, .. } = order.interval;
         let found = match self.trend {
@@ -294,11 +308,8 @@ impl FigureClaim {
         };
         let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         Ok(Tested {
-            claim: format!(
-                "{source}: {} at write ratio {} is {} from {} to {}",
-                self.event, self.write_ratio, self.trend, self.from, self.to
-            ),
-            expected: Some(TestOutcome::Holds),
+            claim,
+            expected,
             found,
             evidence: format!(
                 "{:.1} us after the shorter half ({} samples), {:.1} us after the longer ({}); \
@@ -434,6 +445,14 @@ mod tests {
         let tested = course(Trend::Rising).test("a figure", &few).unwrap();
         assert_eq!(tested.found, TestOutcome::CannotTell);
         assert!(tested.is_missed());
+    }
+
+    #[test]
+    fn a_course_of_which_a_half_has_one_sample_cannot_be_told_and_says_why() {
+        let few: Vec<Sample> = samples(|ms| 100.0 * ms).into_iter().step_by(33).take(3).collect();
+        let tested = course(Trend::Rising).test("a figure", &few).unwrap();
+        assert_eq!(tested.found, TestOutcome::CannotTell);
+        assert!(tested.evidence.contains("needs two of each"), "{}", tested.evidence);
     }
 
     /// One task, and four, on two CPUs.
