@@ -8,7 +8,6 @@ use std::time::Duration;
 use corehop_core::experiment::Target;
 use corehop_core::host::{Host, HostError, Move, Observation, Receipt};
 use corehop_core::samples::ObservedThread;
-use corehop_core::units::CpuList;
 
 use super::follower::Follower;
 use super::target::Followed;
@@ -26,8 +25,8 @@ pub struct LiveHost {
     pub(super) followed: Followed,
     pub(super) working_sets: Option<WorkingSets>,
     guard: Guard,
-    /// By the number of a receipt, how to take each of its moves back.
-    moves: HashMap<u64, Vec<UndoId>>,
+    /// By the number of a receipt, how to take each of its moves back, and where to.
+    moves: HashMap<u64, Vec<(UndoId, Move)>>,
     receipts: u64,
 }
 
@@ -66,11 +65,14 @@ impl LiveHost {
     }
 
     /// Takes moves back, the last one first; the first failure.
-    fn take_back(&self, ids: &[UndoId]) -> Result<(), SupervisorError> {
+    fn take_back(&self, moves: &[(UndoId, Move)]) -> Result<(), HostError> {
         let mut first = Ok(());
-        for &id in ids.iter().rev() {
-            let undone = self.guard.undo(id);
-            first = first.and(undone);
+        for (id, Move { tid, cpus }) in moves.iter().rev() {
+            let named = |error: SupervisorError| {
+                let (tid, cpus, why) = (*tid, cpus.clone(), error.to_string());
+                HostError::Move { tid, cpus, why }
+            };
+            first = first.and(self.guard.undo(*id).map_err(named));
         }
         first
     }
@@ -93,31 +95,25 @@ impl Host for LiveHost {
     }
 
     fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError> {
-        let (mut ids, mut before) = (Vec::new(), Vec::new());
+        let mut made = Vec::new();
         for it in moves {
             match self.move_one(it) {
-                Ok((id, was)) => {
-                    ids.push(id);
-                    before.push(was);
-                }
+                Ok(done) => made.push(done),
                 Err(why) => {
                     // The reason of the first failure is the one that is told.
-                    let _second = self.take_back(&ids);
+                    let _second = self.take_back(&made);
                     return Err(HostError::Move { tid: it.tid, cpus: it.cpus.clone(), why });
                 }
             }
         }
         self.receipts += 1;
-        self.moves.insert(self.receipts, ids);
+        let before = made.iter().map(|(_, before)| before.clone()).collect();
+        self.moves.insert(self.receipts, made);
         Ok(Receipt { number: self.receipts, before })
     }
 
     fn revert(&mut self, receipt: Receipt) -> Result<(), HostError> {
-        let ids = self.moves.remove(&receipt.number).unwrap_or_default();
-        self.take_back(&ids).map_err(|error| {
-            let first = receipt.before.into_iter().next();
-            let Move { tid, cpus } = first.unwrap_or(Move { tid: 0, cpus: CpuList::default() });
-            HostError::Move { tid, cpus, why: error.to_string() }
-        })
+        let made = self.moves.remove(&receipt.number).unwrap_or_default();
+        self.take_back(&made)
     }
 }
