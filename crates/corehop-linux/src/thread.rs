@@ -89,6 +89,12 @@ pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
     Ok(CpuList::new((0..MOST_CPUS).filter(set).map(|cpu| Cpu(cpu as u32))))
 }
 
+/// The number of the calling thread.
+pub(crate) fn current_tid() -> u32 {
+    // SAFETY: has no arguments and cannot fail.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
 /// The CPU that the calling thread is on.
 pub fn current_cpu() -> Cpu {
     // SAFETY: asks a number of the kernel.

@@ -2,9 +2,12 @@
 //! The cost of an empty call by each mechanism, beside its peer or its physical limit.
 //!
 //! `cargo bench -p corehop-switch -- OUT.json` adds its figures to those in OUT.json; names of subjects after it
-//! leave the others out. All take turns, batch by batch, so that they meet the same neighbours. A figure is the 10th percentile over batches, as others only ever add
-//! time, with the median beside it. Nothing here is asserted; the machine may be shared.
+//! leave the others out. All take turns, batch by batch, so that they meet the same neighbours. A figure is the
+//! 10th percentile over batches, as others only ever add time, with the median beside it. Nothing here is asserted; the machine may be shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
+
+#[path = "../../corehop/benches/list/mod.rs"]
+mod list;
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -29,22 +32,7 @@ fn main() -> Fallible<()> {
     let mut words = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
     let out = words.next().map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let only: Vec<String> = words.collect();
-    let figures = figures(&only)?;
-    for figure in &figures {
-        eprintln!("{figure}");
-    }
-    let mut list: Vec<Value> = match std::fs::read_to_string(&out) {
-        Ok(text) => serde_json::from_str(&text)?,
-        Err(_) => Vec::new(),
-    };
-    list.retain(|figure| figures.iter().all(|new| new["name"] != figure["name"]));
-    list.extend(figures);
-    if let Some(folder) = out.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(&out, format!("{:#}\n", Value::from(list)))?;
-    eprintln!("{}", out.display());
-    Ok(())
+    list::put(figures(&only)?, &out)
 }
 
 /// A subject: times a batch, in nanoseconds for each call, or says why it cannot.

@@ -67,10 +67,7 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     figures.extend(control_page());
     figures.extend(timed("recording", || recording::figures(scratch))?);
     figures.extend(timed("recorded pipe", || Ok(recording::pipe()))?);
-    match timed("validate", validate) {
-        Ok(figure) => figures.push(figure),
-        Err(why) => eprintln!("skipped: sim/validate-seconds: {why}"),
-    }
+    figures.push(timed("validate", validate)?);
     for figure in &figures {
         eprintln!("{figure}");
     }

@@ -239,7 +239,7 @@ fn without_rights_a_real_time_scheduler_is_refused_and_an_ordinary_one_notices_b
     let folder = tempfile::tempdir().unwrap();
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     std::fs::set_permissions(folder.path(), open).unwrap();
-    // The user nobody may not enter the folder that the program lies in.
+    // The account `nobody` cannot enter the folder of the program.
     let binary = folder.path().join("corehop");
     std::fs::copy(env!("CARGO_BIN_EXE_corehop"), &binary).unwrap();
     let path = folder.path().join("x.parquet");

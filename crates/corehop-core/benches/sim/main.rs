@@ -7,6 +7,8 @@
 //! argument `run` leaves all but the figures of `run.rs` out.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
+#[path = "../../../corehop/benches/list/mod.rs"]
+mod list;
 mod run;
 
 use std::path::{Path, PathBuf};
@@ -61,21 +63,7 @@ fn main() -> Fallible<()> {
     std::fs::remove_dir_all(&scratch)?;
     let mut figures = figures?;
     figures.extend(run::figures()?);
-    for figure in &figures {
-        eprintln!("{figure}");
-    }
-    let mut list: Vec<Value> = match std::fs::read_to_string(&out) {
-        Ok(text) => serde_json::from_str(&text)?,
-        Err(_) => Vec::new(),
-    };
-    list.retain(|figure| figures.iter().all(|new| new["name"] != figure["name"]));
-    list.extend(figures);
-    if let Some(folder) = out.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(&out, format!("{:#}\n", Value::from(list)))?;
-    eprintln!("{}", out.display());
-    Ok(())
+    list::put(figures, &out)
 }
 
 fn all(scratch: &Path) -> Fallible<Vec<Value>> {

@@ -14,7 +14,7 @@ use super::records::SwitchRecords;
 use super::{ObserveError, text};
 use crate::bpf::control::{self, ControlPages, Counts, Mode, Times};
 use crate::control_page::{Method, following};
-use crate::thread::current_cpu;
+use crate::thread::{current_cpu, current_tid};
 
 /// The time for threads that have ended to leave their CPUs, in milliseconds.
 const LEAVING_MS: u32 = 20;
@@ -61,7 +61,7 @@ impl Follower {
     pub(super) fn starting<T>(&mut self, start: impl FnOnce() -> T) -> Result<T, ObserveError> {
         match self {
             Self::Pages(pages, starter) => {
-                *starter = Some(own_tid());
+                *starter = Some(current_tid());
                 let _registered = pages.register()?;
                 Ok(start())
             }
@@ -105,7 +105,12 @@ impl Follower {
     /// The threads so far, in the order in which they were noticed.
     pub(super) fn threads(&self) -> Vec<ObservedThread> {
         match self {
-            Self::Pages(pages, ..) => followed(pages).iter().map(thread).collect(),
+            Self::Pages(pages, ..) => {
+                // The thread that asks has run: without times of it the kernel keeps no account.
+                let is_kept = times(std::process::id(), current_tid()).is_some();
+                let all = followed(pages);
+                all.iter().map(|it| thread(it, is_kept.then(|| account(it)))).collect()
+            }
             Self::Records(records) => records.threads(),
         }
     }
@@ -166,11 +171,6 @@ fn followed(pages: &ControlPages) -> Vec<Counts> {
     pages.all().into_iter().filter(|counts| counts.tid > 0).collect()
 }
 
-fn own_tid() -> u32 {
-    // SAFETY: has no arguments and cannot fail.
-    unsafe { libc::gettid() }.cast_unsigned()
-}
-
 fn told(absence: &control::Absence) -> Absence {
     Absence {
         tid: absence.tid,
@@ -187,14 +187,13 @@ fn told(absence: &control::Absence) -> Absence {
     }
 }
 
-fn thread(counts: &Counts) -> ObservedThread {
+/// A thread with its times, if they are known.
+fn thread(counts: &Counts, account: Option<Times>) -> ObservedThread {
     let name = || {
         let name = std::fs::read_to_string(format!("/proc/{0}/task/{0}/comm", counts.tid));
         name.map(|name| name.trim_end().to_owned()).unwrap_or_default()
     };
     let ended = text(&counts.name);
-    // The programs see a living thread when it leaves its CPU; the kernel's account goes on.
-    let account = account(counts);
     ObservedThread {
         tid: counts.tid,
         pid: counts.pid,
@@ -214,17 +213,16 @@ fn thread(counts: &Counts) -> ObservedThread {
     }
 }
 
-/// The CPU time of a thread and the time it waited since it is followed; None where the kernel keeps no
-/// account.
-fn account(counts: &Counts) -> Option<Times> {
-    times(std::process::id(), own_tid())?;
+/// The CPU time of a thread and the time it waited since it is followed. The programs see a living thread
+/// when it leaves its CPU; the kernel's account goes on.
+fn account(counts: &Counts) -> Times {
     let at_last_leave = Times { cpu_ns: counts.cpu_ns, waited_ns: counts.waited_ns };
     if counts.has_ended {
-        return Some(at_last_leave);
+        return at_last_leave;
     }
     let now = times(counts.pid, counts.tid);
-    Some(now.map_or(at_last_leave, |now| Times {
+    now.map_or(at_last_leave, |now| Times {
         cpu_ns: now.cpu_ns.saturating_sub(counts.first.cpu_ns).max(counts.cpu_ns),
         waited_ns: now.waited_ns.saturating_sub(counts.first.waited_ns).max(counts.waited_ns),
-    }))
+    })
 }

@@ -15,6 +15,7 @@ use super::account::times;
 use crate::bpf::control::Times;
 use crate::clock::monotonic_ns;
 use crate::switches::{Record, Switch, SwitchRing};
+use crate::thread::current_tid;
 
 /// 256 KiB hold 6,500 records for each CPU: as many as come between two looks.
 const PAGES: usize = 64;
@@ -48,9 +49,7 @@ impl SwitchRecords {
 
     /// Follows what the calling thread starts from now on.
     pub(super) fn follow_own_children(&mut self) -> io::Result<()> {
-        // SAFETY: asks a number of the kernel.
-        let own = unsafe { libc::gettid() }.cast_unsigned();
-        self.history.ignored.insert(own);
+        self.history.ignored.insert(current_tid());
         self.follow(0)
     }
 

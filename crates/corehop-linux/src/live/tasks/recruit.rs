@@ -22,7 +22,7 @@ use crate::clock::{Clock, monotonic_ns};
 use crate::control_page::Notice;
 use crate::rseq::Rseq;
 use crate::set_memory::SetMemory;
-use crate::thread::{set_affinity, set_affinity_everywhere};
+use crate::thread::{current_tid, set_affinity, set_affinity_everywhere};
 use crate::walk::{StampCost, Walk};
 
 /// The interval at which a thread looks whether the run is to end, where its next release is far away.
@@ -68,8 +68,7 @@ impl Recruit {
 
     /// Joins its CPUs, and gets its memory and its ways of noticing, as an ordinary thread.
     fn set_up(self) -> Result<(Worker, impl Iterator<Item = u64> + use<>), String> {
-        // SAFETY: asks a number of the kernel.
-        let tid = unsafe { libc::gettid() }.cast_unsigned();
+        let tid = current_tid();
         self.shared.peers[self.task].store(tid, Ordering::Release);
         if let Some(door) = &self.door {
             let entering = |error| format!("{}: {error}", door.display());

@@ -142,8 +142,9 @@ impl Args {
         let (recording, platform) = ended.tally.recording(&ended.provenance)?;
         let wss = self.wss(recording, &platform);
         let cost = run_cost(recording, &platform, prices, wss)?;
+        let of_runs = prices.filter(|_| self.arms.is_repeated());
         let refills =
-            prices.map(|prices| refills(recording, &platform, prices, wss)).transpose()?;
+            of_runs.map(|prices| refills(recording, &platform, prices, wss)).transpose()?;
         let comparison = of_arms(recording, &refills.unwrap_or_default())?;
         if let Some(file) = page {
             file.write(observed_page::page(recording, &cost, &platform))?;
