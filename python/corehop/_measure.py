@@ -38,7 +38,7 @@ def measure(
     Args:
         experiment: `synthetic` (if left out), `access-time`, `preemption-length`,
             `polluter-sweep`, `conditions`, `shared-data`, `schedule-sensitive` (of task sets; their jobs are in
-            `FILE.jobs.parquet` beside `output`), `overheads` (of this kernel), or `program` (the recording of
+            `FILE.jobs.parquet` beside `output`), `core-switch`, `overheads` (of this kernel), or `program` (the recording of
             `command=["make", "-j4"]`, or of a `pid` or `cgroup`; its threads are in `FILE.threads.parquet`,
             its runs in `FILE.runs.parquet`).
         preset: `quick` (minutes; if left out), `bastoni` or `waechtler` (hours).

@@ -56,6 +56,14 @@ class Options(TypedDict, total=False):
     sharing: str | Sequence[str] | None
     placing: str | Sequence[str] | None
     rounds: int | None
+    # Core switches.
+    mechanism: str | Sequence[str] | None
+    pair: str | Sequence[str] | None
+    call: str | Sequence[str] | None
+    bytes: str | Sequence[str] | None
+    outstanding: int | Sequence[int] | None
+    batch: int | None
+    sleeping_batch: int | None
     # Task sets.
     scheduler: str | None
     tasks: int | str | Sequence[int] | None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Options of measure, and the experiments that run on this host only."""
 
+import os
 import subprocess
 from typing import Literal, get_args, get_origin, get_type_hints
 
@@ -36,3 +37,12 @@ def test_overheads_are_measured_and_their_times_are_read() -> None:
     result = corehop.measure("overheads", no_bpf=True, cpus=[0])
     assert result.kind == "overheads"
     assert len(result) > 100
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="a core switch needs two CPUs")
+def test_core_switches_are_measured_and_their_batches_are_read() -> None:
+    options = {"mechanism": ["v2", "v4"], "call": "gettid", "samples": 6, "batch": 50}
+    result = corehop.measure("core-switch", **options)
+    assert result.kind == "switches"
+    assert set(result.column("mechanism")) == {"none", "v2", "v4"}
+    assert all(ns > 0 for ns in result.column("mean_ns"))

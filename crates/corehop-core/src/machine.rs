@@ -7,7 +7,7 @@ use crate::experiment::{Plan, PlanError};
 use crate::platform::Platform;
 use crate::samples::{
     Batch, GangRecord, JobRecord, OverheadRecord, ProgramRecord, Projector, Rows, Sample,
-    TaskJobRecord,
+    SwitchRecord, TaskJobRecord,
 };
 
 /// A machine on which plans run. There are two, live and simulated, and nothing above this trait
@@ -97,6 +97,8 @@ pub struct Records {
     pub program: Vec<ProgramRecord>,
     /// Of scheduling overheads.
     pub overheads: Vec<OverheadRecord>,
+    /// Of batches of core switches.
+    pub switches: Vec<SwitchRecord>,
 }
 
 impl Sink for Records {
@@ -107,6 +109,7 @@ impl Sink for Records {
             Batch::Gangs(records) => self.gangs.extend_from_slice(records),
             Batch::Program { records, .. } => self.program.extend_from_slice(records),
             Batch::Overheads(records) => self.overheads.extend_from_slice(records),
+            Batch::Switches(records) => self.switches.extend_from_slice(records),
         }
         Ok(true)
     }

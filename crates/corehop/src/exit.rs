@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::process::ExitCode;
 
-use corehop_core::experiment::{ExperimentError, PlanError};
+use corehop_core::experiment::{ExperimentError, PlanError, SwitchesError};
 use corehop_core::machine::MachineError;
 use corehop_core::platform::PlatformError;
 use corehop_core::samples::FileError;
@@ -120,7 +120,11 @@ impl From<PlanError> for Failure {
 
 impl From<ExperimentError> for Failure {
     fn from(error: ExperimentError) -> Self {
-        let not_here = matches!(error, ExperimentError::NotMeasurable { .. });
+        let not_here = matches!(
+            error,
+            ExperimentError::NotMeasurable { .. }
+                | ExperimentError::Switches(SwitchesError::OneCpu { .. })
+        );
         Self::new(if not_here { Exit::NotPossible } else { Exit::Usage }, error)
     }
 }

@@ -123,6 +123,8 @@ fn rows() -> String {
         columns(RowKind::Absences, "program"),
         columns(RowKind::Threads, "threads of program"),
         columns(RowKind::Runs, "runs of program"),
+        columns(RowKind::Overheads, "overheads"),
+        columns(RowKind::Switches, "core-switch"),
     ]
     .join("\n")
 }

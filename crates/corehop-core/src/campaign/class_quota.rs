@@ -7,7 +7,7 @@
 
 use crate::model::classes::{Classes, Exchanges, depends_on_class};
 use crate::platform::Platform;
-use crate::samples::Sample;
+use crate::samples::{Sample, SwitchBatch};
 use crate::workload::Event;
 
 /// A class that the machine is in for less than this share of the time is not waited for.
@@ -34,6 +34,11 @@ impl ClassQuota {
         if sample.valid && depends_on_class(sample) && sample.exchange_cpu.is_some() {
             self.samples.push(sample.clone());
         }
+    }
+
+    /// Takes a batch of core switches, as it was declared. Batches have no quota.
+    pub fn take_switches(&mut self, batch: &SwitchBatch) {
+        self.exchanges.take(&self.platform, batch);
     }
 
     /// The classes of the run so far.

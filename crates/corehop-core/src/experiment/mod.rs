@@ -8,6 +8,7 @@ mod access_time;
 mod cell;
 mod condition;
 mod conditions;
+mod core_switch;
 mod gangs;
 mod jobs;
 mod length;
@@ -21,6 +22,7 @@ mod program;
 mod program_arms;
 mod moving_window;
 mod shared_data;
+mod switches;
 mod synthetic;
 mod task_sets;
 mod tasks;
@@ -31,6 +33,7 @@ pub use access_time::AccessTime;
 pub use cell::{Cell, names};
 pub use condition::{Condition, Renewed};
 pub use conditions::Conditions;
+pub use core_switch::CoreSwitch;
 pub use gangs::{Gang, Gangs, GangsError};
 pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
 pub use length::Length;
@@ -44,6 +47,7 @@ pub use preset::{Preset, UnknownPreset};
 pub use program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
 pub use program_arms::ProgramArms;
 pub use shared_data::SharedData;
+pub use switches::{SwitchCell, SwitchRound, Switches, SwitchesError};
 pub use synthetic::{Group, Synthetic};
 pub use task_sets::{Drawn, GivenTask, Source, TaskSets};
 pub use tasks::{MOST_TASKS, PlannedTask, TaskCells, TaskRun, Tasks, TasksError};
@@ -96,6 +100,9 @@ pub enum ExperimentError {
     /// Gangs that cannot run.
     #[error(transparent)]
     Gangs(#[from] GangsError),
+    /// Core switches that cannot be measured.
+    #[error(transparent)]
+    Switches(#[from] SwitchesError),
     /// More samples than a plan may hold.
     #[error("{jobs} jobs in one plan; the maximum is {}", Jobs::MOST_JOBS)]
     TooLarge {

@@ -9,6 +9,7 @@ use super::gangs::{Gangs, GangsError};
 use super::jobs::{Jobs, JobsError, Phase};
 use super::overheads::Overheads;
 use super::program::{Program, ProgramError, Target};
+use super::switches::{Switches, SwitchesError};
 use super::tasks::{Tasks, TasksError};
 use crate::platform::Platform;
 
@@ -43,6 +44,8 @@ pub enum Body {
     Program(Program),
     /// A kernel whose scheduling overheads are measured.
     Overheads(Overheads),
+    /// Core switches by several mechanisms.
+    Switches(Switches),
 }
 
 /// Why a plan, written by hand or read back, cannot be run.
@@ -71,6 +74,9 @@ pub enum PlanError {
     /// Gangs that cannot run.
     #[error(transparent)]
     Gangs(#[from] GangsError),
+    /// Core switches that cannot be measured.
+    #[error(transparent)]
+    Switches(#[from] SwitchesError),
     /// Overheads that cannot be measured.
     #[error(transparent)]
     Overheads(#[from] Box<ExperimentError>),
@@ -149,6 +155,11 @@ impl Plan {
         if let Body::Program(program) = &self.body { Some(program) } else { None }
     }
 
+    /// Its core switches, if it is a plan of those.
+    pub const fn switches(&self) -> Option<&Switches> {
+        if let Body::Switches(switches) = &self.body { Some(switches) } else { None }
+    }
+
     /// Goes on with what another plan of the same kind runs.
     pub fn extend(&mut self, more: Self) {
         match (&mut self.body, more.body) {
@@ -159,6 +170,7 @@ impl Plan {
                 pairs.for_each(|(gang, more)| gang.samples += more.samples);
             }
             (Body::Program(program), Body::Program(more)) => program.runs.extend(more.runs),
+            (Body::Switches(switches), Body::Switches(more)) => switches.rounds.extend(more.rounds),
             // An experiment's plans are of one kind, and this one runs once.
             _ => {}
         }
@@ -170,7 +182,7 @@ impl Plan {
     /// [`PlanError::Whole`].
     pub fn check_resumable(&self) -> Result<(), PlanError> {
         match &self.body {
-            Body::Jobs(_) | Body::Tasks(_) | Body::Gangs(_) => Ok(()),
+            Body::Jobs(_) | Body::Tasks(_) | Body::Gangs(_) | Body::Switches(_) => Ok(()),
             Body::Program(it) if !it.arms.is_empty() => Ok(()),
             Body::Program(_) => Err(PlanError::Whole("a program")),
             Body::Overheads(_) => Err(PlanError::Whole("scheduling overheads")),
@@ -185,6 +197,7 @@ impl Plan {
         match &mut rest.body {
             Body::Jobs(it) => it.skip(done),
             Body::Gangs(it) => it.skip(done),
+            Body::Switches(it) => it.skip(done),
             Body::Tasks(it) => {
                 it.renumber(jobs);
                 it.runs.drain(..it.runs.len().min(done as usize));
@@ -208,6 +221,7 @@ impl Plan {
             Body::Gangs(gangs) => gangs.check(platform)?,
             Body::Overheads(it) => it.check(platform).map_err(Box::new)?,
             Body::Program(it) => it.check()?,
+            Body::Switches(it) => it.check(platform)?,
         }
         Ok(())
     }
@@ -222,6 +236,7 @@ impl Plan {
             Body::Tasks(tasks) => ("runs", tasks.runs.len() as u64),
             Body::Gangs(gangs) => ("gangs that run", gangs.runs()),
             Body::Overheads(it) => ("CPUs", it.cpus.len() as u64),
+            Body::Switches(it) => ("batches", it.batches()),
             Body::Program(program) if !program.arms.is_empty() => {
                 ("runs", program.runs.len() as u64)
             }
@@ -255,6 +270,12 @@ impl From<Program> for Body {
 impl From<Overheads> for Body {
     fn from(overheads: Overheads) -> Self {
         Self::Overheads(overheads)
+    }
+}
+
+impl From<Switches> for Body {
+    fn from(switches: Switches) -> Self {
+        Self::Switches(switches)
     }
 }
 

@@ -60,6 +60,7 @@ impl Plan {
             Body::Gangs(gangs) => Unit::of_gangs(gangs),
             Body::Program(program) => program.units(),
             Body::Overheads(overheads) => vec![overheads.unit()],
+            Body::Switches(switches) => switches.units(),
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::distance::{BatchClass, Levels, Stays, measured_event, stays};
 use crate::platform::Platform;
-use crate::samples::{Cause, Sample};
+use crate::samples::{Cause, Sample, SwitchBatch};
 use crate::units::Cpu;
 use crate::workload::{Absence, Event};
 
@@ -28,20 +28,58 @@ pub struct Exchanges {
     incomplete: u64,
 }
 
-/// The declared class of the pair whose lines were exchanged around a sample.
-fn declared_pair(platform: &Platform, sample: &Sample) -> Option<Event> {
-    let (from, with) = (Cpu(sample.from_cpu as u32), Cpu(sample.exchange_cpu? as u32));
-    Some(Event::resuming(platform, from, with)).filter(|class| class.is_migration())
+/// The exchanges around a batch that a row belongs to.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Exchanged {
+    from_cpu: u64,
+    with: Option<u64>,
+    before_ns: Option<f64>,
+    after_ns: Option<f64>,
+    start_ns: u64,
+}
+
+impl From<&Sample> for Exchanged {
+    fn from(it: &Sample) -> Self {
+        Self {
+            from_cpu: it.from_cpu,
+            with: it.exchange_cpu,
+            before_ns: it.exchange_ns,
+            after_ns: it.exchange_after_ns,
+            start_ns: it.start_ns,
+        }
+    }
+}
+
+impl From<&SwitchBatch> for Exchanged {
+    fn from(it: &SwitchBatch) -> Self {
+        Self {
+            from_cpu: it.from_cpu,
+            // On a simulated machine no lines are exchanged.
+            with: it.exchange_ns.or(it.exchange_after_ns).map(|_| it.to_cpu),
+            before_ns: it.exchange_ns,
+            after_ns: it.exchange_after_ns,
+            start_ns: it.start_ns,
+        }
+    }
+}
+
+impl Exchanged {
+    /// The declared class of the pair whose lines were exchanged.
+    fn declared(&self, platform: &Platform) -> Option<Event> {
+        let (from, with) = (Cpu(self.from_cpu as u32), Cpu(self.with? as u32));
+        Some(Event::resuming(platform, from, with)).filter(|class| class.is_migration())
+    }
 }
 
 impl Exchanges {
-    /// Takes the exchanges of a sample, unless they are those of the sample before.
-    pub fn take(&mut self, platform: &Platform, sample: &Sample) {
-        let Some(class) = declared_pair(platform, sample) else { return };
-        let (before, after) = (sample.exchange_ns, sample.exchange_after_ns);
+    /// Takes the exchanges of a row, unless they are those of the row before.
+    pub fn take(&mut self, platform: &Platform, row: impl Into<Exchanged>) {
+        let row = row.into();
+        let Some(class) = row.declared(platform) else { return };
+        let (before, after) = (row.before_ns, row.after_ns);
         // The pair, whichever way round.
-        let pair = sample.from_cpu.min(sample.exchange_cpu.unwrap_or_default()) << 32
-            | sample.from_cpu.max(sample.exchange_cpu.unwrap_or_default());
+        let with = row.with.unwrap_or_default();
+        let pair = row.from_cpu.min(with) << 32 | row.from_cpu.max(with);
         let batch = Some((pair, before, after));
         if self.last == batch {
             return;
@@ -52,8 +90,8 @@ impl Exchanges {
         let series = self.of_class.entry(class).or_default();
         // What stands after one batch stands before the next one too.
         let known = series.last().map(|&(_, exchange)| exchange);
-        series.extend(before.filter(|_| before != known).map(|ns| (sample.start_ns, ns)));
-        series.extend(after.map(|ns| (sample.start_ns + AFTER_NS, ns)));
+        series.extend(before.filter(|_| before != known).map(|ns| (row.start_ns, ns)));
+        series.extend(after.map(|ns| (row.start_ns + AFTER_NS, ns)));
     }
 
     /// The levels.
@@ -98,11 +136,16 @@ pub struct OfPairs {
 }
 
 impl Classes {
-    /// The pairs that a sample's belongs to, and what the exchanges around its batch say.
-    fn batch(&self, platform: &Platform, sample: &Sample) -> Option<(&OfPairs, BatchClass)> {
-        let declared = declared_pair(platform, sample)?;
+    /// The pairs that a row's belongs to, and what the exchanges around its batch say.
+    fn batch(
+        &self,
+        platform: &Platform,
+        row: impl Into<Exchanged>,
+    ) -> Option<(&OfPairs, BatchClass)> {
+        let row = row.into();
+        let declared = row.declared(platform)?;
         let of = self.pairs.iter().find(|of| of.declared == declared)?;
-        Some((of, of.levels.batch(sample.exchange_ns, sample.exchange_after_ns)))
+        Some((of, of.levels.batch(row.before_ns, row.after_ns)))
     }
 
     /// The class of a sample's pair as it was measured; None where that cannot be told.
@@ -114,7 +157,7 @@ impl Classes {
 
     /// Gives a sample its class: what it is, and whether that can be told.
     pub fn assign(&self, platform: &Platform, sample: &mut Sample) {
-        let Some((of, batch)) = self.batch(platform, sample) else { return };
+        let Some((of, batch)) = self.batch(platform, &*sample) else { return };
         let (declared, several) = (of.declared, of.levels.count() > 1);
         match batch {
             BatchClass::Level(level) => {
@@ -127,6 +170,19 @@ impl Classes {
             BatchClass::Changed => disturb(sample),
             BatchClass::Unknown if several && depends_on_class(sample) => disturb(sample),
             BatchClass::Unknown => {}
+        }
+    }
+
+    /// Gives a batch of core switches the class of its pair of CPUs. One whose class changed is not valid, nor,
+    /// where there are several classes, one whose class cannot be told.
+    pub fn assign_switches(&self, platform: &Platform, row: &mut SwitchBatch) {
+        let Some((of, batch)) = self.batch(platform, &*row) else { return };
+        match batch {
+            BatchClass::Level(level) => {
+                row.pair_class = Some(measured_event(of.declared, level, of.levels.count()));
+            }
+            BatchClass::Changed => row.valid = false,
+            BatchClass::Unknown => row.valid &= of.levels.count() == 1,
         }
     }
 
@@ -148,6 +204,12 @@ pub fn as_declared(sample: &mut Sample) {
     sample.pair_class = None;
     sample.disturbed_by.retain(|&cause| cause != Cause::ClassChanged);
     sample.valid = sample.disturbed_by.is_empty();
+}
+
+/// The same for a batch of core switches.
+pub fn switches_as_declared(row: &mut SwitchBatch) {
+    row.pair_class = None;
+    row.valid = row.stayed == 0;
 }
 
 fn disturb(sample: &mut Sample) {

@@ -25,6 +25,7 @@ use crate::model::saturation::{CountedMisses, Saturation, Target, saturations};
 use crate::model::scatter::{Cloud, Scatter};
 use crate::model::sharing::{SharingSummary, Sharings};
 use crate::model::summary::{CellSummary, Summaries};
+use crate::model::switching::{SwitchSummary, Switchings};
 use crate::model::tasks::{TaskReport, TaskRuns};
 use crate::model::verdict::{MachineFacts, MachineView, Verdict};
 use crate::platform::Platform;
@@ -59,6 +60,8 @@ pub struct ReportData {
     pub tasks: Option<TaskReport>,
     /// Scheduling overheads.
     pub overheads: Vec<OverheadSummary>,
+    /// The cost of core switches.
+    pub switches: Vec<SwitchSummary>,
     /// The facts of the measurements of overheads, one for each file.
     pub overhead_facts: Vec<OverheadFacts>,
     /// Recorded programs.
@@ -158,6 +161,7 @@ pub struct Gather {
     sharings: Sharings,
     tasks: TaskRuns,
     overheads: Overheads,
+    switches: Switchings,
     overhead_facts: Vec<OverheadFacts>,
     recordings: Vec<(Provenance, Recording)>,
     fit: Fit,
@@ -178,6 +182,7 @@ impl Gather {
             sharings: Sharings::default(),
             tasks: TaskRuns::default(),
             overheads: Overheads::default(),
+            switches: Switchings::default(),
             overhead_facts: Vec::new(),
             recordings: Vec::new(),
             fit: Fit::new(estimator),
@@ -197,6 +202,7 @@ impl Gather {
             RowKind::AccessTimes => each(reader, |rows| self.curves.take(rows))?,
             RowKind::PreemptionLengths => each(reader, |rows| self.lengths.take(rows))?,
             RowKind::SharedData => each(reader, |rows| self.sharings.take(rows))?,
+            RowKind::Switches => each(reader, |rows| self.switches.take(rows))?,
             RowKind::Overheads => {
                 self.overhead_facts.extend(OverheadFacts::of(&provenance.machine));
                 each(reader, |rows| self.overheads.take(rows))?
@@ -291,6 +297,7 @@ impl Gather {
             sharings: self.sharings.finish(),
             tasks,
             overheads: self.overheads.summaries(),
+            switches: self.switches.finish(),
             overhead_facts: self.overhead_facts,
             recorded: self.recordings.into_iter().filter_map(Recorded::of).collect(),
             budget: budget(&summaries),

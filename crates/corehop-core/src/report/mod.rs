@@ -20,6 +20,7 @@ pub mod observed;
 pub mod program_runs;
 pub mod observed_page;
 pub mod overheads;
+pub mod switching;
 pub mod sections;
 pub mod screen;
 mod html;

@@ -193,13 +193,14 @@ macro_rules! word_columns {
 word_columns! {
     crate::workload::Event, crate::workload::Pattern, crate::workload::Page,
     crate::workload::LineState, crate::workload::Mover, crate::workload::Absence,
-    crate::platform::MemoryArchitecture, super::Certificate,
+    crate::platform::MemoryArchitecture, super::record::Certificate,
     crate::workload::gang::Sharing, crate::workload::gang::Placing,
-    crate::workload::scheduler::Scheduler, super::JobOutcome, crate::experiment::Renewed,
-    super::Overhead, super::Vantage,
+    crate::workload::scheduler::Scheduler, crate::workload::switching::SwitchMechanism,
+    crate::workload::switching::SwitchCall, super::terms::JobOutcome, crate::experiment::Renewed,
+    super::terms::Overhead, super::terms::Vantage,
 }
 
-impl Column for Vec<super::Cause> {
+impl Column for Vec<super::record::Cause> {
     fn data_type() -> DataType {
         DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)))
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The number of samples taken of each unit of an experiment.
 
-use super::project::Observation;
-use super::row::{RecordedRun, SharedData, TaskJob};
+use super::origin::Observation;
+use super::row::{RecordedRun, SharedData, SwitchBatch, TaskJob};
 use super::table::Rows;
 use crate::experiment::{Body, Plan};
 
@@ -16,6 +16,8 @@ enum By {
     Job,
     /// One for each run of a gang.
     GangRun,
+    /// One for each batch of core switches.
+    SwitchBatch,
     /// One for each run of a program, of its arm; the names of these.
     ProgramRun(Vec<String>),
     /// One for each run of a task set that has ended. So many are planned; one may be under way.
@@ -30,6 +32,7 @@ impl Counter {
         Self(match &plan.body {
             Body::Jobs(_) => By::Job,
             Body::Gangs(_) => By::GangRun,
+            Body::Switches(_) => By::SwitchBatch,
             Body::Tasks(_) => By::TaskRun { planned: units as u64, under_way: None },
             Body::Program(it) if !it.arms.is_empty() => {
                 By::ProgramRun(it.arms.iter().map(|arm| arm.name.clone()).collect())
@@ -46,6 +49,7 @@ impl Counter {
                 let first_threads = rows.shared_data.iter().filter(|row| row.member == 0);
                 first_threads.map(SharedData::observation).collect()
             }
+            By::SwitchBatch => rows.switches.iter().map(SwitchBatch::observation).collect(),
             By::TaskRun { planned, under_way } => {
                 let ended = |job: &TaskJob| {
                     let before = under_way.replace(job.run)?;
@@ -65,7 +69,7 @@ impl Counter {
         match &mut self.0 {
             By::TaskRun { planned, under_way } => Some(of_run(under_way.take()?, *planned)),
             By::Plan => Some(of_run(0, 1)),
-            By::Job | By::GangRun | By::ProgramRun(_) => None,
+            By::Job | By::GangRun | By::SwitchBatch | By::ProgramRun(_) => None,
         }
     }
 

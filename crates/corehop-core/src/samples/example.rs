@@ -2,8 +2,9 @@
 //! Made-up rows, clean ones, to be varied; and a machine that they may come from. For tests and for
 //! programs that show what a report looks like.
 
-use super::{AccessTime, Certificate, PreemptionLength, Sample};
+use super::{AccessTime, Certificate, PreemptionLength, Sample, SwitchBatch};
 use crate::platform::{MemoryArchitecture, Platform};
+use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// A valid sample: 4 KiB, warm 1 µs, preempted for 4 ms, resumed 3 µs.
@@ -133,4 +134,36 @@ pub fn guest() -> Platform {
          size = { value = \"32 MiB\", source = \"assumed\" }\n\
          instances = { value = \"0-1 by 2\", source = \"assumed\" }\n";
     Platform::from_toml(text).expect("the text is a platform")
+}
+
+/// A valid batch of ten polling calls of 400 ns.
+pub fn switch_batch() -> SwitchBatch {
+    SwitchBatch {
+        machine: "box".into(),
+        seed: 1,
+        batch: 0,
+        cell: 0,
+        mechanism: SwitchMechanism::V4,
+        from_cpu: 0,
+        to_cpu: 1,
+        call: SwitchCall::Gettid,
+        bytes: 0,
+        outstanding: 1,
+        start_ns: 0,
+        calls: 10,
+        stayed: 0,
+        mean_ns: 400.0,
+        least_ns: 390.0,
+        p10_ns: 395.0,
+        p50_ns: 400.0,
+        p90_ns: 410.0,
+        p99_ns: 420.0,
+        most_ns: 420.0,
+        preempted: Some(0),
+        valid: true,
+        replicate: Some(0),
+        exchange_ns: Some(50.0),
+        exchange_after_ns: Some(50.0),
+        pair_class: None,
+    }
 }

@@ -15,14 +15,17 @@ mod facts;
 mod observed;
 mod overhead;
 pub(crate) mod parquet_sums;
+mod origin;
 mod project;
 mod provenance;
 mod record;
 mod row;
 pub(crate) mod store;
 mod stream;
+mod switch;
 mod table;
 mod task_job;
+mod terms;
 
 pub use column::{Column, Row, SchemaError, Text};
 pub use count::Counter;
@@ -31,16 +34,17 @@ pub use error::FileError;
 pub use facts::{Held, RecordingFacts, SwitchesTook, Took};
 pub use gang::{GangRecord, MemberRecord};
 pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
-pub use overhead::{
-    ControlPageCost, KernelObservation, Overhead, OverheadFacts, OverheadRecord, Vantage,
-};
-pub use project::{Batch, Observation, Projector};
+pub use origin::Observation;
+pub use overhead::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRecord};
+pub use project::{Batch, Projector};
 pub use provenance::Provenance;
 pub use record::{BatchExchange, Cause, Certificate, JobRecord, Leave, REPAIRABLE, Touch};
 pub use row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
-    SCHEMA_VERSION, Sample, SharedData, TaskJob,
+    SCHEMA_VERSION, Sample, SharedData, SwitchBatch, TaskJob,
 };
 pub use store::{FileKind, Part, Reader, write_parquet};
+pub use switch::{CallTimes, SwitchRecord};
 pub use table::{RowKind, Rows};
-pub use task_job::{AS_SCHEDULED, Away, JobOutcome, TaskJobRecord};
+pub use task_job::{AS_SCHEDULED, Away, TaskJobRecord};
+pub use terms::{JobOutcome, Overhead, Vantage};

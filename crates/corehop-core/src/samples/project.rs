@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Projects the records of a machine to rows.
 
-use super::column::Text;
 use super::gang::GangRecord;
 use super::observed::ProgramRecord;
+use super::origin::{Observation, Origin, RunContext};
 use super::overhead::OverheadRecord;
 use super::record::{Cause, JobRecord, Leave, Touch};
 use super::row::{
     AccessTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread, Sample, SharedData,
+    SwitchBatch,
 };
+use super::switch::SwitchRecord;
 use super::table::{RowKind, Rows};
 use super::task_job::{TaskJobRecord, TaskRows};
-use crate::experiment::{Body, Cell, Job, JobRows, Jobs, Plan, Renewed, Step};
-use crate::platform::{MemoryArchitecture, Platform};
+use crate::experiment::{Body, Cell, JobRows, Jobs, Plan};
+use crate::platform::Platform;
 use crate::units::Cpu;
-use crate::workload::{Absence, Load, Mover, WorkingSet};
+use crate::workload::{Absence, Load};
 
 /// The largest relative change of the core's speed between two touches that are compared.
 ///
@@ -52,6 +54,8 @@ pub enum Batch<'a> {
     },
     /// Of scheduling overheads.
     Overheads(&'a [OverheadRecord]),
+    /// Of batches of core switches.
+    Switches(&'a [SwitchRecord]),
 }
 
 impl Plan {
@@ -67,6 +71,7 @@ impl Plan {
             Body::Gangs(_) => &[RowKind::SharedData],
             Body::Program(_) => &[RowKind::Absences, RowKind::Threads, RowKind::Runs],
             Body::Overheads(_) => &[RowKind::Overheads],
+            Body::Switches(_) => &[RowKind::Switches],
         }
     }
 }
@@ -134,6 +139,10 @@ impl<'a> Projector<'a> {
                     rows.overheads.extend(record.rows(self.platform, seed));
                 }
             }
+            (Batch::Switches(records), Body::Switches(switches), _) => {
+                let of = |it| SwitchBatch::of(&self.context, switches, self.first_job, it);
+                rows.switches.extend(records.iter().filter_map(of));
+            }
             _ => {}
         }
         rows
@@ -169,79 +178,6 @@ impl<'a> Projector<'a> {
             }
         }
     }
-}
-
-/// Facts that all rows of a plan share.
-#[derive(Debug, Clone)]
-pub(super) struct RunContext {
-    experiment: Text,
-    pub(super) machine: Text,
-    memory_architecture: MemoryArchitecture,
-    pub(super) seed: u64,
-}
-
-impl RunContext {
-    fn new(plan: &Plan, platform: &Platform) -> Self {
-        Self {
-            experiment: plan.experiment.as_str().into(),
-            machine: platform.id.as_str().into(),
-            memory_architecture: platform.memory_architecture(),
-            seed: plan.seed,
-        }
-    }
-}
-
-/// The job of a record, by its plan.
-pub(super) struct Origin<'a> {
-    /// The number of the job in the run.
-    pub(super) job: u64,
-    pub(super) cell: &'a Cell,
-    /// The cell's number.
-    pub(super) number: usize,
-    pub(super) set: &'a WorkingSet,
-    /// The label of the preemption lengths.
-    pub(super) length: Text,
-    pub(super) mover: Mover,
-    /// The memory that preemptors walk.
-    pub(super) polluter: Option<String>,
-    pub(super) replicate: Option<u64>,
-    pub(super) renewed: Option<Renewed>,
-}
-
-impl<'a> Origin<'a> {
-    /// Of a record of these jobs; `before` has the number of jobs before each phase.
-    fn of(jobs: &'a Jobs, record: &JobRecord, before: &[u64]) -> Option<Self> {
-        let phase = jobs.phases.get(record.phase)?;
-        let job = phase.jobs.get(record.job)?;
-        let cell = jobs.cells.get(job.cell)?;
-        Some(Self {
-            job: before.get(record.phase)? + record.job as u64,
-            cell,
-            number: job.cell,
-            set: jobs.sets.get(cell.set)?,
-            length: length_text(cell, job),
-            mover: jobs.mover,
-            polluter: polluter_text(jobs, job, cell),
-            // Where the phase does not say it, the draw that the machine names.
-            replicate: phase.replicate.map(u64::from).or(record.draw),
-            renewed: phase.condition.map(|condition| condition.renewed),
-        })
-    }
-}
-
-/// A row as far as it matters to how many more are taken.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Observation {
-    /// The cell it is of.
-    pub cell: u64,
-    /// Whether it is valid.
-    pub valid: bool,
-    /// The quantity to be known precisely, in nanoseconds: a delay, or a time.
-    pub value_ns: f64,
-    /// The reference of the precision, in nanoseconds.
-    pub scale_ns: f64,
-    /// The replicate it belongs to, where that is known.
-    pub replicate: Option<u64>,
 }
 
 impl Sample {
@@ -387,18 +323,6 @@ fn repaired(disturbed_by: &[Cause], touches: &[&Touch]) -> Vec<Cause> {
 fn load_rate(leave: &Leave) -> Option<f64> {
     let seconds = leave.length_ns / 1e9;
     leave.load_bytes.filter(|_| seconds > 0.0).map(|bytes| bytes as f64 / seconds)
-}
-
-/// The label of the cell's preemption lengths; `none` where the job stays on its CPU.
-fn length_text(cell: &Cell, job: &Job) -> Text {
-    let leaves = job.steps.iter().any(|step| matches!(step, Step::Leave(_)));
-    if leaves { cell.length.to_string().into() } else { "none".into() }
-}
-
-/// The memory that the preemptor walked, or the command that the load ran.
-fn polluter_text(jobs: &Jobs, job: &Job, cell: &Cell) -> Option<String> {
-    let preemptor = jobs.preemptor_of(job).filter(|_| cell.absence == Absence::Preemptor);
-    cell.load.runs().or_else(|| preemptor.map(ToString::to_string))
 }
 
 impl AccessTime {

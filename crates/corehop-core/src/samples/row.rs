@@ -2,13 +2,13 @@
 //! The row types, one per kind of file.
 
 use super::column::{Text, row};
-use super::overhead::{Overhead, Vantage};
 use super::record::{Cause, Certificate};
-use super::task_job::JobOutcome;
+use super::terms::{JobOutcome, Overhead, Vantage};
 use crate::experiment::Renewed;
 use crate::platform::MemoryArchitecture;
 use crate::workload::gang::{Placing, Sharing};
 use crate::workload::scheduler::Scheduler;
+use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern};
 
 /// The version of the row types; a file says which one it was written with.
@@ -468,5 +468,64 @@ row! {
         to_cpu: Option<u64>,
         /// The time in nanoseconds.
         ns: f64,
+    }
+}
+
+row! {
+    /// One batch of `core-switch`: calls by one mechanism from one CPU to another.
+    SwitchBatch, "switches" {
+        /// The platform it was taken on, by id.
+        machine: Text,
+        /// The seed of the plan.
+        seed: u64,
+        /// The number of the batch in the run.
+        batch: u64,
+        /// The cell of the experiment that it is a sample of, counted from 0.
+        cell: u64,
+        /// The mechanism.
+        mechanism: SwitchMechanism,
+        /// The CPU of the caller: the application core.
+        from_cpu: u64,
+        /// The CPU that calls were switched to: the OS core.
+        to_cpu: u64,
+        /// The call.
+        call: SwitchCall,
+        /// The bytes that it read or wrote; 0 for a call without a size.
+        bytes: u64,
+        /// The number of calls outstanding at a time.
+        outstanding: u64,
+        /// When the batch started, in nanoseconds since the run did.
+        start_ns: u64,
+        /// The number of calls in the batch.
+        calls: u64,
+        /// The calls among them that the caller's core carried out, since the other did not take them in time.
+        stayed: u64,
+        /// The mean time of a call, in nanoseconds.
+        mean_ns: f64,
+        /// The shortest time of a call, in nanoseconds. Of several outstanding calls: from the begin of a call to
+        /// its result.
+        least_ns: f64,
+        /// The 10th percentile of the times, in nanoseconds.
+        p10_ns: f64,
+        /// The median of the times, in nanoseconds.
+        p50_ns: f64,
+        /// The 90th percentile of the times, in nanoseconds.
+        p90_ns: f64,
+        /// The 99th percentile of the times, in nanoseconds.
+        p99_ns: f64,
+        /// The longest time of a call, in nanoseconds.
+        most_ns: f64,
+        /// The number of times that another thread took the caller's CPU meanwhile, where counted.
+        preempted: Option<u64>,
+        /// Whether every call was carried out where it was meant to be, and the two CPUs kept their distance.
+        valid: bool,
+        /// The replicate, counted from 0: batches of one share their partner threads.
+        replicate: Option<u64>,
+        /// A line exchange of the two CPUs before the batch, in nanoseconds for one way.
+        exchange_ns: Option<f64>,
+        /// The same after the batch, in nanoseconds.
+        exchange_after_ns: Option<f64>,
+        /// The measured class of a migration between the two CPUs at that time.
+        pair_class: Option<Event>,
     }
 }

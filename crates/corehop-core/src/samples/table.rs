@@ -7,7 +7,7 @@ use arrow_schema::Field;
 use super::column::{Row, SchemaError};
 use super::row::{
     AccessTime, OverheadTime, PreemptionLength, RecordedAbsence, RecordedRun, RecordedThread,
-    Sample, SharedData, TaskJob,
+    Sample, SharedData, SwitchBatch, TaskJob,
 };
 
 /// Lists the kinds of rows once: what is known of all of them follows.
@@ -101,6 +101,8 @@ kinds! {
     Runs, runs: RecordedRun, Some("runs");
     /// Times of scheduling overheads.
     Overheads, overheads: OverheadTime, None;
+    /// Batches of core switches.
+    Switches, switches: SwitchBatch, None;
 }
 
 impl RowKind {

@@ -77,6 +77,7 @@ impl Machine for SimMachine {
             Body::Gangs(gangs) => gang::run(recipe, gangs, seed, sink),
             Body::Program(_) => Err(only_live("recording a program")),
             Body::Overheads(_) => Err(only_live("measuring a kernel's overheads")),
+            Body::Switches(_) => Err(only_live("core switches")),
         }
     }
 

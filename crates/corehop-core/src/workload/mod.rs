@@ -10,6 +10,7 @@ use crate::words::words;
 pub mod draw;
 pub mod gang;
 pub mod scheduler;
+pub mod switching;
 pub mod time;
 pub mod task;
 pub mod blocks;

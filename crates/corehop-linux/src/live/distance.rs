@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use corehop_core::experiment::{Job, Step};
 use corehop_core::samples::BatchExchange;
-use corehop_core::units::CpuList;
+use corehop_core::units::{Cpu, CpuList};
 
 use crate::memory::MemoryError;
 pub(super) use crate::probe::partners::{Pair, Partners};
@@ -30,17 +30,20 @@ impl Partners {
 pub(super) struct Exchanges(BTreeMap<Pair, Option<f64>>);
 
 impl Exchanges {
+    /// Those around a batch whose lines went from one CPU to the other.
+    pub(super) fn between(before: &Self, after: &Self, from: Cpu, with: Cpu) -> BatchExchange {
+        let pair = (from.min(with), from.max(with));
+        let of = |at: &Self| at.0.get(&pair).copied().flatten();
+        BatchExchange { from, with, before_ns: of(before), after_ns: of(after) }
+    }
+
     /// Those of a batch for one of its jobs; None where no pair holds its CPU.
     pub(super) fn around(before: &Self, after: &Self, job: &Job) -> Option<BatchExchange> {
         let pair = pair_of(job).filter(|pair| before.0.contains_key(pair));
         let holds = |pair: &&Pair| pair.0 == job.start || pair.1 == job.start;
         let pair = pair.or_else(|| before.0.keys().find(holds).copied())?;
-        Some(BatchExchange {
-            from: job.start,
-            with: if pair.0 == job.start { pair.1 } else { pair.0 },
-            before_ns: before.0.get(&pair).copied().flatten(),
-            after_ns: after.0.get(&pair).copied().flatten(),
-        })
+        let with = if pair.0 == job.start { pair.1 } else { pair.0 };
+        Some(Self::between(before, after, job.start, with))
     }
 }
 
@@ -78,7 +81,7 @@ pub(super) fn pairs(jobs: &[Job], cpus: &CpuList) -> Vec<Pair> {
 mod tests {
     use super::*;
     use corehop_core::experiment::Absent;
-    use corehop_core::units::{Cpu, Nanos};
+    use corehop_core::units::Nanos;
     use corehop_core::workload::Absence;
 
     fn job(start: u32, to: Option<u32>) -> Job {

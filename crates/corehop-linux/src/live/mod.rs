@@ -22,6 +22,7 @@ mod runner;
 mod seat;
 mod running;
 mod set;
+mod switches;
 mod tasks;
 mod touched;
 mod unseen;
@@ -50,6 +51,7 @@ use crate::set_memory::SetMemory;
 use crate::supervisor::{Guard, all_leftovers, refuse_leftovers};
 
 pub use host::identity;
+pub use switches::impossible_mechanisms;
 
 use calibrate::Calibration;
 use counters::Counters;
@@ -427,6 +429,7 @@ impl Machine for LiveMachine {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
             Body::Gangs(_) => Err(gangs_are_simulated()),
+            Body::Switches(switches) => self.run_switches(switches, sink),
             Body::Program(program) => self.record(program, sink),
             Body::Overheads(overheads) => self.measure_overheads(overheads, plan.seed, sink),
         };

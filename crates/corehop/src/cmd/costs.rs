@@ -7,11 +7,11 @@ use corehop_core::model::costs::{SelectError, Selection, Source};
 use corehop_core::units::Nanos;
 
 use super::quantities::pair;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, refuse};
 use crate::input;
 
 /// The heading of these options in the help.
-const HEADING: &str = "What preemptions and migrations cost";
+pub(super) const HEADING: &str = "What preemptions and migrations cost";
 
 /// The source of costs, and which of them to use.
 #[derive(Debug, clap::Args)]
@@ -20,33 +20,44 @@ pub(super) struct CostArgs {
     /// samples to fit one to
     #[arg(long, value_name = "FILE", help_heading = HEADING)]
     pub(super) costs: Option<PathBuf>,
+    #[command(flatten)]
+    choice: CostChoice,
+}
+
+/// The choice among the costs of a source.
+#[derive(Debug, clap::Args)]
+pub(super) struct CostChoice {
     /// The background load of the costs
-    #[arg(long, value_name = "LOAD", requires = "costs", help_heading = HEADING)]
+    #[arg(long, value_name = "LOAD", help_heading = HEADING)]
     load: Option<String>,
-    /// The statistic of the costs; default: the largest cost (for a study: all statistics)
-    #[arg(long, value_name = "NAME", requires = "costs", help_heading = HEADING)]
+    /// The statistic of the costs; default: the largest cost (of a recording the mean, of a study all)
+    #[arg(long, value_name = "NAME", help_heading = HEADING)]
     statistic: Option<String>,
     /// The preemption length, for a model or samples; default: the longest measured
-    #[arg(long, value_name = "TIME", requires = "costs", help_heading = HEADING)]
+    #[arg(long, value_name = "TIME", help_heading = HEADING)]
     length: Option<Nanos>,
     /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
-    #[arg(
-        long,
-        value_name = "NAME=VALUE",
-        value_parser = pair,
-        requires = "costs",
-        help_heading = HEADING
-    )]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = pair, help_heading = HEADING)]
     only: Vec<(String, String)>,
 }
 
 impl CostArgs {
     /// Their source, if given.
     pub(super) fn source(&self) -> Result<Option<Source>, Failure> {
+        if self.costs.is_none() {
+            self.choice.refuse_without_costs()?;
+        }
         self.costs.as_deref().map(input::costs).transpose()
     }
 
     /// The part of them to use.
+    pub(super) fn selection(&self) -> Selection {
+        self.choice.selection()
+    }
+}
+
+impl CostChoice {
+    /// The part of the costs to use.
     pub(super) fn selection(&self) -> Selection {
         Selection {
             load: self.load.clone(),
@@ -54,6 +65,17 @@ impl CostArgs {
             length: self.length,
             only: self.only.clone(),
         }
+    }
+
+    /// Refuses a choice among costs that are not there.
+    pub(super) fn refuse_without_costs(&self) -> Result<(), Failure> {
+        let given = [
+            ("--load", self.load.is_some()),
+            ("--length", self.length.is_some()),
+            ("--statistic", self.statistic.is_some()),
+            ("--only", !self.only.is_empty()),
+        ];
+        refuse("there are no costs to choose from (--costs FILE)", &given)
     }
 }
 

@@ -14,7 +14,7 @@ use corehop_core::campaign::class_quota::ClassQuota;
 use corehop_core::campaign::sampling::{Campaign, Goal, Round};
 use corehop_core::experiment::{Experiment, Plan, Turn, Unit, share};
 use corehop_core::machine::{Machine, MachineError, RunEnd, Sink, SinkError};
-use corehop_core::model::classes::as_declared;
+use corehop_core::model::classes::{as_declared, switches_as_declared};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, Counter, Observation, Projector, Provenance, Rows};
 use corehop_core::units::Nanos;
@@ -109,6 +109,7 @@ impl Underway {
             // The schedule decides about the samples of task sets: no class has a quota of them.
             rows.samples.iter().for_each(|sample| self.classes.take(sample));
         }
+        rows.switches.iter().for_each(|batch| self.classes.take_switches(batch));
     }
 
     fn note_one(&mut self, observation: Observation) {
@@ -160,7 +161,7 @@ impl Underway {
 impl Underway {
     /// Turns the streams into files, each sample with its class.
     fn keep(
-        self,
+        mut self,
         machine: &dyn Machine,
         provenance: &mut Provenance,
     ) -> Result<(Vec<PathBuf>, Tally), Failure> {
@@ -169,9 +170,11 @@ impl Underway {
             provenance.machine.insert("distance".to_owned(), json!(classes));
         }
         let (platform, of_jobs) = (machine.platform(), self.tally.of_jobs());
+        self.tally.classify(&classes, platform);
         let assign = |rows: &mut Rows| {
             let samples = rows.samples.iter_mut().filter(|_| of_jobs);
             samples.for_each(|sample| classes.assign(platform, sample));
+            rows.switches.iter_mut().for_each(|it| classes.assign_switches(platform, it));
         };
         Ok((self.outputs.end(provenance, assign)?, self.tally))
     }
@@ -266,6 +269,7 @@ impl Run {
         let (outputs, mut earlier) =
             Outputs::begin(self.destination.as_ref(), plan.kinds(), provenance)?;
         earlier.samples.iter_mut().for_each(as_declared);
+        earlier.switches.iter_mut().for_each(switches_as_declared);
         let asked: Vec<u32> = units.iter().map(|unit| unit.asked).collect();
         let deadline = self.budget.map(|budget| Instant::now() + budget);
         let mut underway = Underway {

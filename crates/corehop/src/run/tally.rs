@@ -6,10 +6,14 @@ use std::collections::BTreeMap;
 use corehop_core::decision::program_runs::{RunComparison, RunFigures, arms};
 use corehop_core::decision::run_cost::{Between, uncosted};
 use corehop_core::experiment::{Body, Overheads, Plan};
+use corehop_core::model::classes::Classes;
 use corehop_core::model::overheads::{self, OverheadSummary};
+use corehop_core::model::switching::{SwitchSummary, Switchings};
 use corehop_core::platform::Platform;
-use corehop_core::report::{observed, overheads as overhead_table, program_runs};
-use corehop_core::samples::{OverheadFacts, Provenance, Recording, RecordingFacts, Rows};
+use corehop_core::report::{observed, overheads as overhead_table, program_runs, switching};
+use corehop_core::samples::{
+    OverheadFacts, Provenance, Recording, RecordingFacts, Rows, SwitchBatch,
+};
 use serde_json::{Value, json};
 
 use super::Ended;
@@ -28,6 +32,8 @@ pub(crate) enum Tally {
     Tasks(TaskTally),
     /// Of a recorded program.
     Program(Box<Recording>),
+    /// Of core switches: the batches, since their classes are decided at the end.
+    Switches(Vec<SwitchBatch>),
     /// Of a kernel's overheads.
     Overheads { times: overheads::Overheads, rows: u64, plan: Box<Overheads> },
 }
@@ -40,6 +46,7 @@ impl Tally {
             Body::Gangs(_) => Self::Cells { of_jobs: false },
             Body::Tasks(_) => Self::Tasks(TaskTally::default()),
             Body::Program(_) => Self::Program(Box::default()),
+            Body::Switches(_) => Self::Switches(Vec::new()),
             Body::Overheads(plan) => Self::Overheads {
                 times: overheads::Overheads::default(),
                 rows: 0,
@@ -63,9 +70,17 @@ impl Tally {
         }
     }
 
+    /// Gives batches of core switches their classes.
+    pub(super) fn classify(&mut self, classes: &Classes, platform: &Platform) {
+        if let Self::Switches(batches) = self {
+            batches.iter_mut().for_each(|it| classes.assign_switches(platform, it));
+        }
+    }
+
     pub(super) fn take(&mut self, rows: &Rows) {
         match self {
             Self::Cells { .. } => {}
+            Self::Switches(batches) => batches.extend_from_slice(&rows.switches),
             Self::Tasks(tally) => tally.take(rows),
             Self::Program(recording) => {
                 recording.take_absences(&rows.absences);
@@ -90,7 +105,7 @@ impl Tally {
             Self::Tasks(tally) => Some(tally.jobs()),
             Self::Program(recording) => Some(recording.runs_begun()),
             Self::Overheads { rows, .. } => Some(*rows),
-            Self::Cells { .. } => None,
+            Self::Cells { .. } | Self::Switches(_) => None,
         }
     }
 
@@ -103,6 +118,7 @@ impl Tally {
     pub(super) fn answer(&self, answer: &mut Value, ended: &Ended) -> Result<(), Failure> {
         match self {
             Self::Cells { .. } => {}
+            Self::Switches(it) => extend(answer, json!({"switches": summaries(it)})),
             Self::Tasks(tally) => tally.answer(answer, ended.files.get(1))?,
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
@@ -123,6 +139,7 @@ impl Tally {
     pub(super) fn text(&self, ended: &Ended) -> Result<Option<String>, Failure> {
         match self {
             Self::Cells { .. } => Ok(None),
+            Self::Switches(it) => Ok(Some(switching::text(&summaries(it)))),
             Self::Tasks(tally) => Ok(tally.effect()?.as_ref().map(sentences)),
             Self::Program(_) => {
                 let (recording, platform) = self.recording(&ended.provenance)?;
@@ -168,6 +185,12 @@ pub(crate) fn of_arms(
     let runs = RunFigures::of_recording(recording, refills);
     let comparison = arms(&runs, 0.05).map_err(|error| Failure::new(Exit::Failed, error))?;
     Ok(Some(comparison).filter(|it| !it.arms.is_empty()))
+}
+
+fn summaries(batches: &[SwitchBatch]) -> Vec<SwitchSummary> {
+    let mut switchings = Switchings::default();
+    switchings.take(batches);
+    switchings.finish()
 }
 
 fn extend(answer: &mut Value, more: Value) {

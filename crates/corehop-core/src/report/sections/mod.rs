@@ -15,6 +15,7 @@ mod panel;
 mod recorded;
 mod sharing;
 mod sweep;
+mod switching;
 mod tasks;
 
 use super::data::ReportData;
@@ -46,15 +47,17 @@ fn tables(sections: impl IntoIterator<Item = Option<Section>>) -> impl Iterator<
     sections.into_iter().flatten().flat_map(|section| section.tables)
 }
 
-/// Recorded programs, and the kernel's overheads.
+/// Recorded programs, the kernel's overheads, core switches.
 fn of_programs(data: &ReportData) -> impl Iterator<Item = Table> {
-    recorded::tables(data).into_iter().chain(overheads::tables(data))
+    let measured = overheads::tables(data).into_iter().chain(switching::tables(data));
+    recorded::tables(data).into_iter().chain(measured)
 }
 
 /// The notes beside these tables in a terminal.
 pub fn notes(data: &ReportData) -> Vec<String> {
     let notes = conditions::notes(data).chain(tasks::notes(data));
-    notes.chain(recorded::notes(data)).chain(overheads::notes(data)).collect()
+    let notes = notes.chain(recorded::notes(data)).chain(overheads::notes(data));
+    notes.chain(switching::notes(data)).collect()
 }
 
 /// The sections that the data support, in the order of reading: the picture first.
@@ -73,6 +76,7 @@ pub(super) fn sections(data: &ReportData) -> Vec<Section> {
         sharing::sharing(data),
         tasks::tasks(data),
         overheads::overheads(data),
+        switching::switching(data),
     ];
     let account = [
         account::budget(data),

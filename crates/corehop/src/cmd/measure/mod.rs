@@ -3,6 +3,7 @@
 //! shared options are one struct.
 
 mod arms;
+mod core_switch;
 mod jobs;
 mod loads;
 mod on;
@@ -47,6 +48,8 @@ enum Experiment {
     ScheduleSensitive(Box<schedule_sensitive::Args>),
     /// Record a program's preemptions and migrations, the preempting threads, and the cost
     Program(Box<program::Args>),
+    /// Measure the cost of switching cores for one call, by mechanism and pair of CPUs
+    CoreSwitch(Box<core_switch::Args>),
     /// Measure the kernel's scheduling overheads, as a table for `check --overheads`
     Overheads(Box<overheads::Args>),
 }
@@ -63,6 +66,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(Experiment::SharedData(it)) => it.run(),
         Some(Experiment::ScheduleSensitive(it)) => it.run(),
         Some(Experiment::Program(it)) => it.run(),
+        Some(Experiment::CoreSwitch(it)) => it.run(),
         Some(Experiment::Overheads(it)) => it.run(),
     }
 }

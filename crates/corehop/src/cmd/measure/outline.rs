@@ -73,6 +73,7 @@ fn head(plan: &Plan, units: &[Unit], replicates: Option<usize>, platform: &Platf
             format!("{what} on {machine}: {samples} runs under {}, {whole} in all", tasks.scheduler)
         }
         Body::Gangs(_) => format!("{what} on {machine}: {count} gangs, {samples} runs"),
+        Body::Switches(_) => format!("{what} on {machine}: {count} cells, {samples} batches"),
         Body::Program(it) if !it.arms.is_empty() => {
             format!("{what} on {machine}: {count} arms, {samples} runs of {}", it.target)
         }

@@ -11,16 +11,16 @@ use corehop_core::model::costs::{Selection, Source};
 use corehop_core::platform::Platform;
 use corehop_core::report::{observed, observed_page, program_runs};
 use corehop_core::samples::Recording;
-use corehop_core::units::{Bytes, Nanos};
+use corehop_core::units::Bytes;
 use corehop_linux::live::{LiveMachine, Options};
 
 use serde_json::json;
 
-use super::super::quantities::pair;
+use super::super::costs::{CostChoice, HEADING};
 use super::arms::ArmArgs;
 use super::to::Out;
 use super::{on, outline};
-use crate::exit::{Exit, Failure, refuse};
+use crate::exit::{Exit, Failure};
 use crate::host_costs;
 use crate::input;
 use crate::output::{OutputFile, print};
@@ -47,25 +47,15 @@ pub(super) struct Args {
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "pid")]
     cgroup: Option<PathBuf>,
     /// Costs by working-set size: a table (`*.csv`), a model of `corehop fit` (`*.json`), or samples to fit one
-    /// to; --load and --length choose among them. `none` charges nothing. Default: the costs of this host that
+    /// to. `none` charges nothing. Default: the costs of this host that
     /// `corehop fit --default` kept, if there are some
-    #[arg(long, value_name = "FILE|none")]
+    #[arg(long, value_name = "FILE|none", help_heading = HEADING)]
     costs: Option<PathBuf>,
-    /// The background load of the costs
-    #[arg(long, value_name = "NAME")]
-    load: Option<String>,
-    /// The preemption length of the costs
-    #[arg(long, value_name = "TIME")]
-    length: Option<Nanos>,
+    #[command(flatten)]
+    choice: CostChoice,
     /// The working set of the program, if known
     #[arg(long, value_name = "SIZE")]
     wss: Option<Bytes>,
-    /// The statistic of the costs; default: the mean
-    #[arg(long, value_name = "NAME")]
-    statistic: Option<String>,
-    /// Choose one of several series of a model or samples: `page=thp`, `write_ratio=0.5`
-    #[arg(long, value_name = "NAME=VALUE", value_parser = pair)]
-    only: Vec<(String, String)>,
     /// Estimate the working set from the pages that the program touches within 10 ms, four times a second. Each
     /// estimate makes the program refill its TLB
     #[arg(long, conflicts_with = "wss")]
@@ -192,16 +182,7 @@ impl Args {
             },
         };
         if chosen.source.is_none() {
-            let why = "there are no costs to choose from (--costs FILE)";
-            refuse(
-                why,
-                &[
-                    ("--load", self.load.is_some()),
-                    ("--length", self.length.is_some()),
-                    ("--statistic", self.statistic.is_some()),
-                    ("--only", !self.only.is_empty()),
-                ],
-            )?;
+            self.choice.refuse_without_costs()?;
         }
         Ok(chosen)
     }
@@ -224,16 +205,13 @@ impl Args {
                 ["mean", "avg", "max"].into_iter().find(has)
             }
         };
-        let statistic = self.statistic.clone().or_else(|| usual.map(str::to_owned));
+        let chosen = self.choice.selection();
+        let statistic = chosen.statistic.or_else(|| usual.map(str::to_owned));
         // Costs that were not named are those of the program alone on the machine, if there are such.
         let loads = source.loads();
         let idle = loads.len() > 1 && self.costs.is_none() && loads.contains(&IDLE);
-        let selection = Selection {
-            load: self.load.clone().or_else(|| idle.then(|| IDLE.to_owned())),
-            statistic,
-            length: self.length,
-            only: self.only.clone(),
-        };
+        let load = chosen.load.or_else(|| idle.then(|| IDLE.to_owned()));
+        let selection = Selection { load, statistic, ..chosen };
         source.selected(&selection)?;
         Ok(Prices { source, selection })
     }

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a core switch costs by each mechanism, and from which point one pays.
+//!
+//! **Cost of a switch**: `(T - T_none) / 2`, where `T` is the mean time of a call that switches there and back,
+//! and `T_none` of the same call without a switch (Strong et al. 2009, section 5.1, gettidbench).
+//!
+//! **Break-even.** A caller that waits for each call loses `T - T_none` per call; a switch pays where the call
+//! itself is that much faster on the other core, as it may be on a core with warm caches. A caller with several
+//! calls outstanding works on meanwhile. With `w` ns of own work per call it needs `max(T_k, w + c)` per call,
+//! where `T_k` is the time per call with `k` outstanding and no own work, and `c` its own part of a switch;
+//! without switches `T_none + w`. So a switch pays if `c < T_none`, from `w = T_k - T_none` on. The time of an
+//! empty call with `k` outstanding is an upper bound of `c`, and is taken for it.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::ordered::Ordered;
+use super::quantile::median;
+use super::replicates::{Between, Nested};
+use crate::samples::SwitchBatch;
+use crate::workload::Event;
+use crate::workload::switching::{SwitchCall, SwitchMechanism};
+
+/// One minus the confidence of all intervals.
+const ALPHA: f64 = 0.05;
+
+/// A call from one CPU to another, as far as it does not matter how it got there.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Switched {
+    /// The platform, by id.
+    pub machine: String,
+    /// The application core.
+    pub from_cpu: u64,
+    /// The OS core.
+    pub to_cpu: u64,
+    /// The measured class of a migration between the two, where it is known.
+    pub pair_class: Option<Event>,
+    /// The call.
+    pub call: SwitchCall,
+    /// Its bytes; 0 without a size.
+    pub bytes: u64,
+}
+
+/// The times of one call by one mechanism.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SwitchSummary {
+    /// The call.
+    #[serde(flatten)]
+    pub of: Switched,
+    /// The mechanism.
+    pub mechanism: SwitchMechanism,
+    /// The number of calls outstanding at a time.
+    pub outstanding: u64,
+    /// The number of valid batches.
+    pub batches: usize,
+    /// The number of batches that are not valid.
+    pub invalid: usize,
+    /// The mean time of a call in a batch, in nanoseconds: the median over replicates.
+    pub mean_ns: Between,
+    /// The shortest and the longest mean of a batch, in nanoseconds.
+    pub range_ns: (f64, f64),
+    /// The 10th, 50th, 90th and 99th percentiles of single calls, in nanoseconds: medians over batches.
+    pub percentiles_ns: [f64; 4],
+    /// A line exchange of the two CPUs, in nanoseconds for one way: the median over batches.
+    pub exchange_ns: Option<f64>,
+    /// The time of a call beyond that without a switch, in nanoseconds.
+    pub extra_ns: Option<Between>,
+    /// The point from which a switch pays; None without a switch.
+    pub pays: Option<Pays>,
+}
+
+/// The point from which a switch pays.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "when")]
+pub enum Pays {
+    /// The call is this much faster on the other core, in nanoseconds.
+    FasterThere {
+        /// The estimate.
+        ns: f64,
+    },
+    /// The caller has this much own work per call, in nanoseconds; 0 for any.
+    OwnWork {
+        /// The estimate.
+        ns: f64,
+    },
+    /// Never: the caller's part of a switch takes as long as the call.
+    Never {
+        /// The caller's part, in nanoseconds.
+        part_ns: f64,
+    },
+    /// Unknown: the caller's part was not measured, or the call without a switch.
+    Unknown,
+}
+
+impl SwitchSummary {
+    /// The cost of one switch, in nanoseconds, with its interval if there is one. None without a switch, and with
+    /// several calls outstanding.
+    pub fn per_switch_ns(&self) -> Option<(f64, Option<(f64, f64)>)> {
+        let extra = self.extra_ns.as_ref().filter(|_| self.outstanding == 1)?;
+        let ends = extra.interval.map(|interval| (interval.low / 2.0, interval.high / 2.0));
+        Some((extra.estimate / 2.0, ends))
+    }
+}
+
+/// Batches of one call by one mechanism.
+#[derive(Debug, Clone, Default)]
+struct Batches {
+    /// The means of batches, by seed and replicate.
+    means: BTreeMap<(u64, u64), Vec<f64>>,
+    percentiles: [Vec<f64>; 4],
+    exchanges: Vec<f64>,
+    invalid: usize,
+}
+
+impl Batches {
+    fn take(&mut self, row: &SwitchBatch) {
+        if !row.valid {
+            self.invalid += 1;
+            return;
+        }
+        let replicate = (row.seed, row.replicate.unwrap_or_default());
+        self.means.entry(replicate).or_default().push(row.mean_ns);
+        let values = [row.p10_ns, row.p50_ns, row.p90_ns, row.p99_ns];
+        self.percentiles.iter_mut().zip(values).for_each(|(all, value)| all.push(value));
+        self.exchanges.extend(row.exchange_ns);
+    }
+
+    /// The median of each replicate.
+    fn medians(&self) -> BTreeMap<(u64, u64), f64> {
+        let of = |(&replicate, means): (&(u64, u64), &Vec<f64>)| Some((replicate, middle(means)?));
+        self.means.iter().filter_map(of).collect()
+    }
+
+    /// The differences to `other`, replicate by replicate.
+    fn beyond(&self, other: &Self) -> Option<Between> {
+        let without = other.medians();
+        let difference = |(replicate, with): (&(u64, u64), &f64)| {
+            without.get(replicate).map(|without| vec![with - without])
+        };
+        let differences = self.medians().iter().filter_map(difference).collect();
+        Nested::new(differences).ok()?.median(ALPHA).ok()
+    }
+}
+
+fn middle(values: &[f64]) -> Option<f64> {
+    Ordered::new(values).ok().map(|values| median(&values))
+}
+
+/// A mechanism, with its number of outstanding calls.
+type Way = (SwitchMechanism, u64);
+
+/// Takes batches, one after the other.
+#[derive(Debug, Clone, Default)]
+pub struct Switchings {
+    batches: BTreeMap<Switched, BTreeMap<Way, Batches>>,
+}
+
+impl Switchings {
+    /// Takes some more batches.
+    pub fn take(&mut self, rows: &[SwitchBatch]) {
+        for row in rows {
+            let of = Switched {
+                machine: row.machine.to_string(),
+                from_cpu: row.from_cpu,
+                to_cpu: row.to_cpu,
+                pair_class: row.pair_class,
+                call: row.call,
+                bytes: row.bytes,
+            };
+            let ways = self.batches.entry(of).or_default();
+            ways.entry((row.mechanism, row.outstanding)).or_default().take(row);
+        }
+    }
+
+    /// The summaries, by pair of CPUs and call; the mechanisms of one in their order. A mechanism without a valid
+    /// batch has none.
+    pub fn finish(&self) -> Vec<SwitchSummary> {
+        let of_call = |(of, ways): (&Switched, &BTreeMap<Way, Batches>)| {
+            let none = ways.get(&(SwitchMechanism::None, 1));
+            let summary = |(&way, batches): (&Way, &Batches)| {
+                let extra = none.filter(|_| way.0 != SwitchMechanism::None);
+                let extra = extra.and_then(|none| batches.beyond(none));
+                let part = self.callers_part(of, way);
+                summary(of, way, batches, none, extra, part)
+            };
+            ways.iter().filter_map(summary).collect::<Vec<_>>()
+        };
+        self.batches.iter().flat_map(of_call).collect()
+    }
+
+    /// An upper bound of the caller's part of a switch: an empty call by the same way.
+    fn callers_part(&self, of: &Switched, way: Way) -> Option<f64> {
+        let empty = Switched { call: SwitchCall::Gettid, bytes: 0, ..of.clone() };
+        let medians = self.batches.get(&empty)?.get(&way)?.medians();
+        middle(&medians.into_values().collect::<Vec<_>>())
+    }
+}
+
+fn summary(
+    of: &Switched,
+    (mechanism, outstanding): Way,
+    batches: &Batches,
+    none: Option<&Batches>,
+    extra_ns: Option<Between>,
+    part: Option<f64>,
+) -> Option<SwitchSummary> {
+    let all: Vec<f64> = batches.means.values().flatten().copied().collect();
+    let ordered = Ordered::new(&all).ok()?;
+    let nested = Nested::new(batches.means.values().cloned().collect()).ok()?;
+    let local = none.and_then(|none| middle(&none.medians().into_values().collect::<Vec<_>>()));
+    let switches = mechanism != SwitchMechanism::None;
+    let extra = extra_ns.as_ref().map(|extra| extra.estimate);
+    Some(SwitchSummary {
+        of: of.clone(),
+        mechanism,
+        outstanding,
+        batches: all.len(),
+        invalid: batches.invalid,
+        mean_ns: nested.median(ALPHA).ok()?,
+        range_ns: (ordered.min(), ordered.max()),
+        percentiles_ns: [0, 1, 2, 3].map(|at| middle(&batches.percentiles[at]).unwrap_or(f64::NAN)),
+        exchange_ns: middle(&batches.exchanges),
+        pays: switches.then(|| pays(outstanding, extra, part.zip(local))),
+        extra_ns,
+    })
+}
+
+/// From the time beyond that without a switch, the caller's part of it, and the time of the call without a switch.
+fn pays(outstanding: u64, extra: Option<f64>, part_and_local: Option<(f64, f64)>) -> Pays {
+    let Some(extra) = extra else { return Pays::Unknown };
+    if outstanding == 1 {
+        return Pays::FasterThere { ns: extra };
+    }
+    match part_and_local {
+        None => Pays::Unknown,
+        Some((part_ns, local)) if part_ns >= local => Pays::Never { part_ns },
+        Some(_) => Pays::OwnWork { ns: extra.max(0.0) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::example::switch_batch;
+
+    /// Eight replicates with one batch each, whose means are `ns` and some more.
+    fn batches(
+        mechanism: SwitchMechanism,
+        outstanding: u64,
+        call: SwitchCall,
+        ns: f64,
+    ) -> Vec<SwitchBatch> {
+        let bytes = if call.is_sized() { 4096 } else { 0 };
+        let batch = |replicate: u64| SwitchBatch {
+            mechanism,
+            outstanding,
+            call,
+            bytes,
+            mean_ns: ns + replicate as f64,
+            replicate: Some(replicate),
+            ..switch_batch()
+        };
+        (0..8).map(batch).collect()
+    }
+
+    fn summaries(rows: &[Vec<SwitchBatch>]) -> Vec<SwitchSummary> {
+        let mut all = Switchings::default();
+        rows.iter().for_each(|rows| all.take(rows));
+        all.finish()
+    }
+
+    #[test]
+    fn a_switch_costs_half_of_what_a_call_takes_longer_in_the_same_replicate() {
+        use SwitchMechanism::{None, V4};
+        let rows = [(None, 70.0), (V4, 470.0)]
+            .map(|(mechanism, ns)| batches(mechanism, 1, SwitchCall::Gettid, ns));
+        let [none, v4] = &summaries(&rows)[..] else { unreachable!("two mechanisms") };
+        assert_eq!((none.per_switch_ns(), none.pays), (Option::None, Option::None));
+        let (estimate, _) = v4.per_switch_ns().unwrap();
+        assert!((estimate - 200.0).abs() < 1e-9, "{estimate}");
+        assert_eq!(v4.pays, Some(Pays::FasterThere { ns: 400.0 }));
+        assert_eq!((v4.batches, v4.range_ns), (8, (470.0, 477.0)));
+    }
+
+    #[test]
+    fn outstanding_calls_pay_from_the_own_work_that_fills_the_time_of_the_other_core() {
+        use SwitchMechanism::{None, V4};
+        let of = |ns_of_write| {
+            summaries(&[
+                batches(None, 1, SwitchCall::Gettid, 70.0),
+                batches(V4, 16, SwitchCall::Gettid, 60.0),
+                batches(None, 1, SwitchCall::Pwrite, ns_of_write),
+                batches(V4, 16, SwitchCall::Pwrite, 350.0),
+            ])
+        };
+        // The caller's part is 60 ns of a write of 270, and the other core needs 80 ns more for one.
+        assert_eq!(of(270.0)[3].pays, Some(Pays::OwnWork { ns: 80.0 }));
+        assert_eq!(of(2_000.0)[3].pays, Some(Pays::OwnWork { ns: 0.0 }));
+        let Some(Pays::Never { part_ns }) = of(50.0)[3].pays else { panic!("it pays") };
+        assert!((part_ns - 63.5).abs() < 1.0, "{part_ns}");
+    }
+
+    #[test]
+    fn without_the_call_that_stays_nothing_is_said_of_a_switch() {
+        let rows = [batches(SwitchMechanism::V4, 1, SwitchCall::Gettid, 400.0)];
+        let [v4] = &summaries(&rows)[..] else { unreachable!("one mechanism") };
+        assert_eq!((v4.per_switch_ns(), v4.pays), (Option::None, Some(Pays::Unknown)));
+    }
+
+    #[test]
+    fn near_and_far_batches_are_not_mixed_and_invalid_ones_only_counted() {
+        let mut rows = batches(SwitchMechanism::V4, 1, SwitchCall::Gettid, 400.0);
+        for (at, row) in rows.iter_mut().enumerate() {
+            let far = at % 2 == 1;
+            row.pair_class = Some(if far { Event::MemoryMigration } else { Event::L3Migration });
+            row.valid = at != 7;
+        }
+        let [near, far] = &summaries(&[rows])[..] else { unreachable!("two classes") };
+        assert_eq!((near.batches, near.invalid, far.batches, far.invalid), (4, 0, 3, 1));
+    }
+}

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Runs batches of calls that are carried out on another CPU.
+//!
+//! A batch has a caller's thread on the application core and, for mechanisms with one, a partner on the OS core;
+//! both end with it, so that no partner polls beside another's batch. The calls are made twice: once for their
+//! mean, without time stamps between them, and once with a time stamp for each, for the percentiles.
+
+use std::cell::UnsafeCell;
+use std::collections::VecDeque;
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+
+use corehop_core::experiment::{SwitchCell, Switches};
+use corehop_core::machine::{MachineError, RunEnd, Sink};
+use corehop_core::samples::{Batch, CallTimes, SwitchRecord};
+use corehop_core::units::Cpu;
+use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_switch::policy::CoreSet;
+use corehop_switch::{KernelPoller, Mechanism, Options, Switch, Ticket};
+
+use super::distance::{Exchanges, Pair};
+use super::{BATCH, LiveMachine, failed};
+use crate::clock::{Clock, Ticks, now};
+use crate::probe::pin;
+use crate::supervisor::interrupt;
+use crate::thread::{current_tid, usage};
+
+/// The time that the kernel's polling thread is given for a request, in nanoseconds.
+const PATIENCE_NS: u64 = 10_000_000;
+/// The kernel's thread sleeps after so many milliseconds without a request.
+const KERNEL_IDLE_MS: u32 = 50;
+
+/// The mechanisms that are not possible on this host, each with the reason.
+pub fn impossible_mechanisms(to: Cpu) -> Vec<(SwitchMechanism, String)> {
+    let reason = |&mechanism: &SwitchMechanism| {
+        Some((mechanism, Way::open(mechanism, to).err()?.to_string()))
+    };
+    SwitchMechanism::ALL.iter().filter_map(reason).collect()
+}
+
+impl LiveMachine {
+    /// Runs the batches of a plan, and exchanges lines between their CPUs before and after some of them.
+    pub(super) fn run_switches(
+        &mut self,
+        plan: &Switches,
+        sink: &mut dyn Sink,
+    ) -> Result<RunEnd, MachineError> {
+        self.park_partners()?;
+        let (mut number, mut measured, mut before) = (0, Vec::new(), Exchanges::default());
+        for round in &plan.rounds {
+            let mut rest = &round.order[..];
+            while !rest.is_empty() {
+                let some;
+                (some, rest) = rest.split_at(about_a_batch(plan, rest));
+                let pairs = pairs(plan, some);
+                if pairs != measured {
+                    (before, measured) = (self.exchanges(&pairs)?, pairs);
+                }
+                let mut records = Vec::new();
+                for &cell in some {
+                    if interrupt::requested() {
+                        break;
+                    }
+                    let record = self.run_cell(&plan.cells[cell])?;
+                    let replicate = round.replicate;
+                    records.push(SwitchRecord { cell, batch: number, replicate, ..record });
+                    number += 1;
+                }
+                let after = self.exchanges(&measured)?;
+                for record in &mut records {
+                    let cell = &plan.cells[record.cell];
+                    record.exchange = Some(Exchanges::between(&before, &after, cell.from, cell.to));
+                }
+                before = after;
+                let goes_on = sink.take(Batch::Switches(&records)).map_err(MachineError::Sink)?;
+                if !goes_on {
+                    return Ok(RunEnd::Stopped);
+                }
+            }
+        }
+        Ok(RunEnd::Complete)
+    }
+
+    /// Runs one batch on a thread of its own.
+    fn run_cell(&self, cell: &SwitchCell) -> Result<SwitchRecord, MachineError> {
+        let start_ns = self.started.elapsed().as_nanos() as u64;
+        let clock = self.clock;
+        let measured = std::thread::scope(|scope| {
+            let caller = std::thread::Builder::new().name(format!("switch-{}", cell.from.0));
+            let thread = caller.spawn_scoped(scope, || measure(cell, &clock))?;
+            thread.join().unwrap_or_else(|_| Err(CallError::Panicked))
+        });
+        let Measured { times, stayed, preempted } = measured.map_err(|error| match error {
+            CallError::Impossible { .. } => MachineError::NotPossible {
+                what: format!("`{}`", cell.name()),
+                why: error.to_string(),
+                remedy: "name other mechanisms with --mechanism, or see `corehop doctor`"
+                    .to_owned(),
+            },
+            _ => failed(&format!("`{}`", cell.name()), error),
+        })?;
+        let preempted = Some(preempted);
+        let (cell, batch, replicate, exchange) = (0, 0, 0, None);
+        Ok(SwitchRecord { cell, batch, replicate, start_ns, stayed, times, preempted, exchange })
+    }
+}
+
+/// The number of the first cells that take about [`BATCH`] together; at least one.
+fn about_a_batch(plan: &Switches, order: &[usize]) -> usize {
+    let mut expected = 0;
+    let fits = |&&cell: &&usize| {
+        // The calls are made twice.
+        expected += 2 * plan.cells[cell].projected().get();
+        u128::from(expected) < BATCH.as_nanos()
+    };
+    order.iter().take_while(fits).count().max(1)
+}
+
+/// The pairs of CPUs of some cells, each once.
+fn pairs(plan: &Switches, cells: &[usize]) -> Vec<Pair> {
+    let mut pairs: Vec<Pair> = cells
+        .iter()
+        .map(|&cell| &plan.cells[cell])
+        .map(|it| (it.from.min(it.to), it.from.max(it.to)))
+        .collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    pairs
+}
+
+/// Why a batch was not measured.
+#[derive(Debug, thiserror::Error)]
+enum CallError {
+    /// The mechanism is not there.
+    #[error("{why}")]
+    Impossible { why: String },
+    /// A thread or a file could not be had.
+    #[error("{0}")]
+    Resources(#[from] io::Error),
+    /// A call gave another result than it does without a switch.
+    #[error("a call gave {got}, not {expected}")]
+    Result { got: u64, expected: u64 },
+    /// The kernel's thread did not carry out a request in time.
+    #[error("the kernel's polling thread did not answer in {PATIENCE_NS} ns")]
+    Unanswered,
+    /// The caller's thread panicked.
+    #[error("the caller's thread panicked")]
+    Panicked,
+}
+
+/// A batch.
+struct Measured {
+    times: CallTimes,
+    stayed: u64,
+    preempted: u64,
+}
+
+/// Measures a batch on the calling thread.
+fn measure(cell: &SwitchCell, clock: &Clock) -> Result<Measured, CallError> {
+    interrupt::keep_off_this_thread();
+    pin(cell.from).map_err(|error| CallError::Impossible { why: error.to_string() })?;
+    let mut work = Work::new(cell)?;
+    let mut way = Way::open(cell.mechanism, cell.to)?;
+    let mut caller = Caller { way: &mut way, work: &mut work, outstanding: cell.outstanding };
+    caller.calls((cell.calls / 10).clamp(1, 100), |_| ())?;
+    let (before, stayed) = (usage(), caller.way.stayed());
+    let begun = now();
+    caller.calls(cell.calls, |_| ())?;
+    let whole = now().saturating_sub(begun);
+    let mut each = Vec::with_capacity(cell.calls as usize);
+    caller.calls(cell.calls, |begun| each.push(clock.nanos(now().saturating_sub(begun))))?;
+    let preempted = usage().since(before).switches;
+    let stayed = caller.way.stayed() - stayed;
+    let none = || CallError::Resources(io::ErrorKind::InvalidInput.into());
+    let times = CallTimes::of(clock.nanos(whole), &mut each).ok_or_else(none)?;
+    Ok(Measured { times, stayed, preempted })
+}
+
+/// Makes calls by a way.
+struct Caller<'a> {
+    way: &'a mut Way,
+    work: &'a mut Work,
+    outstanding: u32,
+}
+
+impl Caller<'_> {
+    /// Makes so many calls; `done` is told when each of them began, once its result is there.
+    fn calls(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
+        if self.outstanding > 1 {
+            return self.overlapping(calls, done);
+        }
+        for _ in 0..calls {
+            let begun = now();
+            let result = self.way.call(self.work)?;
+            self.work.check(result)?;
+            done(begun);
+        }
+        Ok(())
+    }
+
+    /// The same with several calls outstanding; the oldest is waited for.
+    fn overlapping(&mut self, calls: u32, mut done: impl FnMut(Ticks)) -> Result<(), CallError> {
+        let Way::Partner(switch) = self.way else { return Err(CallError::Panicked) };
+        let most = self.outstanding as usize;
+        let mut under_way: VecDeque<(Ticks, Ticket)> = VecDeque::with_capacity(most);
+        let (function, argument) = (carry_out, (&raw mut *self.work).cast::<c_void>());
+        let mut submitted = 0;
+        while submitted < calls || !under_way.is_empty() {
+            if submitted < calls && under_way.len() < most {
+                let begun = now();
+                // SAFETY: the work outlives every call: all of them are waited for below, and where an error
+                // ends the batch, dropping the switch waits for the rest before the work is dropped.
+                let ticket = unsafe { switch.submit(function, argument) };
+                under_way.push_back((begun, ticket.map_err(io::Error::other)?));
+                submitted += 1;
+            } else if let Some((begun, ticket)) = under_way.pop_front() {
+                self.work.check(switch.wait(ticket).map_err(io::Error::other)?)?;
+                done(begun);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A way to have calls carried out.
+enum Way {
+    /// On the caller's core.
+    Here,
+    /// By a switch.
+    Partner(Switch),
+    /// By a thread of the kernel.
+    Kernel(KernelPoller),
+}
+
+impl Way {
+    /// Opens the way to a CPU.
+    fn open(mechanism: SwitchMechanism, to: Cpu) -> Result<Self, CallError> {
+        let mechanism = match mechanism {
+            SwitchMechanism::None => return Ok(Self::Here),
+            SwitchMechanism::Sqpoll => {
+                let poller = KernelPoller::open(to.0 as usize, KERNEL_IDLE_MS);
+                let why =
+                    |error: io::Error| format!("io_uring has no polling thread here ({error})");
+                return poller
+                    .map(Self::Kernel)
+                    .map_err(|error| CallError::Impossible { why: why(error) });
+            }
+            SwitchMechanism::V1 => Mechanism::Affinity,
+            SwitchMechanism::V2 => Mechanism::HandOff,
+            SwitchMechanism::V3 => Mechanism::Linked,
+            SwitchMechanism::V4 => Mechanism::Polling,
+            SwitchMechanism::V5 => Mechanism::Adaptive,
+        };
+        let os_cores = CoreSet::of(&[to.0 as usize]);
+        let options = Options { os_cores, mechanism: Some(mechanism), ..Options::default() };
+        let switch = Switch::open(&options);
+        if switch.mechanism() == mechanism {
+            return Ok(Self::Partner(switch));
+        }
+        let reasons: Vec<String> = switch.fallbacks().iter().map(ToString::to_string).collect();
+        Err(CallError::Impossible { why: reasons.join("; ") })
+    }
+
+    /// Has the work carried out, and returns its result.
+    #[inline]
+    fn call(&mut self, work: &mut Work) -> Result<u64, CallError> {
+        let argument = (&raw mut *work).cast::<c_void>();
+        match self {
+            // SAFETY: the argument is the work.
+            Self::Here => Ok(unsafe { carry_out(argument) }),
+            // SAFETY: the work lives until the call has returned.
+            Self::Partner(switch) => Ok(unsafe { switch.call(carry_out, argument) }),
+            Self::Kernel(poller) => {
+                poller.nop(PATIENCE_NS).then_some(work.expected).ok_or(CallError::Unanswered)
+            }
+        }
+    }
+
+    /// The calls so far that the caller's core carried out, since the other did not take them.
+    fn stayed(&self) -> u64 {
+        match self {
+            Self::Here | Self::Kernel(_) => 0,
+            Self::Partner(switch) => switch.counts().taken_back + switch.counts().local,
+        }
+    }
+}
+
+/// A call, and all that it needs.
+struct Work {
+    call: SwitchCall,
+    file: Option<File>,
+    /// Written by the kernel where the call reads.
+    buffer: Vec<UnsafeCell<u8>>,
+    /// The result that each call must have; for `gettid` 0, as the partner's number is its own.
+    expected: u64,
+}
+
+impl Work {
+    fn new(cell: &SwitchCell) -> Result<Self, CallError> {
+        let content = vec![1; cell.bytes as usize];
+        let file = cell.call.is_sized().then(memory_file).transpose()?;
+        if let Some(file) = &file {
+            file.write_all_at(&content, 0)?;
+        }
+        let buffer = content.into_iter().map(UnsafeCell::new).collect();
+        Ok(Self { call: cell.call, file, buffer, expected: cell.bytes })
+    }
+
+    /// Refuses a result that a call without a switch does not have.
+    fn check(&self, got: u64) -> Result<(), CallError> {
+        let expected = self.expected;
+        let is_right = if self.call.is_sized() { got == expected } else { got != u64::MAX };
+        if is_right { Ok(()) } else { Err(CallError::Result { got, expected }) }
+    }
+}
+
+/// Carries out the call of a [`Work`], and returns its result.
+///
+/// # Safety
+///
+/// The argument points to a `Work` that nothing else writes to meanwhile.
+unsafe extern "C" fn carry_out(work: *mut c_void) -> u64 {
+    // SAFETY: by the caller. Of several calls outstanding, the partner carries out one after the other.
+    let work = unsafe { &*work.cast::<Work>() };
+    let file = work.file.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+    let (bytes, size) = (work.buffer.as_ptr().cast_mut().cast::<c_void>(), work.buffer.len());
+    match work.call {
+        SwitchCall::Gettid => u64::from(current_tid()),
+        // SAFETY: the buffer has `size` bytes, which only this call writes.
+        SwitchCall::Pread => unsafe { libc::pread(file, bytes, size, 0) }.cast_unsigned() as u64,
+        // SAFETY: the buffer has `size` bytes.
+        SwitchCall::Pwrite => unsafe { libc::pwrite(file, bytes, size, 0) }.cast_unsigned() as u64,
+    }
+}
+
+/// A file without a name, in memory.
+fn memory_file() -> io::Result<File> {
+    // SAFETY: memfd_create reads a C string.
+    let fd = unsafe { libc::memfd_create(c"corehop-switch".as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the descriptor is new, and nothing else owns it.
+    Ok(unsafe { File::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(mechanism: SwitchMechanism, call: SwitchCall, outstanding: u32) -> SwitchCell {
+        let bytes = if call.is_sized() { 512 } else { 0 };
+        SwitchCell { mechanism, from: Cpu(0), to: Cpu(1), call, bytes, outstanding, calls: 20 }
+    }
+
+    #[test]
+    fn every_mechanism_carries_out_every_call_with_the_result_it_has_without_a_switch() {
+        let usable = crate::thread::affinity().unwrap();
+        if usable.len() < 2 {
+            eprintln!("skipped: one CPU is usable, and a switch needs two");
+            return;
+        }
+        let clock = Clock::calibrate(std::time::Duration::from_millis(5));
+        let (from, to) = (usable.first().unwrap(), usable.iter().nth(1).unwrap());
+        let impossible = impossible_mechanisms(to);
+        for &mechanism in SwitchMechanism::ALL {
+            if let Some((_, why)) = impossible.iter().find(|(it, _)| *it == mechanism) {
+                eprintln!("skipped: {mechanism}: {why}");
+                continue;
+            }
+            for &call in SwitchCall::ALL {
+                if mechanism == SwitchMechanism::Sqpoll && call.is_sized() {
+                    continue;
+                }
+                for outstanding in if mechanism.has_partner() { &[1, 16][..] } else { &[1] } {
+                    let cell = SwitchCell { from, to, ..cell(mechanism, call, *outstanding) };
+                    let measured = std::thread::spawn(move || measure(&cell, &clock));
+                    let it = measured.join().unwrap().unwrap();
+                    assert_eq!(it.times.calls, 20, "{mechanism} {call} {outstanding}");
+                    assert!(it.times.least_ns > 0.0 && it.times.mean_ns > 0.0);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_that_a_call_alone_does_not_have_is_an_error() {
+        let mut work = Work::new(&cell(SwitchMechanism::None, SwitchCall::Pwrite, 1)).unwrap();
+        assert!(work.check(512).is_ok() && work.check(511).is_err());
+        // A file that cannot be written to.
+        work.file = None;
+        let result = Way::Here.call(&mut work).unwrap();
+        let error = work.check(result).unwrap_err().to_string();
+        assert!(error.contains("not 512"), "{error}");
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure core-switch`: the ladder of mechanisms, and from which point a core switch pays.
+
+use corehop_core::campaign::sampling::Goal;
+use corehop_core::experiment::{CoreSwitch, ExperimentError};
+use corehop_core::units::{Bytes, Cpu, CpuList};
+use corehop_core::workload::switching::{SwitchCall, SwitchMechanism};
+use corehop_linux::live::{Options, impossible_mechanisms};
+
+use super::super::quantities::count;
+use super::jobs::some_cpus;
+use super::on::LIVE;
+use super::plan::refused;
+use super::to::{Draws, Extent, Precise, To};
+use crate::exit::{Exit, Failure};
+
+/// The heading of these options in the help.
+const HEADING: &str = "Core switches";
+
+/// Measures the cost of a core switch.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    to: To,
+    #[command(flatten)]
+    draws: Draws,
+    /// Never use SCHED_FIFO
+    #[arg(long)]
+    no_real_time: bool,
+    /// Valid batches of each cell
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = count("--samples 0 takes no batch: leave it out for 30 of each"), help_heading = "Enough samples")]
+    samples: u32,
+    /// Replicates: each starts partner threads anew (default: 10 to 20, if each cell has enough samples)
+    #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or leave it out for the default"), help_heading = "Enough samples")]
+    replicates: Option<u32>,
+    #[command(flatten)]
+    precise: Precise,
+    /// Use only these CPUs
+    #[arg(long, value_name = "LIST", value_parser = some_cpus)]
+    cpus: Option<CpuList>,
+    /// Pairs of CPUs, from application core to OS core, for example `0:1,1:0`; default: every ordered pair of up
+    /// to four CPUs, one of each class of more
+    #[arg(long = "pair", value_name = "PAIRS", value_delimiter = ',', value_parser = pair, conflicts_with = "cpus", help_heading = HEADING)]
+    pairs: Vec<(Cpu, Cpu)>,
+    /// v1, v2, v3, v4, v5, sqpoll; default: all. `none` is always measured
+    #[arg(long = "mechanism", value_name = "MECHANISMS", value_delimiter = ',', help_heading = HEADING)]
+    mechanisms: Vec<SwitchMechanism>,
+    /// Calls: gettid, pread, pwrite; default: all, on a simulated machine gettid
+    #[arg(long = "call", value_name = "CALLS", value_delimiter = ',', help_heading = HEADING)]
+    calls: Vec<SwitchCall>,
+    /// Sizes of pread and pwrite
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', default_value = "64B,4KiB,64KiB", help_heading = HEADING)]
+    bytes: Vec<Bytes>,
+    /// Numbers of calls outstanding at a time; 1 waits for each call
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
+    outstanding: Vec<u32>,
+    /// Calls in a batch of a mechanism that polls, or of none
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count("--batch 0 makes no call: leave it out for 1000"), help_heading = HEADING)]
+    batch: u32,
+    /// Calls in a batch of a mechanism that sleeps or moves
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = count("--sleeping-batch 0 makes no call: leave it out for 30"), help_heading = HEADING)]
+    sleeping_batch: u32,
+}
+
+impl Args {
+    pub(super) fn run(&self) -> Result<Exit, Failure> {
+        let platform = self.to.platform()?;
+        let goal = self.precise.goal().unwrap_or(Goal::Count);
+        let extent = Extent { goal, replicates: self.replicates, ..Extent::WHOLE };
+        let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
+        let mut experiment = self.experiment();
+        let (_, to) = experiment.pairs(&platform).map_err(ExperimentError::from)?[0];
+        if self.to.on == LIVE && self.mechanisms.is_empty() {
+            leave_out(&mut experiment.mechanisms, &impossible_mechanisms(to));
+        }
+        self.to.carry_out(platform, &experiment, &self.draws, extent, options)
+    }
+
+    /// The requested experiment.
+    fn experiment(&self) -> CoreSwitch {
+        let is_live = self.to.on == LIVE;
+        let calls = if is_live { SwitchCall::ALL } else { &[SwitchCall::Gettid] };
+        let outstanding = if is_live { &[1, 16][..] } else { &[1] };
+        CoreSwitch {
+            mechanisms: or(&self.mechanisms, self.usual_mechanisms()),
+            calls: or(&self.calls, calls),
+            bytes: self.bytes.iter().map(|size| size.get()).collect(),
+            outstanding: or(&self.outstanding, outstanding),
+            pairs: self.pairs.clone(),
+            cpus: self.cpus.clone().unwrap_or_default(),
+            polling_batch: self.batch,
+            sleeping_batch: self.sleeping_batch,
+            samples: self.samples,
+        }
+    }
+
+    /// A simulated machine has no kernel thread that polls.
+    fn usual_mechanisms(&self) -> &'static [SwitchMechanism] {
+        let all = SwitchMechanism::ALL;
+        if self.to.on == LIVE { all } else { &all[..all.len() - 1] }
+    }
+}
+
+/// Leaves out the mechanisms that this host does not have, and says why.
+#[expect(clippy::print_stderr, reason = "what is left out is said before the run")]
+fn leave_out(mechanisms: &mut Vec<SwitchMechanism>, impossible: &[(SwitchMechanism, String)]) {
+    mechanisms.retain(|it| impossible.iter().all(|(known, _)| known != it));
+    for (mechanism, why) in impossible {
+        eprintln!("{mechanism} is not measured: {why}");
+    }
+}
+
+fn or<T: Copy>(given: &[T], usual: &[T]) -> Vec<T> {
+    if given.is_empty() { usual.to_vec() } else { given.to_vec() }
+}
+
+/// `0:1`.
+fn pair(text: &str) -> Result<(Cpu, Cpu), String> {
+    let wrong = || format!("`{text}` is not a pair of CPUs: write for example `0:1`");
+    let (from, to) = text.split_once(':').ok_or_else(wrong)?;
+    let cpu = |text: &str| text.trim().parse().map(Cpu).map_err(|_| wrong());
+    Ok((cpu(from)?, cpu(to)?))
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure core-switch` as a user types it.
+#![expect(clippy::print_stdout, reason = "what is skipped says why")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn corehop(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(words).output().unwrap()
+}
+
+fn two_cpus() -> bool {
+    let two = corehop_linux::thread::affinity().unwrap().len() > 1;
+    if !two {
+        println!("skipped: one CPU is usable, and a core switch needs two");
+    }
+    two
+}
+
+/// A small run into `file`, and its answer.
+fn measured(file: &str, more: &[&str]) -> Value {
+    let small = ["--samples", "6", "--replicates", "6", "--batch", "60", "--sleeping-batch", "5"];
+    let words = ["measure", "core-switch", "-q", "--json", "-o", file];
+    let output = corehop(&[&words[..], &small, more].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn rows(file: &str) -> Vec<Value> {
+    let shown = corehop(&["show", "--rows", "100000", file]);
+    let text = String::from_utf8(shown.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_mechanism_is_measured_between_two_cpus_and_polling_is_the_cheapest_switch() {
+    if !two_cpus() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.parquet").to_string_lossy().into_owned();
+    let answer = measured(&file, &["--call", "gettid"]);
+    let rows = rows(&file);
+    assert_eq!(answer["samples"].as_u64(), Some(rows.len() as u64));
+    for row in &rows {
+        let ns = |name: &str| row[name].as_f64().unwrap();
+        assert!(0.0 < ns("least_ns") && ns("least_ns") <= ns("p50_ns"), "{row}");
+        assert!(ns("p50_ns") <= ns("p99_ns") && ns("p99_ns") <= ns("most_ns"), "{row}");
+        assert_ne!(row["from_cpu"], row["to_cpu"]);
+    }
+    // The shortest times of all batches: what disturbs only adds.
+    let least = |mechanism: &str| {
+        let of = rows.iter().filter(|row| row["mechanism"] == mechanism && row["outstanding"] == 1);
+        of.map(|row| row["mean_ns"].as_f64().unwrap()).fold(f64::INFINITY, f64::min)
+    };
+    assert!(least("none") < least("v4"), "{} {}", least("none"), least("v4"));
+    assert!(2.0 * least("v4") < least("v1"), "{} {}", least("v4"), least("v1"));
+    let reported = corehop(&["report", &file]);
+    let text = String::from_utf8_lossy(&reported.stdout).into_owned();
+    assert!(
+        text.contains("The cost of a core switch") && text.contains("a switch costs"),
+        "{text}"
+    );
+    let page = folder.path().join("x.html").to_string_lossy().into_owned();
+    assert_eq!(corehop(&["report", &file, "-o", &page]).status.code(), Some(0));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("Core switches"));
+}
+
+#[test]
+fn calls_with_a_size_have_a_break_even_and_files_stay_as_they_were() {
+    if !two_cpus() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.parquet").to_string_lossy().into_owned();
+    let answer = measured(&file, &["--mechanism", "v4", "--bytes", "64B,16KiB"]);
+    let summaries = answer["switches"].as_array().unwrap();
+    let of = |call: &str, bytes: u64, outstanding: u64| {
+        let is = |it: &&Value| {
+            it["call"] == call && it["bytes"] == bytes && it["outstanding"] == outstanding
+        };
+        summaries.iter().filter(is).find(|it| it["mechanism"] == "v4").unwrap()
+    };
+    for bytes in [64, 16 << 10] {
+        for call in ["pread", "pwrite"] {
+            assert_eq!(of(call, bytes, 1)["pays"]["when"], "faster_there", "{answer}");
+            let when = &of(call, bytes, 16)["pays"]["when"];
+            assert!(["own_work", "never"].iter().any(|known| when == known), "{when}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_measured_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("x.parquet").to_string_lossy().into_owned();
+    let refused = |more: &[&str], code: i32, part: &str| {
+        let words = ["measure", "core-switch", "-q", "-o", &file];
+        let output = corehop(&[&words[..], more].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{more:?}: {said}");
+        assert!(said.contains(part), "{more:?}: {said}");
+        assert!(!std::path::Path::new(&file).exists());
+    };
+    refused(&["--pair", "0"], 2, "0:1");
+    refused(&["--mechanism", "v9"], 2, "v5");
+    refused(&["--samples", "0"], 2, "30 of each");
+    refused(&["--pair", "0:0"], 2, "two different CPUs");
+    refused(&["--pair", "0:4095"], 2, "4095");
+    refused(&["--outstanding", "65"], 2, "1 to 64");
+    refused(&["--call", "pwrite", "--bytes", "2MiB"], 2, "1048576");
+    refused(&["--pair", "0:1", "--cpus", "0,1"], 2, "--cpus");
+    refused(&["--on", "m5_cs", "--call", "pwrite"], 3, "--on live");
+    refused(&["--on", "m5_c"], 3, "one usable CPU");
+}
