@@ -11,7 +11,7 @@ use super::chunk::Sum;
 use super::partitioning::Partitioning;
 use super::recipe::Recipe;
 use super::times::Picos;
-use super::{gang, jobs, tasks};
+use super::{gang, jobs, switch, tasks};
 
 /// A machine in software, as its platform file describes it.
 #[derive(Debug)]
@@ -75,9 +75,9 @@ impl Machine for SimMachine {
             Body::Jobs(jobs) => jobs::run(recipe, jobs, seed, sink, sum),
             Body::Tasks(tasks) => tasks::run(recipe, tasks, seed, sink, sum),
             Body::Gangs(gangs) => gang::run(recipe, gangs, seed, sink),
+            Body::Switches(switches) => switch::run(recipe, switches, seed, sink),
             Body::Program(_) => Err(only_live("recording a program")),
             Body::Overheads(_) => Err(only_live("measuring a kernel's overheads")),
-            Body::Switches(_) => Err(only_live("core switches")),
         }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Validation: what was published of a machine, against the simulated one.
 //!
-//! There are tables of costs, single values, tables of gangs, and claims in words. Each is a [`Study`]; all of
+//! There are tables of costs, single values, tables of gangs and of core switches, and claims in words. Each is a [`Study`]; all of
 //! them come to a [`Sheet`].
 
 mod numa_home;
@@ -12,6 +12,7 @@ mod lab;
 pub mod tables;
 pub mod points;
 pub mod gangs;
+pub mod switches;
 pub mod claims;
 mod studies;
 

@@ -4,6 +4,7 @@
 use super::claims::ClaimStudy;
 use super::gangs::GangStudy;
 use super::points::PointStudy;
+use super::switches::SwitchStudy;
 use super::tables::TableStudy;
 use super::{Study, StudyError};
 
@@ -36,6 +37,9 @@ const POINTS: &[(&str, &str)] = described!["waechtler-5-2", "waechtler-5-3"];
 const GANGS: &[(&str, &str, &str)] =
     with_tables!["kamali-4-5", "kamali-4-6", "kamali-4-8", "kamali-5-1"];
 
+const SWITCHES: &[(&str, &str, &str)] =
+    with_tables!["strong-2b", "strong-3", "strong-5", "strong-6"];
+
 const CLAIMS: &[(&str, &str)] = described![
     "bastoni-fig3",
     "bastoni-fig4",
@@ -44,7 +48,7 @@ const CLAIMS: &[(&str, &str)] = described![
     "waechtler-exclusive",
 ];
 
-/// The studies that come with the program: tables, single values, tables of gangs, claims.
+/// The studies that come with the program: tables, single values, tables of gangs and of core switches, claims.
 ///
 /// # Errors
 /// If a file is wrong; a test reads them all.
@@ -58,6 +62,9 @@ pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
     }
     for (_, description, table) in GANGS {
         all.push(Box::new(GangStudy::new(description, table)?));
+    }
+    for (_, description, table) in SWITCHES {
+        all.push(Box::new(SwitchStudy::new(description, table)?));
     }
     for (_, description) in CLAIMS {
         all.push(Box::new(ClaimStudy::new(description)?));
@@ -121,6 +128,20 @@ mod tests {
             let rows = study.join(&[]);
             let fitted = rows.iter().filter(|row| row.fitted).count();
             assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");
+        }
+    }
+
+    #[test]
+    fn every_study_of_core_switches_can_be_read_and_is_fitted_on_a_minority_of_its_rows() {
+        for (id, description, table) in SWITCHES {
+            let study = SwitchStudy::new(description, table).unwrap();
+            assert_eq!(study.id, *id);
+            let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
+            assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            for row in &study.printed {
+                let platform = row.machine().unwrap();
+                study.plan(row, &platform, 1, 1).unwrap().check(&platform).unwrap();
+            }
         }
     }
 

@@ -26,8 +26,8 @@ use crate::output::{Force, OutputFile, print};
 /// Exit code 1: an aim is not reached or not judged, or a claim does not come out as printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A platform or a study, such as `xeon_x5650` or `waechtler-a4`; default: all.
-    what: Option<String>,
+    /// Platforms or studies, such as `xeon_x5650` or `waechtler-a4`; default: all.
+    what: Vec<String>,
     /// Samples per cell; default: the study's number.
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
@@ -97,17 +97,17 @@ fn draw(args: &Args, all: &[Dots]) -> Result<(), Failure> {
 /// The requested studies, with the requested sizes.
 fn chosen(args: &Args) -> Result<Vec<Box<dyn Study>>, Failure> {
     let mut all = studies::all().map_err(|error| Failure::new(Exit::Damaged, error))?;
-    if let Some(what) = &args.what {
-        let known: Vec<String> = all.iter().map(|it| it.head().id.to_owned()).collect();
-        all.retain(|it| it.head().id == what || it.head().platform == what);
-        if all.is_empty() {
-            let what = format!(
-                "`{what}` is neither a study nor a platform of a study; studies are {}",
-                known.join(", ")
-            );
-            return Err(Failure::says(Exit::Usage, what));
-        }
+    let is =
+        |study: &dyn Study, what: &str| study.head().id == what || study.head().platform == what;
+    if let Some(what) = args.what.iter().find(|what| !all.iter().any(|it| is(&**it, what))) {
+        let known: Vec<&str> = all.iter().map(|it| it.head().id).collect();
+        let what = format!(
+            "`{what}` is neither a study nor a platform of a study; studies are {}",
+            known.join(", ")
+        );
+        return Err(Failure::says(Exit::Usage, what));
     }
+    all.retain(|it| args.what.is_empty() || args.what.iter().any(|what| is(&**it, what)));
     if !args.wss.is_empty() {
         let sizes: Vec<u64> = args.wss.iter().map(|wss| wss.get() / 1024).collect();
         all.retain_mut(|study| study.narrow(&sizes));

@@ -17,6 +17,9 @@ use crate::exit::{Exit, Failure};
 /// The heading of these options in the help.
 const HEADING: &str = "Core switches";
 
+/// Calls in a batch, and batches, on a simulated machine.
+const SIMULATED: u32 = 10;
+
 /// Measures the cost of a core switch.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
@@ -27,9 +30,9 @@ pub(super) struct Args {
     /// Never use SCHED_FIFO
     #[arg(long)]
     no_real_time: bool,
-    /// Valid batches of each cell
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = count("--samples 0 takes no batch: leave it out for 30 of each"), help_heading = "Enough samples")]
-    samples: u32,
+    /// Valid batches of each cell (default: 30; simulated 10)
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 takes no batch: leave it out for 30 of each"), help_heading = "Enough samples")]
+    samples: Option<u32>,
     /// Replicates: each starts partner threads anew (default: 10 to 20, if each cell has enough samples)
     #[arg(long, value_name = "N", value_parser = count("--replicates 0 measures nothing: use 6 or more, or leave it out for the default"), help_heading = "Enough samples")]
     replicates: Option<u32>,
@@ -54,12 +57,12 @@ pub(super) struct Args {
     /// Numbers of calls outstanding at a time; 1 waits for each call
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', help_heading = HEADING)]
     outstanding: Vec<u32>,
-    /// Calls in a batch of a mechanism that polls, or of none
-    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = count("--batch 0 makes no call: leave it out for 1000"), help_heading = HEADING)]
-    batch: u32,
-    /// Calls in a batch of a mechanism that sleeps or moves
-    #[arg(long, value_name = "N", default_value_t = 30, value_parser = count("--sleeping-batch 0 makes no call: leave it out for 30"), help_heading = HEADING)]
-    sleeping_batch: u32,
+    /// Calls in a batch of a mechanism that polls, or of none (default: 1000; simulated 10)
+    #[arg(long, value_name = "N", value_parser = count("--batch 0 makes no call: leave it out for 1000"), help_heading = HEADING)]
+    batch: Option<u32>,
+    /// Calls in a batch of a mechanism that sleeps or moves (default: 30; simulated 10)
+    #[arg(long, value_name = "N", value_parser = count("--sleeping-batch 0 makes no call: leave it out for 30"), help_heading = HEADING)]
+    sleeping_batch: Option<u32>,
 }
 
 impl Args {
@@ -81,6 +84,8 @@ impl Args {
         let is_live = self.to.on == LIVE;
         let calls = if is_live { SwitchCall::ALL } else { &[SwitchCall::Gettid] };
         let outstanding = if is_live { &[1, 16][..] } else { &[1] };
+        // A simulated machine has no noise for more calls to average out.
+        let usual = |live: u32| if is_live { live } else { SIMULATED };
         CoreSwitch {
             mechanisms: or(&self.mechanisms, self.usual_mechanisms()),
             calls: or(&self.calls, calls),
@@ -88,9 +93,9 @@ impl Args {
             outstanding: or(&self.outstanding, outstanding),
             pairs: self.pairs.clone(),
             cpus: self.cpus.clone().unwrap_or_default(),
-            polling_batch: self.batch,
-            sleeping_batch: self.sleeping_batch,
-            samples: self.samples,
+            polling_batch: self.batch.unwrap_or(usual(1_000)),
+            sleeping_batch: self.sleeping_batch.unwrap_or(usual(30)),
+            samples: self.samples.unwrap_or(usual(30)),
         }
     }
 
