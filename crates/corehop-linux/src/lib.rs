@@ -16,6 +16,7 @@ pub mod observe;
 mod overheads;
 pub mod control_page;
 mod perf_event;
+pub mod offload;
 pub mod preflight;
 pub mod probe;
 pub mod rseq;

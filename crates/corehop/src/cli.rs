@@ -34,6 +34,8 @@ enum Verb {
     Doctor(cmd::doctor::Args),
     /// Measure what preemptions and migrations cost, and why.
     Measure(Box<cmd::measure::Args>),
+    /// Run a program whose system calls are made on other cores, and say what that brought.
+    Offload(cmd::offload::Args),
     /// Rerun published experiments on the simulated machine, and report its error.
     Validate(cmd::validate::Args),
     /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
@@ -117,6 +119,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Check(args) => cmd::check::run(&args),
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
+        Verb::Offload(args) => cmd::offload::run(&args),
         Verb::Validate(args) => cmd::validate::run(&args),
         Verb::Study(args) => cmd::study::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),

@@ -11,6 +11,7 @@ pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod measure;
+pub(crate) mod offload;
 pub(crate) mod platform;
 pub(crate) mod predict;
 mod quantities;

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program under way: it is started on the cores that are left to it, signals are passed on, its end is awaited.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
+use std::mem::zeroed;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::ptr::null_mut;
+use std::time::Duration;
+
+use corehop_core::units::{Cpu, CpuList};
+use corehop_shim::board::{Board, VARIABLE};
+
+use super::{LIBRARY, Offload, OffloadError, program};
+use crate::clock::Clock;
+use crate::thread;
+
+/// How a program ended, and what became of its calls.
+#[derive(Debug)]
+pub struct Ended {
+    /// The exit code, or 128 plus the signal, as shells say it.
+    pub code: u8,
+    /// The board.
+    pub board: Board,
+    /// The CPUs that the program had.
+    pub program_cpus: CpuList,
+    /// Ticks of the time-stamp counter in a nanosecond.
+    pub ticks_per_ns: f64,
+}
+
+/// Signals that a program is told when its wrapper is.
+const PASSED_ON: [i32; 6] =
+    [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
+    let failed = |what| move |source| OffloadError::Failed { what, source };
+    let Some((name, arguments)) = offload.command.split_first() else {
+        let source = io::Error::from_raw_os_error(libc::ENOENT);
+        return Err(OffloadError::NoProgram { program: String::new(), source });
+    };
+    program::check(name)?;
+    let program_cpus = cores(&offload.os_cores)?;
+    let clock = Clock::calibrate(Duration::from_millis(20));
+    let ticks_per_ns = clock.hertz() / 1e9;
+    let library = in_memory(c"corehop_shim.so", true).map_err(failed("a file in memory"))?;
+    (&library).write_all(LIBRARY).map_err(failed("a file in memory"))?;
+    let file = in_memory(c"corehop-board", false).map_err(failed("a file in memory"))?;
+    let mut wishes = offload.wishes;
+    wishes.os_cores = words(&offload.os_cores);
+    let board = Board::create(&file, &wishes, (ticks_per_ns * 1000.0).round() as u64)
+        .map_err(failed("a file in memory"))?;
+    let signals = Held::new();
+    let mut command = Command::new(name);
+    command.args(arguments).env("LD_PRELOAD", after_others(&path_of(&library)));
+    command.env(VARIABLE, path_of(&file));
+    if offload.output_to_stderr {
+        command.stdout(io::stderr());
+    }
+    begin_with(&mut command, &program_cpus, signals.before);
+    let no_program =
+        |source| OffloadError::NoProgram { program: name.to_string_lossy().into(), source };
+    let mut child = command.spawn().map_err(no_program)?;
+    let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
+    Ok(Ended { code: code(status), board, program_cpus, ticks_per_ns })
+}
+
+/// The CPUs that are left to the program.
+fn cores(os_cores: &CpuList) -> Result<CpuList, OffloadError> {
+    let failed = |source| OffloadError::Failed { what: "asking for this process's CPUs", source };
+    let usable = thread::affinity().map_err(failed)?;
+    for cpu in os_cores.iter() {
+        // A thread that ends at once tries.
+        let tried = std::thread::spawn(move || thread::set_affinity([cpu]));
+        let tried = tried.join().unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::Other)));
+        tried.map_err(|reason| OffloadError::NoCore { cpu: cpu.0, reason })?;
+    }
+    let left = CpuList::new(usable.iter().filter(|&cpu| !os_cores.contains(cpu)));
+    if left.is_empty() { Err(OffloadError::NoneLeft { usable }) } else { Ok(left) }
+}
+
+fn words(cpus: &CpuList) -> [u64; 16] {
+    let mut words = [0; 16];
+    for Cpu(cpu) in cpus.iter() {
+        if let Some(word) = words.get_mut(cpu as usize / 64) {
+            *word |= 1 << (cpu % 64);
+        }
+    }
+    words
+}
+
+/// A file that has no name in any folder.
+fn in_memory(name: &std::ffi::CStr, executable: bool) -> io::Result<File> {
+    const EXECUTABLE: u32 = 0x10;
+    let flags = if executable { EXECUTABLE } else { 0 };
+    // SAFETY: a string that ends with a zero.
+    let create = |flags| unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC | flags) };
+    let mut fd = create(flags);
+    if fd < 0 && executable {
+        // Linux before 6.3 does not know the flag, and needs none.
+        fd = create(0);
+    }
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is a new descriptor, and nothing else owns it.
+    Ok(File::from(unsafe { OwnedFd::from_raw_fd(fd) }))
+}
+
+/// The path by which another process opens such a file.
+fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+}
+
+/// The libraries to preload: those that are asked for already stand before ours, as they see every call and ours makes
+/// some without libc.
+fn after_others(library: &Path) -> OsString {
+    let mut all = std::env::var_os("LD_PRELOAD").filter(|it| !it.is_empty()).unwrap_or_default();
+    if !all.is_empty() {
+        all.push(":");
+    }
+    all.push(library);
+    all
+}
+
+fn begin_with(command: &mut Command, cpus: &CpuList, signals: libc::sigset_t) {
+    let cpus = cpus.clone();
+    let begin = move || {
+        // SAFETY: the set was filled by the kernel.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const signals, null_mut()) };
+        thread::set_affinity(cpus.iter())
+    };
+    // SAFETY: `begin` makes two system calls on values that it owns.
+    unsafe { command.pre_exec(begin) };
+}
+
+/// Signals that are taken one by one instead of ending this process.
+struct Held {
+    set: libc::sigset_t,
+    before: libc::sigset_t,
+}
+
+impl Held {
+    fn new() -> Self {
+        // SAFETY: both sets are initialised before they are read.
+        unsafe {
+            let (mut set, mut before) = (zeroed(), zeroed());
+            libc::sigemptyset(&raw mut set);
+            for signal in PASSED_ON.into_iter().chain([libc::SIGCHLD]) {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            Self { set, before }
+        }
+    }
+
+    /// Waits for the end of a program and passes signals on to it.
+    fn wait(&self, child: &mut Child) -> io::Result<ExitStatus> {
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(status);
+            }
+            let mut signal = 0;
+            // SAFETY: an initialised set, and a number to write.
+            unsafe { libc::sigwait(&raw const self.set, &raw mut signal) };
+            // Ctrl-C on a terminal has reached the program already.
+            let by_terminal = [libc::SIGINT, libc::SIGQUIT].contains(&signal);
+            if signal != libc::SIGCHLD && !(by_terminal && io::stdin().is_terminal()) {
+                // SAFETY: a child that has not been waited for, so that its number is its own.
+                unsafe { libc::kill(child.id().cast_signed(), signal) };
+            }
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled by the kernel.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
+    }
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where a call will be faster, from the recent times of calls of its kind and size.
+//!
+//! Each kind and class of sizes has a moving mean of both places. The faster place is taken; the other one is tried now
+//! and then, the more rarely the longer the answer has stood.
+
+use crate::call::{CALLS, Call};
+
+/// A place for a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The caller's core.
+    Here,
+    /// An OS core.
+    There,
+}
+
+/// Classes of sizes: powers of two.
+const CLASSES: usize = 12;
+/// Times of each place before there is an answer.
+const FIRST: u32 = 4;
+/// The other place is tried every so many calls, at first and at last.
+const SOONEST: u32 = 16;
+const LATEST: u32 = 4096;
+/// A time counts at most for so many times the mean: something else had the CPU.
+const OUTLIER: f32 = 8.0;
+/// The weight of a new time.
+const WEIGHT: f32 = 0.125;
+
+#[derive(Debug, Clone, Copy)]
+struct Kind {
+    /// Mean ticks here and there.
+    mean: [f32; 2],
+    known: [u32; 2],
+    /// Calls since the other place was tried, and when it is to be tried again.
+    since: u32,
+    interval: u32,
+    better: Place,
+}
+
+const UNKNOWN: Kind =
+    Kind { mean: [0.0; 2], known: [0; 2], since: 0, interval: SOONEST, better: Place::Here };
+
+/// The predictor of a thread.
+#[derive(Debug)]
+pub struct Predictor {
+    kinds: [[Kind; CLASSES]; CALLS],
+}
+
+impl Default for Predictor {
+    fn default() -> Self {
+        Self { kinds: [[UNKNOWN; CLASSES]; CALLS] }
+    }
+}
+
+fn class(size: u64) -> usize {
+    (size.max(1).ilog2().saturating_sub(8) as usize).min(CLASSES - 1)
+}
+
+impl Predictor {
+    /// The place for a call, and whether it is to be timed.
+    pub fn place(&mut self, call: Call, size: u64) -> (Place, bool) {
+        let kind = &mut self.kinds[call as usize][class(size)];
+        if kind.known.iter().any(|&known| known < FIRST) {
+            let fewer = if kind.known[1] < kind.known[0] { Place::There } else { Place::Here };
+            return (fewer, true);
+        }
+        kind.since += 1;
+        if kind.since < kind.interval {
+            // Timing takes time, too.
+            return (kind.better, kind.since % 8 == 0);
+        }
+        kind.since = 0;
+        kind.interval = (kind.interval * 2).min(LATEST);
+        (other(kind.better), true)
+    }
+
+    /// A call took so many ticks at this place.
+    pub fn learn(&mut self, call: Call, size: u64, place: Place, ticks: u64) {
+        let kind = &mut self.kinds[call as usize][class(size)];
+        let (at, ticks) = (place as usize, ticks as f32);
+        kind.mean[at] = if kind.known[at] == 0 {
+            ticks
+        } else {
+            kind.mean[at] + WEIGHT * (ticks.min(OUTLIER * kind.mean[at]) - kind.mean[at])
+        };
+        kind.known[at] = kind.known[at].saturating_add(1);
+        let better = if kind.mean[1] < kind.mean[0] { Place::There } else { Place::Here };
+        if better != kind.better {
+            kind.better = better;
+            kind.interval = SOONEST;
+        }
+    }
+}
+
+fn other(place: Place) -> Place {
+    match place {
+        Place::Here => Place::There,
+        Place::There => Place::Here,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Makes calls that take these ticks here and there, and counts those there.
+    fn there(predictor: &mut Predictor, calls: u32, here: u64, there: u64) -> u32 {
+        let mut count = 0;
+        for _ in 0..calls {
+            let (place, timed) = predictor.place(Call::Read, 4096);
+            count += u32::from(place == Place::There);
+            if timed {
+                let ticks = if place == Place::There { there } else { here };
+                predictor.learn(Call::Read, 4096, place, ticks);
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn the_faster_place_is_taken_and_the_other_tried_ever_more_rarely() {
+        let mut predictor = Predictor::default();
+        assert!(there(&mut predictor, 10_000, 100, 200) < 30);
+        let mut predictor = Predictor::default();
+        assert!(there(&mut predictor, 10_000, 200, 100) > 9_970);
+    }
+
+    #[test]
+    fn it_notices_when_the_other_place_becomes_faster() {
+        let mut predictor = Predictor::default();
+        there(&mut predictor, 10_000, 100, 200);
+        there(&mut predictor, 100_000, 400, 200);
+        assert!(there(&mut predictor, 1_000, 400, 200) > 900);
+    }
+
+    #[test]
+    fn one_disturbed_call_does_not_decide() {
+        let mut predictor = Predictor::default();
+        there(&mut predictor, 1_000, 100, 200);
+        predictor.learn(Call::Read, 4096, Place::Here, 1_000_000);
+        assert!(there(&mut predictor, 100, 100, 200) < 30);
+    }
+
+    #[test]
+    fn sizes_and_calls_are_told_apart() {
+        let mut predictor = Predictor::default();
+        there(&mut predictor, 1_000, 100, 200);
+        assert_eq!(predictor.kinds[Call::Read as usize][class(1 << 20)].known, [0; 2]);
+        assert_eq!(predictor.kinds[Call::Write as usize][class(4096)].known, [0; 2]);
+        assert_eq!(class(u64::MAX), CLASSES - 1);
+        assert_eq!(class(0), 0);
+    }
+}

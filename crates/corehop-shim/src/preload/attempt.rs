@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is done on the OS core: one call, unless it would sleep.
+//!
+//! A call that sleeps there could not be interrupted by a signal to its caller. So what can wait for something is tried
+//! without waiting, and made by the caller if it would. A write to a pipe or a file may raise a signal in the thread that
+//! makes it: such an error is left to the caller, too. Files on a disk are read and written at once: no signal interrupts
+//! that anywhere.
+
+use std::ffi::c_void;
+
+use libc::{c_long, iovec, msghdr};
+
+use super::kernel;
+use crate::call::Call;
+
+/// A call, for the thread that makes it.
+pub(super) struct Request {
+    pub(super) call: Call,
+    pub(super) a: [usize; 6],
+    /// The caller.
+    pub(super) tid: u64,
+    /// The kernel's answer. None: to be made by the caller.
+    pub(super) answer: Option<isize>,
+    /// The answer is a part, and the caller waits for the rest.
+    pub(super) rest: bool,
+}
+
+impl Request {
+    pub(super) fn new(call: Call, a: [usize; 6]) -> Self {
+        Self { call, a, tid: 0, answer: None, rest: false }
+    }
+}
+
+/// Makes the call of a request.
+///
+/// # Safety
+/// The argument is a [`Request`] whose pointers are the caller's.
+pub(super) unsafe extern "C" fn attempt(request: *mut c_void) -> u64 {
+    // SAFETY: by the caller.
+    let request = unsafe { &mut *request.cast::<Request>() };
+    request.answer = request.carry_out();
+    0
+}
+
+const RWF_NOWAIT: usize = 8;
+const EAGAIN: isize = -(libc::EAGAIN as isize);
+const EPIPE: isize = -(libc::EPIPE as isize);
+const EFBIG: isize = -(libc::EFBIG as isize);
+const NOT_SUPPORTED: isize = -(libc::EOPNOTSUPP as isize);
+const INTERRUPTED: isize = -(libc::EINTR as isize);
+
+enum Kind {
+    /// On a disk, or in memory.
+    File,
+    Socket,
+    Pipe,
+    Other,
+}
+
+impl Request {
+    fn carry_out(&mut self) -> Option<isize> {
+        match self.call {
+            Call::Read | Call::Readv | Call::Write | Call::Writev => self.transfer(),
+            Call::Pread | Call::Pwrite => match self.kind() {
+                Kind::File => self.directly(),
+                _ => None,
+            },
+            Call::Recvfrom | Call::Recvmsg | Call::Sendto | Call::Sendmsg => self.message(),
+            Call::Sendfile => self.if_it_does_not_wait(),
+            Call::Open => self.open(libc::AT_FDCWD as usize, self.a[0], self.a[1]),
+            Call::Openat => self.open(self.a[0], self.a[1], self.a[2]),
+            Call::Stat | Call::Fstatat | Call::Statx | Call::Fsync | Call::Fdatasync => {
+                self.directly()
+            }
+            Call::Select => self.select(),
+            Call::Poll => self.ready(libc::SYS_poll, 2),
+            Call::EpollWait => self.ready(libc::SYS_epoll_wait, 3),
+            Call::Accept4 => match self.waits(self.a[0]) {
+                false => self.directly(),
+                true => None,
+            },
+        }
+    }
+
+    fn system_call(&self, number: c_long, a: [usize; 6]) -> isize {
+        // SAFETY: the arguments are those of the program's own call.
+        unsafe { kernel::call(number, a) }
+    }
+
+    /// The call as it is.
+    fn directly(&mut self) -> Option<isize> {
+        let number = c_long::from(self.call.kernel_numbers()[0]);
+        let answer = self.system_call(number, self.a);
+        self.accept(answer, Kind::File)
+    }
+
+    /// An answer, unless the caller has to ask himself.
+    fn accept(&mut self, answer: isize, kind: Kind) -> Option<isize> {
+        match answer {
+            // Nothing to wait for, and none who would.
+            EAGAIN if !matches!(kind, Kind::Other) && !self.waits(self.a[0]) => Some(answer),
+            EAGAIN | INTERRUPTED => None,
+            // Where the caller makes the attempt itself (V1), its signal is under way.
+            EPIPE | EFBIG if !matches!(kind, Kind::Socket) && kernel::tid() == self.tid => {
+                Some(answer)
+            }
+            EPIPE | EFBIG => None,
+            _ => Some(answer),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        // SAFETY: all zeroes are one; the kernel writes it.
+        let (answer, status) = unsafe {
+            let mut status: libc::stat = std::mem::zeroed();
+            let a = [self.a[0], &raw mut status as usize, 0, 0, 0, 0];
+            (kernel::call(libc::SYS_fstat, a), status)
+        };
+        match status.st_mode & libc::S_IFMT {
+            _ if answer < 0 => Kind::Other,
+            libc::S_IFREG | libc::S_IFBLK | libc::S_IFDIR => Kind::File,
+            libc::S_IFSOCK => Kind::Socket,
+            libc::S_IFIFO => Kind::Pipe,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Whether calls on this descriptor wait.
+    fn waits(&self, fd: usize) -> bool {
+        let flags = self.system_call(libc::SYS_fcntl, [fd, libc::F_GETFL as usize, 0, 0, 0, 0]);
+        flags >= 0 && flags as i32 & libc::O_NONBLOCK == 0
+    }
+
+    /// read, write, readv, writev.
+    fn transfer(&mut self) -> Option<isize> {
+        let kind = self.kind();
+        let writes = matches!(self.call, Call::Write | Call::Writev);
+        let one = iovec { iov_base: self.a[1] as *mut c_void, iov_len: self.a[2] };
+        let (vector, count) = match self.call {
+            Call::Read | Call::Write => (&raw const one as usize, 1),
+            _ => (self.a[1], self.a[2]),
+        };
+        let answer = match kind {
+            Kind::File => return self.directly(),
+            Kind::Other => return None,
+            Kind::Pipe => {
+                let number = if writes { libc::SYS_pwritev2 } else { libc::SYS_preadv2 };
+                // The offset -1 is the file's own.
+                let a = [self.a[0], vector, count, usize::MAX, usize::MAX, RWF_NOWAIT];
+                match self.system_call(number, a) {
+                    NOT_SUPPORTED => return None,
+                    answer => answer,
+                }
+            }
+            Kind::Socket => {
+                // SAFETY: all zeroes are one.
+                let mut message: msghdr = unsafe { std::mem::zeroed() };
+                message.msg_iov = vector as *mut iovec;
+                message.msg_iovlen = count;
+                let number = if writes { libc::SYS_sendmsg } else { libc::SYS_recvmsg };
+                let flags = libc::MSG_DONTWAIT | if writes { libc::MSG_NOSIGNAL } else { 0 };
+                let a = [self.a[0], &raw const message as usize, flags as usize, 0, 0, 0];
+                self.system_call(number, a)
+            }
+        };
+        if writes {
+            // SAFETY: the vector is the caller's, or `one`.
+            let whole = unsafe { length(vector, count) };
+            self.rest = answer > 0 && (answer as usize) < whole && self.waits(self.a[0]);
+        }
+        self.accept(answer, kind)
+    }
+
+    /// recvfrom, recvmsg, sendto, sendmsg.
+    fn message(&mut self) -> Option<isize> {
+        let place = if matches!(self.call, Call::Recvmsg | Call::Sendmsg) { 2 } else { 3 };
+        let mut a = self.a;
+        let sends = matches!(self.call, Call::Sendto | Call::Sendmsg);
+        let extra = libc::MSG_DONTWAIT | if sends { libc::MSG_NOSIGNAL } else { 0 };
+        a[place] |= extra as usize;
+        let number = c_long::from(self.call.kernel_numbers()[0]);
+        let answer = self.system_call(number, a);
+        if sends && answer > 0 {
+            let whole = match self.call {
+                Call::Sendto => self.a[2],
+                // SAFETY: the kernel has just read it.
+                _ => unsafe { message_length(self.a[1]) },
+            };
+            let may_wait = self.a[place] as i32 & libc::MSG_DONTWAIT == 0;
+            self.rest = (answer as usize) < whole && may_wait && self.waits(self.a[0]);
+        }
+        self.accept(answer, Kind::Socket)
+    }
+
+    fn if_it_does_not_wait(&mut self) -> Option<isize> {
+        if !matches!(self.kind(), Kind::File) && self.waits(self.a[0]) {
+            return None;
+        }
+        self.directly()
+    }
+
+    /// Opening a pipe or a device may wait: only files and folders are opened there.
+    fn open(&mut self, folder: usize, path: usize, flags: usize) -> Option<isize> {
+        // SAFETY: all zeroes are one; the kernel writes it.
+        let (answer, status) = unsafe {
+            let mut status: libc::stat = std::mem::zeroed();
+            let a = [folder, path, &raw mut status as usize, 0, 0, 0];
+            (kernel::call(libc::SYS_newfstatat, a), status)
+        };
+        let is_file = matches!(status.st_mode & libc::S_IFMT, libc::S_IFREG | libc::S_IFDIR);
+        if answer >= 0 && !is_file {
+            return None;
+        }
+        let mode = if self.call == Call::Open { self.a[2] } else { self.a[3] };
+        let answer = self.system_call(libc::SYS_openat, [folder, path, flags, mode, 0, 0]);
+        self.accept(answer, Kind::File)
+    }
+
+    /// poll, epoll_wait: what is ready now.
+    fn ready(&mut self, number: c_long, timeout: usize) -> Option<isize> {
+        let mut a = self.a;
+        let asked = a[timeout] as i32;
+        a[timeout] = 0;
+        match self.system_call(number, a) {
+            0 if asked != 0 => None,
+            answer => self.accept(answer, Kind::Other),
+        }
+    }
+
+    fn select(&mut self) -> Option<isize> {
+        let mut sets = [[0_u64; 16]; 3];
+        let highest = self.a[0];
+        if highest > 1024 {
+            return None;
+        }
+        let bytes = highest.div_ceil(64) * 8;
+        let mut pointers = [0; 3];
+        for ((set, &theirs), pointer) in sets.iter_mut().zip(&self.a[1..4]).zip(&mut pointers) {
+            if theirs != 0 {
+                // SAFETY: the caller's set has this many bits.
+                unsafe { copy(theirs as *const u8, set.as_mut_ptr().cast(), bytes) };
+                *pointer = set.as_mut_ptr() as usize;
+            }
+        }
+        let now = [0_i64; 2];
+        let [read, write, other] = pointers;
+        let a = [highest, read, write, other, &raw const now as usize, 0];
+        let answer = self.system_call(libc::SYS_pselect6, a);
+        if answer <= 0 {
+            return None;
+        }
+        for (set, &theirs) in sets.iter().zip(&self.a[1..4]) {
+            if theirs != 0 {
+                // SAFETY: as above.
+                unsafe { copy(set.as_ptr().cast(), theirs as *mut u8, bytes) };
+            }
+        }
+        Some(answer)
+    }
+}
+
+unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: by the caller.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
+}
+
+/// The bytes of a vector.
+///
+/// # Safety
+/// There are so many elements.
+pub(super) unsafe fn length(vector: usize, count: usize) -> usize {
+    // SAFETY: by the caller.
+    let all = unsafe { std::slice::from_raw_parts(vector as *const iovec, count) };
+    all.iter().map(|one| one.iov_len).fold(0, usize::saturating_add)
+}
+
+/// The bytes of a message.
+///
+/// # Safety
+/// It is a `msghdr`.
+pub(super) unsafe fn message_length(message: usize) -> usize {
+    // SAFETY: by the caller.
+    unsafe {
+        let message = &*(message as *const msghdr);
+        length(message.msg_iov as usize, message.msg_iovlen)
+    }
+}

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The functions behind ours: libc's, or those of another library between.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A function that is looked up once.
+pub(super) struct Real {
+    name: &'static CStr,
+    at: AtomicPtr<c_void>,
+}
+
+impl Real {
+    pub(super) const fn new(name: &'static CStr) -> Self {
+        Self { name, at: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+
+    /// Its address.
+    #[inline]
+    pub(super) fn address(&self) -> *mut c_void {
+        let at = self.at.load(Ordering::Relaxed);
+        if at.is_null() { self.find() } else { at }
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        // SAFETY: the name ends with a zero.
+        let at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        if at.is_null() {
+            // A program that calls a function finds it without us, too.
+            // SAFETY: nothing else to be done.
+            unsafe { libc::abort() };
+        }
+        self.at.store(at, Ordering::Relaxed);
+        at
+    }
+}

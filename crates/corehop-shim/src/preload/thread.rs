@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread has: its row on the board and, after some calls, its partner.
+
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use corehop_switch::policy::{CoreSet, Flags, Memory};
+use corehop_switch::{Mechanism, Options, Switch};
+
+use super::kernel::{self, Signals};
+use super::process::{self, Process};
+use crate::board::{Count, Event, Row};
+use crate::call::Call;
+use crate::predict::Predictor;
+
+/// Calls that qualify before a thread gets a partner: short programs get none.
+const FIRST: u32 = 32;
+/// Calls until the next attempt, if one was not possible.
+const AGAIN: u32 = 1024;
+/// The most partners of a process. Further threads make their calls themselves.
+const MOST_PARTNERS: u32 = 64;
+
+/// Everything that off-loading takes.
+pub(super) struct State {
+    pub(super) switch: Switch,
+    pub(super) predictor: Predictor,
+    pub(super) memory: Memory,
+    /// The thread's number: a child that shares this memory has another one.
+    pub(super) tid: u64,
+    partners: u32,
+}
+
+struct Mine {
+    row: Cell<Option<Row>>,
+    rowless: Cell<bool>,
+    state: Cell<*mut State>,
+    /// In the midst of a call there.
+    under_way: Cell<bool>,
+    /// Its credentials, namespaces or filters became its own.
+    private: Cell<bool>,
+    calls: Cell<u32>,
+    /// The thread that has the row: the child of a vfork shares this memory.
+    tid: Cell<u64>,
+}
+
+// No value here is dropped, so that a signal handler may be the first to use it.
+thread_local! {
+    static MINE: Mine = const {
+        Mine {
+            row: Cell::new(None),
+            rowless: Cell::new(false),
+            state: Cell::new(null_mut()),
+            under_way: Cell::new(false),
+            private: Cell::new(false),
+            calls: Cell::new(FIRST),
+            tid: Cell::new(0),
+        }
+    };
+}
+
+static PARTNERS: AtomicU32 = AtomicU32::new(0);
+
+/// Counts something of a call.
+#[inline]
+pub(super) fn count(call: Call, count: Count, much: u64) {
+    MINE.with(|mine| {
+        if let Some(row) = mine.row.get() {
+            row.add(call, count, much);
+        } else if !mine.rowless.get() {
+            claim(mine, call, count, much);
+        }
+    });
+}
+
+#[cold]
+fn claim(mine: &Mine, call: Call, count: Count, much: u64) {
+    let Some(process) = process::get() else { return };
+    mine.tid.set(kernel::tid());
+    let row = process.board.claim(mine.tid.get());
+    mine.row.set(row);
+    match row {
+        Some(row) => {
+            at_end_of_thread();
+            row.add(call, count, much);
+        }
+        None => {
+            mine.rowless.set(true);
+            process.board.event(Event::WithoutRow).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The child of a fork: what it has is the parent's.
+pub(super) fn forget() {
+    MINE.with(|mine| {
+        mine.row.set(None);
+        // The partner is in the parent, and its memory is not worth a free here.
+        mine.state.set(null_mut());
+        mine.under_way.set(false);
+        mine.calls.set(FIRST);
+    });
+    PARTNERS.store(0, Ordering::Relaxed);
+}
+
+/// From now on this thread differs from a partner: it makes its calls itself.
+pub(super) fn set_private() {
+    MINE.with(|mine| {
+        if !mine.private.replace(true)
+            && let Some(process) = process::get()
+        {
+            process.board.event(Event::Private).fetch_add(1, Ordering::Relaxed);
+        }
+    });
+}
+
+/// The state of a thread that can off-load now.
+pub(super) fn state(process: &Process) -> Option<&'static mut State> {
+    MINE.with(|mine| {
+        if mine.under_way.get() || mine.private.get() {
+            return None;
+        }
+        if mine.state.get().is_null() {
+            let left = mine.calls.get().saturating_sub(1);
+            mine.calls.set(left);
+            if left > 0 {
+                return None;
+            }
+            mine.calls.set(AGAIN);
+            if mine.tid.get() != kernel::tid() {
+                return None;
+            }
+            mine.under_way.set(true);
+            mine.state.set(open(process, mine.tid.get()));
+            mine.under_way.set(false);
+        }
+        // SAFETY: a state is this thread's alone, and it is not in use: `under_way` is not set.
+        unsafe { mine.state.get().as_mut() }
+    })
+}
+
+/// Marks the time in which a signal handler finds the state in use.
+pub(super) fn set_under_way(is: bool) {
+    MINE.with(|mine| mine.under_way.set(is));
+}
+
+/// A partner for this thread; null if there can be none now.
+///
+/// Starting a thread allocates memory. A signal handler may have interrupted just that, so this waits for a moment at
+/// which the thread blocks no signal: a handler blocks its own.
+fn open(process: &Process, tid: u64) -> *mut State {
+    let blocks = Signals::blocked() != Signals::NONE;
+    if blocks || kernel::on_signal_stack() || !kernel::is_ordinary() || !at_end_of_thread() {
+        return null_mut();
+    }
+    let wishes = &process.wishes;
+    let partners = process.cores.len() as u32;
+    if PARTNERS.fetch_add(partners, Ordering::Relaxed) + partners > MOST_PARTNERS {
+        PARTNERS.fetch_sub(partners, Ordering::Relaxed);
+        return null_mut();
+    }
+    let options = Options {
+        os_cores: CoreSet::of(&process.cores),
+        mechanism: Mechanism::from_number(wishes.mechanism),
+        // The policy is asked in `course`, which knows of all threads.
+        flags: Flags::NONE,
+        spin_limit_ns: (wishes.spin_limit_ns != u64::MAX).then_some(wishes.spin_limit_ns),
+        ..Options::default()
+    };
+    // SAFETY: this thread's own.
+    let errno = unsafe { *libc::__errno_location() };
+    let switch = Switch::open(&options);
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() = errno };
+    if switch.mechanism() == Mechanism::Local {
+        PARTNERS.fetch_sub(partners, Ordering::Relaxed);
+        process.board.event(Event::WithoutPartner).fetch_add(1, Ordering::Relaxed);
+        return null_mut();
+    }
+    process.board.event(Event::Partners).fetch_add(1, Ordering::Relaxed);
+    Box::into_raw(Box::new(State {
+        switch,
+        predictor: Predictor::default(),
+        memory: Memory::default(),
+        tid,
+        partners,
+    }))
+}
+
+/// Lets `end` run when this thread ends. False if the process has no key left.
+fn at_end_of_thread() -> bool {
+    static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
+    let key = KEY.get_or_init(|| {
+        let mut key = 0;
+        // SAFETY: writes the key; the destructor lives as long as the process.
+        let made = unsafe { libc::pthread_key_create(&raw mut key, Some(end)) };
+        (made == 0).then_some(key)
+    });
+    // SAFETY: a key of ours. Any value but null makes the destructor run.
+    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, 1 as *const c_void) == 0 })
+}
+
+/// Gives back what a thread has.
+unsafe extern "C" fn end(_: *mut c_void) {
+    MINE.with(|mine| {
+        let state = mine.state.replace(null_mut());
+        // Other destructors may still make calls.
+        mine.private.set(true);
+        // SAFETY: made by `open`; only this thread has it.
+        if let Some(state) = (!state.is_null()).then(|| unsafe { Box::from_raw(state) })
+            && state.tid == kernel::tid()
+        {
+            PARTNERS.fetch_sub(state.partners, Ordering::Relaxed);
+        }
+        if let Some(row) = mine.row.take() {
+            row.release();
+        }
+        mine.rowless.set(true);
+    });
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop offload`
+
+mod answer;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use corehop_core::units::{Bytes, CpuList};
+use corehop_core::workload::switching::SwitchMechanism;
+use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
+
+use crate::exit::{Exit, Failure};
+use crate::output::{Force, OutputFile, print};
+
+/// Run a program whose system calls are made on other cores, and say what that brought.
+///
+/// A library is preloaded into the program. Calls from a size on, and calls without a size, go to a thread on an OS
+/// core, if recent timings say that this is faster; a guard compares short stretches with and without, and turns
+/// off-load off where the program makes fewer calls per second with it. Everything else is as without: a call that
+/// would sleep is made by its own thread. The program runs on the other CPUs. It ends with the program's exit code.
+///
+/// The answer goes to stderr. `corehop explain offload` says which calls stay where they are, and why.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The OS cores: CPUs that make the program's system calls, and nothing else of it
+    #[arg(long, value_name = "LIST", value_parser = os_cores)]
+    os_cores: CpuList,
+    /// The choice of an OS core: `wc` stays if all are busy, `af` returns to the last one, `pa` (with both) even if
+    /// it is busy, `static` always pairs the same cores; without any they take turns
+    #[arg(long, value_name = "WORDS", value_delimiter = ',', default_value = "af")]
+    policy: Vec<Policy>,
+    /// The mechanism: v1, v2, v3, v4 or v5
+    #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
+    mechanism: u32,
+    /// The least size of a call that is off-loaded; calls without a size are, from any threshold on
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    threshold: Bytes,
+    /// Thresholds of single calls: a size, `all` or `never`, for example `read=64KiB,open=never`
+    #[arg(long = "call", value_name = "CALL=SIZE", value_delimiter = ',', value_parser = of_call)]
+    calls: Vec<(Call, u64)>,
+    /// How the place of a call is decided
+    #[arg(long, value_enum, value_name = "HOW", default_value_t = Decide::Predicted)]
+    decide: Decide,
+    /// The longest spin in microseconds (default: 5 where two CPUs are usable, else 50)
+    #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
+    spin: Option<u64>,
+    /// Write the answer to a file, as JSON
+    #[arg(short, long, value_name = "FILE.json")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
+    /// Print the answer as JSON to stdout; the program's output goes to stderr
+    #[arg(long)]
+    json: bool,
+    /// Print no answer
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    /// The program and its arguments, after `--`
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// A word of `--policy`; its bit is the library's.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum Policy {
+    /// Work-conserving
+    Wc,
+    /// Affinity
+    Af,
+    /// Affinity even to a busy core
+    Pa,
+    /// Static binding
+    Static,
+}
+
+/// How a call's place is decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Decide {
+    /// By recent timings of such calls, with the guard
+    Predicted,
+    /// Always on an OS core, with the guard
+    Guarded,
+    /// Always on an OS core
+    Always,
+    /// Never: what the library alone costs
+    Never,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
+    let offload = Offload {
+        command: args.program.clone(),
+        os_cores: args.os_cores.clone(),
+        wishes: args.wishes(),
+        output_to_stderr: args.json,
+    };
+    let ended = offload.run()?;
+    let answer = answer::of(&ended, &offload);
+    let text =
+        serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
+    if let Some(output) = output {
+        output.write(format!("{text}\n"))?;
+    }
+    if args.json {
+        print(&format!("{text}\n"))?;
+    } else if !args.quiet {
+        say(&answer::text(&answer));
+    }
+    Ok(match ended.code {
+        0 => Exit::Done,
+        other => Exit::Of(other),
+    })
+}
+
+#[expect(clippy::print_stderr, reason = "the program's output is its own")]
+fn say(text: &str) {
+    eprint!("{text}");
+}
+
+impl Args {
+    fn wishes(&self) -> Wishes {
+        let mut thresholds = [0; CALLS];
+        for (call, threshold) in Call::ALL.into_iter().zip(&mut thresholds) {
+            *threshold = if call.has_size() { self.threshold.get() } else { 0 };
+        }
+        for &(call, threshold) in &self.calls {
+            thresholds[call as usize] = threshold;
+        }
+        let bit = |policy: &Policy| match policy {
+            Policy::Wc => 1,
+            Policy::Af => 2,
+            Policy::Pa => 4,
+            Policy::Static => 8,
+        };
+        Wishes {
+            mechanism: self.mechanism,
+            flags: self.policy.iter().map(bit).fold(0, |all, bit| all | bit),
+            // Set by `Offload`.
+            os_cores: [0; 16],
+            spin_limit_ns: self.spin.map_or(u64::MAX, |us| us * 1000),
+            decision: match self.decide {
+                Decide::Predicted => Decision::Predicted,
+                Decide::Guarded => Decision::Guarded,
+                Decide::Always => Decision::Always,
+                Decide::Never => Decision::Never,
+            },
+            thresholds,
+        }
+    }
+}
+
+fn os_cores(text: &str) -> Result<CpuList, String> {
+    match text.parse::<CpuList>() {
+        Ok(cpus) if cpus.is_empty() => {
+            Err("no CPU is named: write for example --os-cores 1".to_owned())
+        }
+        Ok(cpus) if cpus.len() > 64 => Err("name at most 64 OS cores".to_owned()),
+        Ok(cpus) => Ok(cpus),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn mechanism(text: &str) -> Result<u32, String> {
+    let number = match text.parse::<SwitchMechanism>() {
+        Ok(SwitchMechanism::V1) => 1,
+        Ok(SwitchMechanism::V2) => 2,
+        Ok(SwitchMechanism::V3) => 3,
+        Ok(SwitchMechanism::V4) => 4,
+        Ok(SwitchMechanism::V5) => 5,
+        _ => return Err(format!("`{text}` is none of v1, v2, v3, v4, v5")),
+    };
+    Ok(number)
+}
+
+/// `read=64KiB`, `open=never`.
+fn of_call(text: &str) -> Result<(Call, u64), String> {
+    let (name, threshold) = text
+        .split_once('=')
+        .ok_or_else(|| format!("`{text}` is not CALL=SIZE: write for example read=64KiB"))?;
+    let call = Call::named(name).ok_or_else(|| {
+        let names = Call::ALL.map(Call::name).join(", ");
+        format!("`{name}` is not off-loaded; these calls are: {names}")
+    })?;
+    let threshold = match threshold {
+        "never" => u64::MAX,
+        "all" => 0,
+        _ if !call.has_size() => {
+            return Err(format!("`{name}` has no size: write {name}=all or {name}=never"));
+        }
+        size => size.parse::<Bytes>().map_err(|error| error.to_string())?.get(),
+    };
+    Ok((call, threshold))
+}
+
+impl From<OffloadError> for Failure {
+    fn from(error: OffloadError) -> Self {
+        let exit = match error {
+            OffloadError::Failed { .. } => Exit::Failed,
+            _ => Exit::NotPossible,
+        };
+        Self::new(exit, error)
+    }
+}

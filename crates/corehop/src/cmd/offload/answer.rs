@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What became of a program's calls, as JSON and as text.
+
+use std::fmt::Write as _;
+
+use corehop_core::report::figure::Table;
+use corehop_core::report::table::plain;
+use corehop_core::units::CpuList;
+use corehop_linux::offload::{Board, Call, Count, Ended, Event, Offload};
+use serde::Serialize;
+use std::sync::atomic::Ordering;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+pub(super) struct Answer {
+    schema: &'static str,
+    version: u32,
+    program: Vec<String>,
+    exit_code: u8,
+    os_cores: CpuList,
+    program_cpus: CpuList,
+    mechanism: String,
+    /// Calls of the list, of any size.
+    calls: u64,
+    /// Those of the threshold's size or without a size.
+    qualifying: u64,
+    offloaded: u64,
+    guard: Guard,
+    processes: u64,
+    partners: u64,
+    without_partner: u64,
+    private_threads: u64,
+    uncounted_threads: u64,
+    by_call: Vec<OfCall>,
+}
+
+/// What the guards decided, over all processes.
+#[derive(Debug, Serialize)]
+struct Guard {
+    turned_off: u64,
+    /// From the first call that qualified to the first time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    after_seconds: Option<f64>,
+    /// By how much the rate of calls was lower with off-load then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss_percent: Option<f64>,
+}
+
+/// The calls of one kind.
+#[derive(Debug, Serialize)]
+struct OfCall {
+    call: &'static str,
+    calls: u64,
+    small: u64,
+    offloaded: u64,
+    repeated: u64,
+    predicted: u64,
+    guarded: u64,
+    busy: u64,
+    kept: u64,
+    /// The mean time of those that were timed on the caller's core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    here_ns: Option<f64>,
+    /// The mean time of those that were timed on an OS core.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    there_ns: Option<f64>,
+}
+
+pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
+    let board = &ended.board;
+    let by_call: Vec<OfCall> =
+        Call::ALL.into_iter().filter_map(|call| of_call(board, call, ended.ticks_per_ns)).collect();
+    let sum = |of: fn(&OfCall) -> u64| by_call.iter().map(of).sum::<u64>();
+    let event = |event| board.event(event).load(Ordering::Relaxed);
+    let turned_off = event(Event::TurnedOff);
+    let seconds = event(Event::UntilTurnedOff) as f64 / ended.ticks_per_ns / 1e9;
+    let guard = Guard {
+        turned_off,
+        after_seconds: (turned_off > 0).then_some(seconds),
+        loss_percent: (turned_off > 0).then_some(event(Event::Loss) as f64 / 10.0),
+    };
+    Answer {
+        schema: "corehop-offload",
+        version: 1,
+        program: offload.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        exit_code: ended.code,
+        os_cores: offload.os_cores.clone(),
+        program_cpus: ended.program_cpus.clone(),
+        mechanism: format!("v{}", offload.wishes.mechanism),
+        calls: sum(|it| it.calls),
+        qualifying: sum(|it| it.calls - it.small),
+        offloaded: sum(|it| it.offloaded),
+        guard,
+        processes: event(Event::Processes),
+        partners: event(Event::Partners),
+        without_partner: event(Event::WithoutPartner),
+        private_threads: event(Event::Private),
+        uncounted_threads: event(Event::WithoutRow),
+        by_call,
+    }
+}
+
+fn of_call(board: &Board, call: Call, ticks_per_ns: f64) -> Option<OfCall> {
+    let count = |count| board.total(call, count);
+    let mean = |timed, ticks| {
+        let timed = count(timed);
+        (timed > 0).then(|| count(ticks) as f64 / timed as f64 / ticks_per_ns)
+    };
+    let mut it = OfCall {
+        call: call.name(),
+        calls: 0,
+        small: count(Count::Small),
+        offloaded: count(Count::There),
+        repeated: count(Count::Repeated),
+        predicted: count(Count::Predicted),
+        guarded: count(Count::Guarded),
+        busy: count(Count::Busy),
+        kept: count(Count::Kept),
+        here_ns: mean(Count::TimedHere, Count::TicksHere),
+        there_ns: mean(Count::TimedThere, Count::TicksThere),
+    };
+    let here = it.small + it.repeated + it.predicted + it.guarded + it.busy + it.kept;
+    it.calls = here + it.offloaded;
+    (it.calls > 0).then_some(it)
+}
+
+/// The answer for a terminal: a table, and one sentence for each thing to know.
+pub(super) fn text(answer: &Answer) -> String {
+    let mut text = plain(&table(answer));
+    for sentence in sentences(answer) {
+        writeln!(text, "{sentence}").ok();
+    }
+    text
+}
+
+fn table(answer: &Answer) -> Table {
+    let columns = [
+        "call",
+        "calls",
+        "small",
+        "off-loaded",
+        "repeated",
+        "predicted",
+        "guarded",
+        "busy",
+        "kept",
+        "here ns",
+        "there ns",
+    ];
+    let mut table = Table::new("System calls, by the place where they were made", &columns);
+    let mean = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), |ns| format!("{ns:.0}"));
+    let row = |it: &OfCall| {
+        let counts = [
+            it.calls,
+            it.small,
+            it.offloaded,
+            it.repeated,
+            it.predicted,
+            it.guarded,
+            it.busy,
+            it.kept,
+        ];
+        let mut row = vec![it.call.to_owned()];
+        row.extend(counts.map(|count| count.to_string()));
+        row.extend([mean(it.here_ns), mean(it.there_ns)]);
+        row
+    };
+    table.rows = answer.by_call.iter().map(row).collect();
+    table
+}
+
+fn sentences(answer: &Answer) -> Vec<String> {
+    let Answer { qualifying, offloaded, mechanism, os_cores, .. } = answer;
+    let mut all = Vec::new();
+    all.push(match *qualifying {
+        0 => "No call qualified: none is as large as the threshold, and none has no size.".to_owned(),
+        _ => format!(
+            "{offloaded} of {qualifying} calls that qualify were made on CPU {os_cores}, by {mechanism}."
+        ),
+    });
+    if let (Some(seconds), Some(loss)) = (answer.guard.after_seconds, answer.guard.loss_percent) {
+        all.push(format!(
+            "The guard turned off-load off after {seconds:.2} s: with it the program made {loss:.1} % fewer calls \
+             per second. (Turned off {} times, over all processes and trials.)",
+            answer.guard.turned_off
+        ));
+    }
+    let mut of_some = |count: u64, what: &str| {
+        if count > 0 {
+            all.push(format!("{count} {what}"));
+        }
+    };
+    of_some(
+        answer.without_partner,
+        "attempts to start a partner thread failed: those calls stayed.",
+    );
+    of_some(
+        answer.private_threads,
+        "threads have credentials, namespaces or filters of their own: their calls stayed.",
+    );
+    of_some(answer.uncounted_threads, "threads beyond 1024 at a time are not in the table.");
+    if answer.processes == 0 {
+        all.push(
+            "The library was not loaded: the program is started by one that clears its environment, or \
+             /proc is not mounted."
+                .to_owned(),
+        );
+    }
+    all
+}
