@@ -38,7 +38,7 @@ const FIRST_ROW: usize = BUSY + MOST_CORES;
 const ROW: usize = 8 + CALLS * COUNTS;
 const WORDS: usize = FIRST_ROW + ROWS * ROW;
 
-/// How a call's place is decided.
+/// The rule for the place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum Decision {
@@ -69,7 +69,7 @@ impl Decision {
     }
 }
 
-/// What the command wishes.
+/// The wishes of the command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wishes {
     /// The mechanism: 0 to 5 as in `corehop_switch.h`.
@@ -80,13 +80,13 @@ pub struct Wishes {
     pub os_cores: [u64; SET_WORDS],
     /// The longest spin in nanoseconds; `u64::MAX` for the usual one.
     pub spin_limit_ns: u64,
-    /// How a call's place is decided.
+    /// The rule for the place of a call.
     pub decision: Decision,
     /// The least size of each call that is off-loaded; `u64::MAX`: never.
     pub thresholds: [u64; CALLS],
 }
 
-/// What became of a call.
+/// The fates of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(usize)]
 pub enum Count {
@@ -117,7 +117,7 @@ pub enum Count {
 /// The number of counts of a call.
 pub const COUNTS: usize = 11;
 
-/// What happened to the whole of a process.
+/// Events of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Event {

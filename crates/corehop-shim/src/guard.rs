@@ -85,7 +85,7 @@ impl Guard {
         }
     }
 
-    /// Where calls are to be made now.
+    /// The place for calls now.
     pub fn place(&self) -> Place {
         match self.state {
             State::Trial { at, .. } => BLOCK[at],

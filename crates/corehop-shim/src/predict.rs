@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a call will be faster, from the recent times of calls of its kind and size.
+//! The faster place for a call, from the recent times of calls of its kind and size.
 //!
 //! Each kind and class of sizes has a moving mean of both places. The faster place is taken; the other one is tried now
 //! and then, the more rarely the longer the answer has stood.

@@ -2,11 +2,13 @@
 //! The benchmarks: each figure with its peer or its limit, taken in one run, as JSON.
 //!
 //! `cargo bench -p corehop -- OUT.json`; with `--computed`, only what measures nothing on this machine, with `--observed`
-//! only what watching costs. With `--whole` the published experiments are simulated with as many samples as their studies
-//! have, which takes 25 minutes of CPU time. Nothing here is asserted; the machine may be shared.
+//! only what watching costs, with `--offload` only off-loading. With `--whole` the published experiments are simulated with
+//! as many samples as their studies have, which takes 25 minutes of CPU time. Nothing here is asserted; the machine may be
+//! shared.
 #![expect(clippy::print_stderr, reason = "progress goes to stderr")]
 
 mod check;
+mod offload;
 mod recording;
 mod study;
 
@@ -38,6 +40,11 @@ fn main() -> Fallible<()> {
     {
         return recording::child(millis, file);
     }
+    if let [_, word, what, file] = words.as_slice()
+        && word == offload::CHILD
+    {
+        return offload::child(what, file);
+    }
     let out = std::env::args().skip(1).find(|argument| !argument.starts_with("--"));
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let scratch = std::env::temp_dir().join(format!("corehop-bench-{}", std::process::id()));
@@ -52,8 +59,11 @@ fn main() -> Fallible<()> {
 
 fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     if std::env::args().any(|argument| argument == "--observed") {
-        let pipe = recording::pipe().into_iter().collect();
+        let pipe: Vec<Value> = recording::pipe().into_iter().collect();
         return Ok([control_page(), recording::figures(scratch)?, pipe].concat());
+    }
+    if std::env::args().any(|argument| argument == "--offload") {
+        return timed("off-load", || offload::figures(scratch));
     }
     let mut figures = timed("check", check::figures)?;
     figures.extend(timed("study", study::figures)?);
@@ -66,6 +76,7 @@ fn all(scratch: &Path) -> Fallible<Vec<Value>> {
     figures.push(timed("memory", || memory(scratch))?);
     figures.extend(control_page());
     figures.extend(timed("recording", || recording::figures(scratch))?);
+    figures.extend(timed("off-load", || offload::figures(scratch))?);
     figures.extend(timed("recorded pipe", || Ok(recording::pipe()))?);
     figures.push(timed("validate", validate)?);
     for figure in &figures {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a core switch costs by each mechanism, and from which point one pays.
+//! The cost of a core switch by each mechanism, and the point from which one pays.
 //!
 //! **Cost of a switch**: `(T - T_none) / 2`, where `T` is the mean time of a call that switches there and back,
 //! and `T_none` of the same call without a switch (Strong et al. 2009, section 5.1, gettidbench).

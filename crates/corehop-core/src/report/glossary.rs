@@ -24,6 +24,7 @@ use crate::validation::sheet::GangQuantity;
 use crate::words::edit_distance;
 use crate::workload::gang::{Placing, Sharing};
 use crate::workload::scheduler::Scheduler;
+use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
 
 /// A word, what kind of word it is, and what it means.
@@ -99,6 +100,45 @@ const WORDS: &[(&str, &str)] = &[
     ("LLC", "Last-level cache."),
     ("core switch", "Moving the calling thread to another core while it runs."),
     ("off-load", "Running one call on another core."),
+    (
+        "offload",
+        "`corehop offload` makes these system calls on OS cores, under all names that libc has for them: read, \
+         pread, readv, recv, recvfrom, recvmsg, write, pwrite, writev, send, sendto, sendmsg, sendfile from a \
+         size on; open, openat, stat, fstatat, statx, fsync, fdatasync, select, poll, epoll_wait, accept4. It is \
+         an allow-list: no other call goes there, and none whose outcome depends on the thread (gettid, \
+         sched_*, signals, prctl, credentials, futexes). A call stays on its thread if it would sleep (it is \
+         tried there without waiting; then SA_RESTART, EINTR and time-outs are the caller's), if it would raise \
+         SIGPIPE or SIGXFSZ, on devices, for messages with MSG_WAITALL or MSG_OOB, in a signal handler that \
+         interrupts an off-loaded call, after vfork or a clone that libc does not know of, in a thread that \
+         blocks signals or has a real-time policy when it would get its partner, and in a thread that called \
+         unshare, setns, setfsuid, setfsgid, capset, or prctl or syscall for its filters, capabilities, memory \
+         policy or I/O priority. A call inside of libc (stdio) is not seen. Different from without: CPU clocks \
+         of a thread do not count what its partner did, SO_RCVLOWAT above 1 is not waited for, a vector of \
+         iovec that cannot be read ends the program in place of EFAULT, and a process has more threads.",
+    ),
+    ("OS core", "A core that makes system calls for threads on others (Strong et al. 2009)."),
+    (
+        "guard",
+        "Off-load on trial: stretches of 10 ms with and without it take turns, and their rates of calls are \
+         compared. Where six blocks in a row are slower with it (or 8 of 9, 10 of 12, 12 of 15; or the first \
+         three by a tenth) it is turned off, and tried again after 2 to 60 s.",
+    ),
+    ("guarded", "Calls that stayed because the guard compares, or has turned off-load off."),
+    ("predicted", "Calls that stayed because recent ones of that kind and size were faster here."),
+    ("small", "Calls below the threshold (--threshold, --call): they stay."),
+    ("off-loaded", "Calls that were made on an OS core."),
+    (
+        "repeated",
+        "Calls that were tried on an OS core and then made here: they would have slept, or raised a signal.",
+    ),
+    (
+        "kept",
+        "Calls of a thread without a partner: it has made fewer than 32, blocks signals, or is in a handler.",
+    ),
+    ("busy", "Calls that stayed because every OS core was busy and the policy is work-conserving."),
+    ("calls", "The number of calls."),
+    ("here ns", "The mean time of the calls that were timed on the caller's own core."),
+    ("there ns", "The same of those on an OS core, with the switch there and back."),
     ("SMR", "Snoops over misses: the share of last-level cache misses that another cache answers."),
     ("MPmI", "Last-level cache misses per million instructions."),
     ("platform", "The description of a machine, each fact with its source."),
@@ -219,6 +259,8 @@ pub fn entries() -> Vec<Entry> {
         Traffic,
         Overhead,
         Vantage,
+        SwitchMechanism,
+        SwitchCall,
     ];
     let of = |list: &'static [(&str, &str)], kind: &'static str| {
         list.iter().map(move |(word, meaning)| Entry::new(word, kind, meaning))

@@ -40,13 +40,13 @@ pub enum OffloadError {
     },
     /// A core that is offline, or not allowed to this process.
     #[error(
-        "CPU {cpu} cannot be an OS core ({source}): name one that is online and in this process's cpuset"
+        "CPU {cpu} cannot be an OS core ({reason}): name one that is online and in this process's cpuset"
     )]
     NoCore {
         /// The core.
         cpu: u32,
         /// The system's answer.
-        source: io::Error,
+        reason: io::Error,
     },
     /// All cores would be OS cores.
     #[error(

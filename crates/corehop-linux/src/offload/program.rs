@@ -103,7 +103,7 @@ enum Linking {
     Other,
 }
 
-/// How a program is linked: a dynamic one names its loader.
+/// The linking of a program: a dynamic one names its loader.
 fn linking(head: &[u8]) -> Linking {
     const INTERPRETER: u32 = 3;
     const X86_64: u16 = 62;

@@ -19,7 +19,7 @@ use super::{LIBRARY, Offload, OffloadError, program};
 use crate::clock::Clock;
 use crate::thread;
 
-/// How a program ended, and what became of its calls.
+/// The end of a program, and the counts of its calls.
 #[derive(Debug)]
 pub struct Ended {
     /// The exit code, or 128 plus the signal, as shells say it.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is done on the OS core: one call, unless it would sleep.
+//! The work on the OS core: one call, unless it would sleep.
 //!
 //! A call that sleeps there could not be interrupted by a signal to its caller. So what can wait for something is tried
 //! without waiting, and made by the caller if it would. A write to a pipe or a file may raise a signal in the thread that

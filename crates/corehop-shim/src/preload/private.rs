@@ -43,7 +43,7 @@ private! {
         if NUMBERS.contains(&number);
 }
 
-/// What prctl(2) changes of one thread, and what its calls depend on.
+/// Settings of prctl(2) that are one thread's, and that its calls depend on.
 const PER_THREAD: [c_int; 6] = [
     libc::PR_SET_SECCOMP,
     libc::PR_SET_NO_NEW_PRIVS,

@@ -12,7 +12,7 @@ use crate::call::{CALLS, Call};
 use crate::guard::{Guard, Pace, Verdict};
 use crate::predict::Place;
 
-/// What a process has from its start on.
+/// The parts that a process has from its start on.
 pub(super) struct Process {
     pub(super) board: Board,
     pub(super) wishes: Wishes,
@@ -78,7 +78,7 @@ unsafe extern "C" fn forked() {
 }
 
 impl Process {
-    /// Where the guard wants calls to be made.
+    /// The place for calls by the guard.
     pub(super) fn place(&self) -> Place {
         match self.wishes.decision {
             Decision::Always => Place::There,

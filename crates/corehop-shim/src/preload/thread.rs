@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a thread has: its row on the board and, after some calls, its partner.
+//! The belongings of a thread: its row on the board and, after some calls, its partner.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -198,7 +198,7 @@ fn at_end_of_thread() -> bool {
         let made = unsafe { libc::pthread_key_create(&raw mut key, Some(end)) };
         (made == 0).then_some(key)
     });
-    // SAFETY: a key of ours. Any value but null makes the destructor run.
+    // SAFETY: the key was made above. Any value but null makes the destructor run.
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, 1 as *const c_void) == 0 })
 }
 

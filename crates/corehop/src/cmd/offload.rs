@@ -39,7 +39,7 @@ pub(crate) struct Args {
     /// Thresholds of single calls: a size, `all` or `never`, for example `read=64KiB,open=never`
     #[arg(long = "call", value_name = "CALL=SIZE", value_delimiter = ',', value_parser = of_call)]
     calls: Vec<(Call, u64)>,
-    /// How the place of a call is decided
+    /// The rule that decides about the place of a call
     #[arg(long, value_enum, value_name = "HOW", default_value_t = Decide::Predicted)]
     decide: Decide,
     /// The longest spin in microseconds (default: 5 where two CPUs are usable, else 50)
@@ -74,7 +74,7 @@ enum Policy {
     Static,
 }
 
-/// How a call's place is decided.
+/// The rule for the place of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Decide {
     /// By recent timings of such calls, with the guard

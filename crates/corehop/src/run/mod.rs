@@ -337,7 +337,9 @@ impl Run {
             });
             ended.tally.answer(&mut answer, ended)?;
             print(&format!("{answer}\n"))?;
-        } else if let Some(text) = ended.tally.text(ended)? {
+        } else if let Some(text) = ended.tally.text(ended)?
+            && !matches!(self.destination, Some(Destination::Stdout(_)))
+        {
             print(&text)?;
         }
         Ok(ended.exit)

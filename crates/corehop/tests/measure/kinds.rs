@@ -40,6 +40,17 @@ fn whole(line: &str) -> (Vec<serde_json::Value>, Vec<serde_json::Value>) {
     (shown(&file), jobs)
 }
 
+/// Rows without their place in the run: a run and a plan from a file draw other orders of the cells.
+fn in_any_order(rows: Vec<serde_json::Value>) -> Vec<String> {
+    let placeless = rows.into_iter().map(|mut row| {
+        row.as_object_mut().unwrap().remove("batch");
+        row.to_string()
+    });
+    let mut rows: Vec<String> = placeless.collect();
+    rows.sort();
+    rows
+}
+
 #[test]
 fn every_kind_of_plan_that_a_dry_run_prints_runs_from_a_file_and_gives_the_same_rows() {
     for line in KINDS {
@@ -49,7 +60,7 @@ fn every_kind_of_plan_that_a_dry_run_prints_runs_from_a_file_and_gives_the_same_
         let on = line.split(' ').nth(2).unwrap();
         let asked = ["measure", "--on", on, "-q", "--plan", plan.to_str().unwrap(), "-o"];
         succeeds(corehop(&[&asked[..], &[file.to_str().unwrap()]].concat()));
-        assert_eq!(shown(&file), whole(line).0, "{line}");
+        assert_eq!(in_any_order(shown(&file)), in_any_order(whole(line).0), "{line}");
         let outline = corehop(&[&asked[..6], &["--dry-run"]].concat());
         assert!(!succeeds(outline).stdout.is_empty());
     }

@@ -37,7 +37,7 @@ const AT_A_TIME: usize = 16;
 const WARM_UP: u32 = 20;
 /// The first stream of draws that core switches have for themselves.
 const STREAMS: u64 = 3 << 48;
-/// Where stacks, handed-over lines and text begin, in lines.
+/// The first lines of stacks, handed-over lines and text.
 const STACKS: Line = 1 << 20;
 const SHARED: Line = (1 << 20) + (1 << 16);
 const CODE: Line = 1 << 21;

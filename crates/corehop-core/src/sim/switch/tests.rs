@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
+//! Core switches on small machines: what can be computed by hand, and what must hold on each.
+
 use super::*;
 use crate::experiment::{CoreSwitch, Experiment};
 use crate::machine::rows_of;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What became of a program's calls, as JSON and as text.
+//! The calls of a program by the place where they were made, as JSON and as text.
 
 use std::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(super) struct Answer {
     by_call: Vec<OfCall>,
 }
 
-/// What the guards decided, over all processes.
+/// The decisions of the guards, over all processes.
 #[derive(Debug, Serialize)]
 struct Guard {
     turned_off: u64,
