@@ -54,7 +54,7 @@ fn a_program_reads_and_writes_the_same_bytes_on_another_core() {
     }
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at * at >> 7) as u8).collect();
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at.wrapping_mul(at) >> 7) as u8).collect();
     std::fs::write(path("from"), &bytes).unwrap();
     let (input, output) = (format!("if={}", path("from")), format!("of={}", path("to")));
     let (ended, answer) =
