@@ -37,9 +37,9 @@ fn main() {
 fn build(folder: &Path, target: &Path) -> Result<PathBuf, String> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    FLAGS.iter().for_each(|flag| {
+    for flag in FLAGS {
         command.env_remove(flag);
-    });
+    }
     // Its dependencies are this crate's, so that all are at hand.
     command
         .args(["rustc", "--release", "--locked", "--offline", "--features", "preload"])

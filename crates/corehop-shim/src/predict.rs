@@ -68,7 +68,7 @@ impl Predictor {
         kind.since += 1;
         if kind.since < kind.interval {
             // Timing takes time, too.
-            return (kind.better, kind.since % 8 == 0);
+            return (kind.better, kind.since.is_multiple_of(8));
         }
         kind.since = 0;
         kind.interval = (kind.interval * 2).min(LATEST);

@@ -266,7 +266,9 @@ mod tests {
 
     fn summaries(rows: &[Vec<SwitchBatch>]) -> Vec<SwitchSummary> {
         let mut all = Switchings::default();
-        rows.iter().for_each(|rows| all.take(rows));
+        for rows in rows {
+            all.take(rows);
+        }
         all.finish()
     }
 

@@ -125,9 +125,9 @@ mod tests {
         let mut each: Vec<f64> = (1..=200).rev().map(f64::from).collect();
         let times = CallTimes::of(21_000.0, &mut each).unwrap();
         assert_eq!((times.least_ns, times.most_ns, times.mean_ns), (1.0, 200.0, 105.0));
-        assert_eq!(times.percentiles_ns, [20.0, 100.0, 180.0, 198.0]);
+        assert_eq!(times.percentiles_ns.map(|ns| ns.round() as u64), [20, 100, 180, 198]);
         let one = CallTimes::of(70.0, &mut [70.0]).unwrap();
-        assert_eq!(one.percentiles_ns, [70.0; 4]);
+        assert_eq!(one.percentiles_ns.map(|ns| ns.round() as u64), [70; 4]);
         assert_eq!(CallTimes::of(0.0, &mut []), None);
     }
 }

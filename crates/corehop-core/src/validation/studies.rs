@@ -140,7 +140,7 @@ mod tests {
             assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
             for row in &study.printed {
                 let platform = row.machine().unwrap();
-                study.plan(row, &platform, 1, 1).unwrap().check(&platform).unwrap();
+                SwitchStudy::plan(row, &platform, 1, 1).unwrap().check(&platform).unwrap();
             }
         }
     }

@@ -117,7 +117,6 @@ impl SwitchStudy {
 
     /// The plan behind a row: one timed call after some others, in several layouts of the code.
     pub(super) fn plan(
-        &self,
         row: &SwitchRow,
         platform: &Platform,
         seed: u64,
@@ -138,14 +137,9 @@ impl SwitchStudy {
     }
 
     /// The simulated time of a call.
-    fn simulated(
-        &self,
-        row: &SwitchRow,
-        seed: u64,
-        samples: u32,
-    ) -> Result<Option<f64>, ValidationError> {
+    fn simulated(row: &SwitchRow, seed: u64, samples: u32) -> Result<Option<f64>, ValidationError> {
         let Some(platform) = row.machine() else { return Ok(None) };
-        let plan = self.plan(row, &platform, seed, samples)?;
+        let plan = Self::plan(row, &platform, seed, samples)?;
         let mut switchings = Switchings::default();
         switchings.take(&rows_of(&mut SimMachine::new(platform)?, &plan)?.switches);
         let summaries = switchings.finish();
@@ -169,7 +163,7 @@ impl Study for SwitchStudy {
         let samples = lab.samples(self.samples);
         let mut rows = Vec::new();
         for row in &self.printed {
-            let simulated = self.simulated(row, lab.seed, samples.have)?;
+            let simulated = Self::simulated(row, lab.seed, samples.have)?;
             let error = simulated.map(|simulated| Row::relative(row.value, simulated, 0.0));
             rows.push(Row {
                 what: What::Point { name: row.name() },

@@ -91,7 +91,7 @@ impl LiveMachine {
         let measured = std::thread::scope(|scope| {
             let caller = std::thread::Builder::new().name(format!("switch-{}", cell.from.0));
             let thread = caller.spawn_scoped(scope, || measure(cell, &clock))?;
-            thread.join().unwrap_or_else(|_| Err(CallError::Panicked))
+            thread.join().unwrap_or(Err(CallError::Panicked))
         });
         let Measured { times, stayed, preempted } = measured.map_err(|error| match error {
             CallError::Impossible { .. } => MachineError::NotPossible {
@@ -230,7 +230,7 @@ enum Way {
     /// On the caller's core.
     Here,
     /// By a switch.
-    Partner(Switch),
+    Partner(Box<Switch>),
     /// By a thread of the kernel.
     Kernel(KernelPoller),
 }
@@ -258,7 +258,7 @@ impl Way {
         let options = Options { os_cores, mechanism: Some(mechanism), ..Options::default() };
         let switch = Switch::open(&options);
         if switch.mechanism() == mechanism {
-            return Ok(Self::Partner(switch));
+            return Ok(Self::Partner(Box::new(switch)));
         }
         let reasons: Vec<String> = switch.fallbacks().iter().map(ToString::to_string).collect();
         Err(CallError::Impossible { why: reasons.join("; ") })
@@ -357,6 +357,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stderr, reason = "what is skipped says why")]
     fn every_mechanism_carries_out_every_call_with_the_result_it_has_without_a_switch() {
         let usable = crate::thread::affinity().unwrap();
         if usable.len() < 2 {

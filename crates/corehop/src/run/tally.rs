@@ -73,7 +73,9 @@ impl Tally {
     /// Gives batches of core switches their classes.
     pub(super) fn classify(&mut self, classes: &Classes, platform: &Platform) {
         if let Self::Switches(batches) = self {
-            batches.iter_mut().for_each(|it| classes.assign_switches(platform, it));
+            for batch in batches {
+                classes.assign_switches(platform, batch);
+            }
         }
     }
 
