@@ -49,6 +49,19 @@ const EFBIG: isize = -(libc::EFBIG as isize);
 const NOT_SUPPORTED: isize = -(libc::EOPNOTSUPP as isize);
 const INTERRUPTED: isize = -(libc::EINTR as isize);
 
+/// A system call of the program.
+fn system_call(number: c_long, a: [usize; 6]) -> isize {
+    // SAFETY: the arguments are those of the program's own call.
+    unsafe { kernel::call(number, a) }
+}
+
+/// Whether calls on this descriptor wait.
+fn waits(fd: usize) -> bool {
+    let flags = system_call(libc::SYS_fcntl, [fd, libc::F_GETFL as usize, 0, 0, 0, 0]);
+    flags >= 0 && flags as i32 & libc::O_NONBLOCK == 0
+}
+
+#[derive(Clone, Copy)]
 enum Kind {
     /// On a disk, or in memory.
     File,
@@ -75,22 +88,15 @@ impl Request {
             Call::Select => self.select(),
             Call::Poll => self.ready(libc::SYS_poll, 2),
             Call::EpollWait => self.ready(libc::SYS_epoll_wait, 3),
-            Call::Accept4 => match self.waits(self.a[0]) {
-                false => self.directly(),
-                true => None,
-            },
+            Call::Accept4 if waits(self.a[0]) => None,
+            Call::Accept4 => self.directly(),
         }
-    }
-
-    fn system_call(&self, number: c_long, a: [usize; 6]) -> isize {
-        // SAFETY: the arguments are those of the program's own call.
-        unsafe { kernel::call(number, a) }
     }
 
     /// The call as it is.
     fn directly(&mut self) -> Option<isize> {
         let number = c_long::from(self.call.kernel_numbers()[0]);
-        let answer = self.system_call(number, self.a);
+        let answer = system_call(number, self.a);
         self.accept(answer, Kind::File)
     }
 
@@ -98,13 +104,12 @@ impl Request {
     fn accept(&mut self, answer: isize, kind: Kind) -> Option<isize> {
         match answer {
             // Nothing to wait for, and none who would.
-            EAGAIN if !matches!(kind, Kind::Other) && !self.waits(self.a[0]) => Some(answer),
-            EAGAIN | INTERRUPTED => None,
+            EAGAIN if !matches!(kind, Kind::Other) && !waits(self.a[0]) => Some(answer),
             // Where the caller makes the attempt itself (V1), its signal is under way.
             EPIPE | EFBIG if !matches!(kind, Kind::Socket) && kernel::tid() == self.tid => {
                 Some(answer)
             }
-            EPIPE | EFBIG => None,
+            EAGAIN | INTERRUPTED | EPIPE | EFBIG => None,
             _ => Some(answer),
         }
     }
@@ -125,12 +130,6 @@ impl Request {
         }
     }
 
-    /// Whether calls on this descriptor wait.
-    fn waits(&self, fd: usize) -> bool {
-        let flags = self.system_call(libc::SYS_fcntl, [fd, libc::F_GETFL as usize, 0, 0, 0, 0]);
-        flags >= 0 && flags as i32 & libc::O_NONBLOCK == 0
-    }
-
     /// read, write, readv, writev.
     fn transfer(&mut self) -> Option<isize> {
         let kind = self.kind();
@@ -147,7 +146,7 @@ impl Request {
                 let number = if writes { libc::SYS_pwritev2 } else { libc::SYS_preadv2 };
                 // The offset -1 is the file's own.
                 let a = [self.a[0], vector, count, usize::MAX, usize::MAX, RWF_NOWAIT];
-                match self.system_call(number, a) {
+                match system_call(number, a) {
                     NOT_SUPPORTED => return None,
                     answer => answer,
                 }
@@ -160,13 +159,13 @@ impl Request {
                 let number = if writes { libc::SYS_sendmsg } else { libc::SYS_recvmsg };
                 let flags = libc::MSG_DONTWAIT | if writes { libc::MSG_NOSIGNAL } else { 0 };
                 let a = [self.a[0], &raw const message as usize, flags as usize, 0, 0, 0];
-                self.system_call(number, a)
+                system_call(number, a)
             }
         };
         if writes {
             // SAFETY: the vector is the caller's, or `one`.
             let whole = unsafe { length(vector, count) };
-            self.rest = answer > 0 && (answer as usize) < whole && self.waits(self.a[0]);
+            self.rest = answer > 0 && (answer as usize) < whole && waits(self.a[0]);
         }
         self.accept(answer, kind)
     }
@@ -179,7 +178,7 @@ impl Request {
         let extra = libc::MSG_DONTWAIT | if sends { libc::MSG_NOSIGNAL } else { 0 };
         a[place] |= extra as usize;
         let number = c_long::from(self.call.kernel_numbers()[0]);
-        let answer = self.system_call(number, a);
+        let answer = system_call(number, a);
         if sends && answer > 0 {
             let whole = match self.call {
                 Call::Sendto => self.a[2],
@@ -187,13 +186,13 @@ impl Request {
                 _ => unsafe { message_length(self.a[1]) },
             };
             let may_wait = self.a[place] as i32 & libc::MSG_DONTWAIT == 0;
-            self.rest = (answer as usize) < whole && may_wait && self.waits(self.a[0]);
+            self.rest = (answer as usize) < whole && may_wait && waits(self.a[0]);
         }
         self.accept(answer, Kind::Socket)
     }
 
     fn if_it_does_not_wait(&mut self) -> Option<isize> {
-        if !matches!(self.kind(), Kind::File) && self.waits(self.a[0]) {
+        if !matches!(self.kind(), Kind::File) && waits(self.a[0]) {
             return None;
         }
         self.directly()
@@ -212,7 +211,7 @@ impl Request {
             return None;
         }
         let mode = if self.call == Call::Open { self.a[2] } else { self.a[3] };
-        let answer = self.system_call(libc::SYS_openat, [folder, path, flags, mode, 0, 0]);
+        let answer = system_call(libc::SYS_openat, [folder, path, flags, mode, 0, 0]);
         self.accept(answer, Kind::File)
     }
 
@@ -221,7 +220,7 @@ impl Request {
         let mut a = self.a;
         let asked = a[timeout] as i32;
         a[timeout] = 0;
-        match self.system_call(number, a) {
+        match system_call(number, a) {
             0 if asked != 0 => None,
             answer => self.accept(answer, Kind::Other),
         }
@@ -245,7 +244,7 @@ impl Request {
         let now = [0_i64; 2];
         let [read, write, other] = pointers;
         let a = [highest, read, write, other, &raw const now as usize, 0];
-        let answer = self.system_call(libc::SYS_pselect6, a);
+        let answer = system_call(libc::SYS_pselect6, a);
         if answer <= 0 {
             return None;
         }

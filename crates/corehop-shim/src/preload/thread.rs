@@ -81,15 +81,12 @@ fn claim(mine: &Mine, call: Call, count: Count, much: u64) {
     mine.tid.set(kernel::tid());
     let row = process.board.claim(mine.tid.get());
     mine.row.set(row);
-    match row {
-        Some(row) => {
-            at_end_of_thread();
-            row.add(call, count, much);
-        }
-        None => {
-            mine.rowless.set(true);
-            process.board.event(Event::WithoutRow).fetch_add(1, Ordering::Relaxed);
-        }
+    if let Some(row) = row {
+        at_end_of_thread();
+        row.add(call, count, much);
+    } else {
+        mine.rowless.set(true);
+        process.board.event(Event::WithoutRow).fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -199,7 +196,7 @@ fn at_end_of_thread() -> bool {
         (made == 0).then_some(key)
     });
     // SAFETY: the key was made above. Any value but null makes the destructor run.
-    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, 1 as *const c_void) == 0 })
+    key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, std::ptr::dangling()) == 0 })
 }
 
 /// Gives back what a thread has.
