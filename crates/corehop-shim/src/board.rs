@@ -139,8 +139,6 @@ pub enum Event {
     WithoutRow,
 }
 
-const EVENT_COUNT: usize = 8;
-
 /// A board that is mapped.
 #[derive(Debug)]
 pub struct Board {
@@ -237,7 +235,12 @@ impl Board {
 
     /// An event's count.
     pub fn event(&self, event: Event) -> &AtomicU64 {
-        self.word(EVENTS + (event as usize).min(EVENT_COUNT - 1))
+        self.word(EVENTS + event as usize)
+    }
+
+    /// Counts an event; returns how often it was counted before.
+    pub fn count(&self, event: Event) -> u64 {
+        self.event(event).fetch_add(1, Ordering::Relaxed)
     }
 
     /// A row for a thread of this number, or None if all are taken.

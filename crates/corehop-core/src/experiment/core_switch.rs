@@ -107,6 +107,21 @@ impl CoreSwitch {
         };
         SwitchMechanism::ALL.iter().filter(wanted).flat_map(depths).collect()
     }
+
+    /// One timed `gettid` in a batch, from CPU 0 by way of CPU 1, by each of these mechanisms.
+    pub(crate) fn one_call(mechanisms: Vec<SwitchMechanism>, samples: u32) -> Self {
+        Self {
+            mechanisms,
+            calls: vec![SwitchCall::Gettid],
+            bytes: Vec::new(),
+            outstanding: vec![1],
+            pairs: vec![(Cpu(0), Cpu(1))],
+            cpus: CpuList::default(),
+            polling_batch: 1,
+            sleeping_batch: 1,
+            samples,
+        }
+    }
 }
 
 impl Experiment for CoreSwitch {

@@ -11,8 +11,7 @@ use crate::machine::rows_of;
 use crate::model::switching::Switchings;
 use crate::platform::{Fact, Latency, Platform};
 use crate::sim::SimMachine;
-use crate::units::{Cpu, CpuList};
-use crate::workload::switching::{SwitchCall, SwitchMechanism};
+use crate::workload::switching::SwitchMechanism;
 
 /// The unit of a value, which is what it is judged with.
 const UNIT: &str = "ns";
@@ -122,17 +121,7 @@ impl SwitchStudy {
         seed: u64,
         samples: u32,
     ) -> Result<Plan, ExperimentError> {
-        let experiment = CoreSwitch {
-            mechanisms: vec![row.mechanism],
-            calls: vec![SwitchCall::Gettid],
-            bytes: Vec::new(),
-            outstanding: vec![1],
-            pairs: vec![(Cpu(0), Cpu(1))],
-            cpus: CpuList::default(),
-            polling_batch: 1,
-            sleeping_batch: 1,
-            samples,
-        };
+        let experiment = CoreSwitch::one_call(vec![row.mechanism], samples);
         experiment.replicated(platform, seed, samples)
     }
 

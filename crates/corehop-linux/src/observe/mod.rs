@@ -29,6 +29,7 @@ use crate::supervisor::interrupt;
 
 pub use host::LiveHost;
 pub use target::check_command;
+pub(crate) use target::exit_code;
 pub use working_set::WINDOW;
 
 /// Why a program is not recorded.

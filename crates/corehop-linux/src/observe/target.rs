@@ -64,7 +64,7 @@ impl Followed {
                 let ended = reap(child.id()).map_err(failed("waiting for the program"))?;
                 Ok(ended.map(|(status, usage)| {
                     larger(rss_bytes, u64::try_from(usage.ru_maxrss).ok().map(|kib| kib << 10));
-                    Ended { status: Some(code(status)), cpu_ns: Some(cpu_ns(&usage)) }
+                    Ended { status: Some(exit_code(status)), cpu_ns: Some(cpu_ns(&usage)) }
                 }))
             }
             Self::Process { pid, rss_bytes } => {
@@ -135,7 +135,7 @@ fn spawn(
 }
 
 /// The exit code, or 128 plus the signal, as shells say it.
-fn code(status: ExitStatus) -> i32 {
+pub(crate) fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
 }
 

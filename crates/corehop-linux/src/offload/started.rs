@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::mem::zeroed;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::ptr::null_mut;
@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use corehop_core::units::{Cpu, CpuList};
 use corehop_shim::board::{Board, VARIABLE};
+use corehop_switch::policy::CoreSet;
 
 use super::{LIBRARY, Offload, OffloadError, program};
 use crate::clock::Clock;
+use crate::observe::exit_code;
 use crate::thread;
 
 /// The end of a program, and the counts of its calls.
@@ -50,7 +52,8 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     (&library).write_all(LIBRARY).map_err(failed("a file in memory"))?;
     let file = in_memory(c"corehop-board", false).map_err(failed("a file in memory"))?;
     let mut wishes = offload.wishes;
-    wishes.os_cores = words(&offload.os_cores);
+    let cores: Vec<usize> = offload.os_cores.iter().map(|Cpu(cpu)| cpu as usize).collect();
+    wishes.os_cores = CoreSet::of(&cores).words();
     let board = Board::create(&file, &wishes, (ticks_per_ns * 1000.0).round() as u64)
         .map_err(failed("a file in memory"))?;
     let signals = Held::new();
@@ -65,7 +68,12 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
         |source| OffloadError::NoProgram { program: name.to_string_lossy().into(), source };
     let mut child = command.spawn().map_err(no_program)?;
     let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
-    Ok(Ended { code: code(status), board, program_cpus, ticks_per_ns })
+    Ok(Ended {
+        code: u8::try_from(exit_code(status)).unwrap_or(u8::MAX),
+        board,
+        program_cpus,
+        ticks_per_ns,
+    })
 }
 
 /// The CPUs that are left to the program.
@@ -80,16 +88,6 @@ fn cores(os_cores: &CpuList) -> Result<CpuList, OffloadError> {
     }
     let left = CpuList::new(usable.iter().filter(|&cpu| !os_cores.contains(cpu)));
     if left.is_empty() { Err(OffloadError::NoneLeft { usable }) } else { Ok(left) }
-}
-
-fn words(cpus: &CpuList) -> [u64; 16] {
-    let mut words = [0; 16];
-    for Cpu(cpu) in cpus.iter() {
-        if let Some(word) = words.get_mut(cpu as usize / 64) {
-            *word |= 1 << (cpu % 64);
-        }
-    }
-    words
 }
 
 /// A file that has no name in any folder.
@@ -181,9 +179,4 @@ impl Drop for Held {
         // SAFETY: the set was filled by the kernel.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, null_mut()) };
     }
-}
-
-fn code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
 }

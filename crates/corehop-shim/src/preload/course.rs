@@ -82,10 +82,9 @@ impl Course {
             self.learn(Place::There);
             return Some(answer);
         }
-        // What was spent there is no time of a call here; it is one of a call there.
-        if matches!(outcome, Some(Outcome::Repeat)) {
-            self.place = Place::There;
-        } else {
+        // An attempt that has to be repeated here is time that the call takes there. The others cost next to nothing,
+        // and say nothing of a call here.
+        if !matches!(outcome, Some(Outcome::Repeat)) {
             self.begun = None;
         }
         None

@@ -10,7 +10,7 @@ use libc::{mode_t, nfds_t, off_t, timeval};
 
 use super::attempt::{Request, length, message_length};
 use super::course::{Course, begin};
-use super::real::Real;
+use super::real::behind;
 use super::rest;
 use crate::call::Call;
 
@@ -21,15 +21,7 @@ macro_rules! functions {
        $size:expr, if $condition:expr => [$($a:expr),*];)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $answer {
-            type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
-            static REAL: Real = Real::new(
-                match std::ffi::CStr::from_bytes_with_nul(
-                    concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => c"",
-                });
-            // SAFETY: libc's function of this name has this type.
-            let real: Function = unsafe { std::mem::transmute(REAL.address()) };
+            let real = behind!($name: fn($($type),*) -> $answer);
             let course = if $condition { begin(Call::$call, $size as u64) } else { None };
             let Some(mut course) = course else {
                 // SAFETY: by the caller.

@@ -5,7 +5,7 @@
 
 use std::ffi::{c_int, c_long, c_ulong, c_void};
 
-use super::real::Real;
+use super::real::behind;
 use super::thread::set_private;
 
 /// Defines functions that make the calling thread private.
@@ -13,15 +13,7 @@ macro_rules! private {
     ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty, if $condition:expr;)*) => {$(
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name($($argument: $type),*) -> $answer {
-            type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
-            static REAL: Real = Real::new(
-                match std::ffi::CStr::from_bytes_with_nul(
-                    concat!(stringify!($name), "\0").as_bytes()) {
-                    Ok(name) => name,
-                    Err(_) => c"",
-                });
-            // SAFETY: libc's function of this name has this type.
-            let real: Function = unsafe { std::mem::transmute(REAL.address()) };
+            let real = behind!($name: fn($($type),*) -> $answer);
             if $condition {
                 set_private();
             }

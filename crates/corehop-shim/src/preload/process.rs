@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use corehop_switch::policy::CoreSet;
+
 use super::{kernel, thread};
 use crate::board::{Board, Decision, Event, VARIABLE, Wishes};
 use crate::call::{CALLS, Call};
@@ -47,9 +49,9 @@ extern "C" fn begin() {
     // Without a board the library does nothing: a program that changed its root directory, say.
     let Ok(board) = Board::open(&path) else { return };
     let wishes = board.wishes();
-    let cores = cores_of(&wishes);
+    let cores = CoreSet::from_words(wishes.os_cores).iter().collect();
     let guard = Guarding::new(&board);
-    board.event(Event::Processes).fetch_add(1, Ordering::Relaxed);
+    board.count(Event::Processes);
     if PROCESS.set(Process { board, wishes, cores, guard }).is_err() {
         return;
     }
@@ -60,20 +62,12 @@ extern "C" fn begin() {
     }
 }
 
-fn cores_of(wishes: &Wishes) -> Vec<usize> {
-    let in_word = |(at, word): (usize, &u64)| {
-        let word = *word;
-        (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| 64 * at + bit)
-    };
-    wishes.os_cores.iter().enumerate().flat_map(in_word).collect()
-}
-
 /// In the child of a fork: its thread is another one, and its guard begins anew.
 unsafe extern "C" fn forked() {
     thread::forget();
     if let Some(process) = get() {
         process.guard.restart(&process.board);
-        process.board.event(Event::Processes).fetch_add(1, Ordering::Relaxed);
+        process.board.count(Event::Processes);
     }
 }
 
@@ -145,7 +139,7 @@ impl Guarding {
         let verdict = guard.called(now);
         self.there.store(guard.place() == Place::There, Ordering::Relaxed);
         if let Some(Verdict::Loses(ratio)) = verdict
-            && board.event(Event::TurnedOff).fetch_add(1, Ordering::Relaxed) == 0
+            && board.count(Event::TurnedOff) == 0
         {
             board.event(Event::UntilTurnedOff).store(now - begun, Ordering::Relaxed);
             let loss = (1.0 - ratio).max(0.0) * 1000.0;

@@ -4,6 +4,22 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+/// The function of libc that has this name and type.
+macro_rules! behind {
+    ($name:ident: fn($($type:ty),*) -> $answer:ty) => {{
+        type Function = unsafe extern "C-unwind" fn($($type),*) -> $answer;
+        const NAME: &std::ffi::CStr =
+            match std::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("a name has no zero"),
+            };
+        static REAL: $crate::preload::real::Real = $crate::preload::real::Real::new(NAME);
+        // SAFETY: libc's function of this name has this type.
+        unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(REAL.address()) }
+    }};
+}
+pub(super) use behind;
+
 /// A function that is looked up once.
 pub(super) struct Real {
     name: &'static CStr,

@@ -86,7 +86,7 @@ fn claim(mine: &Mine, call: Call, count: Count, much: u64) {
         row.add(call, count, much);
     } else {
         mine.rowless.set(true);
-        process.board.event(Event::WithoutRow).fetch_add(1, Ordering::Relaxed);
+        process.board.count(Event::WithoutRow);
     }
 }
 
@@ -108,7 +108,7 @@ pub(super) fn set_private() {
         if !mine.private.replace(true)
             && let Some(process) = process::get()
         {
-            process.board.event(Event::Private).fetch_add(1, Ordering::Relaxed);
+            process.board.count(Event::Private);
         }
     });
 }
@@ -173,10 +173,10 @@ fn open(process: &Process, tid: u64) -> *mut State {
     unsafe { *libc::__errno_location() = errno };
     if switch.mechanism() == Mechanism::Local {
         PARTNERS.fetch_sub(partners, Ordering::Relaxed);
-        process.board.event(Event::WithoutPartner).fetch_add(1, Ordering::Relaxed);
+        process.board.count(Event::WithoutPartner);
         return null_mut();
     }
-    process.board.event(Event::Partners).fetch_add(1, Ordering::Relaxed);
+    process.board.count(Event::Partners);
     Box::into_raw(Box::new(State {
         switch,
         predictor: Predictor::default(),

@@ -153,14 +153,9 @@ impl Pair {
         }
     }
 
-    /// The time of a path's instructions, without its misses.
-    fn uninterrupted(&self, core: usize, path: usize) -> Picos {
-        u64::from(PATHS[path].instructions) * self.cores[core].cycle
-    }
-
     /// Executes a path: its instructions, its code, and the stacks of the caller and of the other thread.
     fn execute(&mut self, core: usize, path: usize) {
-        self.now += self.uninterrupted(core, path);
+        self.now += u64::from(PATHS[path].instructions) * self.cores[core].cycle;
         // A system call that does not switch uses one stack.
         let stacks = [STACKS, self.cores[core].other];
         let used = if path == CALL { 1 } else { 2 };

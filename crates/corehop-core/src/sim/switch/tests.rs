@@ -7,21 +7,10 @@ use crate::machine::rows_of;
 use crate::platform::Fact;
 use crate::samples::SwitchBatch;
 use crate::sim::SimMachine;
-use crate::units::CpuList;
 
 /// One timed call of each mechanism in each layout.
 fn rows(platform: &Platform, seed: u64, layouts: u32) -> Vec<SwitchBatch> {
-    let experiment = CoreSwitch {
-        mechanisms: SwitchMechanism::ALL[..6].to_vec(),
-        calls: vec![SwitchCall::Gettid],
-        bytes: Vec::new(),
-        outstanding: vec![1],
-        pairs: vec![(Cpu(0), Cpu(1))],
-        cpus: CpuList::default(),
-        polling_batch: 1,
-        sleeping_batch: 1,
-        samples: layouts,
-    };
+    let experiment = CoreSwitch::one_call(SwitchMechanism::ALL[..6].to_vec(), layouts);
     let plan = experiment.replicated(platform, seed, layouts).unwrap();
     rows_of(&mut SimMachine::new(platform.clone()).unwrap(), &plan).unwrap().switches
 }
