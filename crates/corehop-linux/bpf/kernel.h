@@ -53,6 +53,13 @@ struct task_struct {
 	char comm[16];
 };
 
+struct pt_regs {
+	unsigned long r10;
+	unsigned long r9;
+	unsigned long dx;
+	unsigned long si;
+};
+
 struct hrtimer {
 	s64 _softexpires;
 	void *function;
@@ -106,6 +113,8 @@ static u64 (*const now_ns)(void) = (void *)5;
 static u32 (*const this_cpu)(void) = (void *)8;
 /* The process's number in the upper half, the thread's own in the lower. */
 static u64 (*const current_thread)(void) = (void *)14;
+static long (*const current_name)(void *to, u32 bytes) = (void *)16;
+static long (*const copy_from_user)(void *to, u32 bytes, const void *from) = (void *)112;
 static long (*const copy_from_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
 static long (*const ring_output)(void *ring, void *data, u64 bytes, u64 flags) = (void *)130;
 static struct task_struct *(*const current_task)(void) = (void *)158;

@@ -21,6 +21,7 @@ mod syscall;
 pub mod object;
 pub mod facts;
 pub mod interrupts;
+pub mod calls;
 pub mod control;
 pub mod events;
 pub mod sched_ext;

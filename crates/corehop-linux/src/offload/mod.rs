@@ -4,6 +4,7 @@
 //! The program is started with a library before libc (crate `corehop-shim`), which this one carries with it. Library and
 //! board are files in memory alone: whatever happens to either process, nothing is left behind.
 
+mod coverage;
 mod program;
 mod started;
 
@@ -14,6 +15,8 @@ use corehop_core::units::CpuList;
 pub use corehop_shim::board::{Board, Count, Decision, Event, Wishes};
 pub use corehop_shim::call::{CALLS, Call};
 
+use crate::bpf::BpfError;
+pub use coverage::Covered;
 pub use started::Ended;
 
 /// The library.
@@ -57,6 +60,9 @@ pub enum OffloadError {
         /// The CPUs that this process may use.
         usable: CpuList,
     },
+    /// The kernel cannot count.
+    #[error("the kernel does not count the program's calls, which --coverage asks for: {0}")]
+    NoCount(BpfError),
     /// The host refused.
     #[error("{what} failed: {source}")]
     Failed {
@@ -78,6 +84,8 @@ pub struct Offload {
     pub wishes: Wishes,
     /// Whether the program's output goes to stderr.
     pub output_to_stderr: bool,
+    /// Whether the kernel counts the calls, too.
+    pub coverage: bool,
 }
 
 impl Offload {

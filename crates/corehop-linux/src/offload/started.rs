@@ -16,7 +16,7 @@ use corehop_core::units::{Cpu, CpuList};
 use corehop_shim::board::{Board, VARIABLE};
 use corehop_switch::policy::CoreSet;
 
-use super::{LIBRARY, Offload, OffloadError, program};
+use super::{Covered, LIBRARY, Offload, OffloadError, coverage, program};
 use crate::clock::Clock;
 use crate::observe::exit_code;
 use crate::thread;
@@ -32,6 +32,8 @@ pub struct Ended {
     pub program_cpus: CpuList,
     /// Ticks of the time-stamp counter in a nanosecond.
     pub ticks_per_ns: f64,
+    /// The calls that qualify by the kernel's count, if it was asked for.
+    pub coverage: Option<Vec<Covered>>,
 }
 
 /// Signals that a program is told when its wrapper is.
@@ -56,6 +58,11 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     wishes.os_cores = CoreSet::of(&cores).words();
     let board = Board::create(&file, &wishes, (ticks_per_ns * 1000.0).round() as u64)
         .map_err(failed("a file in memory"))?;
+    let counts = if offload.coverage {
+        Some(coverage::begin(&wishes).map_err(OffloadError::NoCount)?)
+    } else {
+        None
+    };
     let signals = Held::new();
     let mut command = Command::new(name);
     command.args(arguments).env("LD_PRELOAD", after_others(&path_of(&library)));
@@ -68,11 +75,13 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
         |source| OffloadError::NoProgram { program: name.to_string_lossy().into(), source };
     let mut child = command.spawn().map_err(no_program)?;
     let status = signals.wait(&mut child).map_err(failed("waiting for the program"))?;
+    let coverage = counts.map(|counts| coverage::of(&counts, &board));
     Ok(Ended {
         code: u8::try_from(exit_code(status)).unwrap_or(u8::MAX),
         board,
         program_cpus,
         ticks_per_ns,
+        coverage,
     })
 }
 

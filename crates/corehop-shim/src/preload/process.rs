@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corehop_switch::policy::CoreSet;
 
-use super::{kernel, thread};
+use super::{kernel, real, thread};
 use crate::board::{Board, Decision, Event, VARIABLE, Wishes};
 use crate::call::{CALLS, Call};
 use crate::guard::{Guard, Pace, Verdict};
@@ -45,6 +45,7 @@ pub(super) fn get() -> Option<&'static Process> {
 static BEGIN: extern "C" fn() = begin;
 
 extern "C" fn begin() {
+    real::look_up_all();
     let Some(path) = std::env::var_os(VARIABLE).map(PathBuf::from) else { return };
     // Without a board the library does nothing: a program that changed its root directory, say.
     let Ok(board) = Board::open(&path) else { return };

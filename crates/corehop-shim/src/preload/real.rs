@@ -14,6 +14,9 @@ macro_rules! behind {
                 Err(_) => panic!("a name has no zero"),
             };
         static REAL: $crate::preload::real::Real = $crate::preload::real::Real::new(NAME);
+        #[used]
+        #[unsafe(link_section = "corehop_reals")]
+        static LISTED: &$crate::preload::real::Real = &REAL;
         // SAFETY: libc's function of this name has this type.
         unsafe { std::mem::transmute::<*mut std::ffi::c_void, Function>(REAL.address()) }
     }};
@@ -21,6 +24,7 @@ macro_rules! behind {
 pub(super) use behind;
 
 /// A function that is looked up once.
+#[derive(Debug)]
 pub(super) struct Real {
     name: &'static CStr,
     at: AtomicPtr<c_void>,
@@ -38,16 +42,42 @@ impl Real {
         if at.is_null() { self.find() } else { at }
     }
 
-    #[cold]
-    fn find(&self) -> *mut c_void {
+    fn look_up(&self) -> *mut c_void {
         // SAFETY: the name ends with a zero.
         let at = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.at.store(at, Ordering::Relaxed);
+        at
+    }
+
+    #[cold]
+    fn find(&self) -> *mut c_void {
+        let at = self.look_up();
         if at.is_null() {
             // A program that calls a function finds it without us, too.
             // SAFETY: nothing else to be done.
             unsafe { libc::abort() };
         }
-        self.at.store(at, Ordering::Relaxed);
         at
     }
+}
+
+unsafe extern "C" {
+    // The linker knows begin and end of the section.
+    #[link_name = "__start_corehop_reals"]
+    static FIRST: &'static Real;
+    #[link_name = "__stop_corehop_reals"]
+    static END: &'static Real;
+}
+
+/// Looks up all functions, as a signal handler may be the first to call one, and must not look it up. A name that this
+/// libc does not have stays without an address.
+pub(super) fn look_up_all() {
+    // SAFETY: the section holds references, one after the other.
+    let all = unsafe {
+        let (first, end) = (&raw const FIRST, &raw const END);
+        std::slice::from_raw_parts(first, end.offset_from_unsigned(first))
+    };
+    all.iter().for_each(|real| {
+        real.look_up();
+    });
 }

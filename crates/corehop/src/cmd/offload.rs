@@ -45,6 +45,10 @@ pub(crate) struct Args {
     /// The longest spin in microseconds (default: 5 where two CPUs are usable, else 50)
     #[arg(long, value_name = "US", value_parser = clap::value_parser!(u64).range(..=1_000_000))]
     spin: Option<u64>,
+    /// Count the calls in the kernel as well, to say how many of them the library did not see (root; every system
+    /// call of the machine becomes slower by some 50 ns meanwhile)
+    #[arg(long)]
+    coverage: bool,
     /// Write the answer to a file, as JSON
     #[arg(short, long, value_name = "FILE.json")]
     output: Option<PathBuf>,
@@ -88,12 +92,20 @@ enum Decide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if args.coverage && args.mechanism == 1 {
+        return Err(Failure::says(
+            Exit::Usage,
+            "--coverage tells the program's calls from those of partner threads, and v1 has none: name another \
+             --mechanism, or leave --coverage out",
+        ));
+    }
     let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
     let offload = Offload {
         command: args.program.clone(),
         os_cores: args.os_cores.clone(),
         wishes: args.wishes(),
         output_to_stderr: args.json,
+        coverage: args.coverage,
     };
     let ended = offload.run()?;
     let answer = answer::of(&ended, &offload);

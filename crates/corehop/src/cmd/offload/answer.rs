@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use corehop_core::report::figure::Table;
 use corehop_core::report::table::plain;
 use corehop_core::units::CpuList;
-use corehop_linux::offload::{Board, Call, Count, Ended, Event, Offload};
+use corehop_linux::offload::{Board, Call, Count, Covered, Ended, Event, Offload};
 use serde::Serialize;
 use std::sync::atomic::Ordering;
 
@@ -25,6 +25,8 @@ pub(super) struct Answer {
     /// Those of the threshold's size or without a size.
     qualifying: u64,
     offloaded: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coverage: Option<Coverage>,
     guard: Guard,
     processes: u64,
     partners: u64,
@@ -32,6 +34,24 @@ pub(super) struct Answer {
     private_threads: u64,
     uncounted_threads: u64,
     by_call: Vec<OfCall>,
+}
+
+/// The calls that qualify by the kernel's count, and those of them that came to the library.
+#[derive(Debug, Serialize)]
+struct Coverage {
+    /// Absent if there was no such call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    percent: Option<f64>,
+    calls: u64,
+    missed: u64,
+    by_call: Vec<CoverageOfCall>,
+}
+
+#[derive(Debug, Serialize)]
+struct CoverageOfCall {
+    call: &'static str,
+    calls: u64,
+    missed: u64,
 }
 
 /// The decisions of the guards, over all processes.
@@ -90,6 +110,7 @@ pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
         calls: sum(|it| it.calls),
         qualifying: sum(|it| it.calls - it.small),
         offloaded: sum(|it| it.offloaded),
+        coverage: ended.coverage.as_deref().map(Coverage::of),
         guard,
         processes: event(Event::Processes),
         partners: event(Event::Partners),
@@ -97,6 +118,37 @@ pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
         private_threads: event(Event::Private),
         uncounted_threads: event(Event::WithoutRow),
         by_call,
+    }
+}
+
+impl Coverage {
+    fn of(covered: &[Covered]) -> Self {
+        let calls = covered.iter().map(|it| it.by_kernel).sum();
+        let missed = covered.iter().map(Covered::missed).sum();
+        let percent = (calls > 0).then(|| 100.0 * (1.0 - missed as f64 / calls as f64));
+        let of_call = |it: &Covered| CoverageOfCall {
+            call: it.call.name(),
+            calls: it.by_kernel,
+            missed: it.missed(),
+        };
+        Self { percent, calls, missed, by_call: covered.iter().map(of_call).collect() }
+    }
+
+    fn sentence(&self) -> String {
+        let Some(percent) = self.percent else {
+            return "The kernel counted no call that qualifies.".to_owned();
+        };
+        let missed = self.by_call.iter().filter(|it| it.missed > 0);
+        let missed: Vec<_> =
+            missed.map(|it| format!("{} {} of {}", it.call, it.missed, it.calls)).collect();
+        let missed = match missed[..] {
+            [] => String::new(),
+            _ => format!(" Not seen: {}.", missed.join(", ")),
+        };
+        let calls = self.calls;
+        format!(
+            "The kernel counted {calls} calls that qualify; the library saw {percent:.2} % of them.{missed}"
+        )
     }
 }
 
@@ -178,6 +230,7 @@ fn sentences(answer: &Answer) -> Vec<String> {
             "{offloaded} of {qualifying} calls that qualify were made on CPU {os_cores}, by {mechanism}."
         ),
     });
+    all.extend(answer.coverage.as_ref().map(Coverage::sentence));
     if let (Some(seconds), Some(loss)) = (answer.guard.after_seconds, answer.guard.loss_percent) {
         all.push(format!(
             "The guard turned off-load off after {seconds:.2} s: with it the program made {loss:.1} % fewer calls \

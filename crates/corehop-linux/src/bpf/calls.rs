@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's own count of a program's system calls, by number, from a size on.
+//!
+//! One program stands at the entry of every system call of the machine. It counts those of the processes that this one
+//! starts, and of their descendants, but for calls of partner threads: these are made for another thread. The
+//! costs are two look-ups for each call of the machine, and some tens of nanoseconds more for a call that is counted.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::object::{Object, Table};
+use super::{BpfError, Shown, kernel_types};
+
+/// The programs, `bpf/calls.bpf.c`.
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/calls.bpf.o");
+
+/// Numbers of system calls are below this.
+const NUMBERS: usize = 512;
+/// The value of a process whose children are counted, and not itself.
+const FOLLOWED: u32 = 1;
+
+/// The way to the size of a call. In the order of the program's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Size {
+    /// It has none.
+    None,
+    /// The third argument.
+    Third,
+    /// The fourth argument.
+    Fourth,
+    /// The second argument points to a vector, the third is its length: the first 64 elements are summed up.
+    Vector,
+    /// The second argument points to a message.
+    Message,
+    /// It has none, and is not counted if the third argument says that there is no path (`AT_EMPTY_PATH`).
+    PathFlagsThird,
+    /// The same of the fourth argument.
+    PathFlagsFourth,
+}
+
+/// The counts, running. They end when this is dropped.
+#[derive(Debug)]
+pub struct CallCounts {
+    _object: Object,
+    wishes: Shown,
+    counts: Shown,
+    processes: Table<u32, u32>,
+}
+
+impl CallCounts {
+    /// Counts nothing, until it is told what.
+    ///
+    /// # Errors
+    /// If the caller may not, or the kernel lacks what the programs need.
+    pub fn open() -> Result<Self, BpfError> {
+        let types = kernel_types()?;
+        let mut object = Object::load(OBJECT, types, &[], &[])?;
+        let (wishes, counts) = (object.show("corehop_wishes")?, object.show("corehop_calls")?);
+        (0..NUMBERS).for_each(|at| wishes.word(2 * at).store(u64::MAX, Ordering::Relaxed));
+        let processes = object.take_table("corehop_processes")?;
+        let programs = [
+            ("hop_process", "sched_process_fork"),
+            ("hop_exit", "sched_process_exit"),
+            ("hop_call", "sys_enter"),
+        ];
+        for (program, tracepoint) in programs {
+            object.attach(program, tracepoint, types)?;
+        }
+        Ok(Self { _object: object, wishes, counts, processes })
+    }
+
+    /// Counts the calls of this number whose size is at least `threshold`.
+    ///
+    /// # Panics
+    /// For a number of 512 or more.
+    pub fn count(&self, number: u32, threshold: u64, size: Size) {
+        let at = 2 * number as usize;
+        self.wishes.word(at + 1).store(size as u64, Ordering::Relaxed);
+        self.wishes.word(at).store(threshold, Ordering::Relaxed);
+    }
+
+    /// Counts the calls of the processes that this one starts from now on.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn follow_children(&self) -> io::Result<()> {
+        self.processes.put(std::process::id(), FOLLOWED)
+    }
+
+    /// The calls of this number until now.
+    ///
+    /// # Panics
+    /// For a number of 512 or more.
+    pub fn of(&self, number: u32) -> u64 {
+        assert!((number as usize) < NUMBERS, "the system call {number}");
+        self.counts.word(number as usize).load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn calls_of_started_programs_are_counted_from_their_size_on_and_ours_are_not() {
+        let counts = match CallCounts::open() {
+            Ok(counts) => counts,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let write = libc::SYS_write as u32;
+        counts.count(write, 1000, Size::Third);
+        counts.count(libc::SYS_openat as u32, 0, Size::None);
+        counts.count(libc::SYS_newfstatat as u32, 0, Size::PathFlagsFourth);
+        let dd = |size: &str| {
+            let size = format!("bs={size}");
+            let arguments = ["if=/dev/zero", "of=/dev/null", "count=7", "status=none", &size];
+            assert!(Command::new("dd").args(arguments).status().unwrap().success());
+        };
+        dd("2000");
+        assert_eq!(counts.of(write), 0, "not followed yet");
+        counts.follow_children().unwrap();
+        dd("999");
+        assert_eq!(counts.of(write), 0);
+        dd("1000");
+        assert_eq!(counts.of(write), 7);
+        std::fs::write("/dev/null", vec![0; 5000]).unwrap();
+        assert_eq!(counts.of(write), 7);
+        // A child of a child.
+        let both = "dd if=/dev/zero of=/dev/null bs=4096 count=3 status=none; true";
+        assert!(Command::new("sh").args(["-c", both]).status().unwrap().success());
+        assert_eq!(counts.of(write), 10);
+        assert!(counts.of(libc::SYS_openat as u32) > 3, "the loader opens libraries");
+    }
+
+    #[test]
+    fn the_size_of_a_vector_is_the_sum_of_its_elements() {
+        let counts = match CallCounts::open() {
+            Ok(counts) => counts,
+            Err(error) => return eprintln!("skipped: {error}"),
+        };
+        let (vector, message) = (libc::SYS_writev as u32, libc::SYS_sendmsg as u32);
+        counts.count(vector, 100, Size::Vector);
+        counts.count(message, 100, Size::Message);
+        counts.follow_children().unwrap();
+        let script = "import os, socket\n\
+            n = os.open('/dev/null', os.O_WRONLY)\n\
+            a, b = socket.socketpair()\n\
+            for parts in ([b'x' * 60, b'y' * 40], [b'x' * 60, b'y' * 39]):\n    \
+                os.writev(n, parts)\n    \
+                a.sendmsg(parts)\n";
+        let status = Command::new("python3").args(["-c", script]).status().unwrap();
+        assert!(status.success());
+        assert_eq!((counts.of(vector), counts.of(message)), (1, 1));
+    }
+}
