@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness models stress fuzz kills bench repeat dist lab bpf lint clean
+.PHONY: run test soundness models stress fuzz kills bench bench-servers repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -69,6 +69,12 @@ bench: build
 	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
 	cargo bench --locked -p corehop-core --bench sim -- $(CURDIR)/out/bench.json
 	cargo bench --locked -p corehop-switch --bench switch -- $(CURDIR)/out/bench.json
+
+## Real servers, unmodified and off-loaded, into out/bench.json: some eighteen minutes. Debian packages are unpacked below
+## target/servers; nothing is installed, and no service is started.
+bench-servers: build
+	@mkdir -p out
+	cargo bench --locked -p corehop --bench servers -- $(CURDIR)/out/bench.json
 
 ## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
 repeat: build
