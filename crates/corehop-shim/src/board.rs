@@ -33,7 +33,8 @@ const EVENTS: usize = 6;
 const CORES: usize = 16;
 const THRESHOLDS: usize = CORES + SET_WORDS;
 const BUSY: usize = 64;
-const FIRST_ROW: usize = BUSY + MOST_CORES;
+const FREE: usize = BUSY + MOST_CORES;
+const FIRST_ROW: usize = FREE + SET_WORDS;
 /// Words of a row: its owner, and the counts of each call.
 const ROW: usize = 8 + CALLS * COUNTS;
 const WORDS: usize = FIRST_ROW + ROWS * ROW;
@@ -78,6 +79,8 @@ pub struct Wishes {
     pub flags: u32,
     /// The OS cores: bit `n` of word `m` is core `64 m + n`.
     pub os_cores: [u64; SET_WORDS],
+    /// The CPUs that the program has while nothing is off-loaded; without any, its CPUs are left alone.
+    pub free_cpus: [u64; SET_WORDS],
     /// The longest spin in nanoseconds; `u64::MAX` for the usual one.
     pub spin_limit_ns: u64,
     /// The rule for the place of a call.
@@ -131,12 +134,18 @@ pub enum Event {
     TurnedOff,
     /// From the first off-loaded call until the guard first turned it off, in ticks.
     UntilTurnedOff,
-    /// By how much it lost then, in thousandths of the rate without.
+    /// By how much it lost then, in thousandths of the progress without.
     Loss,
     /// Threads whose credentials, namespaces or filters became their own.
     Private,
     /// Threads without a row: not counted.
     WithoutRow,
+    /// Times that a guard turned off-load off because the prediction kept nearly all calls.
+    Unused,
+    /// Times that a guard sent all calls because that is faster.
+    SentAll,
+    /// By how much it was faster the last time, in thousandths of the progress without.
+    Gain,
 }
 
 /// A board that is mapped.
@@ -169,6 +178,7 @@ impl Board {
         write(DECISION, wishes.decision as u64);
         write(TICKS_PER_MICROSECOND, ticks_per_microsecond.max(1));
         wishes.os_cores.iter().enumerate().for_each(|(at, &word)| write(CORES + at, word));
+        wishes.free_cpus.iter().enumerate().for_each(|(at, &word)| write(FREE + at, word));
         wishes.thresholds.iter().enumerate().for_each(|(at, &word)| write(THRESHOLDS + at, word));
         board.word(0).store(MAGIC, Ordering::Release);
         Ok(board)
@@ -217,6 +227,7 @@ impl Board {
             mechanism: self.read(MECHANISM) as u32,
             flags: self.read(FLAGS) as u32,
             os_cores: std::array::from_fn(|at| self.read(CORES + at)),
+            free_cpus: std::array::from_fn(|at| self.read(FREE + at)),
             spin_limit_ns: self.read(SPIN_LIMIT),
             decision: Decision::of(self.read(DECISION)),
             thresholds: std::array::from_fn(|at| self.read(THRESHOLDS + at)),
@@ -296,7 +307,8 @@ mod tests {
         let mut os_cores = [0; SET_WORDS];
         os_cores[1] = 5;
         let decision = Decision::Guarded;
-        Wishes { mechanism: 5, flags: 3, os_cores, spin_limit_ns: 7, decision, thresholds }
+        let free_cpus = [7; SET_WORDS];
+        Wishes { mechanism: 5, flags: 3, os_cores, free_cpus, spin_limit_ns: 7, decision, thresholds }
     }
 
     /// A file, and its path while it is there.

@@ -1,23 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The guard: does the program get on faster with off-load than without?
 //!
-//! A prediction is about a call. What a call there does to the rest (caches, the other threads on that core) only the
-//! progress of the whole shows. The guard lets stretches with and without take turns (with, without, without, with: a
-//! trend cancels) and compares the rates of calls. Where the rate with off-load is lower in so many such blocks that
-//! chance is unlikely (a sign test, below 2 % at each look), it turns off-load off, and tries again later.
+//! A prediction is about a call. What a call there does to the rest (caches, the other threads, the CPUs that the program
+//! has) only the progress of the whole shows: its calls, and the bytes that they move. The guard lets stretches with and
+//! without take turns (with, without, without, with: a trend cancels) and compares. Where the progress with off-load is
+//! less in so many such blocks that chance is unlikely (a sign test, below 2 % at each look), it turns off-load off, and
+//! tries again later. Where the prediction keeps nearly all calls here, or loses, it tries once whether sending all of
+//! them pays nevertheless: a call that is slower there may still save its thread a sleep. That has to be won by the same
+//! test, and is given up at the first block that is clearly lost.
 
-use crate::predict::Place;
+/// The rule for the places of calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rule {
+    /// All stay, and the program has all of its CPUs.
+    Here,
+    /// By prediction.
+    Predicted,
+    /// All go to an OS core.
+    All,
+}
 
-/// The stretches of a block.
-const BLOCK: [Place; 4] = [Place::There, Place::Here, Place::Here, Place::There];
+/// The progress of a program since its start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Calls that qualify.
+    pub calls: u64,
+    /// Those that were made on an OS core.
+    pub gone: u64,
+    /// The bytes that calls moved.
+    pub bytes: u64,
+}
+
+/// The stretches of a block: with off-load or without.
+const BLOCK: [bool; 4] = [true, false, false, true];
 /// Calls in a stretch, at least.
 const LEAST_CALLS: u64 = 32;
-/// A block counts as lost from this part of the rate without on.
+/// So many bytes are as much progress as a call.
+const BYTES: u64 = 1024;
+/// A block counts as lost from this part of the progress without on, and as won from that one on.
 const LOST: f64 = 0.99;
-/// Blocks of a trial, and how many of them may not be lost if off-load is to be turned off.
+const WON: f64 = 1.03;
+/// Blocks of a trial, and how many of them may be otherwise if it is to be lost, or won.
 const LOOKS: [(u32, u32); 4] = [(6, 0), (9, 1), (12, 2), (15, 3)];
 /// So many blocks, all lost by a tenth or more, are enough.
 const CLEAR: (u32, f64) = (3, 0.9);
+/// An attempt to send all calls ends with a block below this.
+const HOPELESS: f64 = 0.8;
+/// Fewer than one in so many calls off-loaded: the prediction makes no use of it.
+const USED: u64 = 16;
 
 /// The times of a guard, in ticks.
 #[derive(Debug, Clone, Copy)]
@@ -41,123 +71,220 @@ impl Pace {
 /// The outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Verdict {
-    /// Off-load is turned off: this is its part of the rate without, over the trial.
+    /// Off-load is turned off: this is its part of the progress without, over the trial.
     Loses(f64),
     /// Nothing speaks against it.
     Stays,
+    /// The prediction keeps nearly all calls here: off-load is turned off.
+    Unused,
+    /// All calls are sent: this is the progress as a multiple of that without.
+    Gains(f64),
 }
 
-#[derive(Debug)]
+/// What a trial is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Aim {
+    /// The first rule stays unless it loses.
+    Keep,
+    /// Sending all calls has to win.
+    Win,
+}
+
+#[derive(Debug, Clone, Copy)]
 enum State {
-    /// A trial: the place in the block, and the rates of its stretches so far.
-    Trial { at: usize, rates: [f64; 4] },
+    Trial(Aim),
     /// Between trials.
-    Pause { until: u64, place: Place },
+    Pause { until: u64, rule: Rule },
+}
+
+/// The blocks of a trial so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tally {
+    blocks: u32,
+    lost: u32,
+    won: u32,
+    clearly: u32,
+    ratios: f64,
+    last: f64,
+    calls: u64,
+    gone: u64,
+}
+
+/// The stretches of a block so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct Block {
+    at: usize,
+    rates: [f64; 4],
 }
 
 /// The guard of a process.
 #[derive(Debug)]
 pub struct Guard {
     pace: Pace,
+    first: Rule,
     state: State,
-    begun: Option<u64>,
-    calls: u64,
-    blocks: u32,
-    lost: u32,
-    clearly: u32,
-    ratios: f64,
+    tally: Tally,
+    block: Block,
+    begun: Option<(u64, Progress)>,
     pause: u64,
 }
 
 impl Guard {
-    /// A guard that begins with a trial.
-    pub const fn new(pace: Pace) -> Self {
+    /// A guard that begins with a trial of this rule.
+    pub fn new(pace: Pace, first: Rule) -> Self {
         Self {
             pace,
-            state: State::Trial { at: 0, rates: [0.0; 4] },
+            first,
+            state: State::Trial(Aim::Keep),
+            tally: Tally::default(),
+            block: Block::default(),
             begun: None,
-            calls: 0,
-            blocks: 0,
-            lost: 0,
-            clearly: 0,
-            ratios: 0.0,
             pause: pace.pause.0,
         }
     }
 
-    /// The place for calls now.
-    pub fn place(&self) -> Place {
+    /// The rule for calls now.
+    pub fn rule(&self) -> Rule {
         match self.state {
-            State::Trial { at, .. } => BLOCK[at],
-            State::Pause { place, .. } => place,
+            State::Pause { rule, .. } => rule,
+            State::Trial(_) if !BLOCK[self.block.at] => Rule::Here,
+            State::Trial(Aim::Keep) => self.first,
+            State::Trial(Aim::Win) => Rule::All,
         }
     }
 
-    /// A call was made; the verdict if a trial has ended.
-    pub fn called(&mut self, now: u64) -> Option<Verdict> {
-        let begun = *self.begun.get_or_insert(now);
-        self.calls += 1;
-        match &mut self.state {
+    /// Whether a trial is under way: then the progress counts.
+    pub fn compares(&self) -> bool {
+        matches!(self.state, State::Trial(_))
+    }
+
+    /// A call is made; the verdict if a trial has ended.
+    pub fn called(&mut self, now: u64, progress: Progress) -> Option<Verdict> {
+        let (begun, then) = *self.begun.get_or_insert((now, progress));
+        let aim = match self.state {
             State::Pause { until, .. } => {
-                if now >= *until {
-                    self.restart(now);
+                if now >= until {
+                    self.begin_trial(Aim::Keep, now, progress);
                 }
-                None
+                return None;
             }
-            State::Trial { at, rates } => {
-                let took = now.saturating_sub(begun);
-                if took >= self.pace.idle {
-                    // Begins the block anew.
-                    self.state = State::Trial { at: 0, rates: [0.0; 4] };
-                    self.begin(now);
-                    return None;
-                }
-                if took < self.pace.stretch || self.calls < LEAST_CALLS {
-                    return None;
-                }
-                rates[*at] = self.calls as f64 / took as f64;
-                *at += 1;
-                let block = (*at == BLOCK.len()).then_some(*rates);
-                self.begin(now);
-                block.and_then(|rates| self.judge(rates, now))
-            }
-        }
-    }
-
-    fn begin(&mut self, now: u64) {
-        self.begun = Some(now);
-        self.calls = 0;
-    }
-
-    fn restart(&mut self, now: u64) {
-        (self.blocks, self.lost, self.clearly, self.ratios) = (0, 0, 0, 0.0);
-        self.state = State::Trial { at: 0, rates: [0.0; 4] };
-        self.begin(now);
-    }
-
-    fn judge(&mut self, rates: [f64; 4], now: u64) -> Option<Verdict> {
-        let ratio = (rates[0] + rates[3]) / (rates[1] + rates[2]);
-        self.blocks += 1;
-        self.ratios += ratio;
-        self.lost += u32::from(ratio < LOST);
-        self.clearly += u32::from(ratio < CLEAR.1);
-        self.state = State::Trial { at: 0, rates: [0.0; 4] };
-        let kept = self.blocks - self.lost;
-        let clear = self.blocks == CLEAR.0 && self.clearly == CLEAR.0;
-        let look = LOOKS.iter().find(|(blocks, _)| *blocks == self.blocks);
-        let loses = clear || look.is_some_and(|&(_, may)| kept <= may);
-        let over = look.is_some() && (kept > LOOKS[3].1 || self.blocks == LOOKS[3].0);
-        if !loses && !over {
-            return None;
-        }
-        let (place, verdict) = if loses {
-            (Place::Here, Verdict::Loses(self.ratios / f64::from(self.blocks)))
-        } else {
-            (Place::There, Verdict::Stays)
+            State::Trial(aim) => aim,
         };
-        self.state = State::Pause { until: now + self.pause, place };
-        self.pause = (2 * self.pause).min(self.pace.pause.1);
+        let (took, calls) = (now.saturating_sub(begun), progress.calls - then.calls);
+        if took >= self.pace.idle {
+            // Begins the block anew.
+            self.block = Block::default();
+            self.begun = Some((now, progress));
+        } else if took >= self.pace.stretch && calls >= LEAST_CALLS {
+            let work = calls as f64 + (progress.bytes - then.bytes) as f64 / BYTES as f64;
+            if BLOCK[self.block.at] {
+                self.tally.calls += calls;
+                self.tally.gone += progress.gone - then.gone;
+            }
+            self.block.rates[self.block.at] = work / took as f64;
+            self.block.at += 1;
+            self.begun = Some((now, progress));
+            if self.block.at == BLOCK.len() {
+                self.tally.add(self.block.ratio());
+                self.block = Block::default();
+                return self.judge(aim, now, progress);
+            }
+        }
+        None
+    }
+
+    fn begin_trial(&mut self, aim: Aim, now: u64, progress: Progress) {
+        self.state = State::Trial(aim);
+        self.tally = Tally::default();
+        self.block = Block::default();
+        self.begun = Some((now, progress));
+    }
+
+    fn judge(&mut self, aim: Aim, now: u64, progress: Progress) -> Option<Verdict> {
+        let tally = self.tally;
+        if aim == Aim::Win {
+            let wins = tally.wins()?;
+            self.rest(now, if wins { Rule::All } else { Rule::Here });
+            return wins.then(|| Verdict::Gains(tally.ratio()));
+        }
+        let verdict = match tally.loses()? {
+            true => Verdict::Loses(tally.ratio()),
+            false if self.first == Rule::Predicted && !tally.is_used() => Verdict::Unused,
+            false => Verdict::Stays,
+        };
+        if verdict == Verdict::Stays {
+            self.rest(now, self.first);
+        } else if self.first == Rule::Predicted {
+            self.begin_trial(Aim::Win, now, progress);
+        } else {
+            self.rest(now, Rule::Here);
+        }
         Some(verdict)
+    }
+
+    fn rest(&mut self, now: u64, rule: Rule) {
+        self.state = State::Pause { until: now + self.pause, rule };
+        self.pause = (2 * self.pause).min(self.pace.pause.1);
+    }
+}
+
+impl Block {
+    /// The progress with off-load as a part of that without.
+    fn ratio(&self) -> f64 {
+        let mut sums = [0.0, 0.0];
+        for (with, rate) in BLOCK.into_iter().zip(self.rates) {
+            sums[usize::from(with)] += rate;
+        }
+        sums[1] / sums[0]
+    }
+}
+
+impl Tally {
+    fn add(&mut self, ratio: f64) {
+        self.blocks += 1;
+        self.lost += u32::from(ratio < LOST);
+        self.won += u32::from(ratio > WON);
+        self.clearly += u32::from(ratio < CLEAR.1);
+        self.ratios += ratio;
+        self.last = ratio;
+    }
+
+    fn ratio(&self) -> f64 {
+        self.ratios / f64::from(self.blocks)
+    }
+
+    /// How many blocks may be otherwise, at a look.
+    fn look(&self) -> Option<u32> {
+        LOOKS.iter().find(|(blocks, _)| *blocks == self.blocks).map(|&(_, may)| may)
+    }
+
+    /// Whether a look would be the last one, with so many blocks that are otherwise.
+    fn is_over(&self, otherwise: u32) -> bool {
+        let (most, may) = LOOKS[LOOKS.len() - 1];
+        otherwise > may || self.blocks == most
+    }
+
+    /// Whether the trial is lost. None: not yet known.
+    fn loses(&self) -> Option<bool> {
+        if self.blocks == CLEAR.0 && self.clearly == CLEAR.0 {
+            return Some(true);
+        }
+        let (may, kept) = (self.look()?, self.blocks - self.lost);
+        if kept <= may { Some(true) } else { self.is_over(kept).then_some(false) }
+    }
+
+    /// Whether the trial is won. None: not yet known.
+    fn wins(&self) -> Option<bool> {
+        if self.last < HOPELESS {
+            return Some(false);
+        }
+        let (may, missed) = (self.look()?, self.blocks - self.won);
+        if missed <= may { Some(true) } else { self.is_over(missed).then_some(false) }
+    }
+
+    /// Whether a prediction sends any calls to speak of.
+    fn is_used(&self) -> bool {
+        self.gone * USED >= self.calls
     }
 }
 
@@ -167,46 +294,87 @@ mod tests {
 
     const PACE: Pace = Pace { stretch: 1_000, idle: 100_000, pause: (50_000, 200_000) };
 
-    /// Calls of a program that take these ticks, until a verdict; and when it came.
-    fn verdict(guard: &mut Guard, now: &mut u64, here: u64, there: u64) -> (Verdict, u64) {
-        let begun = *now;
-        loop {
-            *now += if guard.place() == Place::There { there } else { here };
-            if let Some(verdict) = guard.called(*now) {
-                return (verdict, *now - begun);
+    /// A program whose calls take these ticks by each rule.
+    struct Program {
+        guard: Guard,
+        now: f64,
+        progress: Progress,
+        /// Here, by prediction, all there.
+        ticks: [f64; 3],
+        /// Bytes of a call, by each rule.
+        bytes: [u64; 3],
+        /// One in so many calls is predicted to be faster there.
+        one_in: u64,
+    }
+
+    impl Program {
+        fn new(first: Rule, ticks: [f64; 3]) -> Self {
+            let guard = Guard::new(PACE, first);
+            let progress = Progress::default();
+            Self { guard, now: 0.0, progress, ticks, bytes: [0; 3], one_in: 1 }
+        }
+
+        fn call(&mut self) -> Option<Verdict> {
+            let rule = self.guard.rule();
+            self.now += self.ticks[rule as usize];
+            self.progress.calls += 1;
+            self.progress.bytes += self.bytes[rule as usize];
+            let goes = rule == Rule::All
+                || rule == Rule::Predicted && self.progress.calls.is_multiple_of(self.one_in);
+            self.progress.gone += u64::from(goes);
+            self.guard.called(self.now as u64, self.progress)
+        }
+
+        /// The next verdict, and the ticks until it.
+        fn verdict(&mut self) -> (Verdict, f64) {
+            let begun = self.now;
+            loop {
+                if let Some(verdict) = self.call() {
+                    return (verdict, self.now - begun);
+                }
             }
+        }
+
+        /// Calls until no trial is under way.
+        fn settle(&mut self) -> Option<Verdict> {
+            let mut last = None;
+            while self.guard.compares() {
+                last = self.call().or(last);
+            }
+            last
         }
     }
 
     #[test]
     fn a_clear_loss_ends_off_load_after_three_blocks_and_a_small_one_after_six() {
-        let (mut guard, mut now) = (Guard::new(PACE), 0);
-        let (clear, after) = verdict(&mut guard, &mut now, 10, 20);
+        let mut program = Program::new(Rule::All, [10.0, 0.0, 20.0]);
+        let (clear, after) = program.verdict();
         assert!(matches!(clear, Verdict::Loses(ratio) if (0.45..0.55).contains(&ratio)));
-        assert!((12_000..13_000).contains(&after), "{after}");
-        assert_eq!(guard.place(), Place::Here);
-        let (mut guard, mut now) = (Guard::new(PACE), 0);
-        let (small, after) = verdict(&mut guard, &mut now, 20, 21);
+        assert!((12_000.0..13_000.0).contains(&after), "{after}");
+        assert_eq!(program.guard.rule(), Rule::Here);
+        let mut program = Program::new(Rule::All, [20.0, 0.0, 21.0]);
+        let (small, after) = program.verdict();
         assert!(matches!(small, Verdict::Loses(ratio) if (0.9..0.99).contains(&ratio)));
-        assert!((24_000..26_000).contains(&after), "{after}");
+        assert!((24_000.0..26_000.0).contains(&after), "{after}");
     }
 
     #[test]
     fn a_gain_or_no_difference_lets_it_stay() {
-        for there in [10, 9, 5] {
-            let (mut guard, mut now) = (Guard::new(PACE), 0);
-            assert_eq!(verdict(&mut guard, &mut now, 10, there).0, Verdict::Stays);
-            assert_eq!(guard.place(), Place::There);
+        for first in [Rule::All, Rule::Predicted] {
+            for there in [10.0, 9.0, 5.0] {
+                let mut program = Program::new(first, [10.0, there, there]);
+                assert_eq!(program.verdict().0, Verdict::Stays);
+                assert_eq!(program.guard.rule(), first);
+            }
         }
     }
 
     #[test]
     fn a_trend_is_no_loss() {
-        let (mut guard, mut now, mut took) = (Guard::new(PACE), 0.0, 10.0);
+        let mut program = Program::new(Rule::All, [10.0; 3]);
         loop {
-            took *= 1.000_2;
-            now += took;
-            if let Some(verdict) = guard.called(now as u64) {
+            program.ticks = program.ticks.map(|ticks| ticks * 1.000_2);
+            if let Some(verdict) = program.call() {
                 assert_eq!(verdict, Verdict::Stays);
                 break;
             }
@@ -214,29 +382,59 @@ mod tests {
     }
 
     #[test]
+    fn a_prediction_that_keeps_all_calls_is_turned_off_even_if_it_costs_nothing() {
+        let mut program = Program::new(Rule::Predicted, [10.0, 10.0, 30.0]);
+        program.one_in = 20;
+        assert_eq!(program.verdict().0, Verdict::Unused);
+        // Sending all of them is tried, and given up after one block.
+        assert_eq!(program.guard.rule(), Rule::All);
+        let begun = program.now;
+        assert_eq!(program.settle(), None);
+        assert_eq!(program.guard.rule(), Rule::Here);
+        assert!((4_000.0..5_000.0).contains(&(program.now - begun)), "{}", program.now - begun);
+    }
+
+    #[test]
+    fn sending_all_calls_is_kept_where_it_wins_though_the_prediction_is_against_it() {
+        let mut program = Program::new(Rule::Predicted, [10.0, 10.0, 8.0]);
+        program.one_in = 1000;
+        assert_eq!(program.verdict().0, Verdict::Unused);
+        let gain = program.settle();
+        assert!(matches!(gain, Some(Verdict::Gains(ratio)) if (1.2..1.3).contains(&ratio)));
+        assert_eq!(program.guard.rule(), Rule::All);
+        // What neither wins nor loses does not stay.
+        let mut even = Program::new(Rule::Predicted, [10.0, 12.0, 10.0]);
+        assert!(matches!(even.verdict().0, Verdict::Loses(_)));
+        assert_eq!((even.settle(), even.guard.rule()), (None, Rule::Here));
+    }
+
+    #[test]
+    fn more_calls_that_move_fewer_bytes_are_no_gain() {
+        let mut program = Program::new(Rule::Predicted, [10.0, 10.0, 8.0]);
+        (program.one_in, program.bytes) = (1000, [65_536, 65_536, 32_768]);
+        assert_eq!(program.verdict().0, Verdict::Unused);
+        assert_eq!((program.settle(), program.guard.rule()), (None, Rule::Here));
+    }
+
+    #[test]
     fn it_tries_again_after_a_pause_that_grows() {
-        let (mut guard, mut now) = (Guard::new(PACE), 0);
-        let (_, first) = verdict(&mut guard, &mut now, 10, 20);
-        let (again, second) = verdict(&mut guard, &mut now, 10, 20);
-        assert!(matches!(again, Verdict::Loses(_)) && second > first + 45_000, "{second}");
-        let (better, third) = verdict(&mut guard, &mut now, 20, 10);
-        assert!(better == Verdict::Stays && third > second + 45_000, "{third}");
+        let mut program = Program::new(Rule::All, [10.0, 0.0, 20.0]);
+        let (_, first) = program.verdict();
+        let (again, second) = program.verdict();
+        assert!(matches!(again, Verdict::Loses(_)) && second > first + 45_000.0, "{second}");
+        program.ticks = [20.0, 0.0, 10.0];
+        let (better, third) = program.verdict();
+        assert!(better == Verdict::Stays && third > second + 45_000.0, "{third}");
     }
 
     #[test]
     fn a_program_that_waits_is_not_judged() {
-        let (mut guard, mut now) = (Guard::new(PACE), 0);
-        for _ in 0..10_000 {
-            now += PACE.idle;
-            assert_eq!(guard.called(now), None);
-        }
-        let mut busy_and_idle = Guard::new(PACE);
+        let mut waits = Program::new(Rule::All, [PACE.idle as f64; 3]);
+        assert!((0..10_000).all(|_| waits.call().is_none()));
+        let mut busy_and_idle = Program::new(Rule::All, [30.0; 3]);
         for _ in 0..1_000 {
-            for _ in 0..40 {
-                now += 30;
-                assert_eq!(busy_and_idle.called(now), None);
-            }
-            now += PACE.idle;
+            assert!((0..40).all(|_| busy_and_idle.call().is_none()));
+            busy_and_idle.now += PACE.idle as f64;
         }
     }
 }

@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 use std::time::Duration;
 
 use corehop_core::units::{Cpu, CpuList};
-use corehop_shim::board::{Board, VARIABLE};
+use corehop_shim::board::{Board, Decision, VARIABLE};
 use corehop_switch::policy::CoreSet;
 
 use super::{Covered, LIBRARY, Offload, OffloadError, coverage, program};
@@ -28,7 +28,7 @@ pub struct Ended {
     pub code: u8,
     /// The board.
     pub board: Board,
-    /// The CPUs that the program had.
+    /// The CPUs that the program had while calls were off-loaded.
     pub program_cpus: CpuList,
     /// Ticks of the time-stamp counter in a nanosecond.
     pub ticks_per_ns: f64,
@@ -47,15 +47,20 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
         return Err(OffloadError::NoProgram { program: String::new(), source });
     };
     program::check(name)?;
-    let program_cpus = cores(&offload.os_cores)?;
+    let usable = thread::affinity()
+        .map_err(failed("asking for this process's CPUs"))?;
+    let program_cpus = cores(&offload.os_cores, &usable)?;
     let clock = Clock::calibrate(Duration::from_millis(20));
     let ticks_per_ns = clock.hertz() / 1e9;
     let library = in_memory(c"corehop_shim.so", true).map_err(failed("a file in memory"))?;
     (&library).write_all(LIBRARY).map_err(failed("a file in memory"))?;
     let file = in_memory(c"corehop-board", false).map_err(failed("a file in memory"))?;
     let mut wishes = offload.wishes;
-    let cores: Vec<usize> = offload.os_cores.iter().map(|Cpu(cpu)| cpu as usize).collect();
-    wishes.os_cores = CoreSet::of(&cores).words();
+    wishes.os_cores = words(&offload.os_cores);
+    // Where all calls are off-loaded the program never has the OS cores, and where none is it keeps them. Otherwise the
+    // library takes them and gives them back.
+    let first_cpus = if wishes.decision == Decision::Always { &program_cpus } else { &usable };
+    wishes.free_cpus = if wishes.decision.is_guarded() { words(&usable) } else { [0; 16] };
     let board = Board::create(&file, &wishes, (ticks_per_ns * 1000.0).round() as u64)
         .map_err(failed("a file in memory"))?;
     let counts = if offload.coverage {
@@ -70,7 +75,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
     if offload.output_to_stderr {
         command.stdout(io::stderr());
     }
-    begin_with(&mut command, &program_cpus, signals.before);
+    begin_with(&mut command, first_cpus, signals.before);
     let no_program =
         |source| OffloadError::NoProgram { program: name.to_string_lossy().into(), source };
     let mut child = command.spawn().map_err(no_program)?;
@@ -86,9 +91,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
 }
 
 /// The CPUs that are left to the program.
-fn cores(os_cores: &CpuList) -> Result<CpuList, OffloadError> {
-    let failed = |source| OffloadError::Failed { what: "asking for this process's CPUs", source };
-    let usable = thread::affinity().map_err(failed)?;
+fn cores(os_cores: &CpuList, usable: &CpuList) -> Result<CpuList, OffloadError> {
     for cpu in os_cores.iter() {
         // A thread that ends at once tries.
         let tried = std::thread::spawn(move || thread::set_affinity([cpu]));
@@ -96,7 +99,16 @@ fn cores(os_cores: &CpuList) -> Result<CpuList, OffloadError> {
         tried.map_err(|reason| OffloadError::NoCore { cpu: cpu.0, reason })?;
     }
     let left = CpuList::new(usable.iter().filter(|&cpu| !os_cores.contains(cpu)));
-    if left.is_empty() { Err(OffloadError::NoneLeft { usable }) } else { Ok(left) }
+    if left.is_empty() {
+        return Err(OffloadError::NoneLeft { usable: usable.clone() });
+    }
+    Ok(left)
+}
+
+/// A set of CPUs, as the board has it.
+fn words(cpus: &CpuList) -> [u64; 16] {
+    let cores: Vec<usize> = cpus.iter().map(|Cpu(cpu)| cpu as usize).collect();
+    CoreSet::of(&cores).words()
 }
 
 /// A file that has no name in any folder.

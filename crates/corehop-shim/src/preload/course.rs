@@ -11,6 +11,7 @@ use super::process::{self, Process};
 use super::thread::{self, State};
 use crate::board::{Count, Decision};
 use crate::call::Call;
+use crate::guard::Rule;
 use crate::predict::Place;
 
 /// A call that qualifies.
@@ -21,6 +22,8 @@ pub(super) struct Course {
     place: Place,
     /// When it began, if it is timed.
     begun: Option<u64>,
+    /// It stays by the guard, which compares.
+    guarded: bool,
 }
 
 /// Whether a call is to be looked at; counts those that are not.
@@ -46,23 +49,26 @@ fn consider(call: Call, size: u64) -> Option<Course> {
         return None;
     };
     process.called();
-    if process.place() == Place::Here {
+    let (rule, compares) = process.rule();
+    if rule == Rule::Here && !compares {
         thread::count(call, Count::Guarded, 1);
         return None;
     }
-    let (place, timed) = match process.wishes.decision {
-        Decision::Predicted => state.predictor.place(call, size),
-        _ => (Place::There, true),
+    let (place, timed) = match rule {
+        Rule::Here => (Place::Here, false),
+        Rule::Predicted => state.predictor.place(call, size),
+        Rule::All => (Place::There, true),
     };
     let begun = timed.then(kernel::ticks);
-    Some(Course { call, size, process, place, begun })
+    Some(Course { call, size, process, place, begun, guarded: rule == Rule::Here })
 }
 
 impl Course {
     /// Makes the call there. None: it is to be made here.
     pub(super) fn there(&mut self, request: &mut Request) -> Option<isize> {
         if self.place == Place::Here {
-            thread::count(self.call, Count::Predicted, 1);
+            let why = if self.guarded { Count::Guarded } else { Count::Predicted };
+            thread::count(self.call, why, 1);
             return None;
         }
         // A thread that is about to be cancelled is cancelled at this call.
@@ -79,6 +85,8 @@ impl Course {
         };
         thread::count(self.call, count, 1);
         if let Some(Outcome::Done(answer)) = outcome {
+            self.process.went();
+            self.progressed(answer);
             self.learn(Place::There);
             return Some(answer);
         }
@@ -138,9 +146,16 @@ impl Course {
         cores.iter().position(|&other| other == core).map(|place| (place, core))
     }
 
-    /// The call was made here.
-    pub(super) fn here(&mut self) {
+    /// The call was made here, with this answer.
+    pub(super) fn here(&mut self, answer: isize) {
+        self.progressed(answer);
         self.learn(self.place);
+    }
+
+    fn progressed(&self, answer: isize) {
+        if self.call.has_size() && answer > 0 {
+            self.process.progressed(answer as u64);
+        }
     }
 
     fn learn(&mut self, place: Place) {

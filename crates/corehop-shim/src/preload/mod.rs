@@ -2,11 +2,13 @@
 //! The preloaded library.
 //!
 //! `names` has the functions that stand before libc's, `course` the way of one call, `thread` a thread's partner,
-//! `attempt` what the partner does, `rest` what is left to do here, `process` the state of the process, `private` the functions after which a thread
+//! `attempt` what the partner does, `rest` what is left to do here, `process` the state of the process, `cpus` the CPUs
+//! of its threads, `private` the functions after which a thread
 //! differs from its partner.
 
 mod attempt;
 mod course;
+mod cpus;
 mod kernel;
 mod names;
 mod private;

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use corehop_switch::policy::CoreSet;
 
+use super::cpus::{self, Cpus};
 use super::{kernel, real, thread};
 use crate::board::{Board, Decision, Event, VARIABLE, Wishes};
 use crate::call::{CALLS, Call};
-use crate::guard::{Guard, Pace, Verdict};
-use crate::predict::Place;
+use crate::guard::{Guard, Pace, Progress, Rule, Verdict};
 
 /// The parts that a process has from its start on.
 pub(super) struct Process {
@@ -51,7 +51,7 @@ extern "C" fn begin() {
     let Ok(board) = Board::open(&path) else { return };
     let wishes = board.wishes();
     let cores = CoreSet::from_words(wishes.os_cores).iter().collect();
-    let guard = Guarding::new(&board);
+    let guard = Guarding::new(&board, &wishes);
     board.count(Event::Processes);
     if PROCESS.set(Process { board, wishes, cores, guard }).is_err() {
         return;
@@ -67,35 +67,61 @@ extern "C" fn begin() {
 unsafe extern "C" fn forked() {
     thread::forget();
     if let Some(process) = get() {
-        process.guard.restart(&process.board);
+        process.guard.restart(process);
         process.board.count(Event::Processes);
     }
 }
 
 impl Process {
-    /// The place for calls by the guard.
-    pub(super) fn place(&self) -> Place {
+    /// The rule for calls, and whether the guard compares now, so that their progress counts.
+    pub(super) fn rule(&self) -> (Rule, bool) {
         match self.wishes.decision {
-            Decision::Always => Place::There,
-            Decision::Never => Place::Here,
-            _ if self.guard.there.load(Ordering::Relaxed) => Place::There,
-            _ => Place::Here,
+            Decision::Always => (Rule::All, false),
+            Decision::Never => (Rule::Here, false),
+            _ => self.guard.rule(),
         }
     }
 
-    /// A call that could have been off-loaded was made.
+    /// A call that could be off-loaded is to be made.
     pub(super) fn called(&self) {
         if self.wishes.decision.is_guarded() {
-            self.guard.called(&self.board);
+            self.guard.called(self);
         }
+    }
+
+    /// A call moved so many bytes.
+    pub(super) fn progressed(&self, bytes: u64) {
+        self.guard.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A call was made on an OS core.
+    pub(super) fn went(&self) {
+        self.guard.gone.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Takes the OS cores from the program's threads, or gives them back.
+    fn confine(&self, confined: bool) {
+        let free = self.wishes.free_cpus;
+        if free == [0; 16] {
+            return;
+        }
+        let rest: Cpus = std::array::from_fn(|at| free[at] & !self.wishes.os_cores[at]);
+        let (from, to) = if confined { (&free, &rest) } else { (&rest, &free) };
+        cpus::change(from, to);
     }
 }
 
-/// The guard, for one thread at a time: a call that finds it busy is not counted.
+/// The guard, for one thread at a time: a thread that finds it busy leaves it to that one.
 struct Guarding {
     busy: AtomicBool,
-    there: AtomicBool,
+    /// The rule, and whether the guard compares.
+    rule: AtomicU64,
+    /// Whether the OS cores have been taken from the program's threads.
+    confined: AtomicBool,
     begun: AtomicU64,
+    calls: AtomicU64,
+    gone: AtomicU64,
+    bytes: AtomicU64,
     guard: UnsafeCell<Guard>,
 }
 
@@ -104,52 +130,103 @@ unsafe impl Sync for Guarding {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Guarding {}
 
+/// Calls from one look at the clock to the next, between trials.
+const CALLS_PER_LOOK: u64 = 16;
+/// Set in the word of the rule while the guard compares.
+const COMPARES: u64 = 4;
+
 impl Guarding {
-    fn new(board: &Board) -> Self {
+    fn new(board: &Board, wishes: &Wishes) -> Self {
+        let guard = fresh(board, wishes);
         Self {
             busy: AtomicBool::new(false),
-            there: AtomicBool::new(true),
+            rule: AtomicU64::new(word(&guard)),
+            confined: AtomicBool::new(false),
             begun: AtomicU64::new(0),
-            guard: UnsafeCell::new(fresh(board)),
+            calls: AtomicU64::new(0),
+            gone: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            guard: UnsafeCell::new(guard),
         }
     }
 
     /// Called where no other thread is.
-    fn restart(&self, board: &Board) {
+    fn restart(&self, process: &Process) {
+        let guard = fresh(&process.board, &process.wishes);
+        self.rule.store(word(&guard), Ordering::Relaxed);
         // SAFETY: the child of a fork has one thread.
-        unsafe { *self.guard.get() = fresh(board) };
-        self.there.store(true, Ordering::Relaxed);
+        unsafe { *self.guard.get() = guard };
         self.begun.store(0, Ordering::Relaxed);
         self.busy.store(false, Ordering::Release);
     }
 
-    fn called(&self, board: &Board) {
-        if self.busy.swap(true, Ordering::Acquire) {
+    fn rule(&self) -> (Rule, bool) {
+        let word = self.rule.load(Ordering::Relaxed);
+        let rule = match word & !COMPARES {
+            0 => Rule::Here,
+            1 => Rule::Predicted,
+            _ => Rule::All,
+        };
+        (rule, word & COMPARES != 0)
+    }
+
+    fn called(&self, process: &Process) {
+        let before = self.calls.fetch_add(1, Ordering::Relaxed);
+        // Between trials it looks at the clock now and then.
+        let looks = self.rule().1 || before.is_multiple_of(CALLS_PER_LOOK);
+        if !looks || self.busy.swap(true, Ordering::Acquire) {
             return;
         }
         let now = kernel::ticks();
-        let begun = match self.begun.load(Ordering::Relaxed) {
-            0 => {
-                self.begun.store(now, Ordering::Relaxed);
-                now
-            }
-            begun => begun,
-        };
+        if self.begun.load(Ordering::Relaxed) == 0 {
+            self.begun.store(now, Ordering::Relaxed);
+        }
         // SAFETY: `busy` was not set, so that no other thread uses it.
         let guard = unsafe { &mut *self.guard.get() };
-        let verdict = guard.called(now);
-        self.there.store(guard.place() == Place::There, Ordering::Relaxed);
-        if let Some(Verdict::Loses(ratio)) = verdict
-            && board.count(Event::TurnedOff) == 0
-        {
-            board.event(Event::UntilTurnedOff).store(now - begun, Ordering::Relaxed);
-            let loss = (1.0 - ratio).max(0.0) * 1000.0;
-            board.event(Event::Loss).store(loss.round() as u64, Ordering::Relaxed);
+        if let Some(verdict) = guard.called(now, self.progress()) {
+            self.tell(verdict, now, &process.board);
+        }
+        self.rule.store(word(guard), Ordering::Relaxed);
+        let confined = guard.rule() != Rule::Here;
+        if confined != self.confined.swap(confined, Ordering::Relaxed) {
+            process.confine(confined);
         }
         self.busy.store(false, Ordering::Release);
     }
+
+    fn progress(&self) -> Progress {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Progress { calls: of(&self.calls), gone: of(&self.gone), bytes: of(&self.bytes) }
+    }
+
+    fn tell(&self, verdict: Verdict, now: u64, board: &Board) {
+        let thousandths = |part: f64| (part.max(0.0) * 1000.0).round() as u64;
+        match verdict {
+            Verdict::Loses(ratio) if board.count(Event::TurnedOff) == 0 => {
+                let took = now - self.begun.load(Ordering::Relaxed);
+                board.event(Event::UntilTurnedOff).store(took, Ordering::Relaxed);
+                board.event(Event::Loss).store(thousandths(1.0 - ratio), Ordering::Relaxed);
+            }
+            Verdict::Unused => {
+                board.count(Event::Unused);
+            }
+            Verdict::Gains(ratio) => {
+                board.count(Event::SentAll);
+                board.event(Event::Gain).store(thousandths(ratio - 1.0), Ordering::Relaxed);
+            }
+            Verdict::Loses(_) | Verdict::Stays => {}
+        }
+    }
 }
 
-fn fresh(board: &Board) -> Guard {
-    Guard::new(Pace::usual(board.ticks_per_microsecond()))
+fn word(guard: &Guard) -> u64 {
+    guard.rule() as u64 | if guard.compares() { COMPARES } else { 0 }
+}
+
+fn fresh(board: &Board, wishes: &Wishes) -> Guard {
+    let first = match wishes.decision {
+        Decision::Predicted => Rule::Predicted,
+        _ => Rule::All,
+    };
+    Guard::new(Pace::usual(board.ticks_per_microsecond()), first)
 }

@@ -9,8 +9,6 @@ use super::attempt::Request;
 use super::kernel;
 use crate::call::Call;
 
-/// In the unused sixth argument of a call that continues the program's: the kernel's count leaves it out.
-const OWN: usize = 0x63_6f72_6568_6f70;
 /// Elements that are written at once.
 const AT_ONCE: usize = 64;
 
@@ -79,11 +77,11 @@ fn write_some(request: &Request, left: &[iovec], flags: usize) -> isize {
     let flags = flags | libc::MSG_NOSIGNAL as usize;
     // SAFETY: the elements are parts of the program's own.
     unsafe {
-        let a = [fd, &raw const message as usize, flags, 0, 0, OWN];
+        let a = [fd, &raw const message as usize, flags, 0, 0, kernel::OWN];
         let sent = kernel::call(libc::SYS_sendmsg, a);
         if sent != -(libc::ENOTSOCK as isize) {
             return sent;
         }
-        kernel::call(libc::SYS_writev, [fd, left.as_ptr() as usize, left.len(), 0, 0, OWN])
+        kernel::call(libc::SYS_writev, [fd, left.as_ptr() as usize, left.len(), 0, 0, kernel::OWN])
     }
 }

@@ -17,13 +17,14 @@ use crate::output::{Force, OutputFile, print};
 ///
 /// A library is preloaded into the program. Calls from a size on, and calls without a size, go to a thread on an OS
 /// core, if recent timings say that this is faster; a guard compares short stretches with and without, and turns
-/// off-load off where the program makes fewer calls per second with it. Everything else is as without: a call that
-/// would sleep is made by its own thread. The program runs on the other CPUs. It ends with the program's exit code.
+/// off-load off where the program gets on more slowly with it. Everything else is as without: a call that would sleep
+/// is made by its own thread. While calls are off-loaded the program runs on the other CPUs. It ends with the program's
+/// exit code.
 ///
 /// The answer goes to stderr. `corehop explain offload` says which calls stay where they are, and why.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The OS cores: CPUs that make the program's system calls, and nothing else of it
+    /// The OS cores: CPUs that make the program's system calls, and nothing else of it while they do
     #[arg(long, value_name = "LIST", value_parser = os_cores)]
     os_cores: CpuList,
     /// The choice of an OS core: `wc` stays if all are busy, `af` returns to the last one, `pa` (with both) even if
@@ -148,8 +149,9 @@ impl Args {
         Wishes {
             mechanism: self.mechanism,
             flags: self.policy.iter().map(bit).fold(0, |all, bit| all | bit),
-            // Set by `Offload`.
+            // Both are set by `Offload`.
             os_cores: [0; 16],
+            free_cpus: [0; 16],
             spin_limit_ns: self.spin.map_or(u64::MAX, |us| us * 1000),
             decision: match self.decide {
                 Decide::Predicted => Decision::Predicted,

@@ -61,9 +61,16 @@ struct Guard {
     /// From the first call that qualified to the first time.
     #[serde(skip_serializing_if = "Option::is_none")]
     after_seconds: Option<f64>,
-    /// By how much the rate of calls was lower with off-load then.
+    /// By how much the program's progress was less with off-load then.
     #[serde(skip_serializing_if = "Option::is_none")]
     loss_percent: Option<f64>,
+    /// Times that it turned off-load off because the prediction kept nearly all calls.
+    unused: u64,
+    /// Times that it sent all calls because that was faster.
+    sent_all: u64,
+    /// By how much, the last time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gain_percent: Option<f64>,
 }
 
 /// The calls of one kind.
@@ -98,6 +105,9 @@ pub(super) fn of(ended: &Ended, offload: &Offload) -> Answer {
         turned_off,
         after_seconds: (turned_off > 0).then_some(seconds),
         loss_percent: (turned_off > 0).then_some(event(Event::Loss) as f64 / 10.0),
+        unused: event(Event::Unused),
+        sent_all: event(Event::SentAll),
+        gain_percent: (event(Event::SentAll) > 0).then_some(event(Event::Gain) as f64 / 10.0),
     };
     Answer {
         schema: "corehop-offload",
@@ -233,9 +243,23 @@ fn sentences(answer: &Answer) -> Vec<String> {
     all.extend(answer.coverage.as_ref().map(Coverage::sentence));
     if let (Some(seconds), Some(loss)) = (answer.guard.after_seconds, answer.guard.loss_percent) {
         all.push(format!(
-            "The guard turned off-load off after {seconds:.2} s: with it the program made {loss:.1} % fewer calls \
-             per second. (Turned off {} times, over all processes and trials.)",
+            "The guard turned off-load off after {seconds:.2} s: with it the program got on {loss:.1} % slower. \
+             (Turned off {} times, over all processes and trials.)",
             answer.guard.turned_off
+        ));
+    }
+    if answer.guard.unused > 0 {
+        all.push(format!(
+            "Recent timings kept nearly all calls on the program's own CPUs, so that the guard turned off-load off. \
+             ({} times, over all processes and trials.)",
+            answer.guard.unused
+        ));
+    }
+    if let Some(gain) = answer.guard.gain_percent {
+        all.push(format!(
+            "The guard had all calls off-loaded, against the prediction: the program got on \
+             {gain:.1} % faster with it. ({} times, over all processes and trials.)",
+            answer.guard.sent_all
         ));
     }
     let mut of_some = |count: u64, what: &str| {

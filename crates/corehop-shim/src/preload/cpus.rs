@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPUs of the program's threads: OS cores are taken from them while calls go there, and given back.
+//!
+//! A thread is moved from one set to the other only if it has exactly that one: partners, and threads whose CPUs the
+//! program chose itself, keep theirs.
+
+use super::kernel;
+
+const WORDS: usize = 16;
+const BYTES: usize = WORDS * 8;
+/// Rounds over the threads: one that was being made meanwhile is found by the next.
+const ROUNDS: usize = 3;
+
+/// CPUs, as the kernel has them.
+pub(super) type Cpus = [u64; WORDS];
+
+/// Gives the CPUs `to` to the threads that have the CPUs `from`.
+pub(super) fn change(from: &Cpus, to: &Cpus) {
+    for _ in 0..ROUNDS {
+        if !change_once(from, to) {
+            return;
+        }
+    }
+}
+
+/// Whether there was such a thread.
+fn change_once(from: &Cpus, to: &Cpus) -> bool {
+    let how = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
+    let path = c"/proc/self/task".as_ptr() as usize;
+    // SAFETY: a string that ends with a zero.
+    let folder =
+        unsafe { kernel::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, how, 0, 0, kernel::OWN]) };
+    let Ok(folder) = usize::try_from(folder) else { return false };
+    let mut entries = Entries([0; 4096]);
+    let mut found = false;
+    loop {
+        let a = [folder, (&raw mut entries.0) as usize, entries.0.len(), 0, 0, 0];
+        // SAFETY: the buffer has this many bytes.
+        let read = unsafe { kernel::call(libc::SYS_getdents64, a) };
+        let Some(read) = usize::try_from(read).ok().filter(|&read| read > 0) else { break };
+        entries.threads(read, |thread| found |= change_thread(thread, from, to));
+    }
+    // SAFETY: this function's own descriptor.
+    unsafe { kernel::call(libc::SYS_close, [folder, 0, 0, 0, 0, 0]) };
+    found
+}
+
+fn change_thread(thread: usize, from: &Cpus, to: &Cpus) -> bool {
+    let mut has: Cpus = [0; WORDS];
+    // SAFETY: both sets have this many bytes.
+    unsafe {
+        let read = kernel::call(
+            libc::SYS_sched_getaffinity,
+            [thread, BYTES, (&raw mut has) as usize, 0, 0, 0],
+        );
+        let changes = read > 0 && has == *from;
+        changes
+            && kernel::call(
+                libc::SYS_sched_setaffinity,
+                [thread, BYTES, (&raw const *to) as usize, 0, 0, 0],
+            ) == 0
+    }
+}
+
+/// Entries of a folder as the kernel writes them: 8 bytes number, 8 bytes place, 2 bytes length, 1 byte kind, the name.
+#[repr(align(8))]
+struct Entries([u8; 4096]);
+
+impl Entries {
+    /// Calls for each thread of the first `bytes`.
+    fn threads(&self, bytes: usize, mut each: impl FnMut(usize)) {
+        let mut rest = &self.0[..bytes.min(self.0.len())];
+        while rest.len() > 19 {
+            let length = usize::from(u16::from_le_bytes([rest[16], rest[17]]));
+            let name = rest[19..].iter().take_while(|&&byte| byte != 0);
+            let number = name.fold(Some(0_usize), |number, &byte| {
+                let digit = byte.checked_sub(b'0').filter(|&digit| digit < 10)?;
+                Some(number? * 10 + usize::from(digit))
+            });
+            number.into_iter().for_each(&mut each);
+            let Some(next) = rest.get(length.max(1)..) else { return };
+            rest = next;
+        }
+    }
+}
