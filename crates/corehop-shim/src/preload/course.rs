@@ -39,6 +39,7 @@ pub(super) fn begin(call: Call, size: u64) -> Option<Course> {
 #[cold]
 #[inline(never)]
 fn consider(call: Call, size: u64) -> Option<Course> {
+    let _same = Errno::kept();
     let process = process::get()?;
     if process.wishes.decision == Decision::Never {
         thread::count(call, Count::Guarded, 1);
@@ -74,9 +75,11 @@ impl Course {
         // A thread that is about to be cancelled is cancelled at this call.
         // SAFETY: no arguments; only this library's own frames, which drop nothing, are left by it.
         unsafe { pthread_testcancel() };
+        let errno = Errno::kept();
         let before = Signals::hold();
         let outcome = thread::state(self.process).map(|state| self.go(state, request));
         before.restore();
+        drop(errno);
         let count = match outcome {
             Some(Outcome::Done(_)) => Count::There,
             Some(Outcome::Repeat) => Count::Repeated,
@@ -172,6 +175,23 @@ impl Course {
         {
             state.predictor.learn(self.call, self.size, place, ticks);
         }
+    }
+}
+
+/// The thread's `errno`, as it was: waiting for a partner and starting one change it.
+struct Errno(i32);
+
+impl Errno {
+    fn kept() -> Self {
+        // SAFETY: this thread's own.
+        Self(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: this thread's own.
+        unsafe { *libc::__errno_location() = self.0 };
     }
 }
 

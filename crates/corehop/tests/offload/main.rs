@@ -2,6 +2,8 @@
 //! `corehop offload` as a user types it, on programs of the system and of one's own.
 #![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
+mod luck;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -229,7 +231,7 @@ fn sigpipe_and_sigxfsz_reach_the_thread_that_called_once_each() {
 }
 
 /// Random calls on files, pipes and sockets, by a seed: prints every answer, errno and byte.
-const RANDOM: &str = include_str!("offload/random.c");
+const RANDOM: &str = include_str!("random.c");
 
 #[test]
 fn random_calls_have_the_same_answers_bytes_and_errors_there_as_here() {
@@ -262,7 +264,7 @@ fn random_calls_have_the_same_answers_bytes_and_errors_there_as_here() {
 
 /// Blocking reads and signal handlers: EINTR without SA_RESTART, the read itself with it, a jump out of a handler, calls
 /// within a handler, vfork, cancellation, and threads that come and go.
-const LIFE: &str = include_str!("offload/life.c");
+const LIFE: &str = include_str!("life.c");
 
 #[test]
 fn signals_forks_jumps_cancellation_and_threads_are_as_without() {
