@@ -308,7 +308,15 @@ mod tests {
         os_cores[1] = 5;
         let decision = Decision::Guarded;
         let free_cpus = [7; SET_WORDS];
-        Wishes { mechanism: 5, flags: 3, os_cores, free_cpus, spin_limit_ns: 7, decision, thresholds }
+        Wishes {
+            mechanism: 5,
+            flags: 3,
+            os_cores,
+            free_cpus,
+            spin_limit_ns: 7,
+            decision,
+            thresholds,
+        }
     }
 
     /// A file, and its path while it is there.

@@ -94,7 +94,10 @@ enum Aim {
 enum State {
     Trial(Aim),
     /// Between trials.
-    Pause { until: u64, rule: Rule },
+    Pause {
+        until: u64,
+        rule: Rule,
+    },
 }
 
 /// The blocks of a trial so far.

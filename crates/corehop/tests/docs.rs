@@ -182,6 +182,7 @@ fn kind(field: &str) -> String {
         "Bytes" => "size",
         "Hertz" => "frequency",
         "Latency" => "time or cycles",
+        "Power" => "power",
         "CacheKind" => "`data`, `instruction` or `unified`",
         "Vec<Traffic" => "list of words",
         "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"

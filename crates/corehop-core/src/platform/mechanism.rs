@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{CacheKind, CpuGroups, Fact, Latency};
+use super::{CacheKind, CpuGroups, Fact, Latency, Power};
 use crate::platform::hash::Index;
 use crate::units::Bytes;
 use crate::words::words;
@@ -287,6 +287,15 @@ pub struct Core {
     /// The time from the wake-up of a sleeping core to its first instruction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wake_up: Option<Fact<Latency>>,
+    /// The power of the core while it executes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_power: Option<Fact<Power>>,
+    /// The power of the core while it polls for work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polling_power: Option<Fact<Power>>,
+    /// The power of the core while it is powered down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quiesced_power: Option<Fact<Power>>,
 }
 
 impl Core {

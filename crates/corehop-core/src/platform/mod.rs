@@ -35,7 +35,7 @@ pub use mechanism::{
     Coherence, Core, Distance, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism, PrefetchKind,
     Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
 };
-pub use quantity::{Hertz, Latency};
+pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;
 
 /// The version of the file format that this code reads and writes. New facts are new optional

@@ -47,6 +47,39 @@ impl FromStr for Hertz {
     }
 }
 
+/// A power in milliwatts. Written with its unit: `"1.5 W"`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Power(u64);
+
+impl Power {
+    /// This many milliwatts.
+    pub const fn milliwatts(milliwatts: u64) -> Self {
+        Self(milliwatts)
+    }
+    /// The number of watts.
+    pub fn watts(self) -> f64 {
+        self.0 as f64 / 1e3
+    }
+}
+
+/// Units of power, largest first.
+const POWER_UNITS: [(&str, u64); 2] = [("W", 1_000), ("mW", 1)];
+
+impl fmt::Display for Power {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, factor) = POWER_UNITS[usize::from(self.0 < 1_000)];
+        f.pad(&format!("{} {unit}", decimal(self.0, factor)))
+    }
+}
+
+impl FromStr for Power {
+    type Err = UnitError;
+    fn from_str(text: &str) -> Result<Self, UnitError> {
+        parse(text, &[], &POWER_UNITS, "a power", "1.5 W").map(Self)
+    }
+}
+
 /// The time of one access: in cycles of the core, as papers state it, or in nanoseconds, as it is measured.
 /// Thousandths of either are kept. Written `"42 cycles"` or `"15.8 ns"`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -117,4 +150,4 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(Hertz, Latency);
+as_text!(Hertz, Latency, Power);

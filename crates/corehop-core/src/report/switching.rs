@@ -192,7 +192,12 @@ fn sentence(pair: &[&SwitchSummary]) -> Option<String> {
         .filter(|it| it.mechanism != SwitchMechanism::Sqpoll && it.per_switch_ns().is_some());
     let cheapest = priced.clone().min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
     let dearest = priced.max_by(|a, b| cost(a).total_cmp(&cost(b)))?;
-    let class = cheapest.of.pair_class.map_or_else(String::new, |class| format!(" ({class})"));
+    // The class may be one that the platform declares: two runs are of one distance if their lines take the same.
+    let class = cheapest.of.pair_class.map(|class| class.to_string());
+    let line = cheapest.exchange_ns.map(|ns| format!("a line takes {} one way", time(ns)));
+    let distance: Vec<String> = class.into_iter().chain(line).collect();
+    let class =
+        if distance.is_empty() { String::new() } else { format!(" ({})", distance.join(", ")) };
     Some(format!(
         "CPU {}→{}{class}: a switch costs {} by {} and {} by {}.",
         cheapest.of.from_cpu,

@@ -92,7 +92,7 @@ mod system_data;
 mod chunk;
 mod jobs;
 mod gang;
-mod switch;
+pub mod switch;
 mod tasks;
 mod machine;
 #[cfg(test)]

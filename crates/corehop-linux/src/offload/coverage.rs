@@ -79,13 +79,7 @@ fn qualifying(board: &Board, call: Call) -> u64 {
     // Of a call without a size the small ones are those that are never off-loaded: the kernel's count has them under
     // the name of its family.
     let never = if call.has_size() { 0 } else { board.total(call, Count::Small) };
-    let fates = [
-        Count::There,
-        Count::Repeated,
-        Count::Predicted,
-        Count::Guarded,
-        Count::Busy,
-        Count::Kept,
-    ];
+    let fates =
+        [Count::There, Count::Repeated, Count::Predicted, Count::Guarded, Count::Busy, Count::Kept];
     fates.map(|fate| board.total(call, fate)).into_iter().sum::<u64>() + never
 }

@@ -47,8 +47,7 @@ pub(super) fn run(offload: &Offload) -> Result<Ended, OffloadError> {
         return Err(OffloadError::NoProgram { program: String::new(), source });
     };
     program::check(name)?;
-    let usable = thread::affinity()
-        .map_err(failed("asking for this process's CPUs"))?;
+    let usable = thread::affinity().map_err(failed("asking for this process's CPUs"))?;
     let program_cpus = cores(&offload.os_cores, &usable)?;
     let clock = Clock::calibrate(Duration::from_millis(20));
     let ticks_per_ns = clock.hertz() / 1e9;

@@ -28,8 +28,9 @@ fn change_once(from: &Cpus, to: &Cpus) -> bool {
     let how = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
     let path = c"/proc/self/task".as_ptr() as usize;
     // SAFETY: a string that ends with a zero.
-    let folder =
-        unsafe { kernel::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, how, 0, 0, kernel::OWN]) };
+    let folder = unsafe {
+        kernel::call(libc::SYS_openat, [libc::AT_FDCWD as usize, path, how, 0, 0, kernel::OWN])
+    };
     let Ok(folder) = usize::try_from(folder) else { return false };
     let mut entries = Entries([0; 4096]);
     let mut found = false;

@@ -28,6 +28,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 /// Blocks of the compared arms; those that are only shown have a third of them.
 const BLOCKS: usize = 10;
 const FETCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/servers/fetch.sh");
+const REPLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/servers/replay.sh");
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers");
 
 /// One trial.
@@ -54,6 +55,7 @@ fn main() -> Fallible<()> {
         eprintln!("skipped: off-loading takes two CPUs, and one is usable");
         return Ok(());
     }
+    replayed()?;
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let scratch = tempfile::Builder::new().prefix("corehop-servers-").tempdir_in(folder)?;
@@ -72,12 +74,27 @@ fn main() -> Fallible<()> {
 fn fetched() -> Fallible<Option<PathBuf>> {
     let output = Command::new(FETCH).arg(FOLDER).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    std::fs::write(Path::new(FOLDER).join("fetch.log"), [&output.stdout[..], &output.stderr].concat()).ok();
+    std::fs::write(
+        Path::new(FOLDER).join("fetch.log"),
+        [&output.stdout[..], &output.stderr].concat(),
+    )
+    .ok();
     if output.status.success() {
         return Ok(Some(Path::new(FOLDER).canonicalize()?.join("root")));
     }
     eprintln!("skipped: {}", text.lines().last().unwrap_or("the packages cannot be had"));
     Ok(None)
+}
+
+/// Whether the append-only file of an off-loaded redis is whole: a benchmark of a broken server is worth nothing.
+fn replayed() -> Fallible<()> {
+    let output = Command::new(REPLAY).arg(env!("CARGO_BIN_EXE_corehop")).arg(FOLDER).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    if !output.status.success() {
+        return Err(format!("{text}{}", String::from_utf8_lossy(&output.stderr)).into());
+    }
+    eprintln!("{text}");
+    Ok(())
 }
 
 fn of_server(server: Server, place: &Place, blocks: usize) -> Fallible<Vec<Value>> {
@@ -108,13 +125,7 @@ fn of_server(server: Server, place: &Place, blocks: usize) -> Fallible<Vec<Value
     Ok(figures)
 }
 
-fn trial(
-    server: Server,
-    arm: Arm,
-    block: usize,
-    place: &Place,
-    coverage: bool,
-) -> Fallible<Trial> {
+fn trial(server: Server, arm: Arm, block: usize, place: &Place, coverage: bool) -> Fallible<Trial> {
     let answer = place.scratch.join("answer.json");
     std::fs::remove_file(&answer).ok();
     let mut accounts = Vec::new();

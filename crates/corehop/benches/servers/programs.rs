@@ -122,8 +122,7 @@ impl Server {
         let folder = place.scratch.join("trial");
         fs::remove_dir_all(&folder).ok();
         fs::create_dir(&folder)?;
-        let program =
-            |path: &Path| place.ready(arm.command(path.as_os_str(), answer, coverage));
+        let program = |path: &Path| place.ready(arm.command(path.as_os_str(), answer, coverage));
         if self == Self::Tpcb {
             let mut command = program(&place.scratch.join("tpcb"));
             command.arg(&folder).args([WARM_UP.to_string(), TIMED.to_string()]);
@@ -341,7 +340,9 @@ fn of_wrk(text: &str) -> Fallible<Load> {
 /// the requests, and the slower kind gives the percentiles.
 fn of_redis(text: &str) -> Fallible<Load> {
     let mut kinds = Vec::new();
-    for line in text.lines().filter(|line| line.starts_with("\"SET\"") || line.starts_with("\"GET\"")) {
+    for line in
+        text.lines().filter(|line| line.starts_with("\"SET\"") || line.starts_with("\"GET\""))
+    {
         let fields = line.split(',').map(|field| field.trim_matches('"').parse::<f64>());
         let fields: Vec<f64> = fields.skip(1).collect::<Result<_, _>>()?;
         kinds.push((fields[0], fields[3], fields[5]));

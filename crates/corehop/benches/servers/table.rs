@@ -9,10 +9,10 @@ use corehop_core::report::figure::Table;
 use corehop_core::report::table::plain;
 use serde_json::{Value, json};
 
+use super::Trial;
 use super::arms::{APPLICATION_CORE, Arm};
 use super::cores::Shares;
 use super::programs::{Server, TIMED};
-use super::Trial;
 
 /// Names of figures.
 const COVERAGE: &str = "offload/coverage-percent";
@@ -120,8 +120,22 @@ pub(super) fn coverage(figures: &[Value]) -> Option<Value> {
 pub(super) fn text(server: Server, trials: &[Trial], took: Duration) -> String {
     let title = format!("{}, {}, {:.0} s", server.name(), server.unit(), took.as_secs_f64());
     let columns = [
-        "arm", "n", "throughput", "over unmodified", "over bound", "p50 us", "p99 us", "core 0 user",
-        "kernel", "interrupt", "idle", "core 1 user", "kernel", "interrupt", "idle", "switches/s",
+        "arm",
+        "n",
+        "throughput",
+        "over unmodified",
+        "over bound",
+        "p50 us",
+        "p99 us",
+        "core 0 user",
+        "kernel",
+        "interrupt",
+        "idle",
+        "core 1 user",
+        "kernel",
+        "interrupt",
+        "idle",
+        "switches/s",
         "per call",
     ];
     let mut table = Table::new(&title, &columns);

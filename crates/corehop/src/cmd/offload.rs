@@ -2,11 +2,13 @@
 //! `corehop offload`
 
 mod answer;
+mod simulated;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use corehop_core::units::{Bytes, CpuList};
+use corehop_core::sim::switch::off_load::OffLoad;
+use corehop_core::units::{Bytes, CpuList, Nanos};
 use corehop_core::workload::switching::SwitchMechanism;
 use corehop_linux::offload::{CALLS, Call, Decision, Offload, OffloadError, Wishes};
 
@@ -22,6 +24,9 @@ use crate::output::{Force, OutputFile, print};
 /// exit code.
 ///
 /// The answer goes to stderr. `corehop explain offload` says which calls stay where they are, and why.
+///
+/// With `--on`, threads of a simulated machine compute and make calls; the answer compares the policies: calls per second,
+/// the time of a call, for how much of the time an application core was powered down, and energy.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The OS cores: CPUs that make the program's system calls, and nothing else of it while they do
@@ -29,8 +34,24 @@ pub(crate) struct Args {
     os_cores: CpuList,
     /// The choice of an OS core: `wc` stays if all are busy, `af` returns to the last one, `pa` (with both) even if
     /// it is busy, `static` always pairs the same cores; without any they take turns
-    #[arg(long, value_name = "WORDS", value_delimiter = ',', default_value = "af")]
+    /// (default: `af`; simulated, all of them are compared)
+    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
     policy: Vec<Policy>,
+    /// Simulate a platform, by name or file, instead of running a program
+    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["program", "threshold", "calls", "decide", "spin", "coverage"])]
+    on: Option<String>,
+    /// Simulated threads (default: 4)
+    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    threads: Option<u32>,
+    /// The mean time that a simulated thread computes from call to call, on the fastest core (default: 10 us)
+    #[arg(long, value_name = "TIME", requires = "on")]
+    compute: Option<Nanos>,
+    /// The mean time of its calls, on the fastest core (default: 5 us)
+    #[arg(long, value_name = "TIME", requires = "on")]
+    call_time: Option<Nanos>,
+    /// Seed of the simulation (default: 1)
+    #[arg(long, value_name = "N", requires = "on")]
+    seed: Option<u64>,
     /// The mechanism: v1, v2, v3, v4 or v5
     #[arg(long, value_name = "MECHANISM", default_value = "v5", value_parser = mechanism)]
     mechanism: u32,
@@ -62,21 +83,22 @@ pub(crate) struct Args {
     #[arg(short, long, conflicts_with = "json")]
     quiet: bool,
     /// The program and its arguments, after `--`
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    #[arg(last = true, required_unless_present = "on", value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 
 /// A word of `--policy`; its bit is the library's.
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
+#[repr(u32)]
 enum Policy {
     /// Work-conserving
-    Wc,
+    Wc = 1,
     /// Affinity
-    Af,
+    Af = 2,
     /// Affinity even to a busy core
-    Pa,
+    Pa = 4,
     /// Static binding
-    Static,
+    Static = 8,
 }
 
 /// The rule for the place of a call.
@@ -93,6 +115,9 @@ enum Decide {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(platform) = &args.on {
+        return simulate(args, platform);
+    }
     if args.coverage && args.mechanism == 1 {
         return Err(Failure::says(
             Exit::Usage,
@@ -126,12 +151,48 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     })
 }
 
+/// The calls of each simulated thread.
+const SIMULATED_CALLS: u32 = 20_000;
+
+fn simulate(args: &Args, platform: &str) -> Result<Exit, Failure> {
+    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
+    let platform = crate::input::platform(platform)?;
+    let load = OffLoad {
+        os_cores: args.os_cores.clone(),
+        mechanism: MECHANISMS[args.mechanism as usize - 1],
+        threads: args.threads.unwrap_or(4),
+        compute: args.compute.unwrap_or(Nanos::from_micros(10)),
+        call: args.call_time.unwrap_or(Nanos::from_micros(5)),
+        calls: SIMULATED_CALLS,
+        seed: args.seed.unwrap_or(1),
+    };
+    let words: Vec<String> =
+        args.policy.iter().map(|it| format!("{it:?}").to_lowercase()).collect();
+    let policy = (!words.is_empty()).then(|| (words.join(","), args.flags()));
+    let answer = simulated::simulated(&platform, &load, policy)?;
+    let json =
+        serde_json::to_string_pretty(&answer).map_err(|it| Failure::new(Exit::Failed, it))?;
+    if let Some(output) = output {
+        output.write(format!("{json}\n"))?;
+    }
+    if args.json {
+        print(&format!("{json}\n"))?;
+    } else if !args.quiet {
+        print(&simulated::text(&answer))?;
+    }
+    Ok(Exit::Done)
+}
+
 #[expect(clippy::print_stderr, reason = "the program's output is its own")]
 fn say(text: &str) {
     eprint!("{text}");
 }
 
 impl Args {
+    fn flags(&self) -> u32 {
+        self.policy.iter().fold(0, |all, &policy| all | policy as u32)
+    }
+
     fn wishes(&self) -> Wishes {
         let mut thresholds = [0; CALLS];
         for (call, threshold) in Call::ALL.into_iter().zip(&mut thresholds) {
@@ -140,15 +201,9 @@ impl Args {
         for &(call, threshold) in &self.calls {
             thresholds[call as usize] = threshold;
         }
-        let bit = |policy: &Policy| match policy {
-            Policy::Wc => 1,
-            Policy::Af => 2,
-            Policy::Pa => 4,
-            Policy::Static => 8,
-        };
         Wishes {
             mechanism: self.mechanism,
-            flags: self.policy.iter().map(bit).fold(0, |all, bit| all | bit),
+            flags: if self.policy.is_empty() { Policy::Af as u32 } else { self.flags() },
             // Both are set by `Offload`.
             os_cores: [0; 16],
             free_cpus: [0; 16],
@@ -175,16 +230,20 @@ fn os_cores(text: &str) -> Result<CpuList, String> {
     }
 }
 
+/// The mechanisms, by their number less one.
+const MECHANISMS: [SwitchMechanism; 5] = [
+    SwitchMechanism::V1,
+    SwitchMechanism::V2,
+    SwitchMechanism::V3,
+    SwitchMechanism::V4,
+    SwitchMechanism::V5,
+];
+
 fn mechanism(text: &str) -> Result<u32, String> {
-    let number = match text.parse::<SwitchMechanism>() {
-        Ok(SwitchMechanism::V1) => 1,
-        Ok(SwitchMechanism::V2) => 2,
-        Ok(SwitchMechanism::V3) => 3,
-        Ok(SwitchMechanism::V4) => 4,
-        Ok(SwitchMechanism::V5) => 5,
-        _ => return Err(format!("`{text}` is none of v1, v2, v3, v4, v5")),
-    };
-    Ok(number)
+    let mechanism = text.parse::<SwitchMechanism>().ok();
+    let place = MECHANISMS.iter().position(|&it| Some(it) == mechanism);
+    let place = place.ok_or_else(|| format!("`{text}` is none of v1, v2, v3, v4, v5"))?;
+    Ok(place as u32 + 1)
 }
 
 /// `read=64KiB`, `open=never`.

@@ -3,6 +3,7 @@
 #![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
 mod luck;
+mod simulated;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -9,6 +9,7 @@
 //! Every batch begins on a machine that has done nothing, draws where the code of the kernel lies, and makes some
 //! calls before those that are timed.
 
+pub mod off_load;
 mod paths;
 #[cfg(test)]
 mod tests;
@@ -64,22 +65,17 @@ struct Core {
     other: Line,
 }
 
-/// Two cores under way.
+/// Two cores under way, or more of which two switch at a time.
 struct Pair {
     state: MachineState,
-    cores: [Core; 2],
+    cores: Vec<Core>,
     /// The lines of each path.
     code: [Vec<Line>; PATHS.len()],
     now: Picos,
 }
 
 impl Pair {
-    fn new(
-        recipe: &Recipe,
-        cell: &SwitchCell,
-        seed: u64,
-        stream: u64,
-    ) -> Result<Self, MachineError> {
+    fn new(recipe: &Recipe, cpus: &[Cpu], seed: u64, stream: u64) -> Result<Self, MachineError> {
         let mut state = recipe.idle_state(seed ^ stream)?;
         let mut now = 0;
         let mut core = |place: usize, cpu: Cpu| -> Result<Core, MachineError> {
@@ -98,7 +94,8 @@ impl Pair {
             let other = STACKS + (place as Line + 1) * STACK_ALIGNMENT as Line;
             Ok(Core { cpu: cpu_number, cycle, wake_up, hit, other })
         };
-        let cores = [core(APPLICATION, cell.from)?, core(OS, cell.to)?];
+        let cores = cpus.iter().enumerate().map(|(place, &cpu)| core(place, cpu));
+        let cores = cores.collect::<Result<_, _>>()?;
         let code = scattered(&mut Draw::new(seed, stream));
         Ok(Self { state, cores, code, now })
     }
@@ -108,10 +105,18 @@ impl Pair {
         let begun = self.now;
         self.execute(APPLICATION, CALL);
         if mechanism != SwitchMechanism::None {
-            self.switch(mechanism, APPLICATION, OS);
-            self.switch(mechanism, OS, APPLICATION);
+            self.there_and_back(mechanism, APPLICATION, OS);
         }
         self.now - begun
+    }
+
+    /// Two switches, and the time of each.
+    fn there_and_back(&mut self, mechanism: SwitchMechanism, from: usize, to: usize) -> [Picos; 2] {
+        let begun = self.now;
+        self.switch(mechanism, from, to);
+        let there = self.now;
+        self.switch(mechanism, to, from);
+        [there - begun, self.now - there]
     }
 
     /// One switch.
@@ -254,7 +259,7 @@ fn run_of(
     seed: u64,
     batch: u64,
 ) -> Result<CallTimes, MachineError> {
-    let mut pair = Pair::new(recipe, cell, seed, STREAMS | batch)?;
+    let mut pair = Pair::new(recipe, &[cell.from, cell.to], seed, STREAMS | batch)?;
     for _ in 0..WARM_UP {
         pair.call(cell.mechanism);
     }

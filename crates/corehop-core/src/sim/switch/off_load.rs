@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Off-loading on a simulated machine with several cores of each kind: what a policy of section 9.2 of Strong et al.
+//! (2009) makes of threads that compute and make calls.
+//!
+//! Each thread computes on an application core, makes a call, and computes again; both parts are exponential draws. The
+//! library's own policy chooses the core of the call and the core of the return. A core serves its queue in order,
+//! a part to its end. The times of switches are simulated beforehand, with all code and data in the caches
+//! ([`Switches`]): from the core that the thread comes from, to one that it used last or to another one. The core that is
+//! switched to spends the time of the switch.
+//!
+//! A core without work polls (V4), is powered down at once (V1 to V3), or polls for as long as a switch takes before it
+//! is powered down (V5, section 6.3: polling costs at most as much as the switch that it was to save).
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+pub use corehop_switch::policy::Flags;
+use corehop_switch::policy::{Choice, CoreSet, Memory, View, select_app_core, select_os_core};
+use serde::Serialize;
+
+use super::{Pair, cycle};
+use crate::experiment::Draw;
+use crate::machine::MachineError;
+use crate::platform::{Core, Platform, Power};
+use crate::sim::recipe::Recipe;
+use crate::sim::times::Picos;
+use crate::units::{Cpu, CpuList, Nanos};
+use crate::workload::switching::SwitchMechanism;
+
+/// Layouts of the kernel's code that the time of a switch is the mean over, and calls in each.
+const LAYOUTS: u64 = 5;
+const CALLS: u32 = 4;
+/// The stream of draws of the load; those of layouts are below.
+const LOAD: u64 = 4 << 48;
+
+/// Threads and what they do.
+#[derive(Debug, Clone, Serialize)]
+pub struct OffLoad {
+    /// The cores that make calls; the others run the threads.
+    pub os_cores: CpuList,
+    /// The mechanism: V1 to V5, or none: nothing is off-loaded.
+    pub mechanism: SwitchMechanism,
+    /// The threads.
+    pub threads: u32,
+    /// The mean time from call to call, on the fastest core.
+    pub compute: Nanos,
+    /// The mean time of a call, on the fastest core, without the switches.
+    pub call: Nanos,
+    /// The calls of each thread.
+    pub calls: u32,
+    /// Seed of all draws.
+    pub seed: u64,
+}
+
+/// The outcome of one policy.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct OffLoaded {
+    /// Calls per second, of all threads.
+    pub calls_per_second: f64,
+    /// The mean time from the call until the thread computes again, in microseconds.
+    pub mean_us: f64,
+    /// The 99th percentile of it.
+    pub p99_us: f64,
+    /// The share of calls that were made on an OS core.
+    pub there: f64,
+    /// The mean share of time for which an application core was powered down.
+    pub quiet: f64,
+    /// The energy of all cores for a call, in microjoules. None: the platform lacks a core's power.
+    pub microjoules: Option<f64>,
+}
+
+/// The times of switches between the cores of a machine.
+#[derive(Debug)]
+pub struct Switches {
+    cycles: Vec<Picos>,
+    /// By source and target: to the core used last, and to another one.
+    times: Vec<Vec<[Picos; 2]>>,
+}
+
+impl Switches {
+    /// Simulates the switches between application cores and OS cores.
+    ///
+    /// # Errors
+    /// [`MachineError::NotPossible`] names what the platform lacks.
+    pub fn simulate(platform: &Platform, load: &OffLoad) -> Result<Self, MachineError> {
+        let recipe = Recipe::new(platform.clone(), crate::sim::Partitioning::default())?;
+        let cpus: Vec<Cpu> = platform.cpus.value.iter().collect();
+        let count = cpus.last().map_or(0, |cpu| cpu.0 as usize + 1);
+        let mut cycles = vec![0; count];
+        for &cpu in &cpus {
+            cycles[cpu.0 as usize] = cycle(platform, cpu)?;
+        }
+        let mut it = Self { cycles, times: vec![vec![[0; 2]; count]; count] };
+        if load.mechanism == SwitchMechanism::None {
+            return Ok(it);
+        }
+        let is_os = |cpu: &Cpu| load.os_cores.contains(*cpu);
+        for &from in &cpus {
+            let others: Vec<Cpu> =
+                cpus.iter().copied().filter(|to| is_os(to) != is_os(&from)).collect();
+            for (place, &to) in others.iter().enumerate() {
+                let other = others[(place + 1) % others.len()];
+                let times = switch_times(&recipe, load, from, to, other)?;
+                it.times[from.0 as usize][to.0 as usize] = times;
+            }
+        }
+        Ok(it)
+    }
+
+    /// The time of a switch.
+    fn time(&self, from: usize, to: usize, last: Option<usize>) -> Picos {
+        self.times[from][to][usize::from(last.is_some_and(|last| last != to))]
+    }
+}
+
+/// The time of a switch from `from` to `to`, if the last one went there, and if it went to `other`.
+fn switch_times(
+    recipe: &Recipe,
+    load: &OffLoad,
+    from: Cpu,
+    to: Cpu,
+    other: Cpu,
+) -> Result<[Picos; 2], MachineError> {
+    let mut sums = [0; 2];
+    for layout in 0..LAYOUTS {
+        let mut cores = Pair::new(recipe, &[from, to, other], load.seed, LOAD | layout)?;
+        for (sum, between) in sums.iter_mut().zip([1, 2]) {
+            for call in 0..2 * CALLS {
+                if between != 1 {
+                    cores.there_and_back(load.mechanism, 0, between);
+                }
+                let [there, _] = cores.there_and_back(load.mechanism, 0, 1);
+                // The first ones fill the caches.
+                *sum += if call < CALLS { 0 } else { there };
+            }
+        }
+    }
+    Ok(sums.map(|sum| sum / (LAYOUTS * u64::from(CALLS))))
+}
+
+/// The part of its loop that a thread is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Compute,
+    Call,
+}
+
+#[derive(Debug)]
+struct Thread {
+    memory: Memory,
+    part: Part,
+    /// Cycles of the part.
+    work: u64,
+    /// The switch before it.
+    switch: Picos,
+    called: Picos,
+    left: u32,
+    /// The application core and the OS core of the last switches.
+    last: [Option<usize>; 2],
+}
+
+#[derive(Debug, Default)]
+struct Served {
+    queue: VecDeque<usize>,
+    running: Option<usize>,
+    idle_since: Picos,
+    /// Time busy, polling and powered down.
+    spent: [Picos; 3],
+}
+
+/// The machine under way.
+struct Machine<'a> {
+    load: &'a OffLoad,
+    switches: &'a Switches,
+    flags: Flags,
+    app: CoreSet,
+    os: CoreSet,
+    cores: Vec<Served>,
+    threads: Vec<Thread>,
+    ends: BinaryHeap<Reverse<(Picos, u64, usize)>>,
+    events: u64,
+    draw: Draw,
+    there: u64,
+    times: Vec<f64>,
+}
+
+/// Runs a load under a policy.
+///
+/// # Errors
+/// [`MachineError::NotPossible`] if there are no threads, calls, application cores or OS cores.
+pub fn off_load(
+    platform: &Platform,
+    load: &OffLoad,
+    switches: &Switches,
+    flags: Flags,
+) -> Result<OffLoaded, MachineError> {
+    let mut machine = Machine::new(platform, load, switches, flags)?;
+    let end = machine.run();
+    Ok(machine.outcome(platform, end))
+}
+
+impl<'a> Machine<'a> {
+    fn new(
+        platform: &Platform,
+        load: &'a OffLoad,
+        switches: &'a Switches,
+        flags: Flags,
+    ) -> Result<Self, MachineError> {
+        let places = |os: bool| {
+            let all = platform.cpus.value.iter().filter(|&cpu| load.os_cores.contains(cpu) == os);
+            CoreSet::of(&all.map(|cpu| cpu.0 as usize).collect::<Vec<_>>())
+        };
+        let (app, os) = (places(false), places(true));
+        let lacks = match () {
+            () if app.is_empty() => Some("no core is left for the threads"),
+            () if os.len() != load.os_cores.len() => Some("an OS core is not one of its cores"),
+            () if load.threads == 0 || load.calls == 0 => Some("there is nothing to do"),
+            () => None,
+        };
+        if let Some(why) = lacks {
+            return Err(MachineError::NotPossible {
+                what: format!("off-load on {}", platform.name),
+                why: why.to_owned(),
+                remedy: format!("its cores are {}", platform.cpus.value),
+            });
+        }
+        let thread = |_| Thread {
+            memory: Memory::default(),
+            part: Part::Compute,
+            work: 0,
+            switch: 0,
+            called: 0,
+            left: load.calls,
+            last: [None; 2],
+        };
+        Ok(Self {
+            load,
+            switches,
+            flags,
+            app,
+            os,
+            cores: switches.cycles.iter().map(|_| Served::default()).collect(),
+            threads: (0..load.threads).map(thread).collect(),
+            ends: BinaryHeap::new(),
+            events: 0,
+            draw: Draw::new(load.seed, LOAD | 1 << 32),
+            there: 0,
+            times: Vec::new(),
+        })
+    }
+
+    /// Runs to the end, and returns when that was.
+    fn run(&mut self) -> Picos {
+        let app: Vec<usize> = self.app.iter().collect();
+        for thread in 0..self.threads.len() {
+            self.threads[thread].work = self.cycles(self.load.compute);
+            self.arrive(thread, app[thread % app.len()], 0);
+        }
+        let mut now = 0;
+        while let Some(Reverse((end, _, core))) = self.ends.pop() {
+            now = end;
+            self.ended(core, now);
+        }
+        for core in 0..self.cores.len() {
+            self.idle_until(core, now);
+        }
+        now
+    }
+
+    /// A draw around a mean, in cycles of the fastest core.
+    fn cycles(&mut self, mean: Nanos) -> u64 {
+        let fastest = self.switches.cycles.iter().copied().filter(|&it| it > 0).min().unwrap_or(1);
+        let uniform = (self.draw.below(1 << 32) as f64 + 0.5) / (1_u64 << 32) as f64;
+        (-uniform.ln() * mean.get() as f64 * 1e3 / fastest as f64) as u64 + 1
+    }
+
+    /// A part is to be run on a core.
+    fn arrive(&mut self, thread: usize, core: usize, now: Picos) {
+        if self.cores[core].running.is_some() {
+            self.cores[core].queue.push_back(thread);
+        } else {
+            self.idle_until(core, now);
+            self.begin(thread, core, now);
+        }
+    }
+
+    fn begin(&mut self, thread: usize, core: usize, now: Picos) {
+        let it = &mut self.threads[thread];
+        let begun = now + it.switch;
+        if it.part == Part::Compute && it.called > 0 {
+            self.times.push((begun - it.called) as f64 / 1e6);
+        }
+        let end = begun + it.work * self.switches.cycles[core];
+        self.cores[core].running = Some(thread);
+        self.cores[core].spent[0] += end - now;
+        self.events += 1;
+        self.ends.push(Reverse((end, self.events, core)));
+    }
+
+    fn ended(&mut self, core: usize, now: Picos) {
+        let Some(thread) = self.cores[core].running.take() else { return };
+        let next = match self.threads[thread].part {
+            Part::Compute => self.call(thread, core, now),
+            Part::Call => self.compute(thread, core),
+        };
+        // Others that wait for this core are first.
+        if let Some(other) = self.cores[core].queue.pop_front() {
+            self.begin(other, core, now);
+        } else {
+            self.cores[core].idle_since = now;
+        }
+        if let Some(next) = next {
+            self.arrive(thread, next, now);
+        }
+    }
+
+    /// The thread makes its call; the core where.
+    fn call(&mut self, thread: usize, core: usize, now: Picos) -> Option<usize> {
+        if self.threads[thread].left == 0 {
+            return None;
+        }
+        let work = self.cycles(self.load.call);
+        let view = self.view(core);
+        let it = &mut self.threads[thread];
+        (it.part, it.work, it.called, it.switch) = (Part::Call, work, now.max(1), 0);
+        it.left -= 1;
+        if self.load.mechanism == SwitchMechanism::None {
+            return Some(core);
+        }
+        let Choice::Switch(to) = select_os_core(self.flags, &view, &mut it.memory) else {
+            return Some(core);
+        };
+        it.switch = self.switches.time(core, to, it.last[1].replace(to));
+        self.there += 1;
+        Some(to)
+    }
+
+    /// The thread computes again; the core where.
+    fn compute(&mut self, thread: usize, core: usize) -> Option<usize> {
+        let work = self.cycles(self.load.compute);
+        let view = self.view(core);
+        let it = &mut self.threads[thread];
+        (it.part, it.work, it.switch) = (Part::Compute, work, 0);
+        if !self.os.contains(core) {
+            return Some(core);
+        }
+        let to = select_app_core(self.flags, &view, &mut it.memory)?;
+        it.switch = self.switches.time(core, to, it.last[0].replace(to));
+        Some(to)
+    }
+
+    /// The machine as a thread on `source` sees it, which leaves it.
+    fn view(&self, source: usize) -> View {
+        let mut busy = CoreSet::EMPTY;
+        for (core, it) in self.cores.iter().enumerate() {
+            if it.running.is_some() || !it.queue.is_empty() {
+                busy.insert(core);
+            }
+        }
+        let source_idles = self.cores[source].queue.is_empty();
+        View { os: self.os, app: self.app, busy, source, source_idles }
+    }
+
+    /// Accounts for the time that a core has been idle.
+    fn idle_until(&mut self, core: usize, now: Picos) {
+        if self.cores[core].running.is_some() {
+            return;
+        }
+        let idle = now - self.cores[core].idle_since;
+        let polls = match self.load.mechanism {
+            SwitchMechanism::V4 => idle,
+            SwitchMechanism::V5 => idle.min(self.shortest_switch(core)),
+            _ => 0,
+        };
+        let it = &mut self.cores[core];
+        it.spent[1] += polls;
+        it.spent[2] += idle - polls;
+        it.idle_since = now;
+    }
+
+    /// The shortest switch to a core.
+    fn shortest_switch(&self, core: usize) -> Picos {
+        let to = self.switches.times.iter().map(|from| from[core][0]);
+        to.filter(|&time| time > 0).min().unwrap_or(0)
+    }
+
+    fn outcome(mut self, platform: &Platform, end: Picos) -> OffLoaded {
+        self.times.sort_by(f64::total_cmp);
+        let (n, seconds) = (self.times.len(), end as f64 / 1e12);
+        let quiet: f64 =
+            self.app.iter().map(|core| self.cores[core].spent[2] as f64 / end as f64).sum();
+        let energy = platform.cpus.value.iter().map(|cpu| {
+            let power = power(platform, cpu)?;
+            let spent = self.cores[cpu.0 as usize].spent;
+            Some(
+                power
+                    .iter()
+                    .zip(spent)
+                    .map(|(watts, time)| watts * time as f64 / 1e12)
+                    .sum::<f64>(),
+            )
+        });
+        let joules: Option<f64> = energy.sum();
+        OffLoaded {
+            calls_per_second: n as f64 / seconds,
+            mean_us: self.times.iter().sum::<f64>() / n as f64,
+            p99_us: self.times[(n * 99 / 100).min(n - 1)],
+            there: self.there as f64 / n as f64,
+            quiet: quiet / self.app.len() as f64,
+            microjoules: joules.map(|joules| joules * 1e6 / n as f64),
+        }
+    }
+}
+
+/// The watts of a core that is busy, polls, or is powered down.
+fn power(platform: &Platform, cpu: Cpu) -> Option<[f64; 3]> {
+    let kind = platform.core_kinds.iter().find(|kind| kind.cpus.value.contains(cpu));
+    let of = |core: &Core| {
+        let watts =
+            |fact: &Option<crate::platform::Fact<Power>>| Some(fact.as_ref()?.value.watts());
+        Some([
+            watts(&core.active_power)?,
+            watts(&core.polling_power)?,
+            watts(&core.quiesced_power)?,
+        ])
+    };
+    kind.and_then(|kind| of(&kind.core)).or_else(|| of(&platform.core))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str) -> Platform {
+        Platform::named(name).unwrap().unwrap()
+    }
+
+    fn load(os_cores: &str, mechanism: SwitchMechanism, threads: u32) -> OffLoad {
+        let (compute, call) = (Nanos::from_micros(10), Nanos::from_micros(5));
+        let os_cores = os_cores.parse().unwrap();
+        OffLoad { os_cores, mechanism, threads, compute, call, calls: 2_000, seed: 7 }
+    }
+
+    fn run(platform: &Platform, load: &OffLoad, flags: Flags) -> OffLoaded {
+        let switches = Switches::simulate(platform, load).unwrap();
+        off_load(platform, load, &switches, flags).unwrap()
+    }
+
+    #[test]
+    fn one_thread_that_stays_takes_the_time_of_its_parts() {
+        let outcome = run(&named("m5_ccss"), &load("2-3", SwitchMechanism::None, 1), Flags::NONE);
+        // Means of 2,000 exponential draws: within a tenth.
+        assert!((4.5..5.5).contains(&outcome.mean_us), "{outcome:?}");
+        assert!((60_000.0..73_500.0).contains(&outcome.calls_per_second), "{outcome:?}");
+        assert_eq!(outcome.there, 0.0);
+        // The other application core does nothing at all, and this one has no pause.
+        assert!((outcome.quiet - 0.5).abs() < 1e-9, "{outcome:?}");
+    }
+
+    #[test]
+    fn one_thread_that_switches_pays_both_switches_and_frees_its_core_meanwhile() {
+        let platform = named("m5_cccc");
+        let mut load = load("2-3", SwitchMechanism::V3, 1);
+        let stays = run(
+            &platform,
+            &OffLoad { mechanism: SwitchMechanism::None, ..load.clone() },
+            Flags::AFFINITY,
+        );
+        let switches = Switches::simulate(&platform, &load).unwrap();
+        let goes = off_load(&platform, &load, &switches, Flags::AFFINITY).unwrap();
+        // All cores are alike: a call takes its own time and both switches, each to the core used last.
+        let both = (switches.times[0][2][0] + switches.times[2][0][0]) as f64 / 1e6;
+        assert!((goes.mean_us - stays.mean_us - both).abs() < 0.01, "{goes:?} {stays:?} {both}");
+        assert_eq!(goes.there, 1.0);
+        assert!(goes.quiet > 0.6, "{goes:?}");
+        // A switch to another core than the last time finds fewer of its lines there.
+        assert!(switches.times[0][2][1] > switches.times[0][2][0], "{:?}", switches.times[0]);
+        load.mechanism = SwitchMechanism::V4;
+        assert_eq!(run(&platform, &load, Flags::AFFINITY).quiet, 0.0, "it polls");
+    }
+
+    #[test]
+    fn a_work_conserving_policy_does_not_queue_and_the_others_do() {
+        let platform = named("m5_ccss");
+        let mut load = load("3", SwitchMechanism::V4, 2);
+        load.os_cores = "2-3".parse().unwrap();
+        load.threads = 2;
+        load.compute = Nanos::new(100);
+        // Both threads of two application cores are bound to OS cores of their own: nothing ever queues.
+        let bound = run(&platform, &load, Flags::STATIC_BINDING);
+        assert_eq!(bound.there, 1.0);
+        // With four threads the OS cores are always busy: calls stay where an application core would idle.
+        load.threads = 4;
+        let conserving = run(&platform, &load, Flags::WORK_CONSERVING);
+        assert!(conserving.there < 0.99, "{conserving:?}");
+        let queues = run(&platform, &load, Flags::AFFINITY);
+        assert_eq!(queues.there, 1.0);
+        assert!(conserving.mean_us < queues.mean_us, "{conserving:?} {queues:?}");
+    }
+
+    #[test]
+    fn time_is_neither_lost_nor_made() {
+        for (name, threads) in [("m5_ccss_slow", 5), ("m5_cccc", 2)] {
+            let platform = named(name);
+            let load = load("2-3", SwitchMechanism::V5, threads);
+            let switches = Switches::simulate(&platform, &load).unwrap();
+            for bits in 0..16 {
+                let flags = Flags::from_bits(bits).unwrap();
+                let mut machine = Machine::new(&platform, &load, &switches, flags).unwrap();
+                let end = machine.run();
+                for core in &machine.cores {
+                    assert_eq!(core.spent.iter().sum::<Picos>(), end, "{name} {bits}");
+                }
+                assert_eq!(machine.times.len(), threads as usize * 2_000);
+            }
+        }
+    }
+
+    #[test]
+    fn energy_is_power_by_time_and_unknown_without_a_power() {
+        let mut platform = named("m5_cccc");
+        let load = load("2-3", SwitchMechanism::None, 1);
+        let outcome = run(&platform, &load, Flags::NONE);
+        let [active, _, quiesced] = power(&platform, Cpu(0)).unwrap();
+        let expected = (active + 3.0 * quiesced) * 1e6 / outcome.calls_per_second;
+        assert!((outcome.microjoules.unwrap() / expected - 1.0).abs() < 1e-3, "{outcome:?}");
+        platform.core.polling_power = None;
+        assert_eq!(run(&platform, &load, Flags::NONE).microjoules, None);
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_outcome_and_what_is_not_possible_is_refused() {
+        let platform = named("m5_ccss");
+        let mut load = load("2-3", SwitchMechanism::V2, 3);
+        let flags = Flags::AFFINITY | Flags::WORK_CONSERVING;
+        assert_eq!(run(&platform, &load, flags), run(&platform, &load, flags));
+        let switches = Switches::simulate(&platform, &load).unwrap();
+        let mut refused = |os: &str, threads: u32| {
+            load.os_cores = os.parse().unwrap();
+            load.threads = threads;
+            off_load(&platform, &load, &switches, flags).unwrap_err().to_string()
+        };
+        assert!(refused("0-3", 1).contains("no core is left"));
+        assert!(refused("7", 1).contains("its cores are 0-3"));
+        assert!(refused("3", 0).contains("nothing to do"));
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Off-load on a simulated machine: the policies side by side.
+
+use corehop_core::platform::Platform;
+use corehop_core::report::figure::Table;
+use corehop_core::report::table::plain;
+use corehop_core::sim::switch::off_load::{Flags, OffLoad, OffLoaded, Switches, off_load};
+use corehop_core::workload::switching::SwitchMechanism;
+
+use serde::Serialize;
+
+use crate::exit::Failure;
+
+/// The policies that differ from each other, by the words of `--policy`.
+const POLICIES: [(&str, u32); 7] =
+    [("", 0), ("af", 2), ("wc", 1), ("wc,af", 3), ("wc,af,pa", 7), ("static", 8), ("wc,static", 9)];
+
+/// The answer for a simulated machine.
+#[derive(Debug, Serialize)]
+pub(super) struct Simulated<'a> {
+    schema: &'static str,
+    version: u32,
+    platform: &'a str,
+    load: &'a OffLoad,
+    policies: Vec<OfPolicy>,
+}
+
+#[derive(Debug, Serialize)]
+struct OfPolicy {
+    /// Words of `--policy`; None: nothing is off-loaded.
+    policy: Option<String>,
+    #[serde(flatten)]
+    outcome: OffLoaded,
+}
+
+/// Runs a load without off-load, and by one policy or by each.
+pub(super) fn simulated<'a>(
+    platform: &'a Platform,
+    load: &'a OffLoad,
+    policy: Option<(String, u32)>,
+) -> Result<Simulated<'a>, Failure> {
+    let alone = OffLoad { mechanism: SwitchMechanism::None, ..load.clone() };
+    let none = off_load(platform, &alone, &Switches::simulate(platform, &alone)?, Flags::NONE)?;
+    let mut policies = vec![OfPolicy { policy: None, outcome: none }];
+    let switches = Switches::simulate(platform, load)?;
+    let all = policy.map_or_else(
+        || POLICIES.map(|(words, bits)| (words.to_owned(), bits)).to_vec(),
+        |one| vec![one],
+    );
+    for (words, bits) in all {
+        let flags = Flags::from_bits(bits).unwrap_or_default();
+        let outcome = off_load(platform, load, &switches, flags)?;
+        policies.push(OfPolicy { policy: Some(words), outcome });
+    }
+    let schema = "corehop-offload-simulated";
+    Ok(Simulated { schema, version: 1, platform: &platform.id, load, policies })
+}
+
+/// The answer for a terminal.
+pub(super) fn text(answer: &Simulated<'_>) -> String {
+    let OffLoad { threads, compute, call, os_cores, mechanism, .. } = answer.load;
+    let title = format!(
+        "{}, simulated: {threads} threads that compute {compute} and call {call}, OS cores {os_cores}, {mechanism}",
+        answer.platform
+    );
+    let columns = [
+        "policy",
+        "calls/s",
+        "call mean us",
+        "call p99 us",
+        "off-loaded %",
+        "application cores quiet %",
+        "energy uJ a call",
+    ];
+    let mut table = Table::new(&title, &columns);
+    table.rows = answer.policies.iter().map(row).collect();
+    let unknown = answer.policies.iter().any(|it| it.outcome.microjoules.is_none());
+    let why = if unknown {
+        "Energy is unknown: the platform file lacks `active_power`, `polling_power` or `quiesced_power` of a core.\n"
+    } else {
+        ""
+    };
+    format!("{}{why}", plain(&table))
+}
+
+fn row(of: &OfPolicy) -> Vec<String> {
+    let it = &of.outcome;
+    let name = match of.policy.as_deref() {
+        None => "no off-load",
+        Some("") => "in turns",
+        Some(words) => words,
+    };
+    vec![
+        name.to_owned(),
+        format!("{:.0}", it.calls_per_second),
+        format!("{:.2}", it.mean_us),
+        format!("{:.2}", it.p99_us),
+        format!("{:.1}", 100.0 * it.there),
+        format!("{:.1}", 100.0 * it.quiet),
+        it.microjoules.map_or_else(|| "unknown".to_owned(), |joules| format!("{joules:.2}")),
+    ]
+}
