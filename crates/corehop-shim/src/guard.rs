@@ -8,6 +8,9 @@
 //! tries again later. Where the prediction keeps nearly all calls here, or loses, it tries once whether sending all of
 //! them pays nevertheless: a call that is slower there may still save its thread a sleep. That has to be won by the same
 //! test, and is given up at the first block that is clearly lost.
+//!
+//! The OS cores are taken from the program only where all calls go there, or where the prediction has proved to send some:
+//! a program that makes no use of off-load does not lose them even for a trial.
 
 /// The rule for the places of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,6 +131,8 @@ pub struct Guard {
     state: State,
     tally: Tally,
     block: Block,
+    /// The prediction sends calls.
+    used: bool,
     begun: Option<(u64, Progress)>,
     pause: u64,
 }
@@ -141,6 +146,7 @@ impl Guard {
             state: State::Trial(Aim::Keep),
             tally: Tally::default(),
             block: Block::default(),
+            used: false,
             begun: None,
             pause: pace.pause.0,
         }
@@ -153,6 +159,15 @@ impl Guard {
             State::Trial(_) if !BLOCK[self.block.at] => Rule::Here,
             State::Trial(Aim::Keep) => self.first,
             State::Trial(Aim::Win) => Rule::All,
+        }
+    }
+
+    /// Whether the OS cores are kept from the program now.
+    pub fn confines(&self) -> bool {
+        match self.rule() {
+            Rule::Here => false,
+            Rule::Predicted => self.used,
+            Rule::All => true,
         }
     }
 
@@ -215,6 +230,13 @@ impl Guard {
             false if self.first == Rule::Predicted && !tally.is_used() => Verdict::Unused,
             false => Verdict::Stays,
         };
+        let first_use = verdict == Verdict::Stays && self.first == Rule::Predicted && !self.used;
+        self.used = verdict == Verdict::Stays;
+        if first_use {
+            // Once more, without the OS cores.
+            self.begin_trial(Aim::Keep, now, progress);
+            return None;
+        }
         if verdict == Verdict::Stays {
             self.rest(now, self.first);
         } else if self.first == Rule::Predicted {
@@ -370,6 +392,24 @@ mod tests {
                 assert_eq!(program.guard.rule(), first);
             }
         }
+    }
+
+    #[test]
+    fn the_os_cores_are_taken_where_calls_go_there_and_not_for_a_prediction_that_keeps_them() {
+        let mut kept = Program::new(Rule::Predicted, [10.0, 10.0, 30.0]);
+        kept.one_in = 1000;
+        while kept.guard.rule() != Rule::All {
+            assert!(!kept.guard.confines());
+            kept.call();
+        }
+        assert!(kept.guard.confines());
+        kept.settle();
+        assert!(!kept.guard.confines());
+        let mut sends = Program::new(Rule::Predicted, [10.0, 9.0, 9.0]);
+        assert!(!sends.guard.confines());
+        let (verdict, after) = sends.verdict();
+        // Two trials: the second one without the OS cores.
+        assert!(verdict == Verdict::Stays && sends.guard.confines() && after > 30_000.0, "{after}");
     }
 
     #[test]

@@ -187,7 +187,7 @@ impl Guarding {
             self.tell(verdict, now, &process.board);
         }
         self.rule.store(word(guard), Ordering::Relaxed);
-        let confined = guard.rule() != Rule::Here;
+        let confined = guard.confines();
         if confined != self.confined.swap(confined, Ordering::Relaxed) {
             process.confine(confined);
         }

@@ -88,7 +88,7 @@ pub(super) fn figures(server: Server, trials: &[Trial], covered: Option<&Trial>)
     };
     compare("worst", Arm::Guarded, Arm::Plain);
     compare("worst-over-bound", Arm::Guarded, Arm::Bound);
-    compare("loaded", Arm::Loaded, Arm::Bound);
+    compare("loaded", Arm::Loaded, Arm::Plain);
     compare("bound", Arm::Bound, Arm::Plain);
     compare("floor", Arm::Again, Arm::Plain);
     for arm in Arm::SHOWN {
