@@ -79,7 +79,7 @@ pub struct Wishes {
     pub flags: u32,
     /// The OS cores: bit `n` of word `m` is core `64 m + n`.
     pub os_cores: [u64; SET_WORDS],
-    /// The CPUs that the program has while nothing is off-loaded; without any, its CPUs are left alone.
+    /// The CPUs that the program has while nothing is off-loaded, if a guard decides about that.
     pub free_cpus: [u64; SET_WORDS],
     /// The longest spin in nanoseconds; `u64::MAX` for the usual one.
     pub spin_limit_ns: u64,

@@ -176,6 +176,14 @@ pub struct Memory {
     last_app: Option<usize>,
 }
 
+impl Memory {
+    /// The memory of the n-th thread: as affinity keeps a first choice for ever, these are dealt out in turns.
+    pub fn dealt(turn: usize, os: &CoreSet, app: &CoreSet) -> Self {
+        let of = |cores: &CoreSet| cores.iter().nth(turn.checked_rem(cores.len())?);
+        Self { last_os: of(os), last_app: of(app) }
+    }
+}
+
 /// The answer of [`select_os_core`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
@@ -278,6 +286,21 @@ mod tests {
     fn choices(flags: Flags, busy: &[&[usize]]) -> Vec<Choice> {
         let mut memory = Memory::default();
         busy.iter().map(|busy| select_os_core(flags, &view(busy), &mut memory)).collect()
+    }
+
+    #[test]
+    fn threads_with_affinity_begin_on_different_cores() {
+        let view = view(&[]);
+        let first = |turn| {
+            let mut memory = Memory::dealt(turn, &view.os, &view.app);
+            let there = select_os_core(AF, &view, &mut memory);
+            (there, select_app_core(AF, &View { source: 4, ..view }, &mut memory))
+        };
+        assert_eq!(first(0), (Choice::Switch(4), Some(0)));
+        assert_eq!(first(1), (Choice::Switch(5), Some(1)));
+        assert_eq!(first(6), (Choice::Switch(4), Some(2)));
+        let empty = Memory::dealt(3, &CoreSet::EMPTY, &CoreSet::EMPTY);
+        assert_eq!(empty, Memory::default());
     }
 
     #[test]

@@ -114,14 +114,17 @@ const WORDS: &[(&str, &str)] = &[
          unshare, setns, setfsuid, setfsgid, capset, or prctl or syscall for its filters, capabilities, memory \
          policy or I/O priority. A call inside of libc (stdio) is not seen. Different from without: CPU clocks \
          of a thread do not count what its partner did, SO_RCVLOWAT above 1 is not waited for, a vector of \
-         iovec that cannot be read ends the program in place of EFAULT, and a process has more threads.",
+         iovec that cannot be read ends the program in place of EFAULT, a process has more threads, and its threads \
+         have the OS cores only while no calls go there; a program that it starts then by posix_spawn or vfork never \
+         has them.",
     ),
     ("OS core", "A core that makes system calls for threads on others (Strong et al. 2009)."),
     (
         "guard",
-        "Off-load on trial: stretches of 10 ms with and without it take turns, and their rates of calls are \
-         compared. Where six blocks in a row are slower with it (or 8 of 9, 10 of 12, 12 of 15; or the first \
-         three by a tenth) it is turned off, and tried again after 2 to 60 s.",
+        "Off-load on trial: stretches of 10 ms with and without it take turns, and their calls and bytes per second \
+         are compared. Where six blocks in a row are slower with it (or 8 of 9, 10 of 12, 12 of 15; or the first \
+         three by a tenth) it is turned off, and tried again after 2 to 60 s. Where the prediction keeps nearly \
+         all calls it is turned off as well, and once sending all of them is tried, which has to win.",
     ),
     ("guarded", "Calls that stayed because the guard compares, or has turned off-load off."),
     ("predicted", "Calls that stayed because recent ones of that kind and size were faster here."),

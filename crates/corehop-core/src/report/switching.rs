@@ -248,9 +248,12 @@ mod tests {
             switchings.take(&[batch]);
         }
         let text = text(&switchings.finish());
-        for part in
-            ["v4", "200", "30000", "CPU 0→1: a switch costs 200 ns by v4 and 30.0 µs by v1."]
-        {
+        for part in [
+            "v4",
+            "200",
+            "30000",
+            "CPU 0→1 (a line takes 50.0 ns one way): a switch costs 200 ns by v4 and 30.0 µs by v1.",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.contains("beside any work of the caller"), "{text}");

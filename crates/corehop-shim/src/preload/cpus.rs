@@ -2,7 +2,8 @@
 //! The CPUs of the program's threads: OS cores are taken from them while calls go there, and given back.
 //!
 //! A thread is moved from one set to the other only if it has exactly that one: partners, and threads whose CPUs the
-//! program chose itself, keep theirs.
+//! program chose itself, keep theirs. If one of these has just the CPUs that are not OS cores, the process is left alone,
+//! as the two could not be told apart later.
 
 use super::kernel;
 
@@ -17,14 +18,24 @@ pub(super) type Cpus = [u64; WORDS];
 /// Gives the CPUs `to` to the threads that have the CPUs `from`.
 pub(super) fn change(from: &Cpus, to: &Cpus) {
     for _ in 0..ROUNDS {
-        if !change_once(from, to) {
+        if !any_thread(|thread| change_thread(thread, from, to)) {
             return;
         }
     }
 }
 
-/// Whether there was such a thread.
-fn change_once(from: &Cpus, to: &Cpus) -> bool {
+/// Whether a thread has exactly these CPUs.
+pub(super) fn any_has(cpus: &Cpus) -> bool {
+    any_thread(|thread| has(thread, cpus))
+}
+
+/// The same for the calling thread alone.
+pub(super) fn change_own(from: &Cpus, to: &Cpus) {
+    change_thread(0, from, to);
+}
+
+/// Whether something is true of any thread; asks for all of them.
+fn any_thread(mut of: impl FnMut(usize) -> bool) -> bool {
     let how = (libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) as usize;
     let path = c"/proc/self/task".as_ptr() as usize;
     // SAFETY: a string that ends with a zero.
@@ -39,7 +50,7 @@ fn change_once(from: &Cpus, to: &Cpus) -> bool {
         // SAFETY: the buffer has this many bytes.
         let read = unsafe { kernel::call(libc::SYS_getdents64, a) };
         let Some(read) = usize::try_from(read).ok().filter(|&read| read > 0) else { break };
-        entries.threads(read, |thread| found |= change_thread(thread, from, to));
+        entries.threads(read, |thread| found |= of(thread));
     }
     // SAFETY: this function's own descriptor.
     unsafe { kernel::call(libc::SYS_close, [folder, 0, 0, 0, 0, 0]) };
@@ -47,20 +58,17 @@ fn change_once(from: &Cpus, to: &Cpus) -> bool {
 }
 
 fn change_thread(thread: usize, from: &Cpus, to: &Cpus) -> bool {
-    let mut has: Cpus = [0; WORDS];
-    // SAFETY: both sets have this many bytes.
-    unsafe {
-        let read = kernel::call(
-            libc::SYS_sched_getaffinity,
-            [thread, BYTES, (&raw mut has) as usize, 0, 0, 0],
-        );
-        let changes = read > 0 && has == *from;
-        changes
-            && kernel::call(
-                libc::SYS_sched_setaffinity,
-                [thread, BYTES, (&raw const *to) as usize, 0, 0, 0],
-            ) == 0
-    }
+    let a = [thread, BYTES, std::ptr::from_ref(to) as usize, 0, 0, 0];
+    // SAFETY: the set has this many bytes.
+    has(thread, from) && unsafe { kernel::call(libc::SYS_sched_setaffinity, a) } == 0
+}
+
+fn has(thread: usize, cpus: &Cpus) -> bool {
+    let mut now: Cpus = [0; WORDS];
+    let a = [thread, BYTES, (&raw mut now) as usize, 0, 0, 0];
+    // SAFETY: the set has this many bytes.
+    let read = unsafe { kernel::call(libc::SYS_sched_getaffinity, a) };
+    read > 0 && now == *cpus
 }
 
 /// Entries of a folder as the kernel writes them: 8 bytes number, 8 bytes place, 2 bytes length, 1 byte kind, the name.

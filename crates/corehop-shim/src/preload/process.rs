@@ -101,13 +101,19 @@ impl Process {
 
     /// Takes the OS cores from the program's threads, or gives them back.
     fn confine(&self, confined: bool) {
-        let free = self.wishes.free_cpus;
-        if free == [0; 16] {
-            return;
+        let (free, rest) = self.cpus();
+        if confined && (self.guard.left_alone.load(Ordering::Relaxed) || cpus::any_has(&rest)) {
+            self.guard.left_alone.store(true, Ordering::Relaxed);
+        } else if !self.guard.left_alone.load(Ordering::Relaxed) {
+            let (from, to) = if confined { (&free, &rest) } else { (&rest, &free) };
+            cpus::change(from, to);
         }
-        let rest: Cpus = std::array::from_fn(|at| free[at] & !self.wishes.os_cores[at]);
-        let (from, to) = if confined { (&free, &rest) } else { (&rest, &free) };
-        cpus::change(from, to);
+    }
+
+    /// All CPUs of the program, and those that are not OS cores.
+    fn cpus(&self) -> (Cpus, Cpus) {
+        let free = self.wishes.free_cpus;
+        (free, std::array::from_fn(|at| free[at] & !self.wishes.os_cores[at]))
     }
 }
 
@@ -118,6 +124,8 @@ struct Guarding {
     rule: AtomicU64,
     /// Whether the OS cores have been taken from the program's threads.
     confined: AtomicBool,
+    /// Whether a thread chose these CPUs itself.
+    left_alone: AtomicBool,
     begun: AtomicU64,
     calls: AtomicU64,
     gone: AtomicU64,
@@ -142,6 +150,7 @@ impl Guarding {
             busy: AtomicBool::new(false),
             rule: AtomicU64::new(word(&guard)),
             confined: AtomicBool::new(false),
+            left_alone: AtomicBool::new(false),
             begun: AtomicU64::new(0),
             calls: AtomicU64::new(0),
             gone: AtomicU64::new(0),
@@ -154,6 +163,12 @@ impl Guarding {
     fn restart(&self, process: &Process) {
         let guard = fresh(&process.board, &process.wishes);
         self.rule.store(word(&guard), Ordering::Relaxed);
+        // A program that the child turns into would keep the parent's CPUs for ever.
+        let confined = self.confined.swap(false, Ordering::Relaxed);
+        if confined && !self.left_alone.load(Ordering::Relaxed) {
+            let (free, rest) = process.cpus();
+            cpus::change_own(&rest, &free);
+        }
         // SAFETY: the child of a fork has one thread.
         unsafe { *self.guard.get() = guard };
         self.begun.store(0, Ordering::Relaxed);

@@ -180,7 +180,7 @@ fn open(process: &Process, tid: u64) -> *mut State {
     Box::into_raw(Box::new(State {
         switch,
         predictor: Predictor::default(),
-        memory: Memory::default(),
+        memory: Memory::dealt(tid as usize, &options.os_cores, &CoreSet::EMPTY),
         tid,
         partners,
     }))

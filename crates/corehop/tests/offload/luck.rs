@@ -83,6 +83,9 @@ fn the_program_has_its_cpus_back_where_nothing_is_off_loaded() {
     // The third: a thread that chose CPU 1 itself has it in the end, and no other.
     assert_eq!(run(&["--decide", "never"], "0.1"), [all, all, 11]);
     assert_eq!(run(&["--decide", "always"], "0.1"), [all - 1, all - 1, 11]);
+    // CPUs that were chosen by a program stay.
+    let chosen = offload(&["-q"], &["taskset", "-c", "0", &program, "0.5"]).output().unwrap();
+    assert_eq!(text(&chosen), "1 1 11", "{}", said(&chosen));
     // A loss that is clear: the guard takes the OS core for the trial, and gives it back.
     let guarded = run(&["--decide", "guarded", "--mechanism", "v1"], "1.5");
     assert_eq!(guarded, [all, all - 1, 11]);

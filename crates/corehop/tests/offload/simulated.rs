@@ -30,9 +30,8 @@ fn policies_are_compared_with_each_other_and_with_none() {
     // Slow OS cores take four times as long: a policy that does not queue there loses less.
     assert!(of("wc", "calls_per_second") > of("af", "calls_per_second"));
     assert!(all[0]["calls_per_second"].as_f64().unwrap() > of("wc", "calls_per_second"));
-    // What it is for: the fast cores are powered down for longer, and a call takes less energy.
+    // What it is for: the fast cores are powered down for longer.
     assert!(of("af", "quiet") > of("wc", "quiet"));
-    assert!(of("af", "microjoules") < all[0]["microjoules"].as_f64().unwrap());
     assert_eq!(policies(&["m5_ccss_slow", "--os-cores", "2-3"]), all, "the same seed");
     let one = policies(&["m5_ccss_slow", "--os-cores", "2-3", "--policy", "wc,af"]);
     assert_eq!(one.len(), 2);

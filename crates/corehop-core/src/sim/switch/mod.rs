@@ -65,17 +65,22 @@ struct Core {
     other: Line,
 }
 
-/// Two cores under way, or more of which two switch at a time.
+/// Two cores under way.
 struct Pair {
     state: MachineState,
-    cores: Vec<Core>,
+    cores: [Core; 2],
     /// The lines of each path.
     code: [Vec<Line>; PATHS.len()],
     now: Picos,
 }
 
 impl Pair {
-    fn new(recipe: &Recipe, cpus: &[Cpu], seed: u64, stream: u64) -> Result<Self, MachineError> {
+    fn new(
+        recipe: &Recipe,
+        [from, to]: [Cpu; 2],
+        seed: u64,
+        stream: u64,
+    ) -> Result<Self, MachineError> {
         let mut state = recipe.idle_state(seed ^ stream)?;
         let mut now = 0;
         let mut core = |place: usize, cpu: Cpu| -> Result<Core, MachineError> {
@@ -94,8 +99,7 @@ impl Pair {
             let other = STACKS + (place as Line + 1) * STACK_ALIGNMENT as Line;
             Ok(Core { cpu: cpu_number, cycle, wake_up, hit, other })
         };
-        let cores = cpus.iter().enumerate().map(|(place, &cpu)| core(place, cpu));
-        let cores = cores.collect::<Result<_, _>>()?;
+        let cores = [core(APPLICATION, from)?, core(OS, to)?];
         let code = scattered(&mut Draw::new(seed, stream));
         Ok(Self { state, cores, code, now })
     }
@@ -105,7 +109,7 @@ impl Pair {
         let begun = self.now;
         self.execute(APPLICATION, CALL);
         if mechanism != SwitchMechanism::None {
-            self.there_and_back(mechanism, APPLICATION, OS);
+            self.there_and_back(mechanism);
         }
         self.now - begun
     }
@@ -259,7 +263,7 @@ fn run_of(
     seed: u64,
     batch: u64,
 ) -> Result<CallTimes, MachineError> {
-    let mut pair = Pair::new(recipe, &[cell.from, cell.to], seed, STREAMS | batch)?;
+    let mut pair = Pair::new(recipe, [cell.from, cell.to], seed, STREAMS | batch)?;
     for _ in 0..WARM_UP {
         pair.call(cell.mechanism);
     }

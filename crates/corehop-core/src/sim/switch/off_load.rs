@@ -5,8 +5,8 @@
 //! Each thread computes on an application core, makes a call, and computes again; both parts are exponential draws. The
 //! library's own policy chooses the core of the call and the core of the return. A core serves its queue in order,
 //! a part to its end. The times of switches are simulated beforehand, with all code and data in the caches
-//! ([`Switches`]): from the core that the thread comes from, to one that it used last or to another one. The core that is
-//! switched to spends the time of the switch.
+//! ([`Switches`]), for each pair of cores. The core that is switched to spends the time of the switch. What a thread's own
+//! data lose where it goes to another core than the last time is not in it.
 //!
 //! A core without work polls (V4), is powered down at once (V1 to V3), or polls for as long as a switch takes before it
 //! is powered down (V5, section 6.3: polling costs at most as much as the switch that it was to save).
@@ -73,8 +73,8 @@ pub struct OffLoaded {
 #[derive(Debug)]
 pub struct Switches {
     cycles: Vec<Picos>,
-    /// By source and target: to the core used last, and to another one.
-    times: Vec<Vec<[Picos; 2]>>,
+    /// By source and target.
+    times: Vec<Vec<Picos>>,
 }
 
 impl Switches {
@@ -90,52 +90,32 @@ impl Switches {
         for &cpu in &cpus {
             cycles[cpu.0 as usize] = cycle(platform, cpu)?;
         }
-        let mut it = Self { cycles, times: vec![vec![[0; 2]; count]; count] };
+        let mut it = Self { cycles, times: vec![vec![0; count]; count] };
         if load.mechanism == SwitchMechanism::None {
             return Ok(it);
         }
         let is_os = |cpu: &Cpu| load.os_cores.contains(*cpu);
         for &from in &cpus {
-            let others: Vec<Cpu> =
-                cpus.iter().copied().filter(|to| is_os(to) != is_os(&from)).collect();
-            for (place, &to) in others.iter().enumerate() {
-                let other = others[(place + 1) % others.len()];
-                let times = switch_times(&recipe, load, from, to, other)?;
-                it.times[from.0 as usize][to.0 as usize] = times;
+            for &to in cpus.iter().filter(|to| is_os(to) != is_os(&from)) {
+                it.times[from.0 as usize][to.0 as usize] = switch_time(&recipe, load, from, to)?;
             }
         }
         Ok(it)
     }
-
-    /// The time of a switch.
-    fn time(&self, from: usize, to: usize, last: Option<usize>) -> Picos {
-        self.times[from][to][usize::from(last.is_some_and(|last| last != to))]
-    }
 }
 
-/// The time of a switch from `from` to `to`, if the last one went there, and if it went to `other`.
-fn switch_times(
-    recipe: &Recipe,
-    load: &OffLoad,
-    from: Cpu,
-    to: Cpu,
-    other: Cpu,
-) -> Result<[Picos; 2], MachineError> {
-    let mut sums = [0; 2];
+/// The time of a switch from `from` to `to`, the mean over some layouts of the kernel's code.
+fn switch_time(recipe: &Recipe, load: &OffLoad, from: Cpu, to: Cpu) -> Result<Picos, MachineError> {
+    let mut sum = 0;
     for layout in 0..LAYOUTS {
-        let mut cores = Pair::new(recipe, &[from, to, other], load.seed, LOAD | layout)?;
-        for (sum, between) in sums.iter_mut().zip([1, 2]) {
-            for call in 0..2 * CALLS {
-                if between != 1 {
-                    cores.there_and_back(load.mechanism, 0, between);
-                }
-                let [there, _] = cores.there_and_back(load.mechanism, 0, 1);
-                // The first ones fill the caches.
-                *sum += if call < CALLS { 0 } else { there };
-            }
+        let mut pair = Pair::new(recipe, [from, to], load.seed, LOAD | layout)?;
+        // The first ones fill the caches.
+        for call in 0..2 * CALLS {
+            let [there, _] = pair.there_and_back(load.mechanism);
+            sum += if call < CALLS { 0 } else { there };
         }
     }
-    Ok(sums.map(|sum| sum / (LAYOUTS * u64::from(CALLS))))
+    Ok(sum / (LAYOUTS * u64::from(CALLS)))
 }
 
 /// The part of its loop that a thread is in.
@@ -155,8 +135,6 @@ struct Thread {
     switch: Picos,
     called: Picos,
     left: u32,
-    /// The application core and the OS core of the last switches.
-    last: [Option<usize>; 2],
 }
 
 #[derive(Debug, Default)]
@@ -224,14 +202,13 @@ impl<'a> Machine<'a> {
                 remedy: format!("its cores are {}", platform.cpus.value),
             });
         }
-        let thread = |_| Thread {
-            memory: Memory::default(),
+        let thread = |turn: u32| Thread {
+            memory: Memory::dealt(turn as usize, &os, &app),
             part: Part::Compute,
             work: 0,
             switch: 0,
             called: 0,
             left: load.calls,
-            last: [None; 2],
         };
         Ok(Self {
             load,
@@ -330,7 +307,7 @@ impl<'a> Machine<'a> {
         let Choice::Switch(to) = select_os_core(self.flags, &view, &mut it.memory) else {
             return Some(core);
         };
-        it.switch = self.switches.time(core, to, it.last[1].replace(to));
+        it.switch = self.switches.times[core][to];
         self.there += 1;
         Some(to)
     }
@@ -345,7 +322,7 @@ impl<'a> Machine<'a> {
             return Some(core);
         }
         let to = select_app_core(self.flags, &view, &mut it.memory)?;
-        it.switch = self.switches.time(core, to, it.last[0].replace(to));
+        it.switch = self.switches.times[core][to];
         Some(to)
     }
 
@@ -380,7 +357,7 @@ impl<'a> Machine<'a> {
 
     /// The shortest switch to a core.
     fn shortest_switch(&self, core: usize) -> Picos {
-        let to = self.switches.times.iter().map(|from| from[core][0]);
+        let to = self.switches.times.iter().map(|from| from[core]);
         to.filter(|&time| time > 0).min().unwrap_or(0)
     }
 
@@ -468,13 +445,11 @@ mod tests {
         );
         let switches = Switches::simulate(&platform, &load).unwrap();
         let goes = off_load(&platform, &load, &switches, Flags::AFFINITY).unwrap();
-        // All cores are alike: a call takes its own time and both switches, each to the core used last.
-        let both = (switches.times[0][2][0] + switches.times[2][0][0]) as f64 / 1e6;
+        // All cores are alike: a call takes its own time and both switches.
+        let both = (switches.times[0][2] + switches.times[2][0]) as f64 / 1e6;
         assert!((goes.mean_us - stays.mean_us - both).abs() < 0.01, "{goes:?} {stays:?} {both}");
         assert_eq!(goes.there, 1.0);
         assert!(goes.quiet > 0.6, "{goes:?}");
-        // A switch to another core than the last time finds fewer of its lines there.
-        assert!(switches.times[0][2][1] > switches.times[0][2][0], "{:?}", switches.times[0]);
         load.mechanism = SwitchMechanism::V4;
         assert_eq!(run(&platform, &load, Flags::AFFINITY).quiet, 0.0, "it polls");
     }
