@@ -115,11 +115,11 @@ impl Pair {
     }
 
     /// Two switches, and the time of each.
-    fn there_and_back(&mut self, mechanism: SwitchMechanism, from: usize, to: usize) -> [Picos; 2] {
+    fn there_and_back(&mut self, mechanism: SwitchMechanism) -> [Picos; 2] {
         let begun = self.now;
-        self.switch(mechanism, from, to);
+        self.switch(mechanism, APPLICATION, OS);
         let there = self.now;
-        self.switch(mechanism, to, from);
+        self.switch(mechanism, OS, APPLICATION);
         [there - begun, self.now - there]
     }
 
