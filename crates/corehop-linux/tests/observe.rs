@@ -128,9 +128,10 @@ fn waiting_is_as_long_as_others_had_the_cpu_and_booked_to_them() {
     // Of a wait in which others took more turns than are kept, a part is unknown.
     let whole = all + all / 10 >= booked && booked * 10 > all * 7;
     assert!(whole, "{all} ns of waiting, {booked} ns booked: {:?}", run.facts);
-    // The two waited for each other, and for nothing that a loop alone had done.
+    // The two waited for each other, and for nothing that a loop alone had done. Turns are read off the run queue's
+    // clock, which begins them somewhat before the thread's own account does.
     assert!(
-        own * 10 > (cpu_ns + other_cpu) * 6 && own <= cpu_ns + other_cpu,
+        own * 10 > (cpu_ns + other_cpu) * 6 && own * 50 <= (cpu_ns + other_cpu) * 51,
         "{own} {one:?} {other:?}"
     );
 }

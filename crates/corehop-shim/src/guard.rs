@@ -84,7 +84,7 @@ pub enum Verdict {
     Gains(f64),
 }
 
-/// What a trial is for.
+/// The purpose of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Aim {
     /// The first rule stays unless it loses.
@@ -278,7 +278,7 @@ impl Tally {
         self.ratios / f64::from(self.blocks)
     }
 
-    /// How many blocks may be otherwise, at a look.
+    /// The number of blocks that may be otherwise, at a look.
     fn look(&self) -> Option<u32> {
         LOOKS.iter().find(|(blocks, _)| *blocks == self.blocks).map(|&(_, may)| may)
     }

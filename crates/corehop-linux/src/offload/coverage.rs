@@ -55,7 +55,7 @@ pub(super) fn of(counts: &CallCounts, board: &Board) -> Vec<Covered> {
     let families = Call::ALL.into_iter().filter(|&call| head(call) == call);
     let all = families.map(|call| {
         let family = || Call::ALL.into_iter().filter(|&other| head(other) == call);
-        let numbers = family().flat_map(|call| call.kernel_numbers());
+        let numbers = family().flat_map(Call::kernel_numbers);
         let here: u64 = numbers.map(|&number| counts.of(number)).sum();
         // A partner's calls are not among the kernel's.
         let there: u64 = family().map(|call| board.total(call, Count::There)).sum();

@@ -82,9 +82,9 @@ impl Entries {
         while rest.len() > 19 {
             let length = usize::from(u16::from_le_bytes([rest[16], rest[17]]));
             let name = rest[19..].iter().take_while(|&&byte| byte != 0);
-            let number = name.fold(Some(0_usize), |number, &byte| {
+            let number = name.copied().try_fold(0_usize, |number, byte| {
                 let digit = byte.checked_sub(b'0').filter(|&digit| digit < 10)?;
-                Some(number? * 10 + usize::from(digit))
+                Some(number * 10 + usize::from(digit))
             });
             number.into_iter().for_each(&mut each);
             let Some(next) = rest.get(length.max(1)..) else { return };

@@ -64,9 +64,9 @@ impl Real {
 unsafe extern "C" {
     // The linker knows begin and end of the section.
     #[link_name = "__start_corehop_reals"]
-    static FIRST: &'static Real;
+    static FIRST: usize;
     #[link_name = "__stop_corehop_reals"]
-    static END: &'static Real;
+    static END: usize;
 }
 
 /// Looks up all functions, as a signal handler may be the first to call one, and must not look it up. A name that this
@@ -74,10 +74,11 @@ unsafe extern "C" {
 pub(super) fn look_up_all() {
     // SAFETY: the section holds references, one after the other.
     let all = unsafe {
-        let (first, end) = (&raw const FIRST, &raw const END);
+        let first = (&raw const FIRST).cast::<&Real>();
+        let end = (&raw const END).cast::<&Real>();
         std::slice::from_raw_parts(first, end.offset_from_unsigned(first))
     };
-    all.iter().for_each(|real| {
+    for real in all {
         real.look_up();
-    });
+    }
 }

@@ -40,7 +40,7 @@ pub(crate) struct Trial {
     cores: Vec<Shares>,
     /// Switches between threads per second, of the whole machine.
     switches: f64,
-    /// What `corehop offload` wrote.
+    /// The answer of `corehop offload`.
     answer: Option<Value>,
 }
 

@@ -28,8 +28,8 @@ struct Median {
 }
 
 impl Median {
-    fn of(values: Vec<f64>) -> Option<Self> {
-        let values = Ordered::new(&values).ok()?;
+    fn of(values: &[f64]) -> Option<Self> {
+        let values = Ordered::new(values).ok()?;
         let median = median_interval(&values, 0.05).ok()?;
         Some(Self { value: median.estimate, low: median.low, high: median.high })
     }
@@ -48,13 +48,14 @@ fn ratio(trials: &[Trial], arm: Arm, peer: Arm) -> Option<Median> {
         let same = |other: &&Trial| other.arm == peer && other.block == trial.block;
         Some(trial.load.throughput / trials.iter().find(same)?.load.throughput)
     };
-    Median::of(trials.iter().filter(|trial| trial.arm == arm).filter_map(of).collect())
+    let ratios: Vec<f64> = trials.iter().filter(|trial| trial.arm == arm).filter_map(of).collect();
+    Median::of(&ratios)
 }
 
 /// The median of something over the trials of an arm.
 fn typical(trials: &[Trial], arm: Arm, of: impl Fn(&Trial) -> Option<f64>) -> Option<f64> {
-    let values = trials.iter().filter(|trial| trial.arm == arm).filter_map(of).collect();
-    Some(Median::of(values)?.value)
+    let values: Vec<f64> = trials.iter().filter(|trial| trial.arm == arm).filter_map(of).collect();
+    Some(Median::of(&values)?.value)
 }
 
 fn share(trials: &[Trial], arm: Arm, cpu: usize, of: fn(&Shares) -> f64) -> Option<f64> {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Reads for the seconds given, and prints how many CPUs the main thread has had at the end, at the least while it read,
 // and how many a thread has that chose one itself.
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
 # A database that is killed while it writes: what was said to be committed is there, and whole.
 import os, signal, sqlite3, sys
 

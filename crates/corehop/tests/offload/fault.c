@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // A library with a planted fault in read(2), to stand before the one under test. `errno` loses the error of a
 // failed one, `twice` gives every tenth the answer of the one before, `lost` never returns from the fiftieth.
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Runs a program without io_uring: a filter refuses it, as containers do.
 #include <errno.h>
 #include <linux/filter.h>

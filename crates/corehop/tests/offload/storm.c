@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // Threads that read, a signal every half millisecond whose handler reads too, and forks meanwhile whose children read.
 // Prints what is right; all of it is the same with every timing, but for the signals.
 #define _GNU_SOURCE

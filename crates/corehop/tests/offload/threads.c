@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 // A thousand threads: each reads blocks of a file whose bytes tell their place. Prints the blocks that are right.
 #define _GNU_SOURCE
 #include <fcntl.h>

@@ -429,7 +429,7 @@ mod tests {
         // Means of 2,000 exponential draws: within a tenth.
         assert!((4.5..5.5).contains(&outcome.mean_us), "{outcome:?}");
         assert!((60_000.0..73_500.0).contains(&outcome.calls_per_second), "{outcome:?}");
-        assert_eq!(outcome.there, 0.0);
+        assert!(outcome.there <= 0.0, "{outcome:?}");
         // The other application core does nothing at all, and this one has no pause.
         assert!((outcome.quiet - 0.5).abs() < 1e-9, "{outcome:?}");
     }
@@ -448,10 +448,10 @@ mod tests {
         // All cores are alike: a call takes its own time and both switches.
         let both = (switches.times[0][2] + switches.times[2][0]) as f64 / 1e6;
         assert!((goes.mean_us - stays.mean_us - both).abs() < 0.01, "{goes:?} {stays:?} {both}");
-        assert_eq!(goes.there, 1.0);
+        assert!(goes.there >= 1.0, "{goes:?}");
         assert!(goes.quiet > 0.6, "{goes:?}");
         load.mechanism = SwitchMechanism::V4;
-        assert_eq!(run(&platform, &load, Flags::AFFINITY).quiet, 0.0, "it polls");
+        assert!(run(&platform, &load, Flags::AFFINITY).quiet <= 0.0, "it polls");
     }
 
     #[test]
@@ -463,13 +463,13 @@ mod tests {
         load.compute = Nanos::new(100);
         // Both threads of two application cores are bound to OS cores of their own: nothing ever queues.
         let bound = run(&platform, &load, Flags::STATIC_BINDING);
-        assert_eq!(bound.there, 1.0);
+        assert!(bound.there >= 1.0, "{bound:?}");
         // With four threads the OS cores are always busy: calls stay where an application core would idle.
         load.threads = 4;
         let conserving = run(&platform, &load, Flags::WORK_CONSERVING);
         assert!(conserving.there < 0.99, "{conserving:?}");
         let queues = run(&platform, &load, Flags::AFFINITY);
-        assert_eq!(queues.there, 1.0);
+        assert!(queues.there >= 1.0, "{queues:?}");
         assert!(conserving.mean_us < queues.mean_us, "{conserving:?} {queues:?}");
     }
 
