@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::samples::{Absence, ObservedThread};
 use crate::units::CpuList;
 
@@ -39,6 +41,17 @@ pub struct Observation {
     pub absences: Vec<Absence>,
     /// The end of the threads, if they have ended.
     pub ended: Option<Ended>,
+}
+
+/// One thread made another ready to run, so often.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Contact {
+    /// The thread that woke the other.
+    pub waker: u32,
+    /// The thread that slept.
+    pub woken: u32,
+    /// The number of times.
+    pub count: u64,
 }
 
 /// The end of all followed threads.

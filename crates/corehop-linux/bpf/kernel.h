@@ -58,6 +58,7 @@ struct pt_regs {
 	unsigned long r9;
 	unsigned long dx;
 	unsigned long si;
+	unsigned long orig_ax;
 };
 
 struct hrtimer {

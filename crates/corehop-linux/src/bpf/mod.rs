@@ -22,6 +22,7 @@ pub mod object;
 pub mod facts;
 pub mod interrupts;
 pub mod calls;
+pub mod sharing;
 pub mod control;
 pub mod events;
 pub mod sched_ext;

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wake graph of some processes, counted in the kernel, and the system calls that they finish.
+//!
+//! A program stands at `sched_waking`. Where both sides belong to followed processes it counts the pair; a thread that
+//! is woken in an interrupt (a device, a timer) is counted under waker 0, for the interrupted thread has nothing to do
+//! with it. Network packets of this host are delivered by the thread that sends them: they name the right waker, as a
+//! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted.
+//!
+//! Blind to what wakes nobody: spin locks, locks without a waiter, data that threads read and write without waiting.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use corehop_core::host::Contact;
+
+use super::object::{Object, Table};
+use super::{BpfError, Shown, kernel_types};
+
+/// The programs, `bpf/sharing.bpf.c`.
+const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sharing.bpf.o");
+
+/// Numbers of system calls are below this.
+const NUMBERS: u32 = 512;
+/// The value of a process that is followed.
+const FOLLOWED: u32 = 1;
+
+/// Counts of wake-ups between threads, running. They end when this is dropped.
+#[derive(Debug)]
+pub struct WakeGraph {
+    object: Object,
+    processes: Table<u32, u32>,
+    pairs: Table<[u32; 2], u64>,
+    lost: Shown,
+    wishes: Shown,
+    finished: Shown,
+    counts_calls: bool,
+}
+
+impl WakeGraph {
+    /// Counts between the threads of no process, until it is told of one.
+    ///
+    /// # Errors
+    /// If the caller may not, or the kernel lacks what the programs need.
+    pub fn open() -> Result<Self, BpfError> {
+        let types = kernel_types()?;
+        let mut object = Object::load(OBJECT, types, &[], &[])?;
+        let (lost, finished) = (object.show("corehop_lost")?, object.show("corehop_finished")?);
+        let wishes = object.show("corehop_wishes")?;
+        let processes = object.take_table("corehop_processes")?;
+        let pairs = object.take_table("corehop_wakes")?;
+        let programs = [
+            ("hop_process", "sched_process_fork"),
+            ("hop_exit", "sched_process_exit"),
+            // The ends first, so that none is missed whose begin was seen.
+            ("hop_device_end", "irq_handler_exit"),
+            ("hop_timer_end", "hrtimer_expire_exit"),
+            ("hop_wheel_end", "timer_expire_exit"),
+            ("hop_device", "irq_handler_entry"),
+            ("hop_timer", "hrtimer_expire_entry"),
+            ("hop_wheel", "timer_expire_entry"),
+            ("hop_waking", "sched_waking"),
+        ];
+        for (program, tracepoint) in programs {
+            object.attach(program, tracepoint, types)?;
+        }
+        Ok(Self { object, processes, pairs, lost, wishes, finished, counts_calls: false })
+    }
+
+    /// Follows a process, and those that it starts from now on.
+    ///
+    /// # Errors
+    /// The kernel's error, where there are more than 16,384 of them.
+    pub fn follow(&self, process: u32) -> io::Result<()> {
+        match self.processes.get(process) {
+            Some(_) => Ok(()),
+            None => self.processes.put(process, FOLLOWED),
+        }
+    }
+
+    /// Follows a process no longer. Those that it has started are still followed.
+    pub fn leave(&self, process: u32) {
+        self.processes.remove(process);
+    }
+
+    /// Counts the calls of these numbers that followed processes finish without an error.
+    ///
+    /// # Errors
+    /// If the kernel lacks the tracepoint.
+    ///
+    /// # Panics
+    /// For a number of 512 or more.
+    pub fn count_calls(&mut self, numbers: &[u32]) -> Result<(), BpfError> {
+        for &number in numbers {
+            assert!(number < NUMBERS, "the system call {number}");
+            self.wishes.word(number as usize).store(1, Ordering::Relaxed);
+        }
+        if !self.counts_calls {
+            self.object.attach("hop_finished", "sys_exit", kernel_types()?)?;
+            self.counts_calls = true;
+        }
+        Ok(())
+    }
+
+    /// The calls finished so far.
+    pub fn calls(&self) -> u64 {
+        self.finished.word(0).load(Ordering::Relaxed)
+    }
+
+    /// Wake-ups so far, by pair. Those in interrupts are not among them.
+    pub fn wakes(&self) -> Vec<Contact> {
+        let all = self.pairs.all().into_iter().filter(|([waker, _], _)| *waker != 0);
+        all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect()
+    }
+
+    /// Wake-ups in interrupts so far.
+    pub fn from_interrupts(&self) -> u64 {
+        let all = self.pairs.all().into_iter();
+        all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()
+    }
+
+    /// Wake-ups that were not counted, because there were too many pairs.
+    pub fn lost(&self) -> u64 {
+        self.lost.word(0).load(Ordering::Relaxed)
+    }
+
+    /// Forgets the pairs of a thread that has ended: its number may become another's.
+    pub fn forget(&self, thread: u32) {
+        for (pair, _) in self.pairs.all() {
+            if pair.contains(&thread) {
+                self.pairs.remove(pair);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+
+    fn open() -> Option<WakeGraph> {
+        match WakeGraph::open() {
+            Ok(graph) => Some(graph),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    /// Two processes that hand a byte to and fro, 200 times each, from their first line on stdin.
+    fn pair() -> Child {
+        let script = "import os, sys\n\
+            a, b = os.pipe(), os.pipe()\n\
+            sys.stdin.readline()\n\
+            child = os.fork()\n\
+            for _ in range(200):\n    \
+                if child: os.write(a[1], b'x'); os.read(b[0], 1)\n    \
+                else: os.read(a[0], 1); os.write(b[1], b'x')\n\
+            if child: os.wait(); print(child, flush=True); sys.stdin.readline()\n";
+        let mut command = Command::new("python3");
+        command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.spawn().unwrap()
+    }
+
+    fn line_to(child: &mut Child) {
+        use std::io::Write as _;
+        child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    }
+
+    fn line_from(child: &mut Child) -> u32 {
+        use std::io::{BufRead as _, BufReader};
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn two_processes_that_wake_each_other_are_counted_both_ways_and_others_are_not() {
+        let Some(mut graph) = open() else { return };
+        graph.count_calls(&[libc::SYS_write as u32]).unwrap();
+        let (mut followed, mut other) = (pair(), pair());
+        graph.follow(followed.id()).unwrap();
+        line_to(&mut followed);
+        line_to(&mut other);
+        let (child, stranger) = (line_from(&mut followed), line_from(&mut other));
+        let wakes = graph.wakes();
+        let count = |waker, woken| {
+            let found = wakes.iter().find(|it| it.waker == waker && it.woken == woken);
+            found.map_or(0, |it| it.count)
+        };
+        // A reader that finds the byte there was not asleep.
+        let (there, back) = (count(followed.id(), child), count(child, followed.id()));
+        assert!((10..=250).contains(&there) && (10..=250).contains(&back), "{there} {back}");
+        assert!(!wakes.iter().any(|it| [it.waker, it.woken].contains(&stranger)), "{wakes:?}");
+        // Both write 200 bytes, and a line at the end.
+        assert!((400..=410).contains(&graph.calls()), "{}", graph.calls());
+        graph.forget(child);
+        assert!(!graph.wakes().iter().any(|it| [it.waker, it.woken].contains(&child)));
+        for child in [&mut followed, &mut other] {
+            line_to(child);
+            child.wait().unwrap();
+        }
+        assert_eq!(graph.lost(), 0);
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_an_interrupt_and_by_no_thread() {
+        let Some(graph) = open() else { return };
+        let script = "for i in 1 2 3 4 5 6 7 8; do sleep 0.01; done";
+        let mut child = Command::new("sh")
+            .args(["-c", &format!("read x; {script}")])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        graph.follow(child.id()).unwrap();
+        line_to(&mut child);
+        let before = graph.from_interrupts();
+        child.wait().unwrap();
+        assert!(graph.from_interrupts() >= before + 8);
+    }
+}
