@@ -35,12 +35,42 @@ pub trait Host {
 }
 
 /// The events of a window.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
     /// The absences that ended in it.
     pub absences: Vec<Absence>,
+    /// The work and the contacts of the threads, where the host looks at them.
+    pub activity: Option<Activity>,
     /// The end of the threads, if they have ended.
     pub ended: Option<Ended>,
+}
+
+/// The work and the contacts of threads in a window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Activity {
+    /// The length of the window, in nanoseconds.
+    pub span_ns: u64,
+    /// The threads that are alive.
+    pub threads: Vec<Active>,
+    /// The wake-ups between them.
+    pub contacts: Vec<Contact>,
+    /// The progress of the program since it was first looked at, in units of its own; None where it says nothing.
+    pub progress: Option<f64>,
+}
+
+/// A thread in a window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Active {
+    /// The thread.
+    pub tid: u32,
+    /// Its process.
+    pub pid: u32,
+    /// Its name.
+    pub name: String,
+    /// The CPU time that it used in the window, in nanoseconds.
+    pub busy_ns: u64,
+    /// The CPUs that it may run on.
+    pub allowed: CpuList,
 }
 
 /// One thread made another ready to run, so often.
@@ -64,7 +94,7 @@ pub struct Ended {
 }
 
 /// The CPUs that a thread is to run on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Move {
     /// The thread.
     pub tid: u32,

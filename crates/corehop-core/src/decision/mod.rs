@@ -6,3 +6,4 @@ pub mod simulated;
 pub mod advice;
 pub mod comparison;
 pub mod program_runs;
+pub mod placer;

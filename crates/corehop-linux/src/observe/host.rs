@@ -87,7 +87,7 @@ impl Host for LiveHost {
         if let (None, Some(working_sets)) = (ended, &mut self.working_sets) {
             working_sets.look(&self.follower);
         }
-        Ok(Observation { absences, ended })
+        Ok(Observation { absences, activity: None, ended })
     }
 
     fn threads(&self) -> Vec<ObservedThread> {

@@ -150,7 +150,7 @@ pub fn record(
 fn watch(host: &mut LiveHost, take: &mut Take<'_>) -> Result<(Ended, RunEnd), ObserveError> {
     let mut ending: Option<Instant> = None;
     loop {
-        let Observation { absences, ended } = host.observe(PERIOD)?;
+        let Observation { absences, ended, .. } = host.observe(PERIOD)?;
         let records: Vec<_> = absences.into_iter().map(ProgramRecord::Absence).collect();
         // Without a record too: the receiver may want to end.
         let goes_on = take(&records).map_err(ObserveError::Sink)?;

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Placing threads that belong together: where they are to run, and whether that has paid.
+//!
+//! [`assign`] computes a placement from ties and loads, [`trial`] whether one is better than leaving alone, and
+//! [`step`](Placer::step) goes from one window to the next: it watches, proposes, tries, keeps or takes back. All of it is
+//! pure: recorded windows give the same actions again.
+
+pub mod assign;
+pub mod terrain;
+pub mod trial;
+mod step;
+
+pub use step::{Action, Placer, Proposal, Settings};

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From window to window: watch, propose, try, keep or take back, look again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::assign::{Bond, Crowd, Member, Placed, assign};
+use super::terrain::Terrain;
+use super::trial::{Next, Trial, Verdict, Why};
+use crate::host::{Active, Activity, Move};
+use crate::model::contacts::ContactGraph;
+use crate::units::CpuList;
+
+/// What a placer goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Windows of evidence before a proposal.
+    pub evidence: u32,
+    /// What was seen so many seconds ago counts half.
+    pub half_life_s: f64,
+    /// The least gain that is proposed: CPU time per second, in CPUs.
+    pub least_gain: f64,
+    /// What moving a thread costs, in nanoseconds.
+    pub move_cost_ns: f64,
+    /// The time in which a move has to pay for itself, in seconds.
+    pub horizon_s: f64,
+    /// Whether threads may be moved; else it proposes and moves nothing.
+    pub may_move: bool,
+    /// Whether placements are tried that no evidence speaks for.
+    pub search: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            evidence: 5,
+            half_life_s: 2.0,
+            least_gain: 0.01,
+            move_cost_ns: 200_000.0,
+            horizon_s: 10.0,
+            may_move: false,
+            search: false,
+        }
+    }
+}
+
+/// A placement that may pay.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Proposal {
+    /// The threads, and where they are to run.
+    pub moves: Vec<Move>,
+    /// The predicted gain: CPU time per second, in CPUs. None for a placement that is tried without evidence.
+    pub saved: Option<f64>,
+    /// What moving costs, spread over the time in which it has to pay, in CPUs.
+    pub cost: f64,
+}
+
+/// Something to do, or to say.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum Action {
+    /// Say what would be done. Nothing is moved.
+    Advise(Proposal),
+    /// Say what is tried from now on.
+    Try(Proposal),
+    /// Move these threads.
+    Place {
+        /// The threads, and where to.
+        moves: Vec<Move>,
+    },
+    /// Put all threads back.
+    Restore,
+    /// Say how a trial ended, and whether its placement stays.
+    Judge {
+        /// The verdict.
+        verdict: Verdict,
+        /// Whether the threads stay where they were placed.
+        kept: bool,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Phase {
+    /// Evidence is gathered: windows so far.
+    Watching(u32),
+    /// A proposal is tried.
+    Trying(Trial, Proposal),
+}
+
+/// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
+const REST: u32 = 600;
+/// A thread that uses less than this share of a CPU is not worth trying without evidence.
+const BUSY: f64 = 0.3;
+
+/// A placer between two windows.
+#[derive(Debug, Clone)]
+pub struct Placer {
+    settings: Settings,
+    terrain: Terrain,
+    graph: ContactGraph,
+    phase: Phase,
+    /// The threads that are placed now, and where.
+    placed: BTreeMap<u32, CpuList>,
+    /// The CPUs of threads before they were placed.
+    homes: BTreeMap<u32, CpuList>,
+    /// Threads that chose other CPUs than they were given: they are left alone.
+    own_way: BTreeSet<u32>,
+    /// What was judged: when it may be tried again, and how long the rest was.
+    judged: HashMap<Vec<(Vec<u32>, CpuList)>, (u64, u64)>,
+    window: u64,
+    advised: Option<Proposal>,
+}
+
+impl Placer {
+    /// A placer that has seen nothing.
+    pub fn new(settings: Settings, terrain: Terrain) -> Self {
+        Self {
+            graph: ContactGraph::new(settings.half_life_s),
+            phase: Phase::Watching(0),
+            placed: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            own_way: BTreeSet::new(),
+            judged: HashMap::new(),
+            window: 0,
+            advised: None,
+            settings,
+            terrain,
+        }
+    }
+
+    /// The graph of threads that wake each other.
+    pub const fn graph(&self) -> &ContactGraph {
+        &self.graph
+    }
+
+    /// The threads that are placed, and where.
+    pub const fn placed(&self) -> &BTreeMap<u32, CpuList> {
+        &self.placed
+    }
+
+    /// Takes a window, and says what to do.
+    pub fn step(&mut self, activity: &Activity) -> Vec<Action> {
+        self.window += 1;
+        self.graph.take(activity);
+        self.look_at(activity);
+        match std::mem::replace(&mut self.phase, Phase::Watching(0)) {
+            Phase::Watching(windows) => self.watch(windows + 1, activity),
+            Phase::Trying(trial, proposal) => self.go_on(trial, proposal, activity),
+        }
+    }
+
+    /// The moves of the last step could not be made: everything is back as it was.
+    pub fn refused(&mut self) {
+        if let Phase::Trying(_, proposal) = std::mem::replace(&mut self.phase, Phase::Watching(0)) {
+            self.rest(&proposal);
+        }
+        self.placed.clear();
+    }
+
+    /// Notices threads that ended, that chose their own CPUs, and that were started by placed ones.
+    fn look_at(&mut self, activity: &Activity) {
+        let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
+        self.placed.retain(|tid, _| alive.contains(tid));
+        self.homes.retain(|tid, _| alive.contains(tid));
+        self.own_way.retain(|tid| alive.contains(tid));
+        for it in &activity.threads {
+            let Some(given) = self.placed.get(&it.tid) else { continue };
+            if it.allowed != *given {
+                self.placed.remove(&it.tid);
+                self.own_way.insert(it.tid);
+            }
+        }
+    }
+
+    /// The CPUs that a thread may run on, as if it were not placed.
+    fn home<'a>(&'a self, it: &'a Active) -> &'a CpuList {
+        match self.placed.contains_key(&it.tid) {
+            true => self.homes.get(&it.tid).unwrap_or(&it.allowed),
+            false => &it.allowed,
+        }
+    }
+
+    fn watch(&mut self, windows: u32, activity: &Activity) -> Vec<Action> {
+        self.phase = Phase::Watching(windows);
+        if windows < self.settings.evidence {
+            return Vec::new();
+        }
+        let proposed = self.propose(activity).or_else(|| self.search(activity));
+        let Some(proposal) = proposed else { return Vec::new() };
+        if !self.settings.may_move || activity.progress.is_none() {
+            return self.advise(proposal);
+        }
+        let mut actions = vec![Action::Try(proposal.clone())];
+        if !self.placed.is_empty() {
+            self.placed.clear();
+            actions.push(Action::Restore);
+        }
+        self.phase = Phase::Trying(Trial::begin(activity.progress.unwrap_or_default()), proposal);
+        actions
+    }
+
+    /// Says it once.
+    fn advise(&mut self, proposal: Proposal) -> Vec<Action> {
+        let known = self.advised.as_ref().is_some_and(|it| it.moves == proposal.moves);
+        if known {
+            return Vec::new();
+        }
+        self.advised = Some(proposal.clone());
+        vec![Action::Advise(proposal)]
+    }
+
+    fn go_on(&mut self, mut trial: Trial, proposal: Proposal, activity: &Activity) -> Vec<Action> {
+        let seconds = activity.span_ns as f64 * 1e-9;
+        match trial.take(activity.progress, seconds) {
+            Next::GoOn => {
+                self.phase = Phase::Trying(trial, proposal);
+                Vec::new()
+            }
+            Next::Change(super::trial::Arm::Placed) => {
+                let moves = self.alive(&proposal.moves, activity);
+                self.phase = Phase::Trying(trial, proposal);
+                self.place(moves, activity)
+            }
+            Next::Change(super::trial::Arm::Before) => {
+                self.phase = Phase::Trying(trial, proposal);
+                self.restore()
+            }
+            Next::End(verdict) => self.end(verdict, &proposal, activity),
+        }
+    }
+
+    fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
+        let kept = matches!(verdict, Verdict::Better(_));
+        self.rest(proposal);
+        let moves = self.alive(&proposal.moves, activity);
+        let mut actions = match (kept, self.placed.is_empty()) {
+            (true, true) => self.place(moves, activity),
+            (false, false) => self.restore(),
+            _ => Vec::new(),
+        };
+        actions.push(Action::Judge { verdict, kept });
+        actions
+    }
+
+    /// The proposal is not tried again for a while; for longer each time.
+    fn rest(&mut self, proposal: &Proposal) {
+        let key = key(&proposal.moves);
+        let rest = self.judged.get(&key).map_or(u64::from(REST), |(_, rest)| 2 * rest);
+        self.judged.insert(key, (self.window + rest, rest));
+    }
+
+    /// The moves of threads that are alive and have not chosen CPUs by themselves.
+    fn alive(&self, moves: &[Move], activity: &Activity) -> Vec<Move> {
+        let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
+        let may = |it: &&Move| alive.contains(&it.tid) && !self.own_way.contains(&it.tid);
+        moves.iter().filter(may).cloned().collect()
+    }
+
+    fn place(&mut self, moves: Vec<Move>, activity: &Activity) -> Vec<Action> {
+        let allowed: HashMap<u32, &CpuList> =
+            activity.threads.iter().map(|it| (it.tid, &it.allowed)).collect();
+        for it in &moves {
+            let home = allowed.get(&it.tid).map_or_else(CpuList::default, |&it| it.clone());
+            self.homes.insert(it.tid, home);
+            self.placed.insert(it.tid, it.cpus.clone());
+        }
+        vec![Action::Place { moves }]
+    }
+
+    fn restore(&mut self) -> Vec<Action> {
+        self.placed.clear();
+        vec![Action::Restore]
+    }
+
+    /// The placement that the evidence speaks for, if it is worth the moves, and was not judged yet.
+    fn propose(&self, activity: &Activity) -> Option<Proposal> {
+        let (crowd, threads) = self.crowd(activity);
+        let placement = assign(&crowd, &self.terrain);
+        let moves = moves(&placement.placed, &threads);
+        let cost = self.settings.move_cost_ns * 1e-9 * moves.len() as f64 / self.settings.horizon_s;
+        let worth = placement.saved - cost >= self.settings.least_gain;
+        let new = worth && self.is_new(&moves);
+        new.then_some(Proposal { moves, saved: Some(placement.saved), cost })
+    }
+
+    /// Whether the moves were not judged of late, and are not in force.
+    fn is_new(&self, moves: &[Move]) -> bool {
+        let again = self.judged.get(&key(moves));
+        again.is_none_or(|(again, _)| self.window >= *again)
+            && !moves.iter().all(|it| self.placed.get(&it.tid) == Some(&it.cpus))
+    }
+
+    /// Busy threads on one CPU, or below one cache: what is left to try where nobody wakes anybody.
+    fn search(&self, activity: &Activity) -> Option<Proposal> {
+        if !(self.settings.search && self.settings.may_move) || activity.progress.is_none() {
+            return None;
+        }
+        let busy = |it: &&Active| {
+            let share = it.busy_ns as f64 / activity.span_ns.max(1) as f64;
+            share >= BUSY && !self.own_way.contains(&it.tid)
+        };
+        let busy: Vec<&Active> = activity.threads.iter().filter(busy).collect();
+        if busy.len() < 2 {
+            return None;
+        }
+        let first = self.terrain.caches().first()?;
+        let one = CpuList::new(first.first());
+        let cache = (self.terrain.caches().len() > 1 && busy.len() <= first.len()).then_some(first);
+        let candidates = [Some(&one), cache].into_iter().flatten();
+        let moves = candidates.map(|cpus| {
+            let to = |it: &&Active| {
+                (!self.home(it).intersection(cpus).is_empty())
+                    .then(|| Move { tid: it.tid, cpus: self.home(it).intersection(cpus) })
+            };
+            busy.iter().map(to).collect::<Option<Vec<Move>>>().unwrap_or_default()
+        });
+        let cost = |moves: &[Move]| {
+            self.settings.move_cost_ns * 1e-9 * moves.len() as f64 / self.settings.horizon_s
+        };
+        let mut new = moves.filter(|moves| !moves.is_empty() && self.is_new(moves));
+        new.next().map(|moves| Proposal { cost: cost(&moves), moves, saved: None })
+    }
+
+    /// The threads that may be placed, with the lower ends of their ties; the number of each.
+    fn crowd(&self, activity: &Activity) -> (Crowd, Vec<u32>) {
+        let mut crowd = Crowd::default();
+        let (mut places, mut lists): (HashMap<u32, usize>, HashMap<&CpuList, usize>) =
+            Default::default();
+        let mut threads = Vec::new();
+        for it in activity.threads.iter().filter(|it| !self.own_way.contains(&it.tid)) {
+            let home = self.home(it);
+            let list = *lists.entry(home).or_insert_with(|| {
+                crowd.lists.push(home.clone());
+                crowd.lists.len() - 1
+            });
+            places.insert(it.tid, threads.len());
+            threads.push(it.tid);
+            let busy = it.busy_ns as f64 / activity.span_ns.max(1) as f64;
+            crowd.members.push(Member { busy, list });
+        }
+        for tie in self.graph.ties() {
+            let (Some(&a), Some(&b)) = (places.get(&tie.a), places.get(&tie.b)) else { continue };
+            crowd.bonds.push(Bond { a, b, per_second: tie.at_least });
+        }
+        (crowd, threads)
+    }
+}
+
+fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
+    let of = |it: &Placed| {
+        let cpus = it.cpus.clone();
+        let to = move |&member: &usize| Move { tid: threads[member], cpus: cpus.clone() };
+        it.members.iter().map(to).collect::<Vec<_>>()
+    };
+    let mut all: Vec<Move> = placed.iter().flat_map(of).collect();
+    all.sort_by_key(|it| it.tid);
+    all
+}
+
+/// Who is with whom, and where: what tells one proposal from another.
+fn key(moves: &[Move]) -> Vec<(Vec<u32>, CpuList)> {
+    let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
+    moves.iter().for_each(|it| groups.entry(&it.cpus).or_default().push(it.tid));
+    groups.into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
+}
+
+/// The reason for no statement, in words.
+impl std::fmt::Display for Why {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::StoodStill => "progress stood still",
+            Self::RanBackwards => "progress ran backwards",
+            Self::Unknown => "progress could not be read",
+        })
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The CPUs of a host as groups within groups, with the cost of waking a thread across each.
+
+use serde::{Deserialize, Serialize};
+
+use crate::platform::{Affinity, CpuGroups, Platform};
+use crate::units::{Cpu, CpuList};
+
+/// What a wake-up costs, by the distance of the two CPUs, in nanoseconds of both threads together.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WakeCosts {
+    /// On one CPU: a switch from one to the other.
+    pub same_cpu_ns: f64,
+    /// On two CPUs with a cache in common.
+    pub shared_cache_ns: f64,
+    /// On two CPUs without.
+    pub separate_ns: f64,
+}
+
+/// Groups of CPUs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Level {
+    groups: Vec<CpuList>,
+    /// The group of each CPU, by CPU number.
+    of: Vec<usize>,
+}
+
+impl Level {
+    fn new(groups: Vec<CpuList>, cpus: &CpuList) -> Self {
+        let groups: Vec<CpuList> = groups.iter().map(|it| it.intersection(cpus)).collect();
+        let groups: Vec<CpuList> = groups.into_iter().filter(|it| !it.is_empty()).collect();
+        let size = cpus.iter().map(|cpu| cpu.0 as usize + 1).max().unwrap_or(0);
+        let mut of = vec![usize::MAX; size];
+        for (number, group) in groups.iter().enumerate() {
+            group.iter().for_each(|cpu| of[cpu.0 as usize] = number);
+        }
+        Self { groups, of }
+    }
+}
+
+/// The CPUs that threads can be placed on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terrain {
+    cpus: CpuList,
+    caches: Level,
+    costs: WakeCosts,
+}
+
+impl Terrain {
+    /// The usable CPUs of a platform. Those below one last-level cache are a group.
+    pub fn of(platform: &Platform, costs: WakeCosts) -> Self {
+        let cpus = platform.usable();
+        let near = |a: Cpu, b: Cpu| platform.affinity(a, b) != Affinity::Memory;
+        let group = |cpu| CpuList::new(cpus.iter().filter(|&other| near(cpu, other)));
+        let groups = CpuGroups::new(cpus.iter().map(group));
+        Self::new(groups.iter().cloned().collect(), costs)
+    }
+
+    /// CPUs in groups with a cache in common. No CPU is in two.
+    pub fn new(groups: Vec<CpuList>, costs: WakeCosts) -> Self {
+        let cpus = CpuList::new(groups.iter().flat_map(CpuList::iter));
+        Self { caches: Level::new(groups, &cpus), cpus, costs }
+    }
+
+    /// All CPUs.
+    pub const fn cpus(&self) -> &CpuList {
+        &self.cpus
+    }
+
+    /// The groups with a cache in common.
+    pub fn caches(&self) -> &[CpuList] {
+        &self.caches.groups
+    }
+
+    /// The costs of wake-ups.
+    pub const fn costs(&self) -> WakeCosts {
+        self.costs
+    }
+
+    /// The group of a CPU, by its place in [`Self::caches`].
+    pub fn cache_of(&self, cpu: Cpu) -> Option<usize> {
+        let group = self.caches.of.get(cpu.0 as usize).copied();
+        group.filter(|&it| it != usize::MAX)
+    }
+
+    /// What a wake-up costs between two CPUs, in nanoseconds.
+    pub fn between(&self, a: Cpu, b: Cpu) -> f64 {
+        if a == b {
+            return self.costs.same_cpu_ns;
+        }
+        match self.cache_of(a).is_some() && self.cache_of(a) == self.cache_of(b) {
+            true => self.costs.shared_cache_ns,
+            false => self.costs.separate_ns,
+        }
+    }
+
+    /// What a wake-up costs on the mean, in nanoseconds, where each thread runs on some CPU of its list.
+    pub fn expected(&self, a: &CpuList, b: &CpuList) -> f64 {
+        let (size, mut sum) = ((a.len() * b.len()) as f64, 0.0);
+        if size == 0.0 {
+            return self.costs.separate_ns;
+        }
+        // Of the pairs, so many are one CPU, and so many lie in one group.
+        let same = a.intersection(b).len() as f64;
+        let near: f64 = self.within(a).iter().zip(self.within(b)).map(|(n, m)| n * m).sum();
+        sum += same * self.costs.same_cpu_ns;
+        sum += (near - same) * self.costs.shared_cache_ns;
+        sum += (size - near) * self.costs.separate_ns;
+        sum / size
+    }
+
+    fn within(&self, cpus: &CpuList) -> Vec<f64> {
+        let mut counts = vec![0.0; self.caches.groups.len()];
+        cpus.iter().filter_map(|cpu| self.cache_of(cpu)).for_each(|group| counts[group] += 1.0);
+        counts
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub(crate) const COSTS: WakeCosts =
+        WakeCosts { same_cpu_ns: 2_000.0, shared_cache_ns: 6_000.0, separate_ns: 10_000.0 };
+
+    pub(crate) fn list(text: &str) -> CpuList {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_wake_up_costs_what_its_distance_costs_and_the_mean_over_lists_of_cpus() {
+        let terrain = Terrain::new(vec![list("0-1"), list("2-3")], COSTS);
+        let cpu = Cpu;
+        assert_eq!(terrain.between(cpu(0), cpu(0)), 2_000.0);
+        assert_eq!(terrain.between(cpu(0), cpu(1)), 6_000.0);
+        assert_eq!(terrain.between(cpu(1), cpu(2)), 10_000.0);
+        // Twice one CPU, twice its neighbour.
+        assert_eq!(terrain.expected(&list("0-1"), &list("0-1")), 4_000.0);
+        assert_eq!(terrain.expected(&list("0-3"), &list("0-3")), 7_000.0);
+        assert_eq!(terrain.expected(&list("0"), &list("2-3")), 10_000.0);
+    }
+}
