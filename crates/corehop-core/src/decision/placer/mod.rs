@@ -9,5 +9,7 @@ pub mod assign;
 pub mod terrain;
 pub mod trial;
 mod step;
+#[cfg(test)]
+mod tests;
 
 pub use step::{Action, Placer, Proposal, Settings};

@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The placer against all placements of small machines, and against hosts whose pairs are known.
+
+use std::collections::BTreeMap;
+
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
+use super::step::{Action, Placer, Settings};
+use super::terrain::Terrain;
+use super::terrain::tests::{COSTS, list};
+use super::trial::Verdict;
+use crate::host::{Active, Activity, Contact};
+use crate::units::{Cpu, CpuList};
+
+fn two_caches(cpus_each: u32) -> Terrain {
+    let group = |from: u32| CpuList::new((from..from + cpus_each).map(Cpu));
+    Terrain::new(vec![group(0), group(cpus_each)], COSTS)
+}
+
+fn free(busy: &[f64], bonds: &[(usize, usize, f64)], terrain: &Terrain) -> Crowd {
+    let bond = |&(a, b, per_second): &(usize, usize, f64)| Bond { a, b, per_second };
+    Crowd {
+        lists: vec![terrain.cpus().clone()],
+        members: busy.iter().map(|&busy| Member { busy, list: 0 }).collect(),
+        bonds: bonds.iter().map(bond).collect(),
+    }
+}
+
+#[test]
+fn threads_that_fit_onto_one_cpu_and_wake_each_other_share_it() {
+    let terrain = two_caches(2);
+    let crowd = free(&[0.4, 0.4, 0.4, 0.4], &[(0, 2, 1e4), (1, 3, 1e4)], &terrain);
+    let placement = assign(&crowd, &terrain);
+    let [x, y] = placement.placed.try_into().unwrap();
+    assert_eq!((&x.members[..], &y.members[..]), (&[0, 2][..], &[1, 3][..]));
+    assert!(x.cpus.len() == 1 && y.cpus.len() == 1 && x.cpus != y.cpus);
+}
+
+#[test]
+fn busy_threads_that_wake_each_other_share_a_cache_and_keep_a_cpu_each() {
+    let terrain = two_caches(4);
+    let bonds = [(0, 1, 1e4), (2, 3, 1e4), (0, 2, 10.0)];
+    let crowd = free(&[0.9; 4], &bonds, &terrain);
+    let placement = assign(&crowd, &terrain);
+    let place = |member: usize| {
+        placement.placed.iter().find(|it| it.members.contains(&member)).map(|it| it.cpus.clone())
+    };
+    assert_eq!(place(0), place(1));
+    assert_eq!(place(2), place(3));
+    assert!(placement.placed.iter().all(|it| it.cpus.len() == 4), "{placement:?}");
+}
+
+#[test]
+fn threads_without_ties_are_left_alone_and_so_are_those_with_weak_ones() {
+    let terrain = two_caches(2);
+    assert!(assign(&free(&[0.9; 4], &[], &terrain), &terrain).placed.is_empty());
+    assert!(assign(&free(&[0.9; 4], &[(0, 1, 3.0)], &terrain), &terrain).placed.is_empty());
+}
+
+#[test]
+fn no_thread_is_placed_outside_of_what_it_may_use() {
+    let mut random = Pcg64Mcg::seed_from_u64(5);
+    for _ in 0..2_000 {
+        let terrain = two_caches(random.random_range(1..4));
+        let all: Vec<Cpu> = terrain.cpus().iter().collect();
+        let some = |random: &mut Pcg64Mcg| {
+            let some = all.iter().copied().filter(|_| random.random_bool(0.6)).collect::<Vec<_>>();
+            CpuList::new(if some.is_empty() { all.clone() } else { some })
+        };
+        let lists: Vec<CpuList> = (0..3).map(|_| some(&mut random)).collect();
+        let members = (0..6).map(|_| Member {
+            busy: random.random_range(0.0..1.0),
+            list: random.random_range(0..3),
+        });
+        let members: Vec<Member> = members.collect();
+        let bonds = (0..8).map(|_| {
+            let (a, b) = (random.random_range(0..6), random.random_range(0..6));
+            Bond { a, b, per_second: random.random_range(0.0..1e5) }
+        });
+        let bonds = bonds.filter(|it| it.a != it.b).collect();
+        let crowd = Crowd { lists, members, bonds };
+        let placement = assign(&crowd, &terrain);
+        for it in &placement.placed {
+            for &member in &it.members {
+                let may = &crowd.lists[crowd.members[member].list];
+                assert_eq!(it.cpus.intersection(may), it.cpus, "{crowd:?} {placement:?}");
+            }
+        }
+    }
+}
+
+/// The most that any placement of every thread on one CPU saves, if none is filled more than the placer may.
+fn best_of_all(crowd: &Crowd, terrain: &Terrain) -> f64 {
+    let (threads, cpus) = (crowd.members.len() as u32, terrain.cpus().len());
+    let mut best = 0.0_f64;
+    for number in 0..cpus.pow(threads) {
+        let mut rest = number;
+        let places: Vec<usize> = (0..threads)
+            .map(|_| {
+                let place = rest % cpus;
+                rest /= cpus;
+                place
+            })
+            .collect();
+        let load = |on: &dyn Fn(usize) -> bool| -> f64 {
+            let here = places.iter().zip(&crowd.members).filter(|(place, _)| on(**place));
+            here.map(|(_, member)| member.busy).sum()
+        };
+        let full_cpu = (0..cpus).any(|cpu| load(&|it| it == cpu) > 1.05);
+        let half = cpus / 2;
+        let full_cache = [0, 1].iter().any(|&it| load(&|at| at / half == it) > 0.9 * half as f64);
+        if full_cpu || full_cache {
+            continue;
+        }
+        let placed = places.iter().enumerate().map(|(member, &cpu)| Placed {
+            members: vec![member],
+            cpus: CpuList::new([Cpu(cpu as u32)]),
+        });
+        best = best.max(saved(crowd, terrain, &placed.collect::<Vec<_>>()));
+    }
+    best
+}
+
+#[test]
+fn nine_tenths_of_what_the_best_of_all_placements_saves_are_saved_on_the_mean() {
+    let (mut random, terrain) = (Pcg64Mcg::seed_from_u64(11), two_caches(2));
+    let (mut shares, mut sets) = (0.0, 0);
+    while sets < 150 {
+        let busy: Vec<f64> = (0..6).map(|_| random.random_range(0.05..0.6)).collect();
+        let bonds: Vec<(usize, usize, f64)> = (0..6)
+            .map(|_| {
+                let (a, b) = (random.random_range(0..6), random.random_range(0..6));
+                (a, b, random.random_range(0.0..4e4))
+            })
+            .filter(|(a, b, _)| a != b)
+            .collect();
+        let crowd = free(&busy, &bonds, &terrain);
+        let best = best_of_all(&crowd, &terrain);
+        if best <= 0.0 {
+            continue;
+        }
+        let share = assign(&crowd, &terrain).saved / best;
+        assert!(share >= 0.0, "{crowd:?}");
+        shares += share.min(1.0);
+        sets += 1;
+    }
+    let mean = shares / f64::from(sets);
+    assert!(mean >= 0.9, "{mean}");
+}
+
+/// Threads in pairs that wake each other. A pair makes three times the progress where both are on one CPU.
+struct Pairs {
+    tids: Vec<u32>,
+    /// The progress of a pair that shares a CPU, over that of one that does not.
+    gain: f64,
+    allowed: BTreeMap<u32, CpuList>,
+    home: CpuList,
+    progress: f64,
+    random: Pcg64Mcg,
+}
+
+impl Pairs {
+    fn new(pairs: usize, gain: f64, terrain: &Terrain, seed: u64) -> Self {
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
+        let mut tids: Vec<u32> = Vec::new();
+        while tids.len() < 2 * pairs {
+            let tid = random.random_range(100..30_000);
+            if !tids.contains(&tid) {
+                tids.push(tid);
+            }
+        }
+        let home = terrain.cpus().clone();
+        let allowed = tids.iter().map(|&tid| (tid, home.clone())).collect();
+        Self { tids, gain, allowed, home, progress: 0.0, random }
+    }
+
+    fn partners(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.tids.chunks(2).map(|pair| (pair[0], pair[1]))
+    }
+
+    fn window(&mut self) -> Activity {
+        let together = |(a, b): (u32, u32)| {
+            self.allowed[&a] == self.allowed[&b] && self.allowed[&a].len() == 1
+        };
+        let rates: Vec<f64> =
+            self.partners().map(|it| if together(it) { self.gain } else { 1.0 }).collect();
+        let noise = 1.0 + 0.05 * self.random.random_range(-1.0..1.0);
+        self.progress += rates.iter().sum::<f64>() * 100.0 * noise;
+        let contacts = self.partners().flat_map(|(a, b)| {
+            [(a, b), (b, a)].map(|(waker, woken)| Contact { waker, woken, count: 500 })
+        });
+        let active = |&tid: &u32| Active {
+            tid,
+            pid: 1,
+            name: format!("thread {tid}"),
+            busy_ns: 40_000_000,
+            allowed: self.allowed[&tid].clone(),
+        };
+        Activity {
+            span_ns: 100_000_000,
+            threads: self.tids.iter().map(active).collect(),
+            contacts: contacts.collect(),
+            progress: Some(self.progress),
+        }
+    }
+
+    fn obey(&mut self, actions: &[Action]) {
+        for action in actions {
+            match action {
+                Action::Place { moves } => moves.iter().for_each(|it| {
+                    self.allowed.insert(it.tid, it.cpus.clone());
+                }),
+                Action::Restore => {
+                    let home = &self.home;
+                    self.allowed.values_mut().for_each(|it| *it = home.clone());
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Runs the placer for so many windows; all windows and actions.
+    fn run(&mut self, placer: &mut Placer, windows: usize) -> Vec<(Activity, Vec<Action>)> {
+        let mut all = Vec::new();
+        for _ in 0..windows {
+            let window = self.window();
+            let actions = placer.step(&window);
+            self.obey(&actions);
+            all.push((window, actions));
+        }
+        all
+    }
+}
+
+const MAY: Settings = Settings {
+    evidence: 5,
+    half_life_s: 2.0,
+    least_gain: 0.01,
+    move_cost_ns: 200_000.0,
+    horizon_s: 10.0,
+    may_move: true,
+    search: false,
+};
+
+fn verdicts(steps: &[(Activity, Vec<Action>)]) -> Vec<(Verdict, bool)> {
+    let judged = |action: &Action| match action {
+        Action::Judge { verdict, kept } => Some((*verdict, *kept)),
+        _ => None,
+    };
+    steps.iter().flat_map(|(_, actions)| actions.iter().filter_map(judged)).collect()
+}
+
+#[test]
+fn pairs_that_gain_together_are_found_placed_and_kept_whatever_their_numbers() {
+    for seed in 0..20 {
+        let terrain = two_caches(4);
+        let mut host = Pairs::new(4, 3.0, &terrain, seed);
+        let mut placer = Placer::new(MAY, terrain);
+        let steps = host.run(&mut placer, 60);
+        let [(Verdict::Better(outcome), true)] = verdicts(&steps)[..] else {
+            panic!("seed {seed}")
+        };
+        assert!((2.5..3.5).contains(&outcome.ratio), "{outcome:?}");
+        for (a, b) in host.partners() {
+            assert!(host.allowed[&a].len() == 1 && host.allowed[&a] == host.allowed[&b]);
+        }
+        // What has been decided is not decided again.
+        assert!(host.run(&mut placer, 200).iter().all(|(_, actions)| actions.is_empty()));
+    }
+}
+
+#[test]
+fn a_placement_that_loses_is_taken_back_and_not_tried_again_for_a_minute() {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(3, 0.7, &terrain, 3);
+    let mut placer = Placer::new(MAY, terrain);
+    let steps = host.run(&mut placer, 500);
+    assert!(matches!(verdicts(&steps)[..], [(Verdict::Worse(_), false)]), "{:?}", verdicts(&steps));
+    assert!(host.allowed.values().all(|it| *it == host.home));
+    let later = host.run(&mut placer, 200);
+    assert!(matches!(verdicts(&later)[..], [(Verdict::Worse(_), false)]));
+}
+
+#[test]
+fn a_placement_that_changes_nothing_is_taken_back() {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(3, 1.0, &terrain, 3);
+    let mut placer = Placer::new(MAY, terrain);
+    let steps = host.run(&mut placer, 120);
+    assert!(matches!(verdicts(&steps)[..], [(Verdict::Same(_), false)]), "{:?}", verdicts(&steps));
+    assert!(host.allowed.values().all(|it| *it == host.home));
+}
+
+#[test]
+fn without_the_right_to_move_it_advises_once_and_moves_nothing() {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(3, 3.0, &terrain, 3);
+    let mut placer = Placer::new(Settings { may_move: false, ..MAY }, terrain);
+    let steps = host.run(&mut placer, 100);
+    let actions: Vec<&Action> = steps.iter().flat_map(|(_, actions)| actions).collect();
+    assert!(matches!(actions[..], [Action::Advise(_)]), "{actions:?}");
+}
+
+#[test]
+fn recorded_windows_give_the_same_actions_again() {
+    let mut host = Pairs::new(3, 3.0, &two_caches(4), 8);
+    let steps = host.run(&mut Placer::new(MAY, two_caches(4)), 200);
+    let mut again = Placer::new(MAY, two_caches(4));
+    for (window, actions) in &steps {
+        let text = serde_json::to_string(window).unwrap();
+        let window: Activity = serde_json::from_str(&text).unwrap();
+        assert_eq!(again.step(&window), *actions);
+    }
+}
+
+#[test]
+fn a_thread_that_chooses_its_own_cpus_is_left_alone_from_then_on() {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(3, 3.0, &terrain, 4);
+    let mut placer = Placer::new(MAY, terrain);
+    host.run(&mut placer, 60);
+    let tid = host.tids[0];
+    host.allowed.insert(tid, list("3"));
+    let later = host.run(&mut placer, 200);
+    let moved = later.iter().flat_map(|(_, actions)| actions).any(|action| match action {
+        Action::Place { moves } => moves.iter().any(|it| it.tid == tid),
+        _ => false,
+    });
+    assert!(!moved);
+    assert!(!placer.placed().contains_key(&tid));
+}
+
+#[test]
+fn moves_that_the_host_refuses_end_the_trial() {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(3, 3.0, &terrain, 4);
+    let mut placer = Placer::new(MAY, terrain);
+    let mut places = 0;
+    for _ in 0..200 {
+        let window = host.window();
+        let actions = placer.step(&window);
+        if actions.iter().any(|it| matches!(it, Action::Place { .. })) {
+            places += 1;
+            placer.refused();
+        }
+    }
+    assert_eq!(places, 1);
+}
+
+#[test]
+fn busy_threads_that_wake_nobody_are_tried_together_if_a_search_is_asked_for() {
+    let terrain = || Terrain::new(vec![list("0-1")], COSTS);
+    let run = |gain: f64, search: bool| {
+        let mut host = Pairs::new(1, gain, &terrain(), 6);
+        let mut placer = Placer::new(Settings { search, ..MAY }, terrain());
+        for _ in 0..60 {
+            let mut window = host.window();
+            window.contacts.clear();
+            let actions = placer.step(&window);
+            host.obey(&actions);
+        }
+        host.allowed.into_values().collect::<Vec<_>>()
+    };
+    assert_eq!(run(2.7, true), [list("0"), list("0")]);
+    assert_eq!(run(0.5, true), [list("0-1"), list("0-1")]);
+    assert_eq!(run(2.7, false), [list("0-1"), list("0-1")]);
+}
