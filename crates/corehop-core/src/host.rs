@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::samples::{Absence, ObservedThread};
+use crate::samples::Absence;
 use crate::units::CpuList;
 
 /// A host, seen through the threads that are followed on it.
@@ -17,9 +17,6 @@ pub trait Host {
     /// # Errors
     /// [`HostError`]; what was observed before it remains good.
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError>;
-
-    /// The threads so far with their counts, in the order in which they were noticed.
-    fn threads(&self) -> Vec<ObservedThread>;
 
     /// Restricts threads to CPUs: all of them, or none if one of the moves is not possible.
     ///

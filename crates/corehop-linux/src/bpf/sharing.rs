@@ -8,6 +8,7 @@
 //!
 //! Blind to what wakes nobody: spin locks, locks without a waiter, data that threads read and write without waiting.
 
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
@@ -82,6 +83,11 @@ impl WakeGraph {
         self.processes.remove(process);
     }
 
+    /// The processes that are followed.
+    pub fn processes(&self) -> Vec<u32> {
+        self.processes.all().into_iter().map(|(process, _)| process).collect()
+    }
+
     /// Counts the calls of these numbers that followed processes finish without an error.
     ///
     /// # Errors
@@ -123,10 +129,10 @@ impl WakeGraph {
         self.lost.word(0).load(Ordering::Relaxed)
     }
 
-    /// Forgets the pairs of a thread that has ended: its number may become another's.
-    pub fn forget(&self, thread: u32) {
+    /// Forgets the pairs of threads that have ended: their numbers may become others'.
+    pub fn forget(&self, threads: &HashSet<u32>) {
         for (pair, _) in self.pairs.all() {
-            if pair.contains(&thread) {
+            if pair.iter().any(|it| threads.contains(it)) {
                 self.pairs.remove(pair);
             }
         }
@@ -196,7 +202,7 @@ mod tests {
         assert!(!wakes.iter().any(|it| [it.waker, it.woken].contains(&stranger)), "{wakes:?}");
         // Both write 200 bytes, and a line at the end.
         assert!((400..=410).contains(&graph.calls()), "{}", graph.calls());
-        graph.forget(child);
+        graph.forget(&HashSet::from([child]));
         assert!(!graph.wakes().iter().any(|it| [it.waker, it.woken].contains(&child)));
         for child in [&mut followed, &mut other] {
             line_to(child);

@@ -10,6 +10,7 @@
 mod account;
 mod follower;
 mod host;
+mod moves;
 mod records;
 mod target;
 mod working_set;
@@ -28,6 +29,7 @@ use crate::control_page::Method;
 use crate::supervisor::interrupt;
 
 pub use host::LiveHost;
+pub(crate) use moves::Moves;
 pub use target::check_command;
 pub(crate) use target::exit_code;
 pub use working_set::WINDOW;

@@ -164,7 +164,20 @@ impl Placer {
         self.placed.retain(|tid, _| alive.contains(tid));
         self.homes.retain(|tid, _| alive.contains(tid));
         self.own_way.retain(|tid| alive.contains(tid));
+        let moved = |it: &&Active| self.placed.get(&it.tid) == Some(&it.allowed);
+        let parents: HashMap<(u32, &CpuList), CpuList> = activity
+            .threads
+            .iter()
+            .filter(moved)
+            .filter_map(|it| Some(((it.pid, &it.allowed), self.homes.get(&it.tid)?.clone())))
+            .collect();
         for it in &activity.threads {
+            // A thread has the CPUs of the one that started it.
+            let home = parents.get(&(it.pid, &it.allowed));
+            if let Some(home) = home.filter(|_| !self.placed.contains_key(&it.tid)) {
+                self.homes.insert(it.tid, home.clone());
+                self.placed.insert(it.tid, it.allowed.clone());
+            }
             let Some(given) = self.placed.get(&it.tid) else { continue };
             if it.allowed != *given {
                 self.placed.remove(&it.tid);

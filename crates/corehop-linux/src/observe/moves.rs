@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Moves of threads, and the way back of each.
+
+use std::collections::HashMap;
+use std::io;
+
+use corehop_core::host::{HostError, Move, Receipt};
+use corehop_core::units::CpuList;
+
+use crate::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};
+use crate::thread::{affinity_of, set_affinity_of};
+
+/// Moves in force. Dropped, they are taken back; the supervisor does so if this process is killed.
+#[derive(Debug)]
+pub(crate) struct Moves {
+    guard: Guard,
+    /// By the number of a receipt, how to take each of its moves back, and where to.
+    made: HashMap<u64, Vec<(UndoId, Move)>>,
+    receipts: u64,
+}
+
+impl Moves {
+    pub(crate) fn new(guard: Guard) -> Self {
+        Self { guard, made: HashMap::new(), receipts: 0 }
+    }
+
+    /// Makes one move. It is written down first how to take it back.
+    fn move_one(&self, it: &Move) -> Result<(UndoId, Move), String> {
+        let tid = it.tid.cast_signed();
+        let gone = |error: io::Error| format!("{error}; it may have ended");
+        let thread = ProcessId::of(tid).map_err(|error| error.to_string())?;
+        let before = affinity_of(tid).map_err(gone)?;
+        let undo = Undo::SetAffinity { thread, cpus: before.clone() };
+        let id = self.guard.record(undo).map_err(|error| error.to_string())?;
+        let moved = set_affinity_of(tid, it.cpus.iter()).and_then(|()| affinity_of(tid));
+        let refused = match moved {
+            Ok(cpus) if cpus == it.cpus => return Ok((id, Move { tid: it.tid, cpus: before })),
+            Ok(cpus) => format!("the kernel gives it CPUs {cpus}; name CPUs that it may use"),
+            Err(error) => {
+                format!("{error}; name CPUs that are online and in its cpuset, or run as its user")
+            }
+        };
+        // A thread that cannot be put back has ended.
+        let _gone = self.guard.undo(id);
+        Err(refused)
+    }
+
+    /// Takes moves back, the last one first; the first failure.
+    fn take_back(&self, moves: &[(UndoId, Move)]) -> Result<(), HostError> {
+        let mut first = Ok(());
+        for (id, Move { tid, cpus }) in moves.iter().rev() {
+            let named = |error: SupervisorError| {
+                let (tid, cpus, why) = (*tid, cpus.clone(), error.to_string());
+                HostError::Move { tid, cpus, why }
+            };
+            first = first.and(self.guard.undo(*id).map_err(named));
+        }
+        first
+    }
+
+    /// All of these, or none.
+    pub(crate) fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError> {
+        let mut made = Vec::new();
+        for it in moves {
+            match self.move_one(it) {
+                Ok(done) => made.push(done),
+                Err(why) => {
+                    // The reason of the first failure is the one that is told.
+                    let _second = self.take_back(&made);
+                    return Err(HostError::Move { tid: it.tid, cpus: it.cpus.clone(), why });
+                }
+            }
+        }
+        self.receipts += 1;
+        let before = made.iter().map(|(_, before)| before.clone()).collect();
+        self.made.insert(self.receipts, made);
+        Ok(Receipt { number: self.receipts, before })
+    }
+
+    /// Puts back what the receipt tells of. Nothing the second time.
+    pub(crate) fn revert(&mut self, receipt: &Receipt) -> Result<(), HostError> {
+        let made = self.made.remove(&receipt.number).unwrap_or_default();
+        self.take_back(&made)
+    }
+
+    /// A thread that was started by a moved one has its CPUs: it will be put `home` with the moves of `receipt`.
+    pub(crate) fn adopt(&mut self, receipt: &Receipt, tid: u32, home: CpuList) {
+        let Some(made) = self.made.get_mut(&receipt.number) else { return };
+        // One that has ended needs nothing.
+        let Ok(thread) = ProcessId::of(tid.cast_signed()) else { return };
+        if let Ok(id) = self.guard.record(Undo::SetAffinity { thread, cpus: home.clone() }) {
+            made.push((id, Move { tid, cpus: home }));
+        }
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The progress of a program: a count that a file holds, that a socket tells, or that system calls stand for.
+
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use crate::bpf::sharing::WakeGraph;
+
+/// A place to read progress from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ProgressSource {
+    /// A file that holds one number, written anew as it grows.
+    File(PathBuf),
+    /// A Unix socket that sends lines, each of them a number; the last one counts.
+    Socket(PathBuf),
+    /// Finished system calls of the program, by number: a proxy.
+    Calls(Vec<u32>),
+}
+
+/// Why progress cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ProgressError {
+    /// The file or socket.
+    #[error(
+        "progress of {path}: {source}; it has to be there, and hold a number, before the program is placed"
+    )]
+    Unreadable {
+        /// The file or socket.
+        path: String,
+        /// The reason.
+        source: io::Error,
+    },
+    /// Calls cannot be counted.
+    #[error("finished calls cannot be counted: {0}")]
+    NoCount(#[from] crate::bpf::BpfError),
+}
+
+/// Calls that can stand for progress.
+const CALLS: [(&str, i64); 14] = [
+    ("read", libc::SYS_read),
+    ("write", libc::SYS_write),
+    ("readv", libc::SYS_readv),
+    ("writev", libc::SYS_writev),
+    ("pread64", libc::SYS_pread64),
+    ("pwrite64", libc::SYS_pwrite64),
+    ("sendto", libc::SYS_sendto),
+    ("recvfrom", libc::SYS_recvfrom),
+    ("sendmsg", libc::SYS_sendmsg),
+    ("recvmsg", libc::SYS_recvmsg),
+    ("sendfile", libc::SYS_sendfile),
+    ("accept4", libc::SYS_accept4),
+    ("fsync", libc::SYS_fsync),
+    ("fdatasync", libc::SYS_fdatasync),
+];
+
+impl FromStr for ProgressSource {
+    type Err = String;
+
+    /// `FILE`, `unix:SOCKET` or `syscalls:write,sendmsg`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Self::Socket(path.into()));
+        }
+        let Some(names) = text.strip_prefix("syscalls:") else {
+            return Ok(Self::File(text.into()));
+        };
+        let number = |name: &str| {
+            let found = CALLS.iter().find(|(known, _)| *known == name);
+            found.map(|(_, number)| *number as u32).ok_or_else(|| {
+                let names = CALLS.map(|(name, _)| name).join(", ");
+                format!("`{name}` does not stand for progress; these calls can: {names}")
+            })
+        };
+        names.split(',').map(number).collect::<Result<_, _>>().map(Self::Calls)
+    }
+}
+
+/// Progress under way.
+#[derive(Debug)]
+pub(super) enum Progress {
+    File(PathBuf),
+    Socket { stream: UnixStream, pending: Vec<u8>, last: Option<f64> },
+    Calls,
+}
+
+impl Progress {
+    pub(super) fn open(
+        source: &ProgressSource,
+        graph: &mut WakeGraph,
+    ) -> Result<Self, ProgressError> {
+        let unreadable = |path: &Path| {
+            let path = path.display().to_string();
+            move |source| ProgressError::Unreadable { path, source }
+        };
+        match source {
+            ProgressSource::File(path) => {
+                number_in(path).map_err(unreadable(path))?;
+                Ok(Self::File(path.clone()))
+            }
+            ProgressSource::Socket(path) => {
+                let stream = UnixStream::connect(path).map_err(unreadable(path))?;
+                stream.set_nonblocking(true).map_err(unreadable(path))?;
+                Ok(Self::Socket { stream, pending: Vec::new(), last: None })
+            }
+            ProgressSource::Calls(numbers) => {
+                graph.count_calls(numbers)?;
+                Ok(Self::Calls)
+            }
+        }
+    }
+
+    /// The count now; None where it is not told any more.
+    pub(super) fn now(&mut self, graph: &WakeGraph) -> Option<f64> {
+        match self {
+            Self::File(path) => number_in(path).ok(),
+            Self::Calls => Some(graph.calls() as f64),
+            Self::Socket { stream, pending, last } => {
+                let mut buffer = [0; 4096];
+                loop {
+                    match stream.read(&mut buffer) {
+                        // The other side has closed it.
+                        Ok(0) => return None,
+                        Ok(bytes) => pending.extend(&buffer[..bytes]),
+                        Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        Err(_) => return None,
+                    }
+                }
+                if let Some(end) = pending.iter().rposition(|&byte| byte == b'\n') {
+                    let lines: Vec<u8> = pending.drain(..=end).collect();
+                    let text = String::from_utf8_lossy(&lines);
+                    *last = text.lines().next_back().and_then(number);
+                }
+                *last
+            }
+        }
+    }
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|it: &f64| it.is_finite())
+}
+
+fn number_in(path: &Path) -> io::Result<f64> {
+    let text = std::fs::read_to_string(path)?;
+    let damaged = || {
+        let start: String = text.chars().take(20).collect();
+        io::Error::new(io::ErrorKind::InvalidData, format!("`{start}` is not a number"))
+    };
+    number(&text).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_a_file_a_socket_or_calls() {
+        let of = |text: &str| text.parse::<ProgressSource>();
+        assert_eq!(of("count.txt"), Ok(ProgressSource::File("count.txt".into())));
+        assert_eq!(of("unix:/run/x"), Ok(ProgressSource::Socket("/run/x".into())));
+        assert_eq!(of("syscalls:write,sendmsg"), Ok(ProgressSource::Calls(vec![1, 46])));
+        assert!(of("syscalls:gettid").unwrap_err().contains("`gettid`"));
+    }
+
+    #[test]
+    fn a_file_that_holds_no_number_is_refused_with_what_it_holds() {
+        let path = std::env::temp_dir().join(format!("corehop-progress-{}", std::process::id()));
+        std::fs::write(&path, "12\n").unwrap();
+        assert_eq!(number_in(&path).unwrap(), 12.0);
+        for text in ["", "many", "nan"] {
+            std::fs::write(&path, text).unwrap();
+            assert!(number_in(&path).unwrap_err().to_string().contains(text));
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}

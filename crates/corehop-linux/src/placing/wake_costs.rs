@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What waking a thread takes on one CPU and on two: two threads hand a byte to and fro through pipes.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
+use std::time::Instant;
+
+use corehop_core::platform::{Affinity, Platform};
+use corehop_core::units::Cpu;
+
+use crate::thread::set_affinity;
+
+/// Times from a wake-up until the other thread has answered with one, halved, in nanoseconds; None where the host has no
+/// such pair of CPUs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct WakeTimes {
+    /// On one CPU.
+    pub same_cpu_ns: f64,
+    /// On two CPUs with a cache in common.
+    pub shared_cache_ns: Option<f64>,
+    /// On two CPUs without.
+    pub separate_ns: Option<f64>,
+}
+
+/// Batches, of which the median counts.
+const BATCHES: usize = 9;
+/// Round trips in a batch.
+const TRIPS: u32 = 50;
+
+/// Measures them, for some tens of milliseconds.
+///
+/// # Errors
+/// If threads or pipes cannot be had.
+pub fn wake_times(platform: &Platform) -> io::Result<WakeTimes> {
+    let cpus = platform.usable();
+    let pair = |affinities: &[Affinity]| affinities.iter().find_map(|&it| platform.pair(&cpus, it));
+    let times = |pair: Option<(Cpu, Cpu)>| pair.map(|(a, b)| hand_over(a, b)).transpose();
+    let first = cpus.first().ok_or_else(|| io::Error::other("no usable CPU"))?;
+    Ok(WakeTimes {
+        same_cpu_ns: hand_over(first, first)?,
+        shared_cache_ns: times(pair(&[Affinity::L3, Affinity::L2, Affinity::Smt]))?,
+        separate_ns: times(pair(&[Affinity::Memory]))?,
+    })
+}
+
+/// The time of one hand-over between threads on these CPUs.
+fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
+    let ((mut here, to_here), (there, mut to_there)) = (pipe()?, pipe()?);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || echo(b, there, to_here));
+        let own = scope.spawn(move || -> io::Result<f64> {
+            set_affinity([a])?;
+            let (mut times, mut byte) = (Vec::new(), [0]);
+            for _ in 0..BATCHES {
+                let begin = Instant::now();
+                for _ in 0..TRIPS {
+                    to_there.write_all(&byte)?;
+                    here.read_exact(&mut byte)?;
+                }
+                times.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * TRIPS));
+            }
+            times.sort_by(f64::total_cmp);
+            Ok(times[BATCHES / 2])
+        });
+        let died = || io::Error::other("a thread died");
+        let time = own.join().map_err(|_| died())?;
+        other.join().map_err(|_| died())?.and(time)
+    })
+}
+
+/// Answers each byte until the other side is closed.
+fn echo(cpu: Cpu, mut from: PipeReader, mut to: PipeWriter) -> io::Result<()> {
+    set_affinity([cpu])?;
+    let mut byte = [0];
+    while from.read(&mut byte)? == 1 {
+        to.write_all(&byte)?;
+    }
+    Ok(())
+}
