@@ -36,6 +36,8 @@ enum Verb {
     Measure(Box<cmd::measure::Args>),
     /// Run a program whose system calls are made on other cores, and say what that brought.
     Offload(cmd::offload::Args),
+    /// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
+    Place(cmd::place::Args),
     /// Rerun published experiments on the simulated machine, and report its error.
     Validate(cmd::validate::Args),
     /// Draw random task sets, and count how many each scheduler can schedule as delays grow.
@@ -120,6 +122,7 @@ pub(crate) fn run(cli: Cli) -> Result<Exit, Failure> {
         Verb::Doctor(args) => cmd::doctor::run(&args),
         Verb::Measure(args) => cmd::measure::run(&args),
         Verb::Offload(args) => cmd::offload::run(&args),
+        Verb::Place(args) => cmd::place::run(&args),
         Verb::Validate(args) => cmd::validate::run(&args),
         Verb::Study(args) => cmd::study::run(&args),
         Verb::Platform(args) => cmd::platform::run(&args),

@@ -12,6 +12,7 @@ pub(crate) mod explain;
 pub(crate) mod fit;
 pub(crate) mod measure;
 pub(crate) mod offload;
+pub(crate) mod place;
 pub(crate) mod platform;
 pub(crate) mod predict;
 mod quantities;

@@ -6,7 +6,7 @@ mod arms;
 mod core_switch;
 mod jobs;
 mod loads;
-mod on;
+pub(crate) mod on;
 mod outline;
 mod overheads;
 mod partitioning;

@@ -13,10 +13,10 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 
 /// The word for this host.
-pub(super) const LIVE: &str = "live";
+pub(crate) const LIVE: &str = "live";
 
 /// The description of the machine named by `on`.
-pub(super) fn platform(on: &str) -> Result<Platform, Failure> {
+pub(crate) fn platform(on: &str) -> Result<Platform, Failure> {
     if on == LIVE { found(&SysRoot::live()) } else { input::platform(on) }
 }
 

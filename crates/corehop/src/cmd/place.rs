@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop place`
+
+mod log;
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
+use corehop_core::decision::placer::{Action, Placer, Settings};
+use corehop_core::experiment::{Argument, Target};
+use corehop_core::host::{Ended, Host, HostError, Receipt};
+use corehop_core::units::Nanos;
+use corehop_linux::placing::{PlacingError, PlacingHost, ProgressSource, WakeTimes, wake_times};
+use corehop_linux::supervisor::interrupt;
+
+use self::log::Log;
+use crate::cmd::measure::on;
+use crate::exit::{Exit, Failure};
+use crate::output::{Force, OutputFile};
+
+/// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
+///
+/// The kernel counts who wakes whom. From the counts, the threads' loads and the measured costs of a wake-up follows a
+/// placement. It is tried in stretches, with and without in turns, and kept if the program's own progress was better beyond
+/// doubt (95 %). Without `--progress` nothing is moved: the placement is advice. Everything is put back at the end, even
+/// after SIGKILL. Threads are never moved to CPUs that they might not use before.
+///
+/// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Processes; those that they start belong to them
+    #[arg(value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
+    pids: Vec<u32>,
+    /// The processes of this cgroup
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "program")]
+    cgroup: Option<PathBuf>,
+    /// The progress of the program: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
+    /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
+    #[arg(long, value_name = "SOURCE")]
+    progress: Option<ProgressSource>,
+    /// Move nothing: say what would be tried
+    #[arg(long)]
+    dry_run: bool,
+    /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
+    /// be bad
+    #[arg(long, requires = "progress")]
+    search: bool,
+    /// End after so long (default: with the program, or at Ctrl-C)
+    #[arg(long = "for", value_name = "TIME")]
+    length: Option<Nanos>,
+    /// The length of a window
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    window: Nanos,
+    /// Write windows, predictions, moves and what they brought, as lines of JSON
+    #[arg(short, long, value_name = "LOG.jsonl")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    force: Force,
+    /// Print the answer as JSON to stdout; the program's output goes to stderr
+    #[arg(long)]
+    json: bool,
+    /// A program to start, with its arguments, after `--`
+    #[arg(last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    let targets = args.targets()?;
+    if args.window < Nanos::from_millis(10) {
+        return Err(Failure::says(
+            Exit::Usage,
+            "--window is shorter than 10 ms: write for example --window 100ms",
+        ));
+    }
+    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
+    let platform = on::platform(on::LIVE)?;
+    interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
+    let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
+    let terrain = Terrain::of(&platform, costs(&times));
+    let may_move = args.progress.is_some() && !args.dry_run;
+    let settings = Settings { may_move, search: args.search, ..Settings::default() };
+    let mut log = Log::begin(&settings, &terrain, &args.names(&targets));
+    let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), may_move, args.json)?;
+    let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
+    log.end(host.from_interrupts());
+    if let Some(output) = output {
+        output.write(log.lines())?;
+    }
+    let ended = ended?;
+    log.say(args.json)?;
+    let status = match ended {
+        Some(Ended { status, .. }) => status,
+        None => host.end(interrupt::signal()),
+    };
+    Ok(match status {
+        _ if interrupt::requested() => Exit::Interrupted,
+        Some(code) if code != 0 => Exit::Of(u8::try_from(code).unwrap_or(255)),
+        _ => Exit::Done,
+    })
+}
+
+/// From window to window, until the program or the time ends.
+fn place(
+    args: &Args,
+    host: &mut PlacingHost,
+    mut placer: Placer,
+    log: &mut Log,
+) -> Result<Option<Ended>, Failure> {
+    let failed = |error: HostError| Failure::new(Exit::Failed, error);
+    let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
+    let mut in_force: Option<Receipt> = None;
+    let mut ended = None;
+    // A command goes on without being placed until it ends by itself.
+    let over = |begin: Instant| {
+        args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
+    };
+    while !interrupt::requested() && ended.is_none() && !over(begin) {
+        let observation = host.observe(window).map_err(failed)?;
+        ended = observation.ended;
+        let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
+        let actions = placer.step(&activity);
+        log.window(&activity, placer.graph(), &actions);
+        for action in actions {
+            match action {
+                Action::Place { moves } => match host.apply(&moves) {
+                    Ok(receipt) => in_force = Some(receipt),
+                    Err(error) => {
+                        log.refused(&error);
+                        placer.refused();
+                    }
+                },
+                Action::Restore => {
+                    in_force.take().map_or(Ok(()), |it| host.revert(it)).map_err(failed)?;
+                }
+                Action::Advise(_) | Action::Try(_) | Action::Judge { .. } => {}
+            }
+        }
+    }
+    in_force.take().map_or(Ok(()), |it| host.revert(it)).map_err(failed)?;
+    Ok(ended)
+}
+
+fn costs(times: &WakeTimes) -> WakeCosts {
+    let same_cpu_ns = times.same_cpu_ns;
+    // On a host with one cache, or one CPU, there is no farther.
+    let shared_cache_ns = times.shared_cache_ns.or(times.separate_ns).unwrap_or(same_cpu_ns);
+    let separate_ns = times.separate_ns.unwrap_or(shared_cache_ns);
+    WakeCosts { same_cpu_ns, shared_cache_ns, separate_ns }
+}
+
+impl Args {
+    fn targets(&self) -> Result<Vec<Target>, Failure> {
+        if !self.program.is_empty() {
+            let bytes = self.program.iter().map(|word| word.as_bytes().to_vec());
+            return Ok(vec![Target::Command(bytes.map(Argument::new).collect())]);
+        }
+        if let Some(path) = &self.cgroup {
+            return Ok(vec![Target::Cgroup(path.clone())]);
+        }
+        if self.pids.is_empty() {
+            return Err(Failure::says(
+                Exit::Usage,
+                "missing program: name processes by number, --cgroup DIRECTORY, or `-- PROGRAM ARGUMENTS`",
+            ));
+        }
+        Ok(self.pids.iter().map(|&pid| Target::Process(pid)).collect())
+    }
+
+    fn names(&self, targets: &[Target]) -> Vec<String> {
+        targets.iter().map(ToString::to_string).collect()
+    }
+}
+
+impl From<PlacingError> for Failure {
+    fn from(error: PlacingError) -> Self {
+        let exit = match error {
+            PlacingError::Failed { .. } => Exit::Failed,
+            _ => Exit::NotPossible,
+        };
+        Self::new(exit, error)
+    }
+}
