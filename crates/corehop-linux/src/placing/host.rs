@@ -234,7 +234,10 @@ fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {
 fn follow(pid: u32, graph: &WakeGraph) -> Result<(), PlacingError> {
     let what = format!("process {pid}");
     let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(no_target)?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|_| {
+        let text = "there is no such process: `pgrep NAME` finds numbers";
+        no_target(io::Error::new(io::ErrorKind::NotFound, text))
+    })?;
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|it| it.split_whitespace().next()).map(str::to_owned)

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop place` as a user types it, on two processes that take turns.
+#![expect(clippy::print_stdout, reason = "what is skipped says why")]
+
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use corehop_linux::bpf::sharing::WakeGraph;
+use serde_json::Value;
+
+/// Two processes that hand a byte to and fro, and write the count of their turns into a file.
+const TURNS: &str = "import os, sys, time
+count, end = sys.argv[1], time.time() + float(sys.argv[2])
+a, b = os.pipe(), os.pipe()
+child = os.fork()
+turns = 0
+os.close(a[0] if child else a[1])
+while True:
+    if child:
+        os.write(a[1], b'x'); os.read(b[0], 1); turns += 1
+        if turns % 200 == 0:
+            with open(count + '.new', 'w') as file: file.write(str(turns))
+            os.rename(count + '.new', count)
+            if time.time() > end: break
+    else:
+        if not os.read(a[0], 1): break
+        os.write(b[1], b'x')
+";
+
+fn place(more: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
+    command.arg("place").args(more);
+    command
+}
+
+/// One placer moves threads at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static MOVING: Mutex<()> = Mutex::new(());
+    MOVING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn can_see() -> bool {
+    let two = corehop_linux::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
+    match WakeGraph::open() {
+        Ok(_) if two => return true,
+        Ok(_) => println!("skipped: one CPU is usable, and placing needs two"),
+        Err(error) => println!("skipped: {error}"),
+    }
+    false
+}
+
+fn counter(folder: &Path) -> String {
+    let path = folder.join("count").to_string_lossy().into_owned();
+    std::fs::write(&path, "0").unwrap();
+    path
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The processes and their CPUs.
+fn cpus_of(child: &Child) -> Vec<corehop_core::units::CpuList> {
+    let path = format!("/proc/{0}/task/{0}/children", child.id());
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let all = text.split_whitespace().map(|it| it.parse().unwrap());
+    let all = all.chain([child.id().cast_signed()]);
+    all.filter_map(|tid| corehop_linux::thread::affinity_of(tid).ok()).collect()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn without_progress_the_pair_is_named_and_nothing_is_moved() {
+    if !can_see() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let count = counter(folder.path());
+    let log = folder.path().join("log.jsonl");
+    let log = log.to_str().unwrap();
+    let program = ["--json", "-o", log, "--", "python3", "-c", TURNS, &count, "4"];
+    let output = place(&program).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["may_move"], false);
+    assert_eq!(answer["ties"].as_array().unwrap().len(), 1, "{answer}");
+    let [proposal] = &answer["proposals"].as_array().unwrap()[..] else { panic!("{answer}") };
+    assert_eq!(proposal["moves"].as_array().unwrap().len(), 2);
+    assert!(answer["trials"].as_array().unwrap().is_empty());
+    // Each line of the log is JSON; the first says what it is.
+    let text = std::fs::read_to_string(log).unwrap();
+    let lines: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!(lines[0]["corehop_placement"], 1);
+    assert!(!text.contains("\"action\":\"place\""));
+}
+
+#[test]
+fn a_trial_is_judged_and_ends_with_every_thread_back() {
+    if !can_see() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let count = counter(folder.path());
+    let mut turns = Command::new("python3");
+    let mut turns = turns.args(["-c", TURNS, &count, "60"]).spawn().unwrap();
+    until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
+    let before = cpus_of(&turns);
+    let pid = turns.id().to_string();
+    let options = ["--json", "--for", "15s", "--window", "50ms", "--progress", &count, &pid];
+    let output = place(&options).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let trials = answer["trials"].as_array().unwrap();
+    assert!(!trials.is_empty(), "{answer}");
+    for it in trials {
+        assert_eq!(it["kept"] == true, it["verdict"] == "better", "{answer}");
+    }
+    assert_eq!(cpus_of(&turns), before);
+    turns.kill().unwrap();
+    turns.wait().unwrap();
+}
+
+#[test]
+fn a_placer_that_is_killed_leaves_no_thread_pinned() {
+    if !can_see() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let count = counter(folder.path());
+    let mut turns = Command::new("python3");
+    let mut turns = turns.args(["-c", TURNS, &count, "90"]).spawn().unwrap();
+    until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
+    let before = cpus_of(&turns);
+    assert_eq!(before.len(), 2);
+    for _ in 0..3 {
+        let pid = turns.id().to_string();
+        let mut placer = place(&["--window", "50ms", "--progress", &count, &pid]);
+        let mut placer = placer.stderr(Stdio::null()).spawn().unwrap();
+        until("placed", || cpus_of(&turns).iter().all(|it| it.len() == 1));
+        placer.kill().unwrap();
+        placer.wait().unwrap();
+        until("put back", || cpus_of(&turns) == before);
+    }
+    turns.kill().unwrap();
+    turns.wait().unwrap();
+}
+
+#[test]
+fn what_cannot_be_placed_is_refused_by_name() {
+    if !can_see() {
+        return;
+    }
+    let answer = |more: &[&str]| {
+        let output = place(more).output().unwrap();
+        (output.status.code(), said(&output))
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let words = folder.path().join("words");
+    std::fs::write(&words, "many").unwrap();
+    let words = words.to_str().unwrap();
+    for (more, code, what) in [
+        (&["4194303"][..], 3, "no such process"),
+        (&["2"], 3, "a thread of the kernel"),
+        (&[], 2, "missing program"),
+        (&["--window", "1ms", "1"], 2, "shorter than 10 ms"),
+        (&["--progress", "syscalls:gettid", "1"], 2, "`gettid` does not stand for progress"),
+        (&["--progress", "/nowhere/count", "--", "true"], 3, "/nowhere/count"),
+        (&["--progress", words, "--", "true"], 3, "`many` is not a number"),
+        (&["--", "/nowhere/program"], 3, "/nowhere/program"),
+        (&["--cgroup", "/nowhere"], 3, "/nowhere"),
+    ] {
+        let (status, text) = answer(more);
+        assert_eq!(status, Some(code), "{more:?}: {text}");
+        assert!(text.contains(what), "{more:?}: {text}");
+    }
+    // The exit code of a command is its own.
+    assert_eq!(answer(&["--", "sh", "-c", "exit 7"]).0, Some(7));
+}
