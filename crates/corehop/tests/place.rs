@@ -161,6 +161,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
     if !can_see() {
         return;
     }
+    let _alone = alone();
     let answer = |more: &[&str]| {
         let output = place(more).output().unwrap();
         (output.status.code(), said(&output))
