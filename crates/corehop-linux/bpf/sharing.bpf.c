@@ -30,7 +30,7 @@ struct {
 
 /* Pairs that found no place. */
 SHOWN_ARRAY(corehop_lost, u64, 1);
-/* The handlers that a CPU is in: the thread that it interrupted wakes nobody there. */
+/* The handlers that a CPU is in: the interrupted thread is not the waker there. */
 SHOWN_ARRAY(corehop_handlers, u64, CPUS);
 /* By number: 1 where finished calls count. */
 SHOWN_ARRAY(corehop_wishes, u64, NUMBERS);

@@ -6,7 +6,7 @@
 //! with it. Network packets of this host are delivered by the thread that sends them: they name the right waker, as a
 //! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted.
 //!
-//! Blind to what wakes nobody: spin locks, locks without a waiter, data that threads read and write without waiting.
+//! Not seen is sharing without wake-ups: spin locks, locks without a waiter, data that threads read and write without waiting.
 
 use std::collections::HashSet;
 use std::io;

@@ -32,7 +32,7 @@ pub struct PlacingHost {
     moves: Moves,
     /// No other placer moves threads meanwhile.
     _alone: Option<WholeHost>,
-    /// What is in force, and the CPUs that each of its threads had before.
+    /// The moves in force, and the CPUs that each of its threads had before.
     in_force: Option<(Receipt, BTreeMap<u32, CpuList>)>,
     /// The count of each pair at the last look.
     counts: HashMap<(u32, u32), u64>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What waking a thread takes on one CPU and on two: two threads hand a byte to and fro through pipes.
+//! The time of waking a thread on one CPU and on two: two threads hand a byte to and fro through pipes.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
 use std::time::Instant;

@@ -12,16 +12,16 @@ use crate::host::{Active, Activity, Move};
 use crate::model::contacts::ContactGraph;
 use crate::units::CpuList;
 
-/// What a placer goes by.
+/// The settings of a placer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// Windows of evidence before a proposal.
     pub evidence: u32,
-    /// What was seen so many seconds ago counts half.
+    /// The half-life of evidence, in seconds.
     pub half_life_s: f64,
     /// The least gain that is proposed: CPU time per second, in CPUs.
     pub least_gain: f64,
-    /// What moving a thread costs, in nanoseconds.
+    /// The cost of moving a thread, in nanoseconds.
     pub move_cost_ns: f64,
     /// The time in which a move has to pay for itself, in seconds.
     pub horizon_s: f64,
@@ -52,7 +52,7 @@ pub struct Proposal {
     pub moves: Vec<Move>,
     /// The predicted gain: CPU time per second, in CPUs. None for a placement that is tried without evidence.
     pub saved: Option<f64>,
-    /// What moving costs, spread over the time in which it has to pay, in CPUs.
+    /// The cost of moving, spread over the time in which it has to pay, in CPUs.
     pub cost: f64,
 }
 
@@ -106,7 +106,7 @@ pub struct Placer {
     homes: BTreeMap<u32, CpuList>,
     /// Threads that chose other CPUs than they were given: they are left alone.
     own_way: BTreeSet<u32>,
-    /// What was judged: when it may be tried again, and how long the rest was.
+    /// Judged proposals: the window from which each may be tried again, and the length of the rest.
     judged: HashMap<Vec<(Vec<u32>, CpuList)>, (u64, u64)>,
     window: u64,
     advised: Option<Proposal>,
@@ -304,7 +304,7 @@ impl Placer {
             && !moves.iter().all(|it| self.placed.get(&it.tid) == Some(&it.cpus))
     }
 
-    /// Busy threads on one CPU, or below one cache: what is left to try where nobody wakes anybody.
+    /// Busy threads on one CPU, or below one cache: a try without evidence.
     fn search(&self, activity: &Activity) -> Option<Proposal> {
         if !(self.settings.search && self.settings.may_move) || activity.progress.is_none() {
             return None;
@@ -371,7 +371,7 @@ fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
     all
 }
 
-/// Who is with whom, and where: what tells one proposal from another.
+/// The groups and their CPUs: they tell one proposal from another.
 fn key(moves: &[Move]) -> Vec<(Vec<u32>, CpuList)> {
     let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
     moves.iter().for_each(|it| groups.entry(&it.cpus).or_default().push(it.tid));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::platform::{Affinity, CpuGroups, Platform};
 use crate::units::{Cpu, CpuList};
 
-/// What a wake-up costs, by the distance of the two CPUs, in nanoseconds of both threads together.
+/// The cost of a wake-up, by the distance of the two CPUs, in nanoseconds of both threads together.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct WakeCosts {
     /// On one CPU: a switch from one to the other.
@@ -83,7 +83,7 @@ impl Terrain {
         group.filter(|&it| it != usize::MAX)
     }
 
-    /// What a wake-up costs between two CPUs, in nanoseconds.
+    /// The cost of a wake-up between two CPUs, in nanoseconds.
     pub fn between(&self, a: Cpu, b: Cpu) -> f64 {
         if a == b {
             return self.costs.same_cpu_ns;
@@ -94,7 +94,7 @@ impl Terrain {
         }
     }
 
-    /// What a wake-up costs on the mean, in nanoseconds, where each thread runs on some CPU of its list.
+    /// The mean cost of a wake-up, in nanoseconds, where each thread runs on some CPU of its list.
     pub fn expected(&self, a: &CpuList, b: &CpuList) -> f64 {
         let (size, mut sum) = ((a.len() * b.len()) as f64, 0.0);
         if size == 0.0 {

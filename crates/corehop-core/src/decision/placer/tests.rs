@@ -350,7 +350,7 @@ fn moves_that_the_host_refuses_end_the_trial() {
 }
 
 #[test]
-fn busy_threads_that_wake_nobody_are_tried_together_if_a_search_is_asked_for() {
+fn busy_threads_without_wake_ups_are_tried_together_if_a_search_is_asked_for() {
     let terrain = || Terrain::new(vec![list("0-1")], COSTS);
     let run = |gain: f64, search: bool| {
         let mut host = Pairs::new(1, gain, &terrain(), 6);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a placer saw and did: lines of JSON, and the answer.
+//! The log of a placer, lines of JSON, and the answer.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -148,7 +148,7 @@ impl Log {
     }
 }
 
-/// Who is to go where, and why.
+/// A proposal in words.
 fn proposed(it: &Proposal, name: &dyn Fn(u32) -> String) -> String {
     let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for it in &it.moves {
