@@ -198,10 +198,10 @@ mod tests {
         };
         // A reader that finds the byte there was not asleep.
         let (there, back) = (count(followed.id(), child), count(child, followed.id()));
-        assert!((10..=250).contains(&there) && (10..=250).contains(&back), "{there} {back}");
+        assert!((1..=250).contains(&there) && (1..=250).contains(&back), "{there} {back}");
         assert!(!wakes.iter().any(|it| [it.waker, it.woken].contains(&stranger)), "{wakes:?}");
-        // Both write 200 bytes, and a line at the end.
-        assert!((400..=410).contains(&graph.calls()), "{}", graph.calls());
+        // Both write 200 bytes, and a line at the end; the others as many, which are not counted.
+        assert!((400..800).contains(&graph.calls()), "{}", graph.calls());
         graph.forget(&HashSet::from([child]));
         assert!(!graph.wakes().iter().any(|it| [it.waker, it.woken].contains(&child)));
         for child in [&mut followed, &mut other] {
