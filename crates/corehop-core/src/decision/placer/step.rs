@@ -188,10 +188,8 @@ impl Placer {
 
     /// The CPUs that a thread may run on, as if it were not placed.
     fn home<'a>(&'a self, it: &'a Active) -> &'a CpuList {
-        match self.placed.contains_key(&it.tid) {
-            true => self.homes.get(&it.tid).unwrap_or(&it.allowed),
-            false => &it.allowed,
-        }
+        let before = self.homes.get(&it.tid).filter(|_| self.placed.contains_key(&it.tid));
+        before.unwrap_or(&it.allowed)
     }
 
     fn watch(&mut self, windows: u32, activity: &Activity) -> Vec<Action> {

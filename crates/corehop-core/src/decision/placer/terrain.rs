@@ -88,10 +88,8 @@ impl Terrain {
         if a == b {
             return self.costs.same_cpu_ns;
         }
-        match self.cache_of(a).is_some() && self.cache_of(a) == self.cache_of(b) {
-            true => self.costs.shared_cache_ns,
-            false => self.costs.separate_ns,
-        }
+        let near = self.cache_of(a).is_some() && self.cache_of(a) == self.cache_of(b);
+        if near { self.costs.shared_cache_ns } else { self.costs.separate_ns }
     }
 
     /// The mean cost of a wake-up, in nanoseconds, where each thread runs on some CPU of its list.
