@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /* System calls of a program and its descendants, by number, from a size on. See src/bpf/calls.rs. */
-#include "kernel.h"
+#include "processes.h"
 
 /* Numbers of system calls are below this. */
 #define NUMBERS 512
@@ -30,16 +30,6 @@ struct wish {
 
 SHOWN_ARRAY(corehop_wishes, struct wish, NUMBERS);
 SHOWN_ARRAY(corehop_calls, u64, NUMBERS);
-
-/* By process. FOLLOWED: its children are counted. */
-#define FOLLOWED 1
-#define COUNTED 2
-struct {
-	NUMBER(type, MAP_HASH);
-	NUMBER(max_entries, 16384);
-	TYPE(key, u32);
-	TYPE(value, u32);
-} corehop_processes SECTION(".maps");
 
 struct element {
 	u64 base;
@@ -114,12 +104,11 @@ TRACEPOINT(sys_enter)
 int hop_call(u64 *context)
 {
 	struct pt_regs *regs = (void *)context[0];
-	u32 process = current_thread() >> 32, *how, number = context[1];
+	u32 number = context[1];
 	struct wish *wish;
 	u64 *count;
 
-	how = map_lookup(&corehop_processes, &process);
-	if (!how || *how != COUNTED)
+	if (!is_counted(current_thread() >> 32))
 		return 0;
 	wish = map_lookup(&corehop_wishes, &number);
 	if (!wish || wish->threshold == (u64)-1 || regs->r9 == OWN || is_partner() || !counts(wish, regs))
@@ -127,29 +116,6 @@ int hop_call(u64 *context)
 	count = map_lookup(&corehop_calls, &number);
 	if (count)
 		__sync_fetch_and_add(count, 1);
-	return 0;
-}
-
-TRACEPOINT(sched_process_fork)
-int hop_process(u64 *context)
-{
-	struct task_struct *parent = (void *)context[0], *child = (void *)context[1];
-	u32 from = parent->tgid, to = child->tgid, how = COUNTED;
-
-	if (from != to && map_lookup(&corehop_processes, &from))
-		map_update(&corehop_processes, &to, &how, 0);
-	return 0;
-}
-
-/* The number of a process that has ended may become another's. */
-TRACEPOINT(sched_process_exit)
-int hop_exit(u64 *context)
-{
-	struct task_struct *task = (void *)context[0];
-	u32 process = task->tgid;
-
-	if (task->pid == task->tgid)
-		map_delete(&corehop_processes, &process);
 	return 0;
 }
 

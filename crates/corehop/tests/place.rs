@@ -61,13 +61,35 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The processes and their CPUs.
-fn cpus_of(child: &Child) -> Vec<corehop_core::units::CpuList> {
-    let path = format!("/proc/{0}/task/{0}/children", child.id());
-    let text = std::fs::read_to_string(path).unwrap_or_default();
-    let all = text.split_whitespace().map(|it| it.parse().unwrap());
-    let all = all.chain([child.id().cast_signed()]);
-    all.filter_map(|tid| corehop_linux::thread::affinity_of(tid).ok()).collect()
+/// Both processes, under way. They end with this.
+struct Turns(Child);
+
+impl Turns {
+    /// Begins; also the file with the count.
+    fn begin(folder: &Path) -> (Self, String) {
+        let count = counter(folder);
+        let mut program = Command::new("python3");
+        let turns = Self(program.args(["-c", TURNS, &count, "90"]).spawn().unwrap());
+        until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
+        (turns, count)
+    }
+
+    /// The CPUs of both.
+    fn cpus(&self) -> Vec<corehop_core::units::CpuList> {
+        let path = format!("/proc/{0}/task/{0}/children", self.0.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let all = text.split_whitespace().map(|it| it.parse().unwrap());
+        let all = all.chain([self.0.id().cast_signed()]);
+        all.filter_map(|tid| corehop_linux::thread::affinity_of(tid).ok()).collect()
+    }
+}
+
+impl Drop for Turns {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -110,12 +132,9 @@ fn a_trial_is_judged_and_ends_with_every_thread_back() {
     }
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let count = counter(folder.path());
-    let mut turns = Command::new("python3");
-    let mut turns = turns.args(["-c", TURNS, &count, "60"]).spawn().unwrap();
-    until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
-    let before = cpus_of(&turns);
-    let pid = turns.id().to_string();
+    let (turns, count) = Turns::begin(folder.path());
+    let before = turns.cpus();
+    let pid = turns.0.id().to_string();
     let options = ["--json", "--for", "15s", "--window", "50ms", "--progress", &count, &pid];
     let output = place(&options).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
@@ -125,9 +144,7 @@ fn a_trial_is_judged_and_ends_with_every_thread_back() {
     for it in trials {
         assert_eq!(it["kept"] == true, it["verdict"] == "better", "{answer}");
     }
-    assert_eq!(cpus_of(&turns), before);
-    turns.kill().unwrap();
-    turns.wait().unwrap();
+    assert_eq!(turns.cpus(), before);
 }
 
 #[test]
@@ -137,23 +154,18 @@ fn a_placer_that_is_killed_leaves_no_thread_pinned() {
     }
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
-    let count = counter(folder.path());
-    let mut turns = Command::new("python3");
-    let mut turns = turns.args(["-c", TURNS, &count, "90"]).spawn().unwrap();
-    until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
-    let before = cpus_of(&turns);
+    let (turns, count) = Turns::begin(folder.path());
+    let before = turns.cpus();
     assert_eq!(before.len(), 2);
     for _ in 0..3 {
-        let pid = turns.id().to_string();
+        let pid = turns.0.id().to_string();
         let mut placer = place(&["--window", "50ms", "--progress", &count, &pid]);
         let mut placer = placer.stderr(Stdio::null()).spawn().unwrap();
-        until("placed", || cpus_of(&turns).iter().all(|it| it.len() == 1));
+        until("placed", || turns.cpus().iter().all(|it| it.len() == 1));
         placer.kill().unwrap();
         placer.wait().unwrap();
-        until("put back", || cpus_of(&turns) == before);
+        until("put back", || turns.cpus() == before);
     }
-    turns.kill().unwrap();
-    turns.wait().unwrap();
 }
 
 #[test]

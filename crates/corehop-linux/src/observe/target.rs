@@ -111,21 +111,27 @@ impl Followed {
     }
 }
 
-/// Starts the command from a thread that is followed itself, so that it is from its first instruction on.
-fn spawn(
-    words: &[Argument],
-    to_stderr: bool,
-    follower: &mut Follower,
-) -> Result<io::Result<Child>, ObserveError> {
-    let Some((program, arguments)) = words.split_first() else {
-        return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
-    };
+/// The command of these words; None where there is none.
+pub(crate) fn command_of(words: &[Argument], to_stderr: bool) -> Option<Command> {
+    let (program, arguments) = words.split_first()?;
     let of = |word: &Argument| OsStr::from_bytes(word.bytes()).to_owned();
     let mut command = Command::new(of(program));
     command.args(arguments.iter().map(of));
     if to_stderr {
         command.stdout(io::stderr());
     }
+    Some(command)
+}
+
+/// Starts the command from a thread that is followed itself, so that it is from its first instruction on.
+fn spawn(
+    words: &[Argument],
+    to_stderr: bool,
+    follower: &mut Follower,
+) -> Result<io::Result<Child>, ObserveError> {
+    let Some(mut command) = command_of(words, to_stderr) else {
+        return Ok(Err(io::Error::from_raw_os_error(libc::ENOENT)));
+    };
     std::thread::scope(|scope| {
         let starting = scope.spawn(|| follower.starting(|| command.spawn()));
         starting
@@ -175,10 +181,15 @@ fn cgroup(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
+/// The processes of a cgroup, by its directory.
+pub(crate) fn members(path: &Path) -> io::Result<Vec<u32>> {
+    let text = std::fs::read_to_string(path.join("cgroup.procs"))?;
+    Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
+}
+
 /// Registers what the cgroup holds and is not followed yet; its processes.
 fn follow_cgroup(path: &Path, follower: &mut Follower) -> io::Result<Vec<u32>> {
-    let text = std::fs::read_to_string(path.join("cgroup.procs"))?;
-    let pids: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    let pids = members(path)?;
     for &pid in &pids {
         // One that has ended meanwhile is no loss.
         let _gone = follow_tasks(pid, follower);

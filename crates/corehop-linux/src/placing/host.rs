@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::PathBuf;
-use std::process::{Child, Command};
+use std::process::Child;
 use std::time::{Duration, Instant};
 use std::{fs, mem};
 
@@ -18,7 +18,7 @@ use super::progress::Progress;
 use super::threads::Threads;
 use super::{PlacingError, ProgressSource};
 use crate::bpf::sharing::WakeGraph;
-use crate::observe::{Moves, exit_code};
+use crate::observe::{Moves, command_of, exit_code, members};
 use crate::supervisor::{Guard, WholeHost, interrupt};
 
 /// Processes whose threads are looked at and moved.
@@ -82,19 +82,9 @@ impl PlacingHost {
         })
     }
 
-    /// The CPU time of the last look at all threads.
-    pub const fn look_time(&self) -> Duration {
-        self.look_time
-    }
-
     /// Wake-ups by interrupts so far: they are not in the graph.
     pub fn from_interrupts(&self) -> u64 {
         self.graph.from_interrupts()
-    }
-
-    /// The command's process.
-    pub fn command(&self) -> Option<u32> {
-        self.child.as_ref().map(Child::id)
     }
 
     fn processes(&self) -> Vec<u32> {
@@ -270,8 +260,7 @@ fn follow_tree(pid: u32, graph: &WakeGraph) -> io::Result<()> {
 }
 
 fn follow_cgroup(path: &std::path::Path, graph: &WakeGraph) -> io::Result<()> {
-    let text = fs::read_to_string(path.join("cgroup.procs"))?;
-    text.lines().filter_map(|line| line.trim().parse().ok()).try_for_each(|pid| graph.follow(pid))
+    members(path)?.into_iter().try_for_each(|pid| graph.follow(pid))
 }
 
 /// Starts the command so that it is followed from its first instruction on.
@@ -281,14 +270,8 @@ fn start(
     graph: &WakeGraph,
     target: &Target,
 ) -> Result<Child, PlacingError> {
-    use std::os::unix::ffi::OsStrExt;
-    let mut words = words.iter().map(|it| std::ffi::OsStr::from_bytes(it.bytes()));
-    let program = words.next().unwrap_or_default();
-    let mut command = Command::new(program);
-    command.args(words);
-    if to_stderr {
-        command.stdout(io::stderr());
-    }
+    let no_words = || missing(target)(io::Error::from_raw_os_error(libc::ENOENT));
+    let mut command = command_of(words, to_stderr).ok_or_else(no_words)?;
     let own = std::process::id();
     let failed = |source| PlacingError::Failed { what: "following a process", source };
     graph.follow(own).map_err(failed)?;

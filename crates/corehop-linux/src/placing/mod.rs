@@ -38,7 +38,7 @@ pub enum PlacingError {
         pid: u32,
     },
     /// Without the wake graph there is nothing to go by.
-    #[error("who wakes whom cannot be seen: {0}")]
+    #[error("wake-ups between threads cannot be counted: {0}")]
     NoEvidence(#[from] BpfError),
     /// Progress cannot be read.
     #[error(transparent)]

@@ -24,7 +24,7 @@ pub enum ProgressSource {
 pub enum ProgressError {
     /// The file or socket.
     #[error(
-        "progress of {path}: {source}; it has to be there, and hold a number, before the program is placed"
+        "{path} tells no progress (it has to be there, with a number, before the program is placed): {source}"
     )]
     Unreadable {
         /// The file or socket.

@@ -23,7 +23,7 @@ use crate::output::{Force, OutputFile};
 
 /// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
 ///
-/// The kernel counts who wakes whom. From the counts, the threads' loads and the measured costs of a wake-up follows a
+/// The kernel counts wake-ups by pair of threads. From the counts, the threads' loads and the measured costs of a wake-up follows a
 /// placement. It is tried in stretches, with and without in turns, and kept if the program's own progress was better beyond
 /// doubt (95 %). Without `--progress` nothing is moved: the placement is advice. Everything is put back at the end, even
 /// after SIGKILL. Threads are never moved to CPUs that they might not use before.
@@ -82,7 +82,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let terrain = Terrain::of(&platform, costs(&times));
     let may_move = args.progress.is_some() && !args.dry_run;
     let settings = Settings { may_move, search: args.search, ..Settings::default() };
-    let mut log = Log::begin(&settings, &terrain, &args.names(&targets));
+    let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
+    let mut log = Log::begin(&settings, &terrain, &names);
     let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), may_move, args.json)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
     log.end(host.from_interrupts());
@@ -167,10 +168,6 @@ impl Args {
             ));
         }
         Ok(self.pids.iter().map(|&pid| Target::Process(pid)).collect())
-    }
-
-    fn names(&self, targets: &[Target]) -> Vec<String> {
-        targets.iter().map(ToString::to_string).collect()
     }
 }
 

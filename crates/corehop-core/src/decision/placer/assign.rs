@@ -208,7 +208,9 @@ impl<'a> Assignment<'a> {
         for it in clusters {
             let Some(cache) = self.best_cache(&it, &free) else { continue };
             free[cache] -= load(&it);
-            it.iter().for_each(|&cluster| caches[cluster] = Some(cache));
+            for cluster in it {
+                caches[cluster] = Some(cache);
+            }
         }
         self.change_caches(&mut caches, &mut free);
         caches

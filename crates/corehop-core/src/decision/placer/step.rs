@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::assign::{Bond, Crowd, Member, Placed, assign};
 use super::terrain::Terrain;
-use super::trial::{Next, Trial, Verdict, Why};
+use super::trial::{Arm, Next, Trial, Verdict, Why};
 use crate::host::{Active, Activity, Move};
 use crate::model::contacts::ContactGraph;
 use crate::units::CpuList;
@@ -107,7 +107,7 @@ pub struct Placer {
     /// Threads that chose other CPUs than they were given: they are left alone.
     own_way: BTreeSet<u32>,
     /// Judged proposals: the window from which each may be tried again, and the length of the rest.
-    judged: HashMap<Vec<(Vec<u32>, CpuList)>, (u64, u64)>,
+    judged: HashMap<Key, (u64, u64)>,
     window: u64,
     advised: Option<Proposal>,
 }
@@ -228,12 +228,12 @@ impl Placer {
                 self.phase = Phase::Trying(trial, proposal);
                 Vec::new()
             }
-            Next::Change(super::trial::Arm::Placed) => {
+            Next::Change(Arm::Placed) => {
                 let moves = self.alive(&proposal.moves, activity);
                 self.phase = Phase::Trying(trial, proposal);
                 self.place(moves, activity)
             }
-            Next::Change(super::trial::Arm::Before) => {
+            Next::Change(Arm::Before) => {
                 self.phase = Phase::Trying(trial, proposal);
                 self.restore()
             }
@@ -289,10 +289,15 @@ impl Placer {
         let (crowd, threads) = self.crowd(activity);
         let placement = assign(&crowd, &self.terrain);
         let moves = moves(&placement.placed, &threads);
-        let cost = self.settings.move_cost_ns * 1e-9 * moves.len() as f64 / self.settings.horizon_s;
+        let cost = self.cost(&moves);
         let worth = placement.saved - cost >= self.settings.least_gain;
         let new = worth && self.is_new(&moves);
         new.then_some(Proposal { moves, saved: Some(placement.saved), cost })
+    }
+
+    /// The cost of moves, spread over the time in which they have to pay, in CPUs.
+    fn cost(&self, moves: &[Move]) -> f64 {
+        self.settings.move_cost_ns * 1e-9 * moves.len() as f64 / self.settings.horizon_s
     }
 
     /// Whether the moves were not judged of late, and are not in force.
@@ -307,10 +312,7 @@ impl Placer {
         if !(self.settings.search && self.settings.may_move) || activity.progress.is_none() {
             return None;
         }
-        let busy = |it: &&Active| {
-            let share = it.busy_ns as f64 / activity.span_ns.max(1) as f64;
-            share >= BUSY && !self.own_way.contains(&it.tid)
-        };
+        let busy = |it: &&Active| share(it, activity) >= BUSY && !self.own_way.contains(&it.tid);
         let busy: Vec<&Active> = activity.threads.iter().filter(busy).collect();
         if busy.len() < 2 {
             return None;
@@ -326,11 +328,8 @@ impl Placer {
             };
             busy.iter().map(to).collect::<Option<Vec<Move>>>().unwrap_or_default()
         });
-        let cost = |moves: &[Move]| {
-            self.settings.move_cost_ns * 1e-9 * moves.len() as f64 / self.settings.horizon_s
-        };
         let mut new = moves.filter(|moves| !moves.is_empty() && self.is_new(moves));
-        new.next().map(|moves| Proposal { cost: cost(&moves), moves, saved: None })
+        new.next().map(|moves| Proposal { cost: self.cost(&moves), moves, saved: None })
     }
 
     /// The threads that may be placed, with the lower ends of their ties; the number of each.
@@ -347,8 +346,7 @@ impl Placer {
             });
             places.insert(it.tid, threads.len());
             threads.push(it.tid);
-            let busy = it.busy_ns as f64 / activity.span_ns.max(1) as f64;
-            crowd.members.push(Member { busy, list });
+            crowd.members.push(Member { busy: share(it, activity), list });
         }
         for tie in self.graph.ties() {
             let (Some(&a), Some(&b)) = (places.get(&tie.a), places.get(&tie.b)) else { continue };
@@ -356,6 +354,11 @@ impl Placer {
         }
         (crowd, threads)
     }
+}
+
+/// The share of a CPU that a thread used in a window.
+fn share(it: &Active, activity: &Activity) -> f64 {
+    it.busy_ns as f64 / activity.span_ns.max(1) as f64
 }
 
 fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
@@ -369,10 +372,14 @@ fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
     all
 }
 
-/// The groups and their CPUs: they tell one proposal from another.
-fn key(moves: &[Move]) -> Vec<(Vec<u32>, CpuList)> {
+/// Groups of threads with their CPUs: they tell one proposal from another.
+type Key = Vec<(Vec<u32>, CpuList)>;
+
+fn key(moves: &[Move]) -> Key {
     let mut groups: BTreeMap<&CpuList, Vec<u32>> = BTreeMap::new();
-    moves.iter().for_each(|it| groups.entry(&it.cpus).or_default().push(it.tid));
+    for it in moves {
+        groups.entry(&it.cpus).or_default().push(it.tid);
+    }
     groups.into_iter().map(|(cpus, tids)| (tids, cpus.clone())).collect()
 }
 

@@ -26,7 +26,7 @@ struct Level {
 }
 
 impl Level {
-    fn new(groups: Vec<CpuList>, cpus: &CpuList) -> Self {
+    fn new(groups: &[CpuList], cpus: &CpuList) -> Self {
         let groups: Vec<CpuList> = groups.iter().map(|it| it.intersection(cpus)).collect();
         let groups: Vec<CpuList> = groups.into_iter().filter(|it| !it.is_empty()).collect();
         let size = cpus.iter().map(|cpu| cpu.0 as usize + 1).max().unwrap_or(0);
@@ -59,7 +59,7 @@ impl Terrain {
     /// CPUs in groups with a cache in common. No CPU is in two.
     pub fn new(groups: Vec<CpuList>, costs: WakeCosts) -> Self {
         let cpus = CpuList::new(groups.iter().flat_map(CpuList::iter));
-        Self { caches: Level::new(groups, &cpus), cpus, costs }
+        Self { caches: Level::new(&groups, &cpus), cpus, costs }
     }
 
     /// All CPUs.
@@ -126,6 +126,7 @@ pub(super) mod tests {
     }
 
     #[test]
+    #[expect(clippy::float_cmp, reason = "sums of whole numbers")]
     fn a_wake_up_costs_what_its_distance_costs_and_the_mean_over_lists_of_cpus() {
         let terrain = Terrain::new(vec![list("0-1"), list("2-3")], COSTS);
         let cpu = Cpu;

@@ -234,15 +234,9 @@ impl Pairs {
     }
 }
 
-const MAY: Settings = Settings {
-    evidence: 5,
-    half_life_s: 2.0,
-    least_gain: 0.01,
-    move_cost_ns: 200_000.0,
-    horizon_s: 10.0,
-    may_move: true,
-    search: false,
-};
+fn may_move() -> Settings {
+    Settings { may_move: true, ..Settings::default() }
+}
 
 fn verdicts(steps: &[(Activity, Vec<Action>)]) -> Vec<(Verdict, bool)> {
     let judged = |action: &Action| match action {
@@ -257,7 +251,7 @@ fn pairs_that_gain_together_are_found_placed_and_kept_whatever_their_numbers() {
     for seed in 0..20 {
         let terrain = two_caches(4);
         let mut host = Pairs::new(4, 3.0, &terrain, seed);
-        let mut placer = Placer::new(MAY, terrain);
+        let mut placer = Placer::new(may_move(), terrain);
         let steps = host.run(&mut placer, 60);
         let [(Verdict::Better(outcome), true)] = verdicts(&steps)[..] else {
             panic!("seed {seed}")
@@ -275,7 +269,7 @@ fn pairs_that_gain_together_are_found_placed_and_kept_whatever_their_numbers() {
 fn a_placement_that_loses_is_taken_back_and_not_tried_again_for_a_minute() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(3, 0.7, &terrain, 3);
-    let mut placer = Placer::new(MAY, terrain);
+    let mut placer = Placer::new(may_move(), terrain);
     let steps = host.run(&mut placer, 500);
     assert!(matches!(verdicts(&steps)[..], [(Verdict::Worse(_), false)]), "{:?}", verdicts(&steps));
     assert!(host.allowed.values().all(|it| *it == host.home));
@@ -287,7 +281,7 @@ fn a_placement_that_loses_is_taken_back_and_not_tried_again_for_a_minute() {
 fn a_placement_that_changes_nothing_is_taken_back() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(3, 1.0, &terrain, 3);
-    let mut placer = Placer::new(MAY, terrain);
+    let mut placer = Placer::new(may_move(), terrain);
     let steps = host.run(&mut placer, 120);
     assert!(matches!(verdicts(&steps)[..], [(Verdict::Same(_), false)]), "{:?}", verdicts(&steps));
     assert!(host.allowed.values().all(|it| *it == host.home));
@@ -297,7 +291,7 @@ fn a_placement_that_changes_nothing_is_taken_back() {
 fn without_the_right_to_move_it_advises_once_and_moves_nothing() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(3, 3.0, &terrain, 3);
-    let mut placer = Placer::new(Settings { may_move: false, ..MAY }, terrain);
+    let mut placer = Placer::new(Settings { may_move: false, ..may_move() }, terrain);
     let steps = host.run(&mut placer, 100);
     let actions: Vec<&Action> = steps.iter().flat_map(|(_, actions)| actions).collect();
     assert!(matches!(actions[..], [Action::Advise(_)]), "{actions:?}");
@@ -306,8 +300,8 @@ fn without_the_right_to_move_it_advises_once_and_moves_nothing() {
 #[test]
 fn recorded_windows_give_the_same_actions_again() {
     let mut host = Pairs::new(3, 3.0, &two_caches(4), 8);
-    let steps = host.run(&mut Placer::new(MAY, two_caches(4)), 200);
-    let mut again = Placer::new(MAY, two_caches(4));
+    let steps = host.run(&mut Placer::new(may_move(), two_caches(4)), 200);
+    let mut again = Placer::new(may_move(), two_caches(4));
     for (window, actions) in &steps {
         let text = serde_json::to_string(window).unwrap();
         let window: Activity = serde_json::from_str(&text).unwrap();
@@ -319,7 +313,7 @@ fn recorded_windows_give_the_same_actions_again() {
 fn a_thread_that_chooses_its_own_cpus_is_left_alone_from_then_on() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(3, 3.0, &terrain, 4);
-    let mut placer = Placer::new(MAY, terrain);
+    let mut placer = Placer::new(may_move(), terrain);
     host.run(&mut placer, 60);
     let tid = host.tids[0];
     host.allowed.insert(tid, list("3"));
@@ -336,7 +330,7 @@ fn a_thread_that_chooses_its_own_cpus_is_left_alone_from_then_on() {
 fn moves_that_the_host_refuses_end_the_trial() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(3, 3.0, &terrain, 4);
-    let mut placer = Placer::new(MAY, terrain);
+    let mut placer = Placer::new(may_move(), terrain);
     let mut places = 0;
     for _ in 0..200 {
         let window = host.window();
@@ -354,7 +348,7 @@ fn busy_threads_without_wake_ups_are_tried_together_if_a_search_is_asked_for() {
     let terrain = || Terrain::new(vec![list("0-1")], COSTS);
     let run = |gain: f64, search: bool| {
         let mut host = Pairs::new(1, gain, &terrain(), 6);
-        let mut placer = Placer::new(Settings { search, ..MAY }, terrain());
+        let mut placer = Placer::new(Settings { search, ..may_move() }, terrain());
         for _ in 0..60 {
             let mut window = host.window();
             window.contacts.clear();

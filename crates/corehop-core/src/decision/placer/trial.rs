@@ -139,14 +139,8 @@ impl Trial {
             (self.before, self.placed) = (None, None);
             self.log_ratios.push((placed / before).ln());
             self.alone.push(before);
-            return match self.verdict() {
-                Some(verdict) => Next::End(verdict),
-                // The next pair begins as this one ended.
-                None => {
-                    self.settles = false;
-                    Next::GoOn
-                }
-            };
+            // The next pair begins as this one ended.
+            return self.verdict().map_or(Next::GoOn, Next::End);
         }
         self.arm = match self.arm {
             Arm::Before => Arm::Placed,
