@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The graph of threads that wake each other: rates that decay with time, and how sure they are.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use serde::Serialize;
 
-use crate::host::Activity;
+use crate::host::{Activity, Contact};
 
 /// Two threads that wake each other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -21,12 +19,15 @@ pub struct Tie {
     pub at_least: f64,
 }
 
+/// Two threads, the one with the lower number first.
+type Pair = (u32, u32);
+
 /// Wake-ups between pairs of threads, fading.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContactGraph {
     half_life_s: f64,
-    /// Faded counts, by pair with the lower number first.
-    counts: BTreeMap<(u32, u32), f64>,
+    /// Faded counts, by pair, ascending.
+    counts: Vec<(Pair, f64)>,
     /// The faded time that they were counted in.
     seconds: f64,
 }
@@ -37,31 +38,37 @@ const FORGOTTEN: f64 = 0.01;
 impl ContactGraph {
     /// A graph without ties; what was seen `half_life_s` seconds ago counts half.
     pub fn new(half_life_s: f64) -> Self {
-        Self { half_life_s, counts: BTreeMap::new(), seconds: 0.0 }
+        Self { half_life_s, counts: Vec::new(), seconds: 0.0 }
     }
 
     /// Takes a window. Threads that are not in it have ended, and their ties with them.
     pub fn take(&mut self, activity: &Activity) {
         let span = activity.span_ns as f64 * 1e-9;
         let fade = (-std::f64::consts::LN_2 * span / self.half_life_s).exp();
-        let alive: BTreeSet<u32> = activity.threads.iter().map(|it| it.tid).collect();
-        self.counts.retain(|(a, b), count| {
+        let alive = Tids::of(activity);
+        self.counts.retain_mut(|((a, b), count)| {
             *count *= fade;
-            *count >= FORGOTTEN && alive.contains(a) && alive.contains(b)
+            *count >= FORGOTTEN && alive.has(*a) && alive.has(*b)
         });
         self.seconds = self.seconds * fade + span;
-        for it in &activity.contacts {
-            let pair = (it.waker.min(it.woken), it.waker.max(it.woken));
-            if pair.0 != pair.1 && alive.contains(&pair.0) && alive.contains(&pair.1) {
-                *self.counts.entry(pair).or_default() += it.count as f64;
+        let contacts = activity.contacts.iter();
+        let counted = contacts.map(|it| (pair(it), it.count as f64));
+        self.counts.extend(counted.filter(|((a, b), _)| a != b && alive.has(*a) && alive.has(*b)));
+        // Two sorted runs, or nearly so: the stable sort merges them in linear time.
+        self.counts.sort_by_key(|&(pair, _)| pair);
+        self.counts.dedup_by(|(later, count), (pair, sum)| {
+            let same = later == pair;
+            if same {
+                *sum += *count;
             }
-        }
+            same
+        });
     }
 
     /// The ties, by pair.
     pub fn ties(&self) -> Vec<Tie> {
         let rate = |count: f64| count / self.seconds;
-        let tie = |(&(a, b), &count): (&(u32, u32), &f64)| {
+        let tie = |&((a, b), count): &(Pair, f64)| {
             // The square root of a Poisson count has a standard deviation of one half.
             let low = (count.sqrt() - 0.98).max(0.0).powi(2);
             Tie { a, b, per_second: rate(count), at_least: rate(low) }
@@ -70,10 +77,32 @@ impl ContactGraph {
     }
 }
 
+fn pair(it: &Contact) -> Pair {
+    (it.waker.min(it.woken), it.waker.max(it.woken))
+}
+
+/// Threads as bits. The kernel's numbers end at 2^22, so that this is half a mebibyte at most.
+struct Tids(Vec<u64>);
+
+impl Tids {
+    fn of(activity: &Activity) -> Self {
+        let most = activity.threads.iter().map(|it| it.tid).max().unwrap_or(0);
+        let mut bits = vec![0; most as usize / 64 + 1];
+        for it in &activity.threads {
+            bits[it.tid as usize / 64] |= 1 << (it.tid % 64);
+        }
+        Self(bits)
+    }
+
+    fn has(&self, tid: u32) -> bool {
+        self.0.get(tid as usize / 64).is_some_and(|bits| bits >> (tid % 64) & 1 == 1)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Active, Contact};
+    use crate::host::Active;
     use crate::units::CpuList;
 
     fn activity(threads: &[u32], contacts: &[(u32, u32, u64)]) -> Activity {

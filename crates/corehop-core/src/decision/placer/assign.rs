@@ -6,8 +6,7 @@
 //! 2007, section 4.4, on other evidence). Clusters go where most of their threads are already, and a cluster changes its
 //! cache where its ties to the others weigh more there. A thread without a tie is not placed: it stays the kernel's.
 
-use std::collections::HashMap;
-
+use super::regions::{Region, Regions};
 use super::terrain::Terrain;
 use crate::units::{Cpu, CpuList};
 
@@ -72,11 +71,13 @@ const LEAST_TIE: f64 = 1e-4;
 struct Sets {
     parent: Vec<usize>,
     busy: Vec<f64>,
+    /// The CPUs that all of a set may run on, by number of their region.
+    allowed: Vec<usize>,
 }
 
 impl Sets {
-    fn new(busy: Vec<f64>) -> Self {
-        Self { parent: (0..busy.len()).collect(), busy }
+    fn new(busy: Vec<f64>, allowed: Vec<usize>) -> Self {
+        Self { parent: (0..busy.len()).collect(), busy, allowed }
     }
 
     fn find(&mut self, mut it: usize) -> usize {
@@ -87,30 +88,36 @@ impl Sets {
         it
     }
 
-    /// Joins the sets of both if they are allowed to be one.
-    fn join(&mut self, a: usize, b: usize, most: f64, may: impl Fn(usize, usize) -> bool) {
+    /// Joins the sets of both if they are no more than `most` together and have a CPU in common.
+    fn join(&mut self, a: usize, b: usize, most: f64, regions: &mut Regions<'_>) {
         let (a, b) = (self.find(a), self.find(b));
-        if a != b && self.busy[a] + self.busy[b] <= most && may(a, b) {
-            // The lower number stays, so that the result does not depend on the order of equal ties.
-            let (low, high) = (a.min(b), a.max(b));
-            self.parent[high] = low;
-            self.busy[low] += self.busy[high];
+        if a == b || self.busy[a] + self.busy[b] > most {
+            return;
         }
+        let common = regions.common(self.allowed[a], self.allowed[b]);
+        if regions.get(common).cpus.is_empty() {
+            return;
+        }
+        // The lower number stays, so that the result does not depend on the order of equal ties.
+        let (low, high) = (a.min(b), a.max(b));
+        self.parent[high] = low;
+        self.busy[low] += self.busy[high];
+        self.allowed[low] = common;
     }
 
-    /// The number of each one's set, counted from 0 in the order of their first members; how many there are.
-    fn numbered(&mut self) -> (Vec<usize>, usize) {
-        let (mut number, mut count) = (vec![usize::MAX; self.parent.len()], 0);
+    /// The number of each one's set, counted from 0 in the order of their first members; the sets by their roots.
+    fn numbered(&mut self) -> (Vec<usize>, Vec<usize>) {
+        let (mut number, mut roots) = (vec![usize::MAX; self.parent.len()], Vec::new());
         let sets = (0..self.parent.len()).map(|it| {
             let root = self.find(it);
             if number[root] == usize::MAX {
-                number[root] = count;
-                count += 1;
+                number[root] = roots.len();
+                roots.push(root);
             }
             number[root]
         });
         let sets = sets.collect();
-        (sets, count)
+        (sets, roots)
     }
 }
 
@@ -122,12 +129,15 @@ pub fn assign(crowd: &Crowd, terrain: &Terrain) -> Placement {
 struct Assignment<'a> {
     crowd: &'a Crowd,
     terrain: &'a Terrain,
+    regions: Regions<'a>,
     /// The ties that count, the strongest first.
     bonds: Vec<Bond>,
-    /// The cluster that fits onto one CPU, of each member; the load of each cluster, and the CPUs of all its members.
+    /// The cluster that fits onto one CPU, of each member.
     cluster: Vec<usize>,
+    /// The load of each cluster.
     busy: Vec<f64>,
-    allowed: Vec<CpuList>,
+    /// The CPUs that all of a cluster may run on, by number of their region.
+    allowed: Vec<usize>,
 }
 
 impl<'a> Assignment<'a> {
@@ -136,25 +146,27 @@ impl<'a> Assignment<'a> {
         let most = costs.separate_ns.max(costs.shared_cache_ns) - costs.same_cpu_ns;
         let counts = |it: &&Bond| it.per_second * most * 1e-9 >= LEAST_TIE;
         let mut bonds: Vec<Bond> = crowd.bonds.iter().filter(counts).copied().collect();
-        bonds.sort_by(|x, y| {
+        bonds.sort_unstable_by(|x, y| {
             y.per_second.total_cmp(&x.per_second).then((x.a, x.b).cmp(&(y.a, y.b)))
         });
-        let (cluster, count) = clusters_of_one_cpu(crowd, terrain, &bonds);
-        let mut busy = vec![0.0; count];
-        let mut allowed: Vec<Option<(usize, CpuList)>> = vec![None; count];
-        for (member, &cluster) in crowd.members.iter().zip(&cluster) {
-            busy[cluster] += member.busy;
-            allowed[cluster] = Some(match allowed[cluster].take() {
-                None => (member.list, crowd.lists[member.list].clone()),
-                Some((list, cpus)) if list == member.list => (list, cpus),
-                Some((list, cpus)) => (list, cpus.intersection(&crowd.lists[member.list])),
-            });
+        let mut regions = Regions::new(terrain);
+        let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
+        let mut sets = Sets::new(
+            crowd.members.iter().map(|it| it.busy).collect(),
+            crowd.members.iter().map(|it| lists[it.list]).collect(),
+        );
+        if costs.same_cpu_ns < costs.shared_cache_ns {
+            for it in &bonds {
+                sets.join(it.a, it.b, FULL_CPU, &mut regions);
+            }
         }
-        let allowed = allowed.into_iter().map(|it| it.map(|(_, cpus)| cpus).unwrap_or_default());
-        Self { crowd, terrain, bonds, cluster, busy, allowed: allowed.collect() }
+        let (cluster, roots) = sets.numbered();
+        let busy = roots.iter().map(|&it| sets.busy[it]).collect();
+        let allowed = roots.iter().map(|&it| sets.allowed[it]).collect();
+        Self { crowd, terrain, regions, bonds, cluster, busy, allowed }
     }
 
-    fn placement(&self) -> Placement {
+    fn placement(&mut self) -> Placement {
         let tied = self.tied();
         let caches = self.caches(&tied);
         let lists = self.cpus(&tied, &caches);
@@ -163,8 +175,8 @@ impl<'a> Assignment<'a> {
             members[cluster].push(member);
         }
         let all = self.terrain.cpus().len();
-        let placed = lists.iter().zip(members).filter_map(|(cpus, members)| {
-            let cpus = cpus.clone().filter(|it| !it.is_empty() && it.len() < all)?;
+        let placed = lists.into_iter().zip(members).filter_map(|(cpus, members)| {
+            let cpus = cpus.filter(|it| !it.is_empty() && it.len() < all)?;
             let unchanged =
                 members.iter().all(|&it| self.crowd.lists[self.crowd.members[it].list] == cpus);
             (!unchanged).then_some(Placed { members, cpus })
@@ -185,26 +197,24 @@ impl<'a> Assignment<'a> {
     }
 
     /// The cache of each cluster.
-    fn caches(&self, tied: &[bool]) -> Vec<Option<usize>> {
+    fn caches(&mut self, tied: &[bool]) -> Vec<Option<usize>> {
         let groups = self.terrain.caches();
         let largest = groups.iter().map(CpuList::len).max().unwrap_or(0);
-        let mut sets = Sets::new(self.busy.clone());
+        let mut sets = Sets::new(self.busy.clone(), self.allowed.clone());
         for it in &self.bonds {
-            let fits = |a: usize, b: usize| {
-                self.allowed[a] == self.allowed[b]
-                    || !self.allowed[a].intersection(&self.allowed[b]).is_empty()
-            };
             let (a, b) = (self.cluster[it.a], self.cluster[it.b]);
-            sets.join(a, b, FULL_CACHE * largest as f64, fits);
+            sets.join(a, b, FULL_CACHE * largest as f64, &mut self.regions);
         }
-        let (group, count) = sets.numbered();
-        let mut caches = vec![None; self.busy.len()];
-        let mut free: Vec<f64> = groups.iter().map(|it| FULL_CACHE * it.len() as f64).collect();
-        let mut clusters = vec![Vec::new(); count];
-        group.iter().enumerate().for_each(|(cluster, &it)| clusters[it].push(cluster));
+        let (group, roots) = sets.numbered();
+        let mut clusters = vec![Vec::new(); roots.len()];
+        for (cluster, &group) in group.iter().enumerate() {
+            clusters[group].push(cluster);
+        }
         let load = |it: &Vec<usize>| it.iter().map(|&it| self.busy[it]).sum::<f64>();
         clusters.retain(|it| it.iter().any(|&it| tied[it]));
         clusters.sort_by(|x, y| load(y).total_cmp(&load(x)).then(x[0].cmp(&y[0])));
+        let mut caches = vec![None; self.busy.len()];
+        let mut free: Vec<f64> = groups.iter().map(|it| FULL_CACHE * it.len() as f64).collect();
         for it in clusters {
             let Some(cache) = self.best_cache(&it, &free) else { continue };
             free[cache] -= load(&it);
@@ -220,24 +230,26 @@ impl<'a> Assignment<'a> {
     fn best_cache(&self, clusters: &[usize], free: &[f64]) -> Option<usize> {
         let load: f64 = clusters.iter().map(|&it| self.busy[it]).sum();
         let present = |cache: usize| -> f64 {
-            let group = &self.terrain.caches()[cache];
             let share = |&it: &usize| {
-                let allowed = &self.allowed[it];
-                let inside = allowed.intersection(group).len() as f64;
-                self.busy[it] * inside / allowed.len().max(1) as f64
+                let region = self.allowed_in(it);
+                self.busy[it] * region.within[cache] / region.cpus.len().max(1) as f64
             };
             clusters.iter().map(share).sum()
         };
         let may = |&cache: &usize| {
-            let group = &self.terrain.caches()[cache];
-            let inside = |&it: &usize| !self.allowed[it].intersection(group).is_empty();
-            free[cache] >= load && clusters.iter().all(inside)
+            free[cache] >= load
+                && clusters.iter().all(|&it| self.allowed_in(it).within[cache] > 0.0)
         };
-        let caches = (0..free.len()).filter(may);
-        let better = |&x: &usize, &y: &usize| {
-            present(x).total_cmp(&present(y)).then(free[x].total_cmp(&free[y])).then(y.cmp(&x))
+        let caches = (0..free.len()).filter(may).map(|it| (it, present(it)));
+        let better = |&(x, present_x): &(usize, f64), &(y, present_y): &(usize, f64)| {
+            present_x.total_cmp(&present_y).then(free[x].total_cmp(&free[y])).then(y.cmp(&x))
         };
-        caches.max_by(better)
+        caches.max_by(better).map(|(cache, _)| cache)
+    }
+
+    /// The CPUs that all of a cluster may run on.
+    fn allowed_in(&self, cluster: usize) -> &Region {
+        self.regions.get(self.allowed[cluster])
     }
 
     /// Two passes in which each cluster goes to the cache that its ties lead to, if there is room.
@@ -262,9 +274,7 @@ impl<'a> Assignment<'a> {
                     caches[other].into_iter().for_each(|cache| pull[cache] += rate);
                 }
                 let may = |&to: &usize| {
-                    let group = &self.terrain.caches()[to];
-                    free[to] >= self.busy[cluster]
-                        && !self.allowed[cluster].intersection(group).is_empty()
+                    free[to] >= self.busy[cluster] && self.allowed_in(cluster).within[to] > 0.0
                 };
                 let best = (0..free.len()).max_by(|&x, &y| pull[x].total_cmp(&pull[y]));
                 if let Some(to) = best.filter(|&to| pull[to] > pull[now] && may(&to)) {
@@ -277,66 +287,53 @@ impl<'a> Assignment<'a> {
     }
 
     /// The CPUs of each cluster: one, where its members gain by sharing it; else those of its cache.
-    fn cpus(&self, tied: &[bool], caches: &[Option<usize>]) -> Vec<Option<CpuList>> {
+    fn cpus(&mut self, tied: &[bool], caches: &[Option<usize>]) -> Vec<Option<CpuList>> {
         let mut sizes = vec![0_usize; self.busy.len()];
         self.cluster.iter().for_each(|&it| sizes[it] += 1);
-        let mut load: HashMap<Cpu, f64> = HashMap::new();
+        let everywhere = self.regions.number(self.terrain.cpus());
+        let groups: Vec<usize> =
+            self.terrain.caches().iter().map(|it| self.regions.number(it)).collect();
+        let last = self.terrain.cpus().iter().map(|cpu| cpu.0 as usize).max().unwrap_or(0);
+        let mut load = vec![0.0_f64; last + 1];
         let mut lists = vec![None; self.busy.len()];
         let mut order: Vec<usize> = (0..self.busy.len()).filter(|&it| tied[it]).collect();
         order.sort_by(|&x, &y| self.busy[y].total_cmp(&self.busy[x]).then(x.cmp(&y)));
         for cluster in order {
-            let group = match caches[cluster] {
-                Some(cache) => &self.terrain.caches()[cache],
-                // No cache has room for all that it is tied to.
-                None => self.terrain.cpus(),
-            };
-            let allowed = self.allowed[cluster].intersection(group);
-            let on = |cpu: &Cpu| load.get(cpu).copied().unwrap_or(0.0);
+            // Without a cache there is none with room for all that it is tied to.
+            let group = caches[cluster].map_or(everywhere, |cache| groups[cache]);
+            let allowed = self.regions.common(self.allowed[cluster], group);
+            let allowed = &self.regions.get(allowed).cpus;
+            let on = |cpu: &Cpu| load[cpu.0 as usize];
             let least = |x: &Cpu, y: &Cpu| on(x).total_cmp(&on(y)).then(x.cmp(y));
             lists[cluster] = match allowed.iter().min_by(least) {
                 Some(cpu) if sizes[cluster] > 1 => {
-                    *load.entry(cpu).or_default() += self.busy[cluster];
+                    load[cpu.0 as usize] += self.busy[cluster];
                     Some(CpuList::new([cpu]))
                 }
-                _ => caches[cluster].map(|_| allowed),
+                _ => caches[cluster].map(|_| allowed.clone()),
             };
         }
         lists
     }
 }
 
-/// Clusters that fit onto one CPU: the number of each member's, and how many there are.
-fn clusters_of_one_cpu(crowd: &Crowd, terrain: &Terrain, bonds: &[Bond]) -> (Vec<usize>, usize) {
-    let mut sets = Sets::new(crowd.members.iter().map(|it| it.busy).collect());
-    let costs = terrain.costs();
-    if costs.same_cpu_ns < costs.shared_cache_ns {
-        for it in bonds {
-            let list = |member: usize| crowd.members[member].list;
-            let together = |a: usize, b: usize| {
-                list(a) == list(b)
-                    || !crowd.lists[list(a)].intersection(&crowd.lists[list(b)]).is_empty()
-            };
-            sets.join(it.a, it.b, FULL_CPU, together);
-        }
-    }
-    sets.numbered()
-}
-
 /// The CPU time that a placement saves per second, in CPUs: what its ties cost now, less what they cost then.
 pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[Placed]) -> f64 {
-    let mut lists: Vec<&CpuList> = crowd.lists.iter().collect();
-    let mut then: Vec<usize> = crowd.members.iter().map(|it| it.list).collect();
+    let mut regions = Regions::new(terrain);
+    let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
+    let now: Vec<usize> = crowd.members.iter().map(|it| lists[it.list]).collect();
+    let mut then = now.clone();
     for it in placed {
-        it.members.iter().for_each(|&member| then[member] = lists.len());
-        lists.push(&it.cpus);
+        let region = regions.number(&it.cpus);
+        it.members.iter().for_each(|&member| then[member] = region);
     }
-    let mut known: HashMap<(usize, usize), f64> = HashMap::new();
-    let mut cost = |a: usize, b: usize| {
-        *known.entry((a, b)).or_insert_with(|| terrain.expected(lists[a], lists[b]))
-    };
     let difference = |it: &Bond| {
-        let now = cost(crowd.members[it.a].list, crowd.members[it.b].list);
-        (now - cost(then[it.a], then[it.b])) * it.per_second * 1e-9
+        let (now, then) = ((now[it.a], now[it.b]), (then[it.a], then[it.b]));
+        if now == then {
+            return 0.0;
+        }
+        let gain = regions.expected(now.0, now.1) - regions.expected(then.0, then.1);
+        gain * it.per_second * 1e-9
     };
     crowd.bonds.iter().map(difference).sum()
 }

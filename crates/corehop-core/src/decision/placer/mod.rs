@@ -6,6 +6,7 @@
 //! pure: recorded windows give the same actions again.
 
 pub mod assign;
+pub mod regions;
 pub mod terrain;
 pub mod trial;
 mod step;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Bond, Crowd, Member, Placed, assign};
+use super::regions::Regions;
 use super::terrain::Terrain;
 use super::trial::{Arm, Next, Trial, Verdict, Why};
 use crate::host::{Active, Activity, Move};
@@ -173,8 +174,8 @@ impl Placer {
             .collect();
         for it in &activity.threads {
             // A thread has the CPUs of the one that started it.
-            let home = parents.get(&(it.pid, &it.allowed));
-            if let Some(home) = home.filter(|_| !self.placed.contains_key(&it.tid)) {
+            let started = !parents.is_empty() && !self.placed.contains_key(&it.tid);
+            if let Some(home) = started.then(|| parents.get(&(it.pid, &it.allowed))).flatten() {
                 self.homes.insert(it.tid, home.clone());
                 self.placed.insert(it.tid, it.allowed.clone());
             }
@@ -334,20 +335,15 @@ impl Placer {
 
     /// The threads that may be placed, with the lower ends of their ties; the number of each.
     fn crowd(&self, activity: &Activity) -> (Crowd, Vec<u32>) {
-        let mut crowd = Crowd::default();
-        let (mut places, mut lists): (HashMap<u32, usize>, HashMap<&CpuList, usize>) =
-            Default::default();
-        let mut threads = Vec::new();
+        let mut regions = Regions::new(&self.terrain);
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        let (mut members, mut threads) = (Vec::new(), Vec::new());
         for it in activity.threads.iter().filter(|it| !self.own_way.contains(&it.tid)) {
-            let home = self.home(it);
-            let list = *lists.entry(home).or_insert_with(|| {
-                crowd.lists.push(home.clone());
-                crowd.lists.len() - 1
-            });
             places.insert(it.tid, threads.len());
             threads.push(it.tid);
-            crowd.members.push(Member { busy: share(it, activity), list });
+            members.push(Member { busy: share(it, activity), list: regions.number(self.home(it)) });
         }
+        let mut crowd = Crowd { lists: regions.into_lists(), members, bonds: Vec::new() };
         for tie in self.graph.ties() {
             let (Some(&a), Some(&b)) = (places.get(&tie.a), places.get(&tie.b)) else { continue };
             crowd.bonds.push(Bond { a, b, per_second: tie.at_least });

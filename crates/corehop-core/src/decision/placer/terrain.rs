@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::regions::Region;
 use crate::platform::{Affinity, CpuGroups, Platform};
 use crate::units::{Cpu, CpuList};
 
@@ -53,13 +54,14 @@ impl Terrain {
         let near = |a: Cpu, b: Cpu| platform.affinity(a, b) != Affinity::Memory;
         let group = |cpu| CpuList::new(cpus.iter().filter(|&other| near(cpu, other)));
         let groups = CpuGroups::new(cpus.iter().map(group));
-        Self::new(groups.iter().cloned().collect(), costs)
+        let groups: Vec<CpuList> = groups.iter().cloned().collect();
+        Self::new(&groups, costs)
     }
 
     /// CPUs in groups with a cache in common. No CPU is in two.
-    pub fn new(groups: Vec<CpuList>, costs: WakeCosts) -> Self {
+    pub fn new(groups: &[CpuList], costs: WakeCosts) -> Self {
         let cpus = CpuList::new(groups.iter().flat_map(CpuList::iter));
-        Self { caches: Level::new(&groups, &cpus), cpus, costs }
+        Self { caches: Level::new(groups, &cpus), cpus, costs }
     }
 
     /// All CPUs.
@@ -92,25 +94,26 @@ impl Terrain {
         if near { self.costs.shared_cache_ns } else { self.costs.separate_ns }
     }
 
-    /// The mean cost of a wake-up, in nanoseconds, where each thread runs on some CPU of its list.
-    pub fn expected(&self, a: &CpuList, b: &CpuList) -> f64 {
-        let (size, mut sum) = ((a.len() * b.len()) as f64, 0.0);
+    /// A list of CPUs, with the number of them in each cache.
+    pub fn region(&self, cpus: CpuList) -> Region {
+        let mut within = vec![0.0; self.caches.groups.len()];
+        cpus.iter().filter_map(|cpu| self.cache_of(cpu)).for_each(|group| within[group] += 1.0);
+        Region { cpus, within }
+    }
+
+    /// The mean cost of a wake-up, in nanoseconds, where each thread runs on some CPU of its region.
+    pub fn expected(&self, a: &Region, b: &Region) -> f64 {
+        let size = (a.cpus.len() * b.cpus.len()) as f64;
         if size == 0.0 {
             return self.costs.separate_ns;
         }
         // Of the pairs, so many are one CPU, and so many lie in one group.
-        let same = a.intersection(b).len() as f64;
-        let near: f64 = self.within(a).iter().zip(self.within(b)).map(|(n, m)| n * m).sum();
-        sum += same * self.costs.same_cpu_ns;
-        sum += (near - same) * self.costs.shared_cache_ns;
-        sum += (size - near) * self.costs.separate_ns;
-        sum / size
-    }
-
-    fn within(&self, cpus: &CpuList) -> Vec<f64> {
-        let mut counts = vec![0.0; self.caches.groups.len()];
-        cpus.iter().filter_map(|cpu| self.cache_of(cpu)).for_each(|group| counts[group] += 1.0);
-        counts
+        let same = a.cpus.intersection(&b.cpus).len() as f64;
+        let near: f64 = a.within.iter().zip(&b.within).map(|(n, m)| n * m).sum();
+        let costs = same * self.costs.same_cpu_ns
+            + (near - same) * self.costs.shared_cache_ns
+            + (size - near) * self.costs.separate_ns;
+        costs / size
     }
 }
 
@@ -128,14 +131,15 @@ pub(super) mod tests {
     #[test]
     #[expect(clippy::float_cmp, reason = "sums of whole numbers")]
     fn a_wake_up_costs_what_its_distance_costs_and_the_mean_over_lists_of_cpus() {
-        let terrain = Terrain::new(vec![list("0-1"), list("2-3")], COSTS);
+        let terrain = Terrain::new(&[list("0-1"), list("2-3")], COSTS);
         let cpu = Cpu;
+        let expected = |a, b| terrain.expected(&terrain.region(list(a)), &terrain.region(list(b)));
         assert_eq!(terrain.between(cpu(0), cpu(0)), 2_000.0);
         assert_eq!(terrain.between(cpu(0), cpu(1)), 6_000.0);
         assert_eq!(terrain.between(cpu(1), cpu(2)), 10_000.0);
         // Twice one CPU, twice its neighbour.
-        assert_eq!(terrain.expected(&list("0-1"), &list("0-1")), 4_000.0);
-        assert_eq!(terrain.expected(&list("0-3"), &list("0-3")), 7_000.0);
-        assert_eq!(terrain.expected(&list("0"), &list("2-3")), 10_000.0);
+        assert_eq!(expected("0-1", "0-1"), 4_000.0);
+        assert_eq!(expected("0-3", "0-3"), 7_000.0);
+        assert_eq!(expected("0", "2-3"), 10_000.0);
     }
 }

@@ -16,7 +16,7 @@ use crate::units::{Cpu, CpuList};
 
 fn two_caches(cpus_each: u32) -> Terrain {
     let group = |from: u32| CpuList::new((from..from + cpus_each).map(Cpu));
-    Terrain::new(vec![group(0), group(cpus_each)], COSTS)
+    Terrain::new(&[group(0), group(cpus_each)], COSTS)
 }
 
 fn free(busy: &[f64], bonds: &[(usize, usize, f64)], terrain: &Terrain) -> Crowd {
@@ -345,7 +345,7 @@ fn moves_that_the_host_refuses_end_the_trial() {
 
 #[test]
 fn busy_threads_without_wake_ups_are_tried_together_if_a_search_is_asked_for() {
-    let terrain = || Terrain::new(vec![list("0-1")], COSTS);
+    let terrain = || Terrain::new(&[list("0-1")], COSTS);
     let run = |gain: f64, search: bool| {
         let mut host = Pairs::new(1, gain, &terrain(), 6);
         let mut placer = Placer::new(Settings { search, ..may_move() }, terrain());
