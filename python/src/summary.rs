@@ -280,6 +280,7 @@ fn of_sharings(sharings: &[SharingSummary]) -> Columns {
         ("parameters", texts(all().map(|it| Some(&it.parameters)))),
         ("sharing", texts(all().map(|it| Some(it.sharing)))),
         ("runtime_ratio", numbers(all().map(|it| it.runtime_ratio))),
+        ("predicted_ratio", numbers(all().map(|it| it.predicted_ratio))),
         ("shared_round_ns", numbers(shared().map(|it| Some(it?.round_ns)))),
         ("separate_round_ns", numbers(separate().map(|it| Some(it?.round_ns)))),
         ("smr_separate", numbers(separate().map(|it| it?.smr))),

@@ -31,6 +31,7 @@ pub mod access;
 pub mod lengths;
 pub mod overheads;
 pub mod sharing;
+pub mod gain;
 pub mod contacts;
 pub mod switching;
 pub mod tasks;

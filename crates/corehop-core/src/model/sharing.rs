@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::gain::TAKEN;
 use crate::samples::SharedData;
 use crate::workload::gang::{Placing, Sharing};
 
@@ -44,6 +45,8 @@ pub struct SharingSummary {
     pub separate: Option<Side>,
     /// The time with a cache in common over that without: below 1 they gain by being together.
     pub runtime_ratio: Option<f64>,
+    /// The same, predicted from the misses without a common cache ([`TAKEN`]).
+    pub predicted_ratio: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -118,6 +121,7 @@ impl Sharings {
                 sharing,
                 shared,
                 separate,
+                predicted_ratio: separate.map(|it| TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi)),
                 runtime_ratio: shared.zip(separate).map(|(a, b)| a.round_ns / b.round_ns),
             }
         };
@@ -175,5 +179,7 @@ mod tests {
         assert_eq!([shared.smr, separate.smr], [None, Some(0.75)]);
         near(shared.mpmi, 0.0);
         near(separate.mpmi, 4_000.0);
+        // 3,000 of them are answered by the other package.
+        near(summary.predicted_ratio.unwrap(), 1.0 - 0.946 * 3_000.0 / 17_730.0);
     }
 }

@@ -120,6 +120,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("shared", "On two cores with a common cache; in nanoseconds the running time there."),
     ("separate", "On two packages; in nanoseconds the running time there."),
     ("ratio", "One value divided by the other; below 1 the first is smaller."),
+    ("predicted", "The ratio that the misses without a common cache predict."),
     ("SMR separate", "The SMR on two packages."),
     ("MPmI shared", "The MPmI below a common cache."),
     ("MPmI separate", "The MPmI on two packages."),

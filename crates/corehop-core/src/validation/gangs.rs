@@ -268,6 +268,7 @@ mod tests {
             sharing: Sharing::Write,
             shared: Some(side(0.0, None, 0.0)),
             separate: Some(side(100.0, Some(1.0), 3.0)),
+            predicted_ratio: None,
             runtime_ratio: Some(0.55),
         };
         let rows = study.join(&[summary]);

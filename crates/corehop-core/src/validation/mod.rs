@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Validation: what was published of a machine, against the simulated one.
 //!
-//! There are tables of costs, single values, tables of gangs and of core switches, and claims in words. Each is a [`Study`]; all of
+//! There are tables of costs, single values, tables of gangs and of core switches, claims in words, and a
+//! regression. Each is a [`Study`]; all of
 //! them come to a [`Sheet`].
 
 mod numa_home;
@@ -13,6 +14,7 @@ pub mod tables;
 pub mod points;
 pub mod gangs;
 pub mod switches;
+pub mod regression;
 pub mod claims;
 mod studies;
 

@@ -4,6 +4,7 @@
 use super::claims::ClaimStudy;
 use super::gangs::GangStudy;
 use super::points::PointStudy;
+use super::regression::RegressionStudy;
 use super::switches::SwitchStudy;
 use super::tables::TableStudy;
 use super::{Study, StudyError};
@@ -40,6 +41,8 @@ const GANGS: &[(&str, &str, &str)] =
 const SWITCHES: &[(&str, &str, &str)] =
     with_tables!["strong-2b", "strong-3", "strong-5", "strong-6"];
 
+pub(super) const REGRESSIONS: &[(&str, &str, &str)] = with_tables!["kamali-regression"];
+
 const CLAIMS: &[(&str, &str)] = described![
     "bastoni-fig3",
     "bastoni-fig4",
@@ -48,7 +51,7 @@ const CLAIMS: &[(&str, &str)] = described![
     "waechtler-exclusive",
 ];
 
-/// The studies that come with the program: tables, single values, tables of gangs and of core switches, claims.
+/// The studies that come with the program: tables, single values, tables of gangs and of core switches, a regression, claims.
 ///
 /// # Errors
 /// If a file is wrong; a test reads them all.
@@ -66,6 +69,9 @@ pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
     for (_, description, table) in SWITCHES {
         all.push(Box::new(SwitchStudy::new(description, table)?));
     }
+    for (_, description, table) in REGRESSIONS {
+        all.push(Box::new(RegressionStudy::new(description, table)?));
+    }
     for (_, description) in CLAIMS {
         all.push(Box::new(ClaimStudy::new(description)?));
     }
@@ -79,6 +85,17 @@ impl TableStudy {
     /// If its files are wrong; a test reads them all.
     pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
         let (_, description, table) = TABLES.iter().find(|&&(other, ..)| other == id)?;
+        Some(Self::new(description, table))
+    }
+}
+
+impl GangStudy {
+    /// The table of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// If its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        let (_, description, table) = GANGS.iter().find(|&&(other, ..)| other == id)?;
         Some(Self::new(description, table))
     }
 }

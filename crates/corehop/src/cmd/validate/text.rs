@@ -151,7 +151,7 @@ fn claims(tested: &[Tested]) -> String {
             },
             |expected| {
                 let differs = if it.is_missed() { ", NOT as printed" } else { "" };
-                format!("printed: {}, simulated: {}{differs}", word(expected), word(it.found))
+                format!("printed: {}, found: {}{differs}", word(expected), word(it.found))
             },
         );
         let _ = writeln!(text, "{}\n    {expected}\n    {}", it.claim, it.evidence);
