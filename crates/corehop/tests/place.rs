@@ -186,6 +186,7 @@ fn what_cannot_be_placed_is_refused_by_name() {
         (&["4194303"][..], 3, "no such process"),
         (&["2"], 3, "a thread of the kernel"),
         (&[], 2, "missing program"),
+        (&["--start", "scatter", "1"][..], 2, "`scatter`"),
         (&["--window", "1ms", "1"], 2, "shorter than 10 ms"),
         (&["--progress", "syscalls:gettid", "1"], 2, "`gettid` does not stand for progress"),
         (&["--progress", "/nowhere/count", "--", "true"], 3, "/nowhere/count"),
@@ -199,4 +200,35 @@ fn what_cannot_be_placed_is_refused_by_name() {
     }
     // The exit code of a command is its own.
     assert_eq!(answer(&["--", "sh", "-c", "exit 7"]).0, Some(7));
+}
+
+#[test]
+fn a_start_puts_each_thread_somewhere_and_its_end_puts_it_back() {
+    if !can_see() {
+        return;
+    }
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (turns, _) = Turns::begin(folder.path());
+    let before = turns.cpus();
+    let all: Vec<_> = before[0].iter().collect();
+    for (start, expected) in [
+        (all[0].0.to_string(), [all[0], all[0]]),
+        (format!("{},{}", all[0].0, all[1].0), [all[0], all[1]]),
+    ] {
+        let pid = turns.0.id().to_string();
+        let mut placer = place(&["--start", &start, &pid]).stderr(Stdio::null()).spawn().unwrap();
+        let one = |cpu| corehop_core::units::CpuList::new([cpu]);
+        let mut expected = expected.map(one);
+        expected.sort();
+        until(&start, || {
+            let mut now = turns.cpus();
+            now.sort();
+            now == expected
+        });
+        // SAFETY: a child that has not been waited for.
+        unsafe { libc::kill(placer.id().cast_signed(), libc::SIGINT) };
+        placer.wait().unwrap();
+        assert_eq!(turns.cpus(), before, "after --start {start}");
+    }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
-use corehop_core::decision::placer::{Action, Placer, Settings};
+use corehop_core::decision::placer::{Action, Placer, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Ended, Host, HostError, Receipt};
 use corehop_core::units::Nanos;
@@ -48,6 +48,10 @@ pub(crate) struct Args {
     /// be bad
     #[arg(long, requires = "progress")]
     search: bool,
+    /// Put the threads somewhere first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns. It stays
+    /// until a placement is tried, and is undone at the end
+    #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
+    start: Option<Start>,
     /// End after so long (default: with the program, or at Ctrl-C)
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Nanos>,
@@ -81,10 +85,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
     let terrain = Terrain::of(&platform, costs(&times));
     let may_move = args.progress.is_some() && !args.dry_run;
+    let moves = may_move || args.start.is_some();
     let settings = Settings { may_move, search: args.search, ..Settings::default() };
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let mut log = Log::begin(&settings, &terrain, &names);
-    let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), may_move, args.json)?;
+    let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), moves, args.json)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
     log.end(host.from_interrupts());
     if let Some(output) = output {
@@ -112,36 +117,60 @@ fn place(
 ) -> Result<Option<Ended>, Failure> {
     let failed = |error: HostError| Failure::new(Exit::Failed, error);
     let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
-    let mut in_force: Option<Receipt> = None;
+    let mut session = Session { host, log, in_force: Vec::new() };
+    let mut start = args.start.as_ref();
     let mut ended = None;
     // A command goes on without being placed until it ends by itself.
     let over = |begin: Instant| {
         args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
     };
     while !interrupt::requested() && ended.is_none() && !over(begin) {
-        let observation = host.observe(window).map_err(failed)?;
+        let observation = session.host.observe(window).map_err(failed)?;
         ended = observation.ended;
         let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
-        let actions = placer.step(&activity);
-        log.window(&activity, placer.graph(), &actions);
+        let mut actions = placer.step(&activity);
+        if let Some(start) = start.take() {
+            actions.extend(placer.start(start, &activity));
+        }
+        session.log.window(&activity, placer.graph(), &actions);
         for action in actions {
-            match action {
-                Action::Place { moves } => match host.apply(&moves) {
-                    Ok(receipt) => in_force = Some(receipt),
-                    Err(error) => {
-                        log.refused(&error);
-                        placer.refused();
-                    }
-                },
-                Action::Restore => {
-                    in_force.take().map_or(Ok(()), |it| host.revert(it)).map_err(failed)?;
-                }
-                Action::Advise(_) | Action::Try(_) | Action::Judge { .. } => {}
-            }
+            session.act(action, &mut placer).map_err(failed)?;
         }
     }
-    in_force.take().map_or(Ok(()), |it| host.revert(it)).map_err(failed)?;
+    session.restore().map_err(failed)?;
     Ok(ended)
+}
+
+/// A host under way, and the moves that are in force.
+struct Session<'a> {
+    host: &'a mut PlacingHost,
+    log: &'a mut Log,
+    in_force: Vec<Receipt>,
+}
+
+impl Session<'_> {
+    fn act(&mut self, action: Action, placer: &mut Placer) -> Result<(), HostError> {
+        match action {
+            Action::Place { moves } => match self.host.apply(&moves) {
+                Ok(receipt) => self.in_force.push(receipt),
+                Err(error) => {
+                    self.log.refused(&error);
+                    placer.refused();
+                }
+            },
+            Action::Restore => self.restore()?,
+            Action::Advise(_) | Action::Try(_) | Action::Judge { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Takes all moves back, the last one first.
+    fn restore(&mut self) -> Result<(), HostError> {
+        while let Some(receipt) = self.in_force.pop() {
+            self.host.revert(receipt)?;
+        }
+        Ok(())
+    }
 }
 
 fn costs(times: &WakeTimes) -> WakeCosts {

@@ -9,8 +9,10 @@ pub mod assign;
 pub mod regions;
 pub mod terrain;
 pub mod trial;
+mod start;
 mod step;
 #[cfg(test)]
 mod tests;
 
+pub use start::Start;
 pub use step::{Action, Placer, Proposal, Settings};

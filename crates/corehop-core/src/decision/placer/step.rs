@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
+use super::Start;
 use super::assign::{Bond, Crowd, Member, Placed, assign};
 use super::regions::Regions;
 use super::terrain::Terrain;
@@ -138,6 +139,12 @@ impl Placer {
     /// The threads that are placed, and where.
     pub const fn placed(&self) -> &BTreeMap<u32, CpuList> {
         &self.placed
+    }
+
+    /// Puts the threads of a first window somewhere. It stays until a proposal is tried.
+    pub fn start(&mut self, start: &Start, activity: &Activity) -> Vec<Action> {
+        let moves = start.moves(activity, &self.terrain);
+        if moves.is_empty() { Vec::new() } else { self.place(moves, activity) }
     }
 
     /// Takes a window, and says what to do.
