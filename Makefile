@@ -6,7 +6,7 @@ STATIC  := target/x86_64-unknown-linux-gnu/release/corehop
 VENV    := .venv
 PYTHON  := $(VENV)/bin/python
 
-.PHONY: run test soundness models stress fuzz kills bench bench-servers repeat dist lab bpf lint clean
+.PHONY: run test soundness models stress fuzz kills bench bench-servers bench-place repeat dist lab bpf lint clean
 
 ## Build, measure this host for some minutes, print the table and where the report lies.
 run: build
@@ -68,6 +68,7 @@ bench: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench suite -- $(CURDIR)/out/bench.json
 	cargo bench --locked -p corehop-core --bench sim -- $(CURDIR)/out/bench.json
+	cargo bench --locked -p corehop --bench place -- $(CURDIR)/out/bench.json --short
 	cargo bench --locked -p corehop-switch --bench switch -- $(CURDIR)/out/bench.json
 
 ## Real servers, unmodified and off-loaded, into out/bench.json: some eighteen minutes. Debian packages are unpacked below
@@ -75,6 +76,12 @@ bench: build
 bench-servers: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench servers -- $(CURDIR)/out/bench.json
+
+## Placing: the time of a decision, the cost of watching, known pairs, and three servers from the worse side, into
+## out/bench.json: eight minutes. The servers are those of `make bench-servers`.
+bench-place: build
+	@mkdir -p out
+	cargo bench --locked -p corehop --bench place -- $(CURDIR)/out/bench.json
 
 ## Five quick runs, one after the other: does the next run land in the interval of this one? Into out/bench.json.
 repeat: build

@@ -1,19 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Placing: the time of a decision.
+//! Placing: the time of a decision, the cost of watching, and servers that are placed.
 //!
-//! `cargo bench -p corehop --bench place -- OUT.json`.
+//! `cargo bench -p corehop --bench place -- OUT.json`; `--short` has fewer blocks and leaves out what takes long,
+//! `--program=NAME` is about one of them. All live: two CPUs stand for near (one CPU) and far (two).
 #![expect(clippy::print_stderr, reason = "progress and results go to stderr")]
 
 mod decision;
+mod pairs;
+mod programs;
+mod trials;
+mod wakes;
 #[path = "../list/mod.rs"]
 mod list;
 
 use std::path::PathBuf;
 
+use corehop_core::units::Cpu;
+use corehop_linux::bpf::sharing::WakeGraph;
+use programs::Program;
+use serde_json::{Value, json};
+
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
+/// Blocks of a server, and of a short run.
+const BLOCKS: [usize; 2] = [12, 6];
+
 fn main() -> Fallible<()> {
-    let out = std::env::args().skip(1).find(|word| !word.starts_with("--"));
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let out = arguments.iter().find(|word| !word.starts_with("--"));
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
-    list::put(vec![decision::figure()?], &out)
+    let short = arguments.iter().any(|word| word == "--short");
+    let only = arguments.iter().find_map(|word| word.strip_prefix("--program="));
+    let mut figures = Vec::new();
+    if only.is_none() {
+        figures.push(decision::figure()?);
+    }
+    figures.extend(live(short, only)?);
+    list::put(figures, &out)
+}
+
+/// What takes two CPUs and the kernel's counts; what is missing is said.
+fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
+    if let Err(error) = WakeGraph::open() {
+        eprintln!("skipped: {error}");
+        return Ok(Vec::new());
+    }
+    let cpus: Vec<Cpu> = corehop_linux::thread::affinity()?.iter().collect();
+    let &[a, b, ..] = &cpus[..] else {
+        eprintln!("skipped: placing takes two CPUs, and one is usable");
+        return Ok(Vec::new());
+    };
+    let mut figures = if only.is_none() { wakes::figures(a)? } else { Vec::new() };
+    let Some(root) = programs::fetched()? else { return Ok(figures) };
+    if only.is_none() && !short {
+        figures.push(pairs::found(&root)?);
+        figures.push(pairs::false_ones()?);
+    }
+    for program in Program::ALL {
+        if only.is_some_and(|it| it != program.name()) || (short && program == Program::Nginx) {
+            continue;
+        }
+        let new = trials::figures(program, &root, [a, b], BLOCKS[usize::from(short)])?;
+        new.iter().for_each(|it| eprintln!("{it}"));
+        figures.extend(new);
+    }
+    figures.extend(most(&figures, "cpu-percent"));
+    figures.extend(most(&figures, "loss-percent"));
+    Ok(figures)
+}
+
+/// The largest of a figure over the servers.
+fn most(figures: &[Value], what: &str) -> Option<Value> {
+    let end = format!("-{what}");
+    let of = figures.iter().filter(|it| it["name"].as_str().is_some_and(|it| it.ends_with(&end)));
+    let value = |it: &&Value| it["value"].as_f64().unwrap_or(f64::NAN);
+    let worst = of.max_by(|x, y| value(x).total_cmp(&value(y)))?;
+    let name =
+        if what == "cpu-percent" { "place/cpu-percent" } else { "place/throughput-loss-percent" };
+    Some(json!({
+        "name": name, "value": worst["value"], "unit": "%", "low": worst["low"], "high": worst["high"],
+        "of": worst["name"],
+    }))
 }
