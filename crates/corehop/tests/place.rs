@@ -157,15 +157,24 @@ fn a_placer_that_is_killed_leaves_no_thread_pinned() {
     let (turns, count) = Turns::begin(folder.path());
     let before = turns.cpus();
     assert_eq!(before.len(), 2);
+    let log = folder.path().join("log.jsonl");
+    let log_name = log.to_str().unwrap();
     for _ in 0..3 {
         let pid = turns.0.id().to_string();
-        let mut placer = place(&["--window", "50ms", "--progress", &count, &pid]);
+        let words = ["--window", "50ms", "--progress", &count, "--force", "-o", log_name, &pid];
+        let mut placer = place(&words);
         let mut placer = placer.stderr(Stdio::null()).spawn().unwrap();
         until("placed", || turns.cpus().iter().all(|it| it.len() == 1));
         placer.kill().unwrap();
         placer.wait().unwrap();
         until("put back", || turns.cpus() == before);
+        let kept = std::fs::read_to_string(&log).unwrap();
+        assert!(kept.lines().count() > 5 && kept.contains("\"place\""), "{kept}");
     }
+    let kept = std::fs::read_to_string(&log).unwrap();
+    let refused = place(&["--force", "-o", log_name, "4194303"]).output().unwrap();
+    assert_eq!(refused.status.code(), Some(3));
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), kept, "a refused command writes nothing");
 }
 
 #[test]

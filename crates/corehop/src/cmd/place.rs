@@ -88,14 +88,12 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let moves = may_move || args.start.is_some();
     let settings = Settings { may_move, search: args.search, ..Settings::default() };
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
-    let mut log = Log::begin(&settings, &terrain, &names);
     let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), moves, args.json)?;
+    // Not before: a command that is refused leaves the file as it is.
+    let mut log = Log::begin(&settings, &terrain, &names, output)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
-    log.end(host.from_interrupts());
-    if let Some(output) = output {
-        output.write(log.lines())?;
-    }
     let ended = ended?;
+    log.end(host.from_interrupts())?;
     log.say(args.json)?;
     let status = match ended {
         Some(Ended { status, .. }) => status,
@@ -115,7 +113,6 @@ fn place(
     mut placer: Placer,
     log: &mut Log,
 ) -> Result<Option<Ended>, Failure> {
-    let failed = |error: HostError| Failure::new(Exit::Failed, error);
     let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
     let mut session = Session { host, log, in_force: Vec::new() };
     let mut start = args.start.as_ref();
@@ -132,13 +129,17 @@ fn place(
         if let Some(start) = start.take() {
             actions.extend(placer.start(start, &activity));
         }
-        session.log.window(&activity, placer.graph(), &actions);
+        session.log.window(&activity, placer.graph(), &actions)?;
         for action in actions {
-            session.act(action, &mut placer).map_err(failed)?;
+            session.act(action, &mut placer)?;
         }
     }
-    session.restore().map_err(failed)?;
+    session.restore()?;
     Ok(ended)
+}
+
+fn failed(error: HostError) -> Failure {
+    Failure::new(Exit::Failed, error)
 }
 
 /// A host under way, and the moves that are in force.
@@ -149,12 +150,12 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn act(&mut self, action: Action, placer: &mut Placer) -> Result<(), HostError> {
+    fn act(&mut self, action: Action, placer: &mut Placer) -> Result<(), Failure> {
         match action {
             Action::Place { moves } => match self.host.apply(&moves) {
                 Ok(receipt) => self.in_force.push(receipt),
                 Err(error) => {
-                    self.log.refused(&error);
+                    self.log.refused(&error)?;
                     placer.refused();
                 }
             },
@@ -165,9 +166,9 @@ impl Session<'_> {
     }
 
     /// Takes all moves back, the last one first.
-    fn restore(&mut self) -> Result<(), HostError> {
+    fn restore(&mut self) -> Result<(), Failure> {
         while let Some(receipt) = self.in_force.pop() {
-            self.host.revert(receipt)?;
+            self.host.revert(receipt).map_err(failed)?;
         }
         Ok(())
     }

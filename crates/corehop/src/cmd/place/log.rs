@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Write as _;
 
 use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
 use corehop_core::decision::placer::trial::Verdict;
@@ -13,7 +15,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::exit::{Exit, Failure};
-use crate::output::print;
+use crate::output::{OutputFile, print};
 
 /// The version of the log's lines.
 const VERSION: u32 = 1;
@@ -23,7 +25,8 @@ const SHOWN: usize = 10;
 /// The log of a run.
 #[derive(Debug)]
 pub(super) struct Log {
-    lines: String,
+    /// The file, line by line as things happen: what ends the placer does not take them away.
+    file: Option<File>,
     answer: Answer,
     names: BTreeMap<u32, String>,
 }
@@ -50,7 +53,16 @@ struct Trial {
 }
 
 impl Log {
-    pub(super) fn begin(settings: &Settings, terrain: &Terrain, targets: &[String]) -> Self {
+    /// The log's file begins with what the placer knows.
+    ///
+    /// # Errors
+    /// Exit 6 where it cannot be written.
+    pub(super) fn begin(
+        settings: &Settings,
+        terrain: &Terrain,
+        targets: &[String],
+        output: Option<OutputFile>,
+    ) -> Result<Self, Failure> {
         let answer = Answer {
             targets: targets.to_vec(),
             wake_costs: terrain.costs(),
@@ -62,23 +74,33 @@ impl Log {
             ties: Vec::new(),
             wakes_by_interrupts: 0,
         };
-        let mut log = Self { lines: String::new(), answer, names: BTreeMap::new() };
+        let file = output.map(OutputFile::into_path).map(File::create).transpose();
+        let file = file.map_err(unwritten)?;
+        let mut log = Self { file, answer, names: BTreeMap::new() };
         let caches: Vec<String> = terrain.caches().iter().map(ToString::to_string).collect();
-        log.line(&json!({
-            "corehop_placement": VERSION, "targets": targets, "settings": settings,
-            "caches": caches, "wake_costs": terrain.costs(),
-        }));
-        log
+        log.line(|| {
+            json!({
+                "corehop_placement": VERSION, "targets": targets, "settings": settings,
+                "caches": caches, "wake_costs": terrain.costs(),
+            })
+        })?;
+        Ok(log)
     }
 
-    fn line(&mut self, value: &Value) {
-        self.lines.push_str(&value.to_string());
-        self.lines.push('\n');
+    fn line(&mut self, value: impl FnOnce() -> Value) -> Result<(), Failure> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let line = format!("{}\n", value());
+        file.write_all(line.as_bytes()).map_err(unwritten)
     }
 
-    pub(super) fn window(&mut self, activity: &Activity, graph: &ContactGraph, actions: &[Action]) {
+    pub(super) fn window(
+        &mut self,
+        activity: &Activity,
+        graph: &ContactGraph,
+        actions: &[Action],
+    ) -> Result<(), Failure> {
         self.answer.windows += 1;
-        self.line(&json!({ "window": activity, "actions": actions }));
+        self.line(|| json!({ "window": activity, "actions": actions }))?;
         self.names.extend(activity.threads.iter().map(|it| (it.tid, it.name.clone())));
         self.answer.ties = graph.ties();
         for action in actions {
@@ -90,21 +112,19 @@ impl Log {
                 Action::Place { .. } | Action::Restore => {}
             }
         }
+        Ok(())
     }
 
-    pub(super) fn refused(&mut self, error: &HostError) {
-        self.line(&json!({ "refused": error.to_string() }));
+    pub(super) fn refused(&mut self, error: &HostError) -> Result<(), Failure> {
         self.answer.refused.push(error.to_string());
+        self.line(|| json!({ "refused": error.to_string() }))
     }
 
-    pub(super) fn end(&mut self, wakes_by_interrupts: u64) {
+    pub(super) fn end(&mut self, wakes_by_interrupts: u64) -> Result<(), Failure> {
         self.answer.wakes_by_interrupts = wakes_by_interrupts;
         self.answer.ties.sort_by(|x, y| y.per_second.total_cmp(&x.per_second));
-        self.line(&json!({ "end": { "windows": self.answer.windows } }));
-    }
-
-    pub(super) fn lines(&self) -> &str {
-        &self.lines
+        let windows = self.answer.windows;
+        self.line(|| json!({ "end": { "windows": windows } }))
     }
 
     pub(super) fn say(&self, as_json: bool) -> Result<(), Failure> {
@@ -140,12 +160,16 @@ impl Log {
             let _ = writeln!(text, "Refused: {why}");
         }
         if self.answer.proposals.is_empty() {
-            text.push_str("No placement is worth its moves: nothing was moved.\n");
+            text.push_str("No placement is worth its moves: none was tried.\n");
         } else if !self.answer.may_move {
             text.push_str("Nothing was moved: --progress says how the program gets on.\n");
         }
         text
     }
+}
+
+fn unwritten(error: std::io::Error) -> Failure {
+    Failure::new(Exit::Failed, error).context("writing the log")
 }
 
 /// A proposal in words.
