@@ -64,21 +64,20 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
         new.iter().for_each(|it| eprintln!("{it}"));
         figures.extend(new);
     }
-    figures.extend(most(&figures, "cpu-percent"));
-    figures.extend(most(&figures, "loss-percent"));
+    figures.extend(worst(&figures, "cpu-percent", "place/cpu-percent", 1.0));
+    figures.extend(worst(&figures, "loss-percent", "place/throughput-loss-percent", 1.0));
+    figures.extend(worst(&figures, "of-best-percent", "place/live-of-best-percent", -1.0));
     Ok(figures)
 }
 
-/// The largest of a figure over the servers.
-fn most(figures: &[Value], what: &str) -> Option<Value> {
+/// The worst of a figure over the servers: the largest, or with `sign` -1 the least.
+fn worst(figures: &[Value], what: &str, name: &str, sign: f64) -> Option<Value> {
     let end = format!("-{what}");
     let of = figures.iter().filter(|it| it["name"].as_str().is_some_and(|it| it.ends_with(&end)));
-    let value = |it: &&Value| it["value"].as_f64().unwrap_or(f64::NAN);
+    let value = |it: &&Value| sign * it["value"].as_f64().unwrap_or(f64::NAN);
     let worst = of.max_by(|x, y| value(x).total_cmp(&value(y)))?;
-    let name =
-        if what == "cpu-percent" { "place/cpu-percent" } else { "place/throughput-loss-percent" };
+    let (low, high) = (&worst["low"], &worst["high"]);
     Some(json!({
-        "name": name, "value": worst["value"], "unit": "%", "low": worst["low"], "high": worst["high"],
-        "of": worst["name"],
+        "name": name, "value": worst["value"], "unit": "%", "low": low, "high": high, "of": worst["name"],
     }))
 }
