@@ -197,7 +197,7 @@ impl std::fmt::Display for GainModel {
     }
 }
 
-/// How well a form tells programs that gain from those that do not, each of them predicted from the others.
+/// The judgement of a form that tells programs that gain from those that do not, each predicted from the others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Judgement {
     /// Rows that are said to gain, and do not.

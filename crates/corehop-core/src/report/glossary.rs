@@ -10,6 +10,7 @@ use crate::experiment::{Preset, Renewed};
 use crate::finding::Severity;
 use crate::model::cpmd::{Method, Statistic};
 use crate::model::estimator::Estimator;
+use crate::model::gain::Form;
 use crate::model::saturation::FillSource;
 use crate::platform::{
     Distance, Found, Home, Inclusion, Lookup, MemoryArchitecture, PrefetchKind, Protocol,
@@ -246,6 +247,7 @@ pub fn entries() -> Vec<Entry> {
         Division,
         Planted,
         GangQuantity,
+        Form,
         Quantity,
         Placement,
         Replacement,

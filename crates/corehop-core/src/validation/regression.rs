@@ -16,6 +16,10 @@ use crate::model::verdict::TestOutcome;
 use crate::platform::Platform;
 use crate::workload::gang::Program;
 
+/// The columns of the rows that the regression was not fitted on.
+const COLUMNS: &[&str] =
+    &["benchmark", "runtime_ratio", "smr_separate", "mpmi_separate", "predicted"];
+
 /// A regression, and the tables that it is about.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -76,8 +80,7 @@ impl RegressionStudy {
     /// [`StudyError`] says what is wrong where.
     pub fn new(description: &str, table: &str) -> Result<Self, StudyError> {
         let mut study: Self = described(description)?;
-        let columns = ["benchmark", "runtime_ratio", "smr_separate", "mpmi_separate", "predicted"];
-        for line in lines(table, &columns)? {
+        for line in lines(table, COLUMNS)? {
             let row = Observed {
                 benchmark: line.cell("benchmark").to_owned(),
                 smr: line.number("smr_separate")?,
@@ -112,7 +115,7 @@ impl RegressionStudy {
                 self.observations
             ),
             if same { TestOutcome::Holds } else { TestOutcome::DoesNot },
-            format!("printed {}, fitted {}", PRINTED, plane),
+            format!("printed {PRINTED}, fitted {plane}"),
         )
     }
 
@@ -150,7 +153,7 @@ impl RegressionStudy {
         )
     }
 
-    /// How well a form tells programs that gain. The printed one is said to tell them well.
+    /// Tells programs that gain by a form. The printed one is said to tell them well.
     fn tells(&self, form: Form, all: &[Observed]) -> Tested {
         let threshold = self.threshold;
         let claim = format!(

@@ -39,7 +39,7 @@ fn main() -> Fallible<()> {
     list::put(figures, &out)
 }
 
-/// What takes two CPUs and the kernel's counts; what is missing is said.
+/// The figures that take two CPUs and the kernel's counts; it says what is missing.
 fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
     if let Err(error) = WakeGraph::open() {
         eprintln!("skipped: {error}");

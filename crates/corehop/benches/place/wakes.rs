@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What counting adds to a wake-up: two threads on one CPU hand a byte to and fro, counted and not, in turns.
+//! The time that counting adds to a wake-up: two threads on one CPU hand a byte to and fro, counted and not, in turns.
 
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread::{JoinHandle, spawn};

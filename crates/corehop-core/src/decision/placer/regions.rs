@@ -15,7 +15,7 @@ pub struct Region {
     pub within: Vec<f64>,
 }
 
-/// What is quickly told of a list; lists that differ in it differ.
+/// A mark that is quickly compared: lists with different marks differ.
 type Mark = (usize, Option<Cpu>);
 
 fn mark(cpus: &CpuList) -> Mark {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where threads are put before anything is known of them.
+//! The places of threads of which nothing is known yet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -74,7 +74,7 @@ impl Start {
         activity.threads.iter().zip(places.iter().cycle()).filter_map(to).collect()
     }
 
-    /// What one thread after the other gets.
+    /// The CPUs that one thread after the other gets.
     fn places(&self, terrain: &Terrain) -> Vec<CpuList> {
         let one = |cpu: Cpu| CpuList::new([cpu]);
         let caches = terrain.caches();

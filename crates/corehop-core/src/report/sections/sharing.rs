@@ -11,7 +11,7 @@ pub(super) fn sharing(data: &ReportData) -> Option<Section> {
     let table = table(&data.sharings);
     (!data.sharings.is_empty()).then(|| Section {
         tables: vec![table.shown()],
-        ..Section::new("sharing", "Threads with common data").says(&format!(
+        ..Section::new("sharing", "Threads with common data").says(format!(
             "Each program ran with and without a common cache of its threads. Times are those \
              of the slowest thread per iteration. SMR is the share of last-level misses to \
              which another package answered that it has the line; MPmI are such misses per million \
