@@ -51,12 +51,11 @@ impl Threads {
         let allowed = affinity_of(tid.cast_signed()).ok()?;
         // The CPU time of a thread does not become less: a new one has its number.
         let known = self.known.get(&tid).filter(|it| it.cpu_ns <= cpu_ns);
-        let (name, before) = match known {
-            Some(it) => (it.name.clone(), it.cpu_ns),
-            None => {
-                let name = fs::read_to_string(format!("{folder}/comm")).ok()?;
-                (name.trim_end().to_owned(), cpu_ns)
-            }
+        let (name, before) = if let Some(it) = known {
+            (it.name.clone(), it.cpu_ns)
+        } else {
+            let name = fs::read_to_string(format!("{folder}/comm")).ok()?;
+            (name.trim_end().to_owned(), cpu_ns)
         };
         let seen = self.looks;
         self.known.insert(tid, Known { name: name.clone(), cpu_ns, seen });

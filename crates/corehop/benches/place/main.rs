@@ -61,7 +61,9 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
             continue;
         }
         let new = trials::figures(program, &root, [a, b], BLOCKS[usize::from(short)])?;
-        new.iter().for_each(|it| eprintln!("{it}"));
+        for it in &new {
+            eprintln!("{it}");
+        }
         figures.extend(new);
     }
     figures.extend(worst(&figures, "cpu-percent", "place/cpu-percent", 1.0));

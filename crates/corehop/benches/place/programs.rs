@@ -158,13 +158,6 @@ impl Pair {
         let all = affinity()?;
         self.put(&all, &all)
     }
-
-    /// Packets per second over some time.
-    pub(crate) fn rate(&self, length: Duration) -> Fallible<f64> {
-        let (begin, before) = (Instant::now(), packets()?);
-        sleep(length);
-        Ok((packets()? - before) / begin.elapsed().as_secs_f64())
-    }
 }
 
 fn threads(pid: u32) -> Vec<u32> {
@@ -180,6 +173,13 @@ fn put(process: &Started, cpus: &CpuList) -> Fallible<()> {
     Ok(())
 }
 
+/// Packets per second over some time.
+pub(crate) fn rate(length: Duration) -> Fallible<f64> {
+    let (begin, before) = (Instant::now(), packets()?);
+    sleep(length);
+    Ok((packets()? - before) / begin.elapsed().as_secs_f64())
+}
+
 fn packets() -> Fallible<f64> {
     let text = std::fs::read_to_string("/sys/class/net/lo/statistics/rx_packets")?;
     Ok(text.trim().parse()?)
@@ -191,8 +191,9 @@ pub(crate) struct Started(pub(crate) Child);
 impl Started {
     fn of(command: &mut Command) -> Fallible<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child =
-            command.spawn().map_err(|error| format!("{:?}: {error}", command.get_program()))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
         Ok(Self(child))
     }
 }

@@ -11,7 +11,7 @@ use corehop_core::model::quantile::median_interval;
 use corehop_core::units::Cpu;
 use serde_json::{Value, json};
 
-use super::programs::{Pair, Program, only, placer};
+use super::programs::{Pair, Program, only, placer, rate};
 use crate::Fallible;
 
 /// The length of a stretch.
@@ -83,7 +83,7 @@ pub(crate) fn figures(
 fn block(pair: &Pair, cpus: [Cpu; 2], worst: &str) -> Fallible<Block> {
     let settled = || {
         sleep(SETTLE);
-        pair.rate(STRETCH)
+        rate(STRETCH)
     };
     pair.release()?;
     let before = settled()?;
@@ -103,27 +103,27 @@ fn watched(pair: &Pair) -> Fallible<(f64, f64)> {
     let placer = placer(&pair.pids(), &[OsStr::new("--dry-run")])?;
     sleep(BEGIN);
     let before = placer.cpu_s()?;
-    let rate = pair.rate(2 * STRETCH)?;
+    let packets = rate(2 * STRETCH)?;
     let watching = (placer.cpu_s()? - before) / (2 * STRETCH).as_secs_f64();
     placer.interrupt()?;
-    Ok((rate, watching))
+    Ok((packets, watching))
 }
 
 /// The rate that a placer comes to from the worse side.
 fn placed(pair: &Pair, worst: &str) -> Fallible<f64> {
     let placer = placer(&pair.pids(), &["--start", worst, "--progress", PROGRESS].map(OsStr::new))?;
     sleep(BEGIN + FOUND);
-    let rate = pair.rate(STRETCH)?;
+    let packets = rate(STRETCH)?;
     placer.interrupt()?;
-    Ok(rate)
+    Ok(packets)
 }
 
 /// The start that is worse for this server.
 fn worst(pair: &Pair, cpus: [Cpu; 2]) -> Fallible<String> {
     pair.put(&only(cpus[0]), &only(cpus[0]))?;
-    let same = pair.rate(STRETCH)?;
+    let same = rate(STRETCH)?;
     pair.put(&only(cpus[0]), &only(cpus[1]))?;
-    let separate = pair.rate(STRETCH)?;
+    let separate = rate(STRETCH)?;
     pair.release()?;
     let [a, b] = cpus.map(|cpu| cpu.0);
     Ok(if same < separate { a.to_string() } else { format!("{a},{b}") })

@@ -63,9 +63,9 @@ pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
         let again = partner.wake_ns()?;
         let difference = counted - f64::midpoint(alone, again);
         if block % 2 == 0 {
-            followed.push(difference)
+            followed.push(difference);
         } else {
-            added.push(difference)
+            added.push(difference);
         }
         plain.push(alone);
     }
