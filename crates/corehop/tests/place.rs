@@ -92,6 +92,25 @@ impl Drop for Turns {
     }
 }
 
+/// Two processes under way, and this the only test that moves threads.
+struct Scene {
+    turns: Turns,
+    /// The file with the count of their turns.
+    count: String,
+    /// Where both may run.
+    before: Vec<corehop_core::units::CpuList>,
+    folder: tempfile::TempDir,
+    _alone: MutexGuard<'static, ()>,
+}
+
+fn scene() -> Option<Scene> {
+    let _alone = can_see().then(alone)?;
+    let folder = tempfile::tempdir().unwrap();
+    let (turns, count) = Turns::begin(folder.path());
+    let before = turns.cpus();
+    Some(Scene { turns, count, before, folder, _alone })
+}
+
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
@@ -127,15 +146,10 @@ fn without_progress_the_pair_is_named_and_nothing_is_moved() {
 
 #[test]
 fn a_trial_is_judged_and_ends_with_every_thread_back() {
-    if !can_see() {
-        return;
-    }
-    let _alone = alone();
-    let folder = tempfile::tempdir().unwrap();
-    let (turns, count) = Turns::begin(folder.path());
-    let before = turns.cpus();
+    let Some(scene) = scene() else { return };
+    let Scene { turns, count, before, .. } = &scene;
     let pid = turns.0.id().to_string();
-    let options = ["--json", "--for", "15s", "--window", "50ms", "--progress", &count, &pid];
+    let options = ["--json", "--for", "15s", "--window", "50ms", "--progress", count, &pid];
     let output = place(&options).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -144,30 +158,25 @@ fn a_trial_is_judged_and_ends_with_every_thread_back() {
     for it in trials {
         assert_eq!(it["kept"] == true, it["verdict"] == "better", "{answer}");
     }
-    assert_eq!(turns.cpus(), before);
+    assert_eq!(turns.cpus(), *before);
 }
 
 #[test]
 fn a_placer_that_is_killed_leaves_no_thread_pinned() {
-    if !can_see() {
-        return;
-    }
-    let _alone = alone();
-    let folder = tempfile::tempdir().unwrap();
-    let (turns, count) = Turns::begin(folder.path());
-    let before = turns.cpus();
+    let Some(scene) = scene() else { return };
+    let Scene { folder, turns, count, before, .. } = &scene;
     assert_eq!(before.len(), 2);
     let log = folder.path().join("log.jsonl");
     let log_name = log.to_str().unwrap();
     for _ in 0..3 {
         let pid = turns.0.id().to_string();
-        let words = ["--window", "50ms", "--progress", &count, "--force", "-o", log_name, &pid];
+        let words = ["--window", "50ms", "--progress", count, "--force", "-o", log_name, &pid];
         let mut placer = place(&words);
         let mut placer = placer.stderr(Stdio::null()).spawn().unwrap();
         until("placed", || turns.cpus().iter().all(|it| it.len() == 1));
         placer.kill().unwrap();
         placer.wait().unwrap();
-        until("put back", || turns.cpus() == before);
+        until("put back", || turns.cpus() == *before);
         let kept = std::fs::read_to_string(&log).unwrap();
         assert!(kept.lines().count() > 5 && kept.contains("\"place\""), "{kept}");
     }
@@ -213,13 +222,8 @@ fn what_cannot_be_placed_is_refused_by_name() {
 
 #[test]
 fn a_start_puts_each_thread_somewhere_and_its_end_puts_it_back() {
-    if !can_see() {
-        return;
-    }
-    let _alone = alone();
-    let folder = tempfile::tempdir().unwrap();
-    let (turns, _) = Turns::begin(folder.path());
-    let before = turns.cpus();
+    let Some(scene) = scene() else { return };
+    let Scene { turns, before, .. } = &scene;
     let all: Vec<_> = before[0].iter().collect();
     for (start, expected) in [
         (all[0].0.to_string(), [all[0], all[0]]),
@@ -238,6 +242,6 @@ fn a_start_puts_each_thread_somewhere_and_its_end_puts_it_back() {
         // SAFETY: a child that has not been waited for.
         unsafe { libc::kill(placer.id().cast_signed(), libc::SIGINT) };
         placer.wait().unwrap();
-        assert_eq!(turns.cpus(), before, "after --start {start}");
+        assert_eq!(turns.cpus(), *before, "after --start {start}");
     }
 }

@@ -13,6 +13,7 @@ use std::path::Path;
 use corehop_core::units::{Cpu, Nanos};
 
 use super::CounterError;
+use crate::clock;
 
 /// The kernel's counts for one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -82,10 +83,7 @@ impl ThreadCounts {
 /// Time that the calling thread has run. Reading it brings the scheduler's clock up to date, stolen
 /// time included.
 pub fn thread_cpu_time() -> Nanos {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure; the clock of the own thread always exists.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Nanos::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    Nanos::new(clock::read(libc::CLOCK_THREAD_CPUTIME_ID).cast_unsigned())
 }
 
 /// The times of one CPU since boot by use, in ticks of `1 / sysconf(_SC_CLK_TCK)`, mostly 10 ms.

@@ -18,6 +18,7 @@ use super::progress::Progress;
 use super::threads::Threads;
 use super::{PlacingError, ProgressSource};
 use crate::bpf::sharing::WakeGraph;
+use crate::counters::software::thread_cpu_time;
 use crate::observe::{Moves, command_of, exit_code, members};
 use crate::supervisor::{Guard, WholeHost, interrupt};
 
@@ -98,7 +99,7 @@ impl PlacingHost {
     }
 
     fn look(&mut self) -> Activity {
-        let before = thread_time();
+        let before = thread_cpu_time().get();
         let processes = self.processes();
         let threads = self.threads.look(&processes);
         let contacts = self.contacts(&threads);
@@ -106,7 +107,7 @@ impl PlacingHost {
         let progress = self.progress.as_mut().and_then(|it| it.now(&self.graph));
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
-        self.look_time = thread_time().saturating_sub(before);
+        self.look_time = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
         Activity { span_ns: span.as_nanos() as u64, threads, contacts, progress }
     }
 
@@ -278,12 +279,4 @@ fn start(
     let child = command.spawn();
     graph.leave(own);
     child.map_err(missing(target))
-}
-
-/// The CPU time of this thread.
-fn thread_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the one structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    Duration::new(time.tv_sec.cast_unsigned(), time.tv_nsec as u32)
 }

@@ -12,6 +12,8 @@ mod trials;
 mod wakes;
 #[path = "../list/mod.rs"]
 mod list;
+#[path = "../packages/mod.rs"]
+mod packages;
 
 use std::path::PathBuf;
 
@@ -51,16 +53,16 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
         return Ok(Vec::new());
     };
     let mut figures = if only.is_none() { wakes::figures(a)? } else { Vec::new() };
-    let Some(root) = programs::fetched()? else { return Ok(figures) };
+    let Some(packages) = packages::Packages::fetched()? else { return Ok(figures) };
     if only.is_none() && !short {
-        figures.push(pairs::found(&root)?);
+        figures.push(pairs::found(&packages)?);
         figures.push(pairs::false_ones()?);
     }
     for program in Program::ALL {
         if only.is_some_and(|it| it != program.name()) || (short && program == Program::Nginx) {
             continue;
         }
-        let new = trials::figures(program, &root, [a, b], BLOCKS[usize::from(short)])?;
+        let new = trials::figures(program, &packages, [a, b], BLOCKS[usize::from(short)])?;
         for it in &new {
             eprintln!("{it}");
         }

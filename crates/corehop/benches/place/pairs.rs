@@ -2,13 +2,13 @@
 //! Pairs that are known: do the ties lie on them, and is a program without any left alone?
 
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
 
 use super::programs::{Pair, Program};
 use crate::Fallible;
+use crate::packages::Packages;
 
 const RUNS: usize = 10;
 const CLIENTS: usize = 8;
@@ -16,10 +16,11 @@ const CLIENTS: usize = 8;
 const LEAST: f64 = 0.95;
 
 /// memcached with eight clients, and redis with two of its own beside it: runs that find all pairs.
-pub(crate) fn found(root: &Path) -> Fallible<Value> {
+pub(crate) fn found(packages: &Packages) -> Fallible<Value> {
     let (mut runs, mut least) = (0, f64::INFINITY);
     for _ in 0..RUNS {
-        let groups = [Program::Memcached.begin(root, CLIENTS)?, Program::Redis.begin(root, 2)?];
+        let groups =
+            [Program::Memcached.begin(packages, CLIENTS)?, Program::Redis.begin(packages, 2)?];
         let pids: Vec<String> =
             groups.iter().flat_map(Pair::pids).map(|it| it.to_string()).collect();
         let more = ["--dry-run", "--for", "2s"].map(str::to_owned);
@@ -35,7 +36,10 @@ pub(crate) fn found(root: &Path) -> Fallible<Value> {
 
 /// The share of the weight between a server and its clients, and whether every client has a tie to its server.
 fn share(groups: &[Pair], answer: &Value) -> Fallible<(f64, bool)> {
+    let count = groups.iter().flat_map(Pair::pids).count() - groups.len();
     let ties = answer["ties"].as_array().ok_or("no ties in the answer")?;
+    let groups: Vec<_> =
+        groups.iter().map(|it| (it.server_threads(), it.client_threads())).collect();
     let (mut on_pairs, mut all) = (0.0, 0.0);
     let mut met = BTreeSet::new();
     for it in ties {
@@ -44,8 +48,7 @@ fn share(groups: &[Pair], answer: &Value) -> Fallible<(f64, bool)> {
         let (a, b) = (end("a")?, end("b")?);
         let rate = it["per_second"].as_f64().unwrap_or_default();
         all += rate;
-        for group in groups {
-            let (server, clients) = (group.server_threads(), group.client_threads());
+        for (server, clients) in &groups {
             let client = [(a, b), (b, a)]
                 .into_iter()
                 .find(|(x, y)| server.contains(x) && clients.contains(y));
@@ -55,8 +58,7 @@ fn share(groups: &[Pair], answer: &Value) -> Fallible<(f64, bool)> {
             }
         }
     }
-    let clients = groups.iter().flat_map(Pair::pids).count() - groups.len();
-    Ok((on_pairs / all, met.len() >= clients))
+    Ok((on_pairs / all, met.len() >= count))
 }
 
 /// Proposals for programs whose threads have nothing in common.

@@ -2,17 +2,16 @@
 //! A server with one connection: left alone, in both static placements, watched, and placed from the worse of them.
 
 use std::ffi::OsStr;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use corehop_core::model::ordered::Ordered;
-use corehop_core::model::quantile::median_interval;
 use corehop_core::units::Cpu;
 use serde_json::{Value, json};
 
-use super::programs::{Pair, Program, only, placer, rate};
+use super::programs::{Pair, Program, cpu_s, interrupt, only, placer, rate};
 use crate::Fallible;
+use crate::list::Median;
+use crate::packages::Packages;
 
 /// The length of a stretch.
 const STRETCH: Duration = Duration::from_millis(700);
@@ -46,11 +45,11 @@ impl Block {
 /// All figures of a server; `blocks` times everything.
 pub(crate) fn figures(
     program: Program,
-    root: &Path,
+    packages: &Packages,
     cpus: [Cpu; 2],
     blocks: usize,
 ) -> Fallible<Vec<Value>> {
-    let pair = program.begin(root, 1)?;
+    let pair = program.begin(packages, 1)?;
     let worst = worst(&pair, cpus)?;
     let mut all = Vec::new();
     for _ in 0..blocks {
@@ -102,10 +101,10 @@ fn block(pair: &Pair, cpus: [Cpu; 2], worst: &str) -> Fallible<Block> {
 fn watched(pair: &Pair) -> Fallible<(f64, f64)> {
     let placer = placer(&pair.pids(), &[OsStr::new("--dry-run")])?;
     sleep(BEGIN);
-    let before = placer.cpu_s()?;
+    let before = cpu_s(&placer)?;
     let packets = rate(2 * STRETCH)?;
-    let watching = (placer.cpu_s()? - before) / (2 * STRETCH).as_secs_f64();
-    placer.interrupt()?;
+    let watching = (cpu_s(&placer)? - before) / (2 * STRETCH).as_secs_f64();
+    interrupt(placer)?;
     Ok((packets, watching))
 }
 
@@ -114,7 +113,7 @@ fn placed(pair: &Pair, worst: &str) -> Fallible<f64> {
     let placer = placer(&pair.pids(), &["--start", worst, "--progress", PROGRESS].map(OsStr::new))?;
     sleep(BEGIN + FOUND);
     let packets = rate(STRETCH)?;
-    placer.interrupt()?;
+    interrupt(placer)?;
     Ok(packets)
 }
 
@@ -132,11 +131,8 @@ fn worst(pair: &Pair, cpus: [Cpu; 2]) -> Fallible<String> {
 /// A figure: the median over the blocks, with its 95 % interval.
 fn figure(name: &str, unit: &str, all: &[Block], of: &dyn Fn(&Block) -> f64) -> Value {
     let values: Vec<f64> = all.iter().map(of).collect();
-    let median = Ordered::new(&values).and_then(|values| median_interval(&values, 0.05));
-    match median {
-        Ok(it) => {
-            json!({"name": name, "value": it.estimate, "unit": unit, "low": it.low, "high": it.high})
-        }
-        Err(error) => json!({"name": name, "value": null, "unit": unit, "why": error.to_string()}),
+    match Median::of(&values) {
+        Some(it) => it.figure(name, unit),
+        None => json!({"name": name, "value": null, "unit": unit, "why": "no blocks"}),
     }
 }

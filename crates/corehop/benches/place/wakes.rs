@@ -5,14 +5,13 @@ use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread::{JoinHandle, spawn};
 use std::time::Instant;
 
-use corehop_core::model::ordered::Ordered;
-use corehop_core::model::quantile::median_interval;
 use corehop_core::units::Cpu;
 use corehop_linux::bpf::sharing::WakeGraph;
 use corehop_linux::thread::set_affinity;
 use serde_json::{Value, json};
 
 use crate::Fallible;
+use crate::list::Median;
 
 const BLOCKS: usize = 41;
 const TURNS: usize = 4_000;
@@ -73,17 +72,12 @@ pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
     drop((to, from));
     thread.join().map_err(|_| "the partner failed")?;
     set_affinity(before.iter())?;
-    Ok(vec![
-        figure("place/wake-ns", &followed, &plain)?,
-        figure("place/wake-of-others-ns", &added, &plain)?,
-    ])
+    let counted = [("place/wake-ns", followed), ("place/wake-of-others-ns", added)];
+    Ok(counted.iter().filter_map(|(name, added)| figure(name, added, &plain)).collect())
 }
 
-fn figure(name: &str, added: &[f64], plain: &[f64]) -> Fallible<Value> {
-    let of = |values: &[f64]| median_interval(&Ordered::new(values)?, 0.05);
-    let (added, plain) = (of(added)?, of(plain)?);
-    Ok(json!({
-        "name": name, "value": added.estimate, "unit": "ns", "low": added.low, "high": added.high,
-        "uncounted_wake_ns": plain.estimate,
-    }))
+fn figure(name: &str, added: &[f64], plain: &[f64]) -> Option<Value> {
+    let mut figure = Median::of(added)?.figure(name, "ns");
+    figure["uncounted_wake_ns"] = json!(Median::of(plain)?.value);
+    Some(figure)
 }

@@ -10,6 +10,8 @@ mod arms;
 mod cores;
 #[path = "../list/mod.rs"]
 mod list;
+#[path = "../packages/mod.rs"]
+mod packages;
 mod programs;
 mod table;
 
@@ -21,15 +23,14 @@ use serde_json::Value;
 
 use arms::Arm;
 use cores::{Account, Shares};
+use packages::{FOLDER, Packages};
 use programs::{Load, Place, Server};
 
 type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Blocks of the compared arms; those that are only shown have a third of them.
 const BLOCKS: usize = 10;
-const FETCH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/servers/fetch.sh");
 const REPLAY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/servers/replay.sh");
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/servers");
 
 /// One trial.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ fn main() -> Fallible<()> {
     let out = arguments.iter().find(|word| !word.starts_with("--"));
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let blocks = value("--blocks=").map_or(Ok(BLOCKS), str::parse)?;
-    let Some(root) = fetched()? else { return Ok(()) };
+    let Some(packages) = Packages::fetched()? else { return Ok(()) };
     if corehop_linux::thread::affinity()?.len() < 2 {
         eprintln!("skipped: off-loading takes two CPUs, and one is usable");
         return Ok(());
@@ -59,7 +60,7 @@ fn main() -> Fallible<()> {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
     let scratch = tempfile::Builder::new().prefix("corehop-servers-").tempdir_in(folder)?;
-    let place = Place { root, scratch: scratch.path().to_owned() };
+    let place = Place { packages, scratch: scratch.path().to_owned() };
     let mut figures = Vec::new();
     for server in Server::ALL {
         if value("--server=").is_none_or(|name| name == server.name()) {
@@ -68,22 +69,6 @@ fn main() -> Fallible<()> {
     }
     figures.extend(table::coverage(&figures));
     list::put(figures, &out)
-}
-
-/// The folder of the packages, or None: they cannot be had, which is said.
-fn fetched() -> Fallible<Option<PathBuf>> {
-    let output = Command::new(FETCH).arg(FOLDER).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    std::fs::write(
-        Path::new(FOLDER).join("fetch.log"),
-        [&output.stdout[..], &output.stderr].concat(),
-    )
-    .ok();
-    if output.status.success() {
-        return Ok(Some(Path::new(FOLDER).canonicalize()?.join("root")));
-    }
-    eprintln!("skipped: {}", text.lines().last().unwrap_or("the packages cannot be had"));
-    Ok(None)
 }
 
 /// Whether the append-only file of an off-loaded redis is whole: a benchmark of a broken server is worth nothing.

@@ -3,17 +3,16 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddrV4, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use serde_json::Value;
 
 use super::Fallible;
 use super::arms::Arm;
+use super::packages::{Packages, Started, free_port, nginx_conf};
 
 /// Seconds of load before a trial is timed, and of the timed load.
 const WARM_UP: u32 = 1;
@@ -49,28 +48,16 @@ pub(crate) struct Load {
     pub(crate) latency_us: Option<[f64; 2]>,
 }
 
-/// The folder of the packages, and one for files of a trial.
+/// The packages, and a folder for files of a trial.
 #[derive(Debug)]
 pub(crate) struct Place {
-    pub(crate) root: PathBuf,
+    pub(crate) packages: Packages,
     pub(crate) scratch: PathBuf,
 }
 
 impl Place {
-    fn program(&self, path: &str) -> PathBuf {
-        let unpacked = self.root.join(path);
-        if unpacked.exists() { unpacked } else { Path::new("/").join(path) }
-    }
-
-    fn libraries(&self) -> PathBuf {
-        self.root.join("usr/lib/x86_64-linux-gnu")
-    }
-
-    /// With the libraries that came with the packages.
-    fn ready(&self, mut command: Command) -> Command {
-        command.env("LD_LIBRARY_PATH", self.libraries()).stdin(Stdio::null());
-        command.current_dir(&self.scratch);
-        command
+    fn ready(&self, command: Command) -> Command {
+        self.packages.ready(command, &self.scratch)
     }
 }
 
@@ -151,13 +138,15 @@ impl Server {
         let mut command = match self {
             Self::Nginx => {
                 let configuration = folder.join("nginx.conf");
-                fs::write(&configuration, nginx_conf(&place.scratch, folder, port))?;
-                let mut command = program(&place.program("usr/sbin/nginx"));
+                let web = place.scratch.join("web");
+                let text = nginx_conf("worker_processes 1;", "sendfile on;", folder, &web, port);
+                fs::write(&configuration, text)?;
+                let mut command = program(&place.packages.path("usr/sbin/nginx"));
                 command.arg("-c").arg(configuration).arg("-p").arg(folder);
                 command
             }
             Self::Redis => {
-                let mut command = program(&place.program("usr/bin/redis-server"));
+                let mut command = program(&place.packages.path("usr/bin/redis-server"));
                 let fixed = "--port 0 --save  --appendonly yes --appendfsync everysec --daemonize no \
                              --auto-aof-rewrite-percentage 0 --loglevel warning";
                 command.args(fixed.split(' ')).arg("--dir").arg(folder);
@@ -165,31 +154,30 @@ impl Server {
                 command
             }
             Self::Memcached => {
-                let mut command = program(&place.program("usr/bin/memcached"));
+                let mut command = program(&place.packages.path("usr/bin/memcached"));
                 command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-m", "512", "-p"]);
                 command.arg(&port_text);
                 command
             }
             Self::Tpcb | Self::Send | Self::Receive => {
-                let mut command = program(&place.program("usr/bin/iperf3"));
+                let mut command = program(&place.packages.path("usr/bin/iperf3"));
                 command.args(["-s", "-B", "127.0.0.1", "-p", &port_text]);
                 command
             }
         };
         let log = fs::File::create(folder.join("log"))?;
-        let child = command.stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut started = Started { child };
+        let mut started = Started::of(command.stdout(log.try_clone()?).stderr(log))?;
         let socket = folder.join("socket");
         let answers = || match self {
             Self::Redis => UnixStream::connect(&socket).is_ok(),
             _ => TcpStream::connect(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)).is_ok(),
         };
-        started.wait_until(answers, &folder.join("log"))?;
+        started.answers(answers, &folder.join("log"))?;
         Ok(started)
     }
 
     fn load(self, place: &Place, folder: &Path, port: u16, seconds: u32) -> Fallible<Load> {
-        let client = |path: &str| place.ready(Command::new(place.program(path)));
+        let client = |path: &str| place.ready(Command::new(place.packages.path(path)));
         let seconds = seconds.to_string();
         match self {
             Self::Nginx => {
@@ -219,41 +207,6 @@ impl Server {
     }
 }
 
-/// A server under way, which ends with this.
-struct Started {
-    child: Child,
-}
-
-impl Started {
-    fn wait_until(&mut self, ready: impl Fn() -> bool, log: &Path) -> Fallible<()> {
-        let begun = Instant::now();
-        while !ready() {
-            let ended = self.child.try_wait()?;
-            if ended.is_some() || begun.elapsed() > Duration::from_secs(10) {
-                let log = fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("a server does not answer ({ended:?}): {log}").into());
-            }
-            sleep(Duration::from_millis(5));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // SAFETY: a child that has not been waited for.
-        unsafe { libc::kill(self.child.id().cast_signed(), libc::SIGTERM) };
-        let begun = Instant::now();
-        while let Ok(None) = self.child.try_wait() {
-            if begun.elapsed() > Duration::from_secs(5) {
-                self.child.kill().ok();
-                self.child.wait().ok();
-            }
-            sleep(Duration::from_millis(2));
-        }
-    }
-}
-
 fn printed(command: &mut Command) -> Fallible<String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -262,10 +215,6 @@ fn printed(command: &mut Command) -> Fallible<String> {
     }
     let errors = String::from_utf8_lossy(&output.stderr);
     Err(format!("{command:?}: {}: {text}{errors}", output.status).into())
-}
-
-fn free_port() -> Fallible<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
 /// Nine files of each of four classes, as SPECweb99 has them: up to 0.9 KiB, 9 KiB, 90 KiB, 900 KiB; and the script that
@@ -293,26 +242,12 @@ end
     Ok(fs::write(scratch.join("mix.lua"), script)?)
 }
 
-fn nginx_conf(scratch: &Path, folder: &Path, port: u16) -> String {
-    let (web, folder) = (scratch.join("web"), folder.display());
-    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
-        .map(|kind| format!("{kind}_temp_path {folder};"))
-        .join(" ");
-    format!(
-        "daemon off; user root; worker_processes 1; pid {folder}/pid; error_log {folder}/errors;\n\
-         events {{ worker_connections 64; }}\n\
-         http {{ access_log off; sendfile on; keepalive_requests 1000000; {temporary}\n\
-         server {{ listen 127.0.0.1:{port}; root {}; }} }}\n",
-        web.display()
-    )
-}
-
 fn compile_tpcb(place: &Place) -> Fallible<()> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/servers/tpcb.c");
     let mut command = Command::new("cc");
-    command.args([OsStr::new("-O2"), OsStr::new("-I")]).arg(place.root.join("usr/include"));
+    command.args([OsStr::new("-O2"), OsStr::new("-I")]).arg(place.packages.path("usr/include"));
     command.arg(source).arg("-o").arg(place.scratch.join("tpcb")).arg("-L");
-    printed(command.arg(place.libraries()).arg("-l:libdb-5.3.so")).map(|_| ())
+    printed(command.arg(place.packages.libraries()).arg("-l:libdb-5.3.so")).map(|_| ())
 }
 
 /// Numbers after a word.

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use corehop_core::model::ordered::Ordered;
-use corehop_core::model::quantile::median_interval;
 use corehop_core::report::figure::Table;
 use corehop_core::report::table::plain;
 use serde_json::{Value, json};
@@ -12,6 +10,7 @@ use serde_json::{Value, json};
 use super::Trial;
 use super::arms::{APPLICATION_CORE, Arm};
 use super::cores::Shares;
+use super::list::Median;
 use super::programs::{Server, TIMED};
 
 /// Names of figures.
@@ -19,26 +18,10 @@ const COVERAGE: &str = "offload/coverage-percent";
 /// Servers whose coverage is asked for.
 const COVERED: [Server; 2] = [Server::Redis, Server::Nginx];
 
-/// A median with its 95 % interval, whose ends are missing where the values are too few.
-#[derive(Debug, Clone, Copy)]
-struct Median {
-    value: f64,
-    low: Option<f64>,
-    high: Option<f64>,
-}
-
-impl Median {
-    fn of(values: &[f64]) -> Option<Self> {
-        let values = Ordered::new(values).ok()?;
-        let median = median_interval(&values, 0.05).ok()?;
-        Some(Self { value: median.estimate, low: median.low, high: median.high })
-    }
-
-    fn text(self) -> String {
-        match (self.low, self.high) {
-            (Some(low), Some(high)) => format!("{:.3} [{low:.3}, {high:.3}]", self.value),
-            _ => format!("{:.3}", self.value),
-        }
+fn interval(median: Median) -> String {
+    match (median.low, median.high) {
+        (Some(low), Some(high)) => format!("{:.3} [{low:.3}, {high:.3}]", median.value),
+        _ => format!("{:.3}", median.value),
     }
 }
 
@@ -81,11 +64,11 @@ pub(super) fn figures(server: Server, trials: &[Trial], covered: Option<&Trial>)
     let mut figures = Vec::new();
     let mut compare = |figure: &str, arm: Arm, peer: Arm| {
         let Some(ratio) = ratio(trials, arm, peer) else { return };
-        figures.push(json!({
-            "name": format!("offload/{name}-{figure}"), "value": ratio.value, "unit": "ratio",
-            "low": ratio.low, "high": ratio.high, "peer": peer.name(),
-            "blocks": trials.iter().filter(|trial| trial.arm == arm).count(), "seconds": TIMED,
-        }));
+        let mut figure = ratio.figure(&format!("offload/{name}-{figure}"), "ratio");
+        figure["peer"] = json!(peer.name());
+        figure["blocks"] = json!(trials.iter().filter(|trial| trial.arm == arm).count());
+        figure["seconds"] = json!(TIMED);
+        figures.push(figure);
     };
     compare("worst", Arm::Guarded, Arm::Plain);
     compare("worst-over-bound", Arm::Guarded, Arm::Bound);
@@ -149,7 +132,7 @@ fn row(trials: &[Trial], arm: Arm) -> Vec<String> {
     let number = |value: Option<f64>, digits: usize| {
         value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
     };
-    let ratio = |peer: Arm| ratio(trials, arm, peer).map_or_else(|| "-".to_owned(), Median::text);
+    let ratio = |peer: Arm| ratio(trials, arm, peer).map_or_else(|| "-".to_owned(), interval);
     let latency = |at: usize| typical(trials, arm, |trial| Some(trial.load.latency_us?[at]));
     let mut row = vec![
         arm.name(),
