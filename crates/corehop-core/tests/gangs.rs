@@ -8,7 +8,7 @@ use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, GangRecord};
 use corehop_core::sim::SimMachine;
 use corehop_core::units::CpuList;
-use corehop_core::workload::gang::{Placing, Program, Sharing};
+use corehop_core::workload::gang::{Channel, Placing, Program, Sharing};
 
 fn e5520() -> Platform {
     let mut platform = Platform::named("xeon_e5520").unwrap().unwrap();
@@ -20,10 +20,11 @@ fn plan(program: Program, rounds: u64) -> Plan {
     let experiment = SharedData {
         programs: vec![program],
         sharings: Sharing::ALL.to_vec(),
-        placings: Placing::ALL.to_vec(),
-        rounds,
-        warm_up: rounds / 2,
+        placings: vec![Placing::Shared, Placing::Separate],
+        threads: 2,
+        rounds: Some(rounds),
         samples: 2,
+        replicates: 1,
         cpus: CpuList::default(),
     };
     experiment.plan(&e5520(), 3).unwrap()
@@ -49,7 +50,7 @@ const SWAP: Program = Program::Swap { items: 1_000, fixed_low_bits: false };
 
 #[test]
 fn lines_that_are_handed_over_take_what_a_line_from_the_other_takes_each() {
-    let exchange = Program::Exchange { items: 50, instructions: 1_000 };
+    let exchange = Program::Exchange { items: 50, instructions: 1_000, through: Channel::Memory };
     let [write, ..] = summaries(exchange, 100);
     // 1,000 cycles of 2.2 GHz, and 50 lines from the other's cache: of 81 cycles, or of 83 ns. While
     // one has its turn the other waits, so that a round takes two of them.
@@ -62,8 +63,8 @@ fn lines_that_are_handed_over_take_what_a_line_from_the_other_takes_each() {
         assert!(took > by_hand && took < by_hand * 1.08, "{took} against {by_hand}");
     }
     assert_eq!(separate.smr, Some(1.0));
-    assert!(shared.mpmi.abs() < f64::EPSILON, "{}", shared.mpmi);
-    let misses = separate.mpmi / 1e6 * 1_000.0;
+    assert!(shared.mpmi.unwrap().abs() < f64::EPSILON, "{:?}", shared.mpmi);
+    let misses = separate.mpmi.unwrap() / 1e6 * 1_000.0;
     assert!((50.0..54.0).contains(&misses), "{misses} misses in a round");
 }
 
@@ -71,7 +72,7 @@ fn lines_that_are_handed_over_take_what_a_line_from_the_other_takes_each() {
 fn of_a_line_that_two_threads_write_at_random_the_other_was_last_in_half_of_the_cases() {
     let [write, ..] = summaries(SWAP, 6_000);
     // Four lines in a swap of 144 instructions: two misses, and a few where they meet.
-    let misses = write.separate.unwrap().mpmi / 1e6 * 144.0;
+    let misses = write.separate.unwrap().mpmi.unwrap() / 1e6 * 144.0;
     assert!((1.9..2.3).contains(&misses), "{misses}");
     assert_eq!(write.separate.unwrap().smr, Some(1.0));
     assert!(write.runtime_ratio.unwrap() < 0.8);
@@ -83,7 +84,7 @@ fn fixed_low_bits_of_one_of_64_leave_a_fifth_of_the_misses_in_four_lines_to_shar
     let [write, ..] = summaries(swap, 6_000);
     // The first is always in one of four lines, the other there in one case of four: each finds the
     // other's trace in one case of five.
-    let misses = write.separate.unwrap().mpmi / 1e6 * 144.0;
+    let misses = write.separate.unwrap().mpmi.unwrap() / 1e6 * 144.0;
     assert!((0.7..0.9).contains(&misses), "{misses}");
 }
 
@@ -91,7 +92,7 @@ fn fixed_low_bits_of_one_of_64_leave_a_fifth_of_the_misses_in_four_lines_to_shar
 fn twins_that_only_read_or_share_nothing_gain_nothing_and_miss_nothing() {
     for program in [
         SWAP,
-        Program::Exchange { items: 10, instructions: 100 },
+        Program::Exchange { items: 10, instructions: 100, through: Channel::Memory },
         Program::LinearRegression { items: 4_000 },
     ] {
         let [write, read, none] = summaries(program, 6_000);
@@ -132,4 +133,81 @@ fn who_asks_for_the_end_gets_it_and_a_plan_that_does_not_fit_is_refused() {
     let mut small = SimMachine::new(Platform::named("phenom_9550").unwrap().unwrap()).unwrap();
     let refused = small.run(&plan, &mut Records::default()).unwrap_err();
     assert!(matches!(refused, MachineError::Plan(PlanError::Gangs(_))), "{refused}");
+}
+
+/// The summaries of a swap by so many threads, each sharing: write, read, none.
+fn placed(placings: Vec<Placing>, threads: usize) -> [SharingSummary; 3] {
+    let experiment = SharedData {
+        programs: vec![SWAP],
+        sharings: Sharing::ALL.to_vec(),
+        placings,
+        threads,
+        rounds: Some(3_000),
+        samples: 1,
+        replicates: 1,
+        cpus: CpuList::default(),
+    };
+    let plan = experiment.plan(&e5520(), 3).unwrap();
+    let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap();
+    let mut sharings = Sharings::default();
+    sharings.take(&rows.shared_data);
+    sharings.finish().try_into().unwrap()
+}
+
+#[test]
+fn on_one_cpu_threads_take_as_long_as_their_work_together_and_miss_nothing() {
+    let [write, read, none] = placed(Vec::new(), 2);
+    for it in [&read, &none] {
+        // Nothing of it is handed over, so that both placings cost the work of a thread, and one CPU that
+        // of two.
+        let (same, shared) = (it.same.unwrap().round_ns, it.shared.unwrap().round_ns);
+        assert!((1.9..2.1).contains(&(same / shared)), "{same} against {shared}");
+    }
+    let (same, of_read) = (write.same.unwrap(), read.same.unwrap());
+    assert_eq!((same.misses_a_round, same.smr), (Some(0.0), None));
+    // What they write stays in their CPU's cache: the line of the other is not waited for.
+    assert!(same.round_ns < of_read.round_ns * 1.1, "{same:?} {of_read:?}");
+    assert!(write.separate.unwrap().smr == Some(1.0) && write.separate.unwrap().mpmi > same.mpmi);
+}
+
+#[test]
+fn the_more_threads_write_the_more_of_their_lines_another_has_had() {
+    let misses = |threads| {
+        let [write, ..] = placed(vec![Placing::Shared, Placing::Separate], threads);
+        write.separate.unwrap().misses_a_round.unwrap()
+    };
+    let [two, eight] = [2, 8].map(misses);
+    // Of two, one in two lines was another's; of eight, four of whom have the same cache, the same.
+    assert!((0.8..1.2).contains(&(eight / two)), "{two} {eight}");
+    let [write, ..] = placed(vec![Placing::Shared], 12);
+    assert!(
+        write.shared.unwrap().round_ns
+            > 3.0 * placed(vec![Placing::Shared], 4)[1].shared.unwrap().round_ns * 0.9
+    );
+}
+
+#[test]
+fn messages_in_a_ring_of_four_go_round_in_turn() {
+    let exchange = |placing| {
+        let through = Channel::Socket;
+        let experiment = SharedData {
+            programs: vec![Program::Exchange { items: 1, instructions: 0, through }],
+            sharings: vec![Sharing::Write],
+            placings: vec![placing],
+            threads: 4,
+            rounds: Some(50),
+            samples: 1,
+            replicates: 1,
+            cpus: CpuList::default(),
+        };
+        let plan = experiment.plan(&e5520(), 3).unwrap();
+        let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap();
+        assert_eq!(rows.shared_data.len(), 4);
+        rows.shared_data.iter().map(|row| row.time_ns).fold(0.0, f64::max) / 50.0
+    };
+    // One thread at a time has its turn: 10,000 instructions and 66 lines, four times for a round.
+    let hand_over = 10_000.0 / 2.2 + 66.0 * 81.0 / 2.2;
+    let shared = exchange(Placing::Shared) / (4.0 * hand_over);
+    assert!((1.0..1.1).contains(&shared), "{shared}");
+    assert!(exchange(Placing::Same) < exchange(Placing::Separate));
 }

@@ -18,7 +18,7 @@ use corehop_core::platform::Platform;
 use corehop_core::samples::JobRecord;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, CpuList, Nanos};
-use corehop_core::workload::gang::{Placing, Program, Sharing};
+use corehop_core::workload::gang::{Channel, Placing, Program, Sharing};
 use corehop_core::workload::scheduler::Scheduler;
 use corehop_core::workload::{
     Absence, Changing, Event, LineState, Load, Mover, Page, Pattern, Polluter, Transfer, WorkingSet,
@@ -183,13 +183,14 @@ fn gangs(digests: &mut Digests, rounds: u64) {
         let experiment = SharedData {
             programs: vec![
                 Program::Swap { items: 500, fixed_low_bits: false },
-                Program::Exchange { items: 50, instructions: 1_000 },
+                Program::Exchange { items: 50, instructions: 1_000, through: Channel::Memory },
             ],
             sharings: Sharing::ALL.to_vec(),
-            placings: Placing::ALL.to_vec(),
-            rounds,
-            warm_up: rounds / 2,
+            placings: vec![Placing::Shared, Placing::Separate],
+            threads: 2,
+            rounds: Some(rounds),
             samples: 1,
+            replicates: 1,
             cpus: CpuList::default(),
         };
         let plan = experiment.plan(&platform, 3).unwrap();
@@ -197,8 +198,9 @@ fn gangs(digests: &mut Digests, rounds: u64) {
         let mut records = Records::default();
         SimMachine::new(platform).unwrap().run(&plan, &mut records).unwrap();
         for member in records.gangs.iter().flat_map(|record| &record.members) {
-            digest.add([member.picos, member.loads, member.stores, member.misses]);
-            digest.add([member.snoop_hits, u64::from(member.cpu.0)]);
+            let counts = member.counts.unwrap();
+            digest.add([member.picos, counts.loads, counts.stores, counts.misses]);
+            digest.add([counts.snoop_hits, u64::from(member.cpu.0)]);
         }
         digests.insert(format!("{id} shared-data"), digest.0);
     }

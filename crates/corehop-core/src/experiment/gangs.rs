@@ -7,6 +7,9 @@ use crate::platform::Platform;
 use crate::units::Cpu;
 use crate::workload::gang::{GangError, Placing, Program, Sharing};
 
+/// The most threads of a gang.
+pub const MOST_THREADS: usize = 64;
+
 /// Gangs, each to run so many times.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +34,9 @@ pub struct Gang {
     pub rounds: u64,
     /// And how often before that.
     pub warm_up: u64,
+    /// The replicate that the runs belong to, on a machine that others disturb.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub replicate: u32,
     /// The number of runs.
     pub samples: u32,
     /// The number of the first run: a resumed experiment goes on counting.
@@ -55,7 +61,9 @@ pub enum GangsError {
         what: &'static str,
     },
     /// A gang with the wrong number of CPUs, or one that the platform lacks.
-    #[error("gang {gang} names the CPUs {cpus}: name two different ones of {usable}")]
+    #[error(
+        "gang {gang} names the CPUs {cpus}: name one of {usable} for each of 2 to {MOST_THREADS} threads"
+    )]
     Cpus {
         /// The gang, counted from 0.
         gang: usize,
@@ -112,8 +120,8 @@ impl Gangs {
         let usable = platform.usable();
         for (gang, it) in self.gangs.iter().enumerate() {
             it.program.check()?;
-            let two = it.cpus.len() == 2 && it.cpus[0] != it.cpus[1];
-            if !two || !it.cpus.iter().all(|&cpu| usable.contains(cpu)) {
+            let many = (2..=MOST_THREADS).contains(&it.cpus.len());
+            if !many || !it.cpus.iter().all(|&cpu| usable.contains(cpu)) {
                 let cpus: Vec<String> = it.cpus.iter().map(|cpu| cpu.0.to_string()).collect();
                 let (cpus, usable) = (cpus.join(","), usable.to_string());
                 return Err(GangsError::Cpus { gang, cpus, usable });

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The gain of a common cache for two threads with common data (Kamali 2010, chapter 4).
 //!
-//! Every program runs with its threads on two cores that share a cache and on two that share none. Its
-//! twins do the same with read-only data, or with private data of each thread. Times, misses and
-//! snoop responses show the cost of sharing, and how to detect it. The experiment does not cover more
-//! than two threads, or the decisions of a scheduler.
+//! Every program runs with its threads on cores that share a cache, on cores that share none, and on
+//! one core in turn. Its twins do the same with read-only data, or with private data of each thread.
+//! Times, misses and snoop responses show the cost of sharing, and how to detect it. The experiment does
+//! not cover the decisions of a scheduler.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,17 +22,30 @@ pub struct SharedData {
     pub programs: Vec<Program>,
     /// The ways their threads share data.
     pub sharings: Vec<Sharing>,
-    /// Their placements.
+    /// Their placements; empty for all that the platform has.
     pub placings: Vec<Placing>,
-    /// See [`Gang::rounds`].
-    pub rounds: u64,
-    /// See [`Gang::warm_up`].
-    pub warm_up: u64,
+    /// The number of threads of each gang.
+    #[serde(default = "two")]
+    pub threads: usize,
+    /// See [`Gang::rounds`]; None for a burst ([`Program::burst`]).
+    pub rounds: Option<u64>,
     /// The number of runs of each.
     pub samples: u32,
+    /// The number of rounds over all gangs in which the runs are made: one on a simulated machine, which
+    /// starts every run anew.
+    #[serde(default = "one")]
+    pub replicates: u32,
     /// The only CPUs to use; empty for all.
     #[serde(default)]
     pub cpus: CpuList,
+}
+
+const fn two() -> usize {
+    2
+}
+
+const fn one() -> u32 {
+    1
 }
 
 impl SharedData {
@@ -41,18 +54,21 @@ impl SharedData {
     /// # Errors
     /// [`GangsError`] where a program or a placing is impossible on `platform`.
     pub fn gangs(&self, platform: &Platform) -> Result<Gangs, GangsError> {
+        let placed = self.placed(platform)?;
         let mut gangs = Vec::new();
         for program in &self.programs {
             program.check()?;
             for &sharing in &self.sharings {
-                for &placing in &self.placings {
+                for (placing, cpus) in &placed {
+                    let rounds = self.rounds.unwrap_or_else(|| program.burst());
                     gangs.push(Gang {
                         program: program.clone(),
                         sharing,
-                        placing,
-                        cpus: self.two(platform, placing)?,
-                        rounds: self.rounds,
-                        warm_up: self.warm_up,
+                        placing: *placing,
+                        cpus: cpus.clone(),
+                        rounds,
+                        warm_up: rounds / 2,
+                        replicate: 0,
                         samples: self.samples,
                         first_run: 0,
                     });
@@ -64,22 +80,65 @@ impl SharedData {
         Ok(gangs)
     }
 
-    /// The first two CPUs that are placed so.
-    fn two(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangsError> {
+    /// The placings asked for, each with the CPU of every thread; without a wish those that there are.
+    fn placed(&self, platform: &Platform) -> Result<Vec<(Placing, Vec<Cpu>)>, GangsError> {
+        let cpus = |&placing: &Placing| Ok((placing, self.cpus_of(platform, placing)?));
+        if self.placings.is_empty() {
+            return Ok(Placing::ALL.iter().filter_map(|it| cpus(it).ok()).collect());
+        }
+        self.placings.iter().map(cpus).collect()
+    }
+
+    /// The CPU of each thread: the first CPUs that are placed so, over and over where they are fewer.
+    fn cpus_of(&self, platform: &Platform, placing: Placing) -> Result<Vec<Cpu>, GangsError> {
         let usable = platform.usable();
         let wanted = |cpu: &Cpu| self.cpus.is_empty() || self.cpus.contains(*cpu);
         let cpus = CpuList::new(usable.iter().filter(wanted));
-        let (classes, what): (&[Affinity], _) = match placing {
-            Placing::Shared => (&[Affinity::L3, Affinity::L2], "a cache in common, not a core"),
-            Placing::Separate => (&[Affinity::Memory], "no cache in common"),
+        let (of, what): (Vec<Cpu>, _) = match placing {
+            Placing::Same => (cpus.first().into_iter().collect(), "a CPU to run on"),
+            Placing::Shared => (together(platform, &cpus), "a cache in common, not a core"),
+            Placing::Separate => (apart(platform, &cpus), "no cache in common"),
         };
-        let pair = classes.iter().find_map(|&class| platform.pair(&cpus, class));
-        pair.map(|(first, second)| vec![first, second]).ok_or_else(|| GangsError::Placing {
-            placing,
-            platform: platform.name.clone(),
-            what,
-        })
+        let least = if placing == Placing::Same { 1 } else { 2 };
+        if of.len() < least {
+            let platform = platform.name.clone();
+            return Err(GangsError::Placing { placing, platform, what });
+        }
+        Ok(of.into_iter().cycle().take(self.threads).collect())
     }
+}
+
+/// CPUs of different cores below one cache, the outermost that two of them share.
+fn together(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
+    let pair = [Affinity::L3, Affinity::L2].iter().find_map(|&it| platform.pair(cpus, it));
+    let Some((first, second)) = pair else { return Vec::new() };
+    let outermost = platform.affinity(first, second);
+    let mut together = vec![first, second];
+    for cpu in cpus.iter() {
+        let to = |&it: &Cpu| platform.affinity(it, cpu);
+        let is_below = to(&first) <= outermost;
+        if is_below && together.iter().all(|it| to(it) > Affinity::Smt) {
+            together.push(cpu);
+        }
+    }
+    together
+}
+
+/// One CPU of each group that shares a cache, then the second of each, and so on.
+fn apart(platform: &Platform, cpus: &CpuList) -> Vec<Cpu> {
+    let mut groups: Vec<Vec<Cpu>> = Vec::new();
+    for cpu in cpus.iter() {
+        let near = |group: &&mut Vec<Cpu>| platform.affinity(group[0], cpu) != Affinity::Memory;
+        match groups.iter_mut().find(near) {
+            Some(group) => group.push(cpu),
+            None => groups.push(vec![cpu]),
+        }
+    }
+    if groups.len() < 2 {
+        return Vec::new();
+    }
+    let most = groups.iter().map(Vec::len).min().unwrap_or(0);
+    (0..most).flat_map(|at| groups.iter().map(move |group| group[at])).collect()
 }
 
 impl Experiment for SharedData {
@@ -87,9 +146,8 @@ impl Experiment for SharedData {
         "shared-data"
     }
 
-    /// One replicate: a simulated machine starts every run anew.
     fn replicates(&self) -> Option<u32> {
-        Some(1)
+        Some(self.replicates)
     }
 
     fn units(&self, platform: &Platform, _: u64) -> Result<Vec<Unit>, ExperimentError> {
@@ -106,6 +164,7 @@ impl Experiment for SharedData {
         let mut body = self.gangs(platform)?;
         for (gang, &samples) in body.gangs.iter_mut().zip(quota) {
             (gang.samples, gang.first_run) = (samples, turn.block as u32);
+            gang.replicate = turn.replicate.unwrap_or(0);
         }
         Ok(Plan::new(self.name(), seed, body))
     }
@@ -119,10 +178,11 @@ mod tests {
         SharedData {
             programs: vec![Program::Swap { items: 100, fixed_low_bits: false }],
             sharings: Sharing::ALL.to_vec(),
-            placings: Placing::ALL.to_vec(),
-            rounds: 10,
-            warm_up: 0,
+            placings: vec![Placing::Shared, Placing::Separate],
+            threads: 2,
+            rounds: Some(10),
             samples: 1,
+            replicates: 1,
             cpus: CpuList::default(),
         }
     }
@@ -145,6 +205,30 @@ mod tests {
     }
 
     #[test]
+    fn more_threads_than_two_fill_a_cache_or_are_dealt_to_the_caches_in_turn() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let cpus = |placing, threads| {
+            let experiment = SharedData { threads, ..experiment() };
+            let cpus = experiment.cpus_of(&platform, placing).unwrap();
+            cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>()
+        };
+        assert_eq!(cpus(Placing::Shared, 6), [0, 1, 2, 3, 0, 1]);
+        assert_eq!(cpus(Placing::Separate, 5), [0, 4, 1, 5, 2]);
+        assert_eq!(cpus(Placing::Same, 3), [0, 0, 0]);
+    }
+
+    #[test]
+    fn without_a_wish_every_placing_that_the_platform_has_is_taken() {
+        let all = SharedData { placings: Vec::new(), ..experiment() };
+        let placings = |id: &str| {
+            let gangs = all.gangs(&Platform::named(id).unwrap().unwrap()).unwrap();
+            gangs.gangs.iter().take(3).map(|gang| gang.placing).collect::<Vec<_>>()
+        };
+        assert_eq!(placings("xeon_e5520"), Placing::ALL);
+        assert_eq!(placings("phenom_9550")[..2], [Placing::Shared, Placing::Same]);
+    }
+
+    #[test]
     fn a_machine_of_one_package_has_no_separate_cores() {
         let phenom = Platform::named("phenom_9550").unwrap().unwrap();
         let error = experiment().gangs(&phenom).unwrap_err().to_string();
@@ -157,7 +241,7 @@ mod tests {
     fn a_plan_by_hand_that_names_one_cpu_or_none_of_the_machine_is_refused() {
         let platform = Platform::named("xeon_e5520").unwrap().unwrap();
         let mut plan = experiment().gangs(&platform).unwrap();
-        for cpus in [vec![Cpu(0)], vec![Cpu(0), Cpu(0)], vec![Cpu(0), Cpu(8)]] {
+        for cpus in [vec![Cpu(0)], vec![Cpu(0); 65], vec![Cpu(0), Cpu(8)]] {
             plan.gangs[2].cpus = cpus;
             let error = plan.check(&platform).unwrap_err().to_string();
             assert!(error.contains("gang 2") && error.contains("0-7"), "{error}");

@@ -7,20 +7,29 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::gain::TAKEN;
+use super::ordered::{Interval, Ordered};
+use super::paired::Paired;
+use super::quantile::median;
 use crate::samples::SharedData;
 use crate::workload::gang::{Placing, Sharing};
+
+/// Intervals have 95 % confidence.
+const ALPHA: f64 = 0.05;
 
 /// The results of gangs at one place.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Side {
     /// The number of runs.
     pub runs: u64,
-    /// The mean time of the slowest thread, in nanoseconds for each thing it does.
+    /// The time of the slowest thread, in nanoseconds for each thing it does: the mean of simulated
+    /// runs, the median of live ones, which others disturb.
     pub round_ns: f64,
-    /// Misses of the last level of cache per million instructions, of all threads (MPmI).
-    pub mpmi: f64,
+    /// The same of the shortest run.
+    pub least_ns: f64,
+    /// Misses of the last level of cache per million instructions, of all threads (MPmI), where counted.
+    pub mpmi: Option<f64>,
     /// Those misses for each thing that a thread does.
-    pub misses_a_round: f64,
+    pub misses_a_round: Option<f64>,
     /// Misses to which another package answered that it has the line, over all of them (SMR); none
     /// without a miss.
     pub smr: Option<f64>,
@@ -43,8 +52,13 @@ pub struct SharingSummary {
     pub shared: Option<Side>,
     /// Without one.
     pub separate: Option<Side>,
-    /// The time with a cache in common over that without: below 1 they gain by being together.
+    /// In turn on one CPU.
+    pub same: Option<Side>,
+    /// The time with a cache in common over that without; where there is no other cache, the time on one
+    /// CPU over that on several. Below 1 they gain by being together.
     pub runtime_ratio: Option<f64>,
+    /// Of live runs, the interval of the median ratio of a replicate.
+    pub ratio_interval: Option<Interval>,
     /// The same, predicted from the misses without a common cache ([`TAKEN`]).
     pub predicted_ratio: Option<f64>,
 }
@@ -55,25 +69,69 @@ struct Sums {
     slowest: (f64, f64),
     /// The rounds of all threads.
     rounds: f64,
-    instructions: u64,
-    misses: u64,
-    snoop_hits: u64,
+    /// Instructions, misses and snoop hits; None where one is not counted.
+    counts: Option<[u64; 3]>,
+    /// The replicate of a live run.
+    replicate: Option<u64>,
 }
 
 impl Sums {
-    fn side<'a>(runs: impl Iterator<Item = &'a Self>) -> Option<Side> {
-        let runs: Vec<&Self> = runs.collect();
-        let sum = |of: fn(&Self) -> u64| runs.iter().map(|it| of(it)).sum::<u64>() as f64;
-        let (misses, instructions) = (sum(|it| it.misses), sum(|it| it.instructions));
-        let each = runs.iter().map(|it| it.slowest.0 / it.slowest.1).sum::<f64>();
-        (!runs.is_empty()).then(|| Side {
+    /// The time of a round.
+    fn each_ns(&self) -> f64 {
+        self.slowest.0 / self.slowest.1
+    }
+
+    fn take(&mut self, thread: &SharedData) {
+        let counts = [thread.instructions, thread.llc_misses, thread.snoop_hits];
+        let [Some(instructions), Some(misses), Some(snoop_hits)] = counts else {
+            self.counts = None;
+            return;
+        };
+        let before = if self.rounds > 0.0 { self.counts } else { Some([0; 3]) };
+        let with = |[a, b, c]: [u64; 3]| [a + instructions, b + misses, c + snoop_hits];
+        self.counts = before.map(with);
+    }
+}
+
+impl Side {
+    fn of(runs: &[&Sums]) -> Option<Self> {
+        let each: Vec<f64> = runs.iter().map(|run| run.each_ns()).collect();
+        let ordered = Ordered::new(&each).ok()?;
+        let live = runs.iter().any(|run| run.replicate.is_some());
+        let mean = each.iter().sum::<f64>() / each.len() as f64;
+        let counts: Option<Vec<[u64; 3]>> = runs.iter().map(|run| run.counts).collect();
+        let sum =
+            |at: usize| counts.as_ref().map(|all| all.iter().map(|it| it[at]).sum::<u64>() as f64);
+        let (instructions, misses, snoops) = (sum(0), sum(1), sum(2));
+        let rounds: f64 = runs.iter().map(|it| it.rounds).sum();
+        Some(Self {
             runs: runs.len() as u64,
-            round_ns: each / runs.len() as f64,
-            mpmi: misses / instructions * 1e6,
-            misses_a_round: misses / runs.iter().map(|it| it.rounds).sum::<f64>(),
-            smr: (misses > 0.0).then(|| sum(|it| it.snoop_hits) / misses),
+            round_ns: if live { median(&ordered) } else { mean },
+            least_ns: ordered.min(),
+            mpmi: misses.zip(instructions).map(|(misses, all)| misses / all * 1e6),
+            misses_a_round: misses.map(|misses| misses / rounds),
+            smr: misses.zip(snoops).filter(|it| it.0 > 0.0).map(|(misses, snoops)| snoops / misses),
         })
     }
+}
+
+/// The interval of the ratio of two placings: of each replicate's medians, as their logarithms.
+fn ratio_interval(near: &[&Sums], far: &[&Sums]) -> Option<Interval> {
+    let (near, far) = (medians(near)?, medians(far)?);
+    let both = near.iter().filter_map(|(replicate, near)| Some((near, far.get(replicate)?)));
+    let logarithms: Vec<f64> = both.map(|(near, far)| (near / far).ln()).collect();
+    let interval = Paired::of(&logarithms, ALPHA, 1).ok()?.interval?;
+    Some(Interval { low: interval.low.exp(), high: interval.high.exp(), ..interval })
+}
+
+/// The median of each replicate; None for runs without one.
+fn medians(runs: &[&Sums]) -> Option<BTreeMap<u64, f64>> {
+    let mut each: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    for run in runs {
+        each.entry(run.replicate?).or_default().push(run.each_ns());
+    }
+    let median = |(at, values): (u64, Vec<f64>)| Some((at, median(&Ordered::new(&values).ok()?)));
+    each.into_iter().map(median).collect()
 }
 
 /// Machine, program, parameters, items and sharing of a gang; then its place.
@@ -97,35 +155,44 @@ impl Sharings {
                 (text(&it.machine), text(&it.program), text(&it.parameters), it.items, it.sharing);
             let runs = self.runs.entry(key).or_default();
             let sums = runs.entry((it.placing, it.seed, it.gang, it.run)).or_default();
+            sums.take(it);
             sums.slowest = (sums.slowest.0.max(it.time_ns), it.rounds as f64);
             sums.rounds += it.rounds as f64;
-            sums.instructions += it.instructions;
-            sums.misses += it.llc_misses;
-            sums.snoop_hits += it.snoop_hits;
+            sums.replicate = it.replicate;
         }
     }
 
     /// The summaries.
     pub fn finish(&self) -> Vec<SharingSummary> {
-        let summary = |(key, runs): (&Key, &Runs)| {
-            let side = |placing| {
-                Sums::side(runs.iter().filter(|(run, _)| run.0 == placing).map(|(_, sums)| sums))
-            };
-            let (shared, separate) = (side(Placing::Shared), side(Placing::Separate));
-            let (machine, program, parameters, items, sharing) = key.clone();
-            SharingSummary {
-                machine,
-                program,
-                items,
-                parameters,
-                sharing,
-                shared,
-                separate,
-                predicted_ratio: separate.map(|it| TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi)),
-                runtime_ratio: shared.zip(separate).map(|(a, b)| a.round_ns / b.round_ns),
-            }
-        };
-        self.runs.iter().map(summary).collect()
+        self.runs.iter().map(|(key, runs)| summary(key, runs)).collect()
+    }
+}
+
+fn summary(key: &Key, runs: &Runs) -> SharingSummary {
+    let of = |placing| {
+        let so_placed = runs.iter().filter(|(run, _)| run.0 == placing);
+        so_placed.map(|(_, sums)| sums).collect::<Vec<_>>()
+    };
+    let [shared, separate, same] = [Placing::Shared, Placing::Separate, Placing::Same].map(of);
+    let (near, far) = if separate.is_empty() { (&same, &shared) } else { (&shared, &separate) };
+    let ratio_interval = ratio_interval(near, far);
+    let runtime_ratio =
+        Side::of(near).zip(Side::of(far)).map(|(near, far)| near.round_ns / far.round_ns);
+    let separate = Side::of(&separate);
+    let predicted = |it: Side| Some(TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi?));
+    let (machine, program, parameters, items, sharing) = key.clone();
+    SharingSummary {
+        machine,
+        program,
+        items,
+        parameters,
+        sharing,
+        shared: Side::of(&shared),
+        predicted_ratio: separate.and_then(predicted),
+        separate,
+        same: Side::of(&same),
+        runtime_ratio,
+        ratio_interval,
     }
 }
 
@@ -150,14 +217,18 @@ mod tests {
             cpu: member,
             package: 0,
             time_ns,
-            instructions,
-            loads: 0,
-            stores: 0,
-            llc_misses,
-            snoop_hits,
-            snoop_hits_modified: 0,
-            invalidations: 0,
-            write_backs: 0,
+            instructions: Some(instructions),
+            loads: None,
+            stores: None,
+            llc_misses: Some(llc_misses),
+            snoop_hits: Some(snoop_hits),
+            snoop_hits_modified: None,
+            invalidations: None,
+            write_backs: None,
+            preempted: None,
+            replicate: None,
+            exchange_ns: None,
+            exchange_after_ns: None,
         }
     }
 
@@ -177,9 +248,34 @@ mod tests {
         near(shared.round_ns, 60.0);
         near(separate.round_ns, 100.0);
         assert_eq!([shared.smr, separate.smr], [None, Some(0.75)]);
-        near(shared.mpmi, 0.0);
-        near(separate.mpmi, 4_000.0);
+        near(shared.mpmi.unwrap(), 0.0);
+        near(separate.mpmi.unwrap(), 4_000.0);
         // 3,000 of them are answered by the other package.
         near(summary.predicted_ratio.unwrap(), 1.0 - 0.946 * 3_000.0 / 17_730.0);
+        assert_eq!(summary.ratio_interval, None);
+    }
+
+    #[test]
+    fn live_runs_have_a_ratio_of_medians_with_the_interval_over_replicates() {
+        let mut sharings = Sharings::default();
+        for replicate in 0..8 {
+            for run in 0..3 {
+                // One run in three was disturbed.
+                let time = |ns: f64| if run == 2 { ns * 50.0 } else { ns + replicate as f64 };
+                let live = |placing, ns| SharedData {
+                    run: replicate * 3 + run,
+                    replicate: Some(replicate),
+                    instructions: None,
+                    ..thread(placing, 0, time(ns), [0; 3])
+                };
+                sharings.take(&[live(Placing::Same, 400.0), live(Placing::Shared, 800.0)]);
+            }
+        }
+        let [summary] = sharings.finish().try_into().unwrap();
+        let (ratio, interval) = (summary.runtime_ratio.unwrap(), summary.ratio_interval.unwrap());
+        assert!((ratio - 0.5).abs() < 0.01, "{ratio}");
+        assert!(interval.contains(ratio) && interval.width() < 0.01, "{interval:?}");
+        let same = summary.same.unwrap();
+        assert_eq!((same.runs, same.least_ns, same.mpmi), (24, 40.0, None));
     }
 }

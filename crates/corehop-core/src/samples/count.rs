@@ -105,8 +105,8 @@ impl SharedData {
             valid: true,
             value_ns: self.time_ns,
             scale_ns: self.time_ns,
-            // Every run starts anew.
-            replicate: Some(self.run),
+            // Every run of a simulated machine starts anew.
+            replicate: self.replicate.or(Some(self.run)),
         }
     }
 }

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A machine's record of a gang, and its rows: one for each thread.
 
+use super::record::BatchExchange;
 use super::row::SharedData;
 use crate::experiment::Gangs;
 use crate::platform::Platform;
 use crate::units::Cpu;
 
 /// One run of one gang.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct GangRecord {
     /// The gang, as the plan counts them.
     pub gang: usize,
     /// The run, counted from 0.
     pub run: u32,
+    /// The replicate it belongs to, on a machine that others disturb.
+    pub replicate: Option<u32>,
+    /// The distance of two of its CPUs around the run, where it was measured.
+    pub exchange: Option<BatchExchange>,
     /// Its threads.
     pub members: Vec<MemberRecord>,
 }
@@ -24,6 +29,15 @@ pub struct MemberRecord {
     pub cpu: Cpu,
     /// Its duration, in picoseconds.
     pub picos: u64,
+    /// The number of times that another thread took its CPU, where counted.
+    pub preempted: Option<u64>,
+    /// Its accesses, on a machine that counts them.
+    pub counts: Option<MemberCounts>,
+}
+
+/// The accesses of a thread.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MemberCounts {
     /// The instructions it executed, those of waiting among them.
     pub instructions: u64,
     /// Its loads.
@@ -70,14 +84,18 @@ impl SharedData {
             cpu: u64::from(it.cpu.0),
             package: package(it.cpu),
             time_ns: it.picos as f64 / 1e3,
-            instructions: it.instructions,
-            loads: it.loads,
-            stores: it.stores,
-            llc_misses: it.misses,
-            snoop_hits: it.snoop_hits,
-            snoop_hits_modified: it.snoop_hits_modified,
-            invalidations: it.invalidations,
-            write_backs: it.write_backs,
+            instructions: it.counts.map(|it| it.instructions),
+            loads: it.counts.map(|it| it.loads),
+            stores: it.counts.map(|it| it.stores),
+            llc_misses: it.counts.map(|it| it.misses),
+            snoop_hits: it.counts.map(|it| it.snoop_hits),
+            snoop_hits_modified: it.counts.map(|it| it.snoop_hits_modified),
+            invalidations: it.counts.map(|it| it.invalidations),
+            write_backs: it.counts.map(|it| it.write_backs),
+            preempted: it.preempted,
+            replicate: record.replicate.map(u64::from),
+            exchange_ns: record.exchange.and_then(|it| it.before_ns),
+            exchange_after_ns: record.exchange.and_then(|it| it.after_ns),
         };
         record.members.iter().enumerate().map(row).collect()
     }

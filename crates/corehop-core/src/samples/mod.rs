@@ -32,7 +32,7 @@ pub use count::Counter;
 pub use damage::Damage;
 pub use error::FileError;
 pub use facts::{Held, RecordingFacts, SwitchesTook, Took};
-pub use gang::{GangRecord, MemberRecord};
+pub use gang::{GangRecord, MemberCounts, MemberRecord};
 pub use observed::{Absence, EndedRun, ObservedThread, ProgramRecord, Recording};
 pub use origin::Observation;
 pub use overhead::{ControlPageCost, KernelObservation, OverheadFacts, OverheadRecord};

@@ -261,22 +261,30 @@ row! {
         package: u64,
         /// Its duration, in nanoseconds.
         time_ns: f64,
-        /// The instructions it executed, those of waiting among them.
-        instructions: u64,
+        /// The instructions it executed, those of waiting among them, where counted.
+        instructions: Option<u64>,
         /// Its loads.
-        loads: u64,
+        loads: Option<u64>,
         /// Its stores, locked instructions among them.
-        stores: u64,
+        stores: Option<u64>,
         /// Its misses in the last level of cache.
-        llc_misses: u64,
+        llc_misses: Option<u64>,
         /// Those to which another package answered that it has the line.
-        snoop_hits: u64,
+        snoop_hits: Option<u64>,
         /// Of these, lines that were modified there.
-        snoop_hits_modified: u64,
+        snoop_hits_modified: Option<u64>,
         /// Copies of lines elsewhere that its stores invalidated.
-        invalidations: u64,
+        invalidations: Option<u64>,
         /// Lines written to memory because of its accesses.
-        write_backs: u64,
+        write_backs: Option<u64>,
+        /// The number of times that another thread took its CPU, where counted.
+        preempted: Option<u64>,
+        /// The replicate, counted from 0, on a machine that others disturb.
+        replicate: Option<u64>,
+        /// A line exchange of two CPUs of the gang before the run, in nanoseconds for one way.
+        exchange_ns: Option<f64>,
+        /// The same after the run, in nanoseconds.
+        exchange_after_ns: Option<f64>,
     }
 }
 

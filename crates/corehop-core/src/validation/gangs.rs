@@ -12,7 +12,7 @@ use crate::model::sharing::{SharingSummary, Sharings};
 use crate::platform::Platform;
 use crate::sim::SimMachine;
 use crate::units::CpuList;
-use crate::workload::gang::{Placing, Program, Sharing};
+use crate::workload::gang::{Channel, Placing, Program, Sharing};
 
 /// Misses per million instructions that the system makes beside any program: errors of misses are
 /// relative to this at least. Without common data and with everything in the caches, 22 to 30 are
@@ -115,7 +115,11 @@ impl GangStudy {
                     Program::BucketSort { items, buckets: line.number("buckets")? as u32 }
                 }
                 "linear-regression" => Program::LinearRegression { items },
-                "exchange" => Program::Exchange { items, instructions: study.instructions },
+                "exchange" => Program::Exchange {
+                    items,
+                    instructions: study.instructions,
+                    through: Channel::Memory,
+                },
                 other => return Err(line.wrong(format!("`{other}` is not a program"))),
             };
             let (quantity, value) = (line.word("quantity")?, line.number("value")?);
@@ -143,10 +147,11 @@ impl GangStudy {
         let experiment = SharedData {
             programs,
             sharings: vec![self.sharing],
-            placings: Placing::ALL.to_vec(),
-            rounds: self.rounds,
-            warm_up: self.rounds / 2,
+            placings: vec![Placing::Shared, Placing::Separate],
+            threads: 2,
+            rounds: Some(self.rounds),
             samples,
+            replicates: 1,
             cpus: CpuList::default(),
         };
         experiment.plan(platform, seed)
@@ -182,12 +187,12 @@ impl GangStudy {
     /// The value of a gang.
     fn value(&self, row: &GangRow, it: &SharingSummary) -> Option<f64> {
         let (shared, separate) = (it.shared?, it.separate?);
-        let misses = || Some(separate.misses_a_round * self.printed_rounds? / 1e6);
+        let misses = || Some(separate.misses_a_round? * self.printed_rounds? / 1e6);
         match row.quantity {
             GangQuantity::RuntimeRatio => it.runtime_ratio,
             GangQuantity::SmrSeparate => separate.smr,
-            GangQuantity::MpmiShared => Some(shared.mpmi),
-            GangQuantity::MpmiSeparate => Some(separate.mpmi),
+            GangQuantity::MpmiShared => shared.mpmi,
+            GangQuantity::MpmiSeparate => separate.mpmi,
             GangQuantity::Snoops => Some(misses()? * separate.smr.unwrap_or(0.0)),
             GangQuantity::Misses => misses(),
         }
@@ -258,8 +263,14 @@ mod tests {
     #[test]
     fn shares_are_off_by_their_difference_and_counts_in_proportion() {
         let study = GangStudy::new(DESCRIPTION, TABLE).unwrap();
-        let side =
-            |mpmi, smr, misses_a_round| Side { runs: 1, round_ns: 1.0, mpmi, smr, misses_a_round };
+        let side = |mpmi, smr, misses_a_round| Side {
+            runs: 1,
+            round_ns: 1.0,
+            least_ns: 1.0,
+            mpmi: Some(mpmi),
+            smr,
+            misses_a_round: Some(misses_a_round),
+        };
         let summary = SharingSummary {
             machine: "x".to_owned(),
             program: "swap".to_owned(),
@@ -268,6 +279,8 @@ mod tests {
             sharing: Sharing::Write,
             shared: Some(side(0.0, None, 0.0)),
             separate: Some(side(100.0, Some(1.0), 3.0)),
+            same: None,
+            ratio_interval: None,
             predicted_ratio: None,
             runtime_ratio: Some(0.55),
         };

@@ -21,14 +21,37 @@ words! {
 words! {
     /// The placement of the threads of a gang.
     Placing, "a placing" {
-        /// On two cores with a cache in common: the outermost that any two cores share.
+        /// On cores with a cache in common: the outermost that any two cores share.
         Shared = "shared",
-        /// On two cores without a common cache, on two packages as a rule.
+        /// On cores without a common cache, on two packages as a rule.
         Separate = "separate",
+        /// All on one core, where they take turns. On a host with one cache this is the near side.
+        Same = "same",
     }
 }
 
-/// A program of two threads.
+words! {
+    /// The channel through which the threads of an exchange hand over what they have filled.
+    Channel, "a channel" {
+        /// Lines of common memory, and a word that says whose turn it is.
+        Memory = "memory",
+        /// A local stream socket for each thread.
+        Socket = "socket",
+        /// A pipe for each thread.
+        Pipe = "pipe",
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_memory(channel: &Channel) -> bool {
+    matches!(channel, Channel::Memory)
+}
+
+const fn memory() -> Channel {
+    Channel::Memory
+}
+
+/// A program of several threads.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Program {
@@ -57,13 +80,17 @@ pub enum Program {
         /// The points of both threads.
         items: u64,
     },
-    /// NetworkTest's exchange: one thread fills buffers, the other reads them and fills its own, in
+    /// NetworkTest's exchange: one thread fills buffers, the next reads them and fills its own, in
     /// turn.
     Exchange {
-        /// The lines that one hands to the other: the message, and what the system keeps of it.
+        /// The lines that one hands to the next: the message, and what the system keeps of it. Through
+        /// a socket or a pipe, the messages of [`Program::MESSAGE`] bytes that are handed over at once.
         items: u64,
-        /// The instructions of one hand-over.
+        /// The instructions of one hand-over, those of the system aside where a channel has some.
         instructions: u32,
+        /// What they are handed over through.
+        #[serde(default = "memory", skip_serializing_if = "is_memory")]
+        through: Channel,
     },
 }
 
@@ -82,6 +109,9 @@ pub struct GangError {
 impl Program {
     /// The words for them on the command line and in the column `program`.
     pub const WORDS: [&str; 4] = ["swap", "bucket-sort", "linear-regression", "exchange"];
+
+    /// The length of a message through a socket or a pipe, in bytes (Kamali 2010, section 4.3.3).
+    pub const MESSAGE: u64 = 25;
 
     /// The most items: line numbers have 32 bits, and simulated memory has fewer lines.
     const MOST: u64 = 1 << 30;
@@ -112,7 +142,20 @@ impl Program {
             Self::Swap { fixed_low_bits: true, .. } => "fixed_low_bits".to_owned(),
             Self::Swap { .. } | Self::LinearRegression { .. } => String::new(),
             Self::BucketSort { buckets, .. } => format!("buckets={buckets}"),
-            Self::Exchange { instructions, .. } => format!("instructions={instructions}"),
+            Self::Exchange { instructions, through: Channel::Memory, .. } => {
+                format!("instructions={instructions}")
+            }
+            Self::Exchange { through, .. } => format!("through={through}"),
+        }
+    }
+
+    /// Rounds that take about a fifth of a millisecond on one core: short enough that most runs of a
+    /// live machine see no disturbance. Long ones say nothing on a host that is shared.
+    pub const fn burst(&self) -> u64 {
+        match self {
+            Self::Swap { .. } | Self::BucketSort { .. } => 4_000,
+            Self::LinearRegression { .. } => 50_000,
+            Self::Exchange { .. } => 40,
         }
     }
 
@@ -133,6 +176,12 @@ impl Program {
             }
             _ if self.items() < least => {
                 wrong(format!("{} items", self.items()), "every thread needs two to choose from")
+            }
+            // A writer must not wait for a reader that waits for it.
+            Self::Exchange { through: Channel::Socket | Channel::Pipe, items, .. }
+                if *items * Self::MESSAGE > 4_096 =>
+            {
+                wrong(format!("{items} messages at once"), "hand over at most 163, a page")
             }
             _ if self.items() > Self::MOST => {
                 wrong(format!("{} items", self.items()), "take at most 2^30")

@@ -12,10 +12,11 @@ pub(super) fn sharing(data: &ReportData) -> Option<Section> {
     (!data.sharings.is_empty()).then(|| Section {
         tables: vec![table.shown()],
         ..Section::new("sharing", "Threads with common data").says(format!(
-            "Each program ran with and without a common cache of its threads. Times are those \
-             of the slowest thread per iteration. SMR is the share of last-level misses to \
+            "Each program ran with and without a common cache of its threads, or with all of them on one CPU. \
+             Times are those of the slowest thread per iteration: means of simulated runs, medians of live ones. SMR is the share of last-level misses to \
              which another package answered that it has the line; MPmI are such misses per million \
-             instructions. A ratio below 1 means that a common cache pays. The predicted ratio needs \
+             instructions. The ratio is that of shared to separate, or where there is no second cache of same to \
+             shared: below 1 the nearer placing pays. The predicted ratio needs \
              the misses without a common cache alone: {TAKEN}, fitted to the 87 printed rows of \
              Kamali (2010). `corehop validate kamali-regression` says how far off it is.",
         ))
@@ -30,6 +31,7 @@ fn table(summaries: &[SharingSummary]) -> Table {
             "with",
             "items",
             "sharing",
+            "same ns",
             "shared ns",
             "separate ns",
             "ratio",
@@ -50,16 +52,26 @@ fn table(summaries: &[SharingSummary]) -> Table {
             it.parameters.clone(),
             it.items.to_string(),
             it.sharing.to_string(),
+            side(&it.same, &|side| Some(side.round_ns), 1),
             side(&it.shared, &|side| Some(side.round_ns), 1),
             side(&it.separate, &|side| Some(side.round_ns), 1),
-            it.runtime_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+            ratio(it),
             it.predicted_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
             side(&it.separate, &|side| side.smr, 2),
-            side(&it.shared, &|side| Some(side.mpmi), 1),
-            side(&it.separate, &|side| Some(side.mpmi), 1),
-            it.shared.or(it.separate).map_or(0, |side| side.runs).to_string(),
+            side(&it.shared, &|side| side.mpmi, 1),
+            side(&it.separate, &|side| side.mpmi, 1),
+            it.shared.or(it.separate).or(it.same).map_or(0, |side| side.runs).to_string(),
         ]
     };
     table.rows = summaries.iter().map(row).collect();
     table
+}
+
+/// The ratio, of live runs with its interval.
+fn ratio(it: &SharingSummary) -> String {
+    let Some(ratio) = it.runtime_ratio else { return "-".to_owned() };
+    it.ratio_interval.map_or_else(
+        || format!("{ratio:.2}"),
+        |interval| format!("{ratio:.2} [{:.2}, {:.2}]", interval.low, interval.high),
+    )
 }

@@ -2,29 +2,30 @@
 //! Gangs on the simulated machine: threads that run together on common data.
 //!
 //! The earliest thread takes its next step, so loads, stores and locks of all threads reach the
-//! caches in the order of simulated time. A run depends on the plan, the seed and its own number
+//! caches in the order of simulated time. Threads of one CPU take turns. A run depends on the plan, the seed and its own number
 //! alone: runs go side by side, and any number of threads gives the same records.
 
 mod program;
+mod seat;
 
 use std::collections::BTreeMap;
 
 use crate::experiment::{Draw, Gang, Gangs};
 use crate::machine::{MachineError, RunEnd, Sink};
 use crate::platform::{Latency, Platform};
-use crate::samples::{Batch, GangRecord, MemberRecord};
+use crate::samples::{Batch, GangRecord, MemberCounts, MemberRecord};
 use crate::units::Bytes;
 use crate::workload::Page;
 use crate::workload::gang::Sharing;
 
 use super::machine_state::MachineState;
-use super::outcome::CpuCounters;
 use super::parallel::side_by_side;
 use super::recipe::{Recipe, no_frames};
 use super::tags::Line;
 use super::times::{Picos, picos};
 use super::walker::{Manner, Visit};
 use program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
+use seat::{Seat, counts_of, gained};
 
 /// The runs that are handed over together.
 const AT_A_TIME: usize = 16;
@@ -49,6 +50,9 @@ struct Member {
     rounds: u64,
     clock: Picos,
     cycle: Picos,
+    /// Its accesses on its CPU before another thread had it last, and what the CPU had when it came back.
+    earlier: MemberCounts,
+    came: MemberCounts,
     instructions: u64,
     /// Whether it has found a lock taken, and looks at it.
     looking: bool,
@@ -58,12 +62,11 @@ struct Member {
     end: Option<Account>,
 }
 
-/// The time of a thread and the counters of its CPU.
+/// The time of a thread and its accesses.
 #[derive(Clone, Copy)]
 struct Account {
     clock: Picos,
-    instructions: u64,
-    counters: CpuCounters,
+    counts: MemberCounts,
 }
 
 /// A gang under way.
@@ -71,6 +74,10 @@ struct Run<'a> {
     gang: &'a Gang,
     state: MachineState,
     members: Vec<Member>,
+    /// The CPUs in use.
+    seats: Vec<Seat>,
+    /// Whether some of them are shared.
+    take_turns: bool,
     manner: Manner,
     /// The holder of each lock.
     locks: BTreeMap<u32, usize>,
@@ -86,6 +93,7 @@ impl Run<'_> {
         self.create();
         while let Some(at) = self.earliest() {
             self.step(at);
+            self.hand_over(at);
         }
         self.members.iter().map(|member| member.record(self.gang)).collect()
     }
@@ -105,10 +113,35 @@ impl Run<'_> {
         Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
     }
 
-    /// The thread with the earliest next step; of several the first.
+    /// Of the threads that have their CPU the one with the earliest next step; of several the first.
     fn earliest(&self) -> Option<usize> {
-        let under_way = self.members.iter().enumerate().filter(|(_, it)| it.end.is_none());
-        under_way.min_by_key(|(at, it)| (it.clock, *at)).map(|(at, _)| at)
+        let running = self.seats.iter().filter_map(Seat::running);
+        running.min_by_key(|&at| (self.members[at].clock, at))
+    }
+
+    /// Gives the CPU of a thread to the next one, where it has ended, waits, or has had its slice.
+    fn hand_over(&mut self, at: usize) {
+        let member = &self.members[at];
+        let Some(seat) = self.seats.iter_mut().find(|seat| seat.running() == Some(at)) else {
+            return;
+        };
+        let waits = member.looking;
+        let next = seat.next(member.clock, member.end.is_some(), waits);
+        let Some((next, begins)) = next else { return };
+        let counts = self.counts(at);
+        let came = counts_of(self.state.caches().counters(self.members[next].cpu));
+        self.members[at].earlier = counts;
+        let next = &mut self.members[next];
+        next.came = came;
+        next.clock = next.clock.max(begins);
+    }
+
+    /// The accesses of a thread so far; it has its CPU.
+    fn counts(&self, at: usize) -> MemberCounts {
+        let member = &self.members[at];
+        let now = counts_of(self.state.caches().counters(member.cpu));
+        let all = seat::sum(&member.earlier, &gained(&member.came, &now));
+        MemberCounts { instructions: member.instructions, ..all }
     }
 
     /// The next step of a thread.
@@ -186,12 +219,20 @@ impl Run<'_> {
 
     /// One round is over, or the first begins.
     fn next_round(&mut self, at: usize) {
-        let counters = *self.state.caches().counters(self.members[at].cpu);
+        let counts = self.counts(at);
         let (warm_up, all) = (self.gang.warm_up, self.gang.warm_up + self.gang.rounds);
         let member = &mut self.members[at];
-        let account = Account { clock: member.clock, instructions: member.instructions, counters };
-        if member.rounds == warm_up {
+        let account = Account { clock: member.clock, counts };
+        if member.rounds == warm_up && member.begin.is_none() {
             member.begin = Some(account);
+            self.arrive(account.clock);
+        }
+        let waits = self.take_turns && self.members.iter().any(|it| it.begin.is_none());
+        let member = &mut self.members[at];
+        member.looking = waits && member.begin.is_some();
+        if member.looking {
+            member.clock += LOOK_CYCLES * member.cycle;
+            return;
         }
         if member.rounds == all {
             member.end = Some(account);
@@ -200,6 +241,17 @@ impl Run<'_> {
         member.rounds += 1;
         member.step = 0;
         member.part.round(&mut member.script);
+    }
+
+    /// Where threads take turns, the time of all begins with the last that arrives: a thread that is over
+    /// before another begins had the other's time too.
+    fn arrive(&mut self, now: Picos) {
+        if self.take_turns && self.members.iter().all(|it| it.begin.is_some()) {
+            self.members
+                .iter_mut()
+                .filter_map(|it| it.begin.as_mut())
+                .for_each(|it| it.clock = now);
+        }
     }
 
     /// One access of a thread to a line.
@@ -244,19 +296,12 @@ impl Member {
         let (Some(begin), Some(end)) = (self.begin, self.end) else {
             return MemberRecord::default();
         };
-        let (from, to) = (begin.counters, end.counters);
         let member = gang.cpus.get(self.part.member() as usize);
         MemberRecord {
             cpu: member.copied().unwrap_or_default(),
             picos: end.clock - begin.clock,
-            instructions: end.instructions - begin.instructions,
-            loads: to.reads - from.reads,
-            stores: to.writes - from.writes,
-            misses: to.last_level_misses() - from.last_level_misses(),
-            snoop_hits: to.snoop_hits - from.snoop_hits,
-            snoop_hits_modified: to.snoop_hits_modified - from.snoop_hits_modified,
-            invalidations: to.invalidations - from.invalidations,
-            write_backs: to.write_backs - from.write_backs,
+            preempted: None,
+            counts: Some(gained(&begin.counts, &end.counts)),
         }
     }
 }
@@ -279,21 +324,28 @@ fn run_of(
         lines.truncate(count as usize);
         Ok(lines)
     };
-    let common = lines(common_lines(&gang.program))?;
+    let threads = gang.cpus.len() as u64;
+    let common = lines(common_lines(&gang.program, threads))?;
     let mut members = Vec::new();
     for (at, &cpu) in gang.cpus.iter().enumerate() {
         let copy = at > 0 && gang.sharing == Sharing::None;
         let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
         members.push(Member {
             cpu: recipe.place(cpu),
-            part: Part::new(&gang.program, at as u64, draw),
-            common: if copy { lines(common_lines(&gang.program))? } else { common.clone() },
-            own: lines(own_lines(&gang.program))?,
+            part: Part::new(&gang.program, (at as u64, threads), draw),
+            common: if copy {
+                lines(common_lines(&gang.program, threads))?
+            } else {
+                common.clone()
+            },
+            own: lines(own_lines(&gang.program, threads))?,
             script: Vec::new(),
             step: 0,
             rounds: 0,
             clock: 0,
             cycle: cycle(&recipe.platform, cpu)?,
+            earlier: MemberCounts::default(),
+            came: MemberCounts::default(),
             instructions: 0,
             looking: false,
             begin: None,
@@ -308,16 +360,19 @@ fn run_of(
     };
     // Lines that every thread has for itself never go to another thread.
     let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
+    let seats = Seat::of(members.iter().map(|member| member.cpu));
     let run_of = Run {
         gang,
         state,
+        take_turns: seats.len() < members.len(),
+        seats,
         members,
         manner,
         locks: BTreeMap::new(),
         turn: 0,
         arrivals: vec![(0, 0); contended],
     };
-    Ok(GangRecord { gang: number, run, members: run_of.run() })
+    Ok(GangRecord { gang: number, run, replicate: None, exchange: None, members: run_of.run() })
 }
 
 /// A cycle of a CPU.

@@ -6,7 +6,7 @@
 //! (2010), chapter 4, wherever a quotient of two printed numbers gives them; see [`instructions`].
 
 use crate::experiment::Draw;
-use crate::workload::gang::Program;
+use crate::workload::gang::{Channel, Program};
 
 /// The bytes of a line.
 const LINE: u64 = 64;
@@ -22,8 +22,10 @@ const FIRST_RECORD: u64 = 16;
 const RECORD: u64 = 64;
 /// The place of the five sums in a record.
 const SUMS: [u64; 5] = [24, 32, 40, 48, 56];
-/// The threads of a gang.
-pub(super) const MEMBERS: u64 = 2;
+/// What a local socket or a pipe adds to a hand-over: the instructions, and the lines that the system
+/// keeps of it (the study `kamali-4-6`; taken for pipes too).
+const SYSTEM_INSTRUCTIONS: u32 = 10_000;
+const SYSTEM_LINES: u64 = 65;
 
 /// A line of the memory that all have in common, or of the thread's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,6 +75,8 @@ impl Act {
 pub(super) struct Part {
     program: Program,
     member: u64,
+    /// The threads of the gang.
+    members: u64,
     draw: Draw,
     /// The rounds so far.
     done: u64,
@@ -90,7 +94,8 @@ pub(super) const fn instructions(program: &Program) -> u32 {
         Program::Swap { .. } => 144,
         Program::BucketSort { .. } => 71,
         Program::LinearRegression { .. } => 20,
-        Program::Exchange { instructions, .. } => *instructions,
+        Program::Exchange { instructions, through: Channel::Memory, .. } => *instructions,
+        Program::Exchange { instructions, .. } => *instructions + SYSTEM_INSTRUCTIONS,
     }
 }
 
@@ -105,23 +110,31 @@ pub(super) const fn parallelism(program: &Program) -> u64 {
     }
 }
 
-/// The lines of the common memory.
-pub(super) fn common_lines(program: &Program) -> u64 {
+/// The lines of one hand-over.
+fn handed_over(items: u64, through: Channel) -> u64 {
+    match through {
+        Channel::Memory => items,
+        Channel::Socket | Channel::Pipe => (items * Program::MESSAGE).div_ceil(LINE) + SYSTEM_LINES,
+    }
+}
+
+/// The lines of the memory that a gang of so many threads has in common.
+pub(super) fn common_lines(program: &Program, members: u64) -> u64 {
     let lines = |bytes: u64| bytes.div_ceil(LINE);
     match program {
         Program::Swap { items, .. } => 2 * lines(items * WORD),
         Program::BucketSort { buckets, .. } => {
             lines(u64::from(*buckets) * MUTEX) + lines(u64::from(*buckets) * WORD)
         }
-        Program::LinearRegression { .. } => lines(FIRST_RECORD + MEMBERS * RECORD),
-        // The line on which they look whose turn it is comes after both buffers.
-        Program::Exchange { items, .. } => 2 * items + 1,
+        Program::LinearRegression { .. } => lines(FIRST_RECORD + members * RECORD),
+        // The line on which they look whose turn it is comes after all buffers.
+        Program::Exchange { items, through, .. } => members * handed_over(*items, *through) + 1,
     }
 }
 
 /// The lines of each thread's own memory.
-pub(super) fn own_lines(program: &Program) -> u64 {
-    let part = |bytes: u64| (program.items().div_ceil(MEMBERS) * bytes).div_ceil(LINE);
+pub(super) fn own_lines(program: &Program, members: u64) -> u64 {
+    let part = |bytes: u64| (program.items().div_ceil(members) * bytes).div_ceil(LINE);
     match program {
         Program::Swap { .. } | Program::Exchange { .. } => 0,
         Program::BucketSort { .. } => part(WORD),
@@ -130,9 +143,9 @@ pub(super) fn own_lines(program: &Program) -> u64 {
 }
 
 impl Part {
-    /// The part of thread `member`, which draws from `draw`.
-    pub(super) fn new(program: &Program, member: u64, draw: Draw) -> Self {
-        Self { program: program.clone(), member, draw, done: 0 }
+    /// The part of thread `member` of `members`, which draws from `draw`.
+    pub(super) fn new(program: &Program, (member, members): (u64, u64), draw: Draw) -> Self {
+        Self { program: program.clone(), member, members, draw, done: 0 }
     }
 
     /// The number of the thread.
@@ -147,7 +160,9 @@ impl Part {
             Program::Swap { items, fixed_low_bits } => self.swap(items, fixed_low_bits, script),
             Program::BucketSort { buckets, .. } => self.count(buckets, script),
             Program::LinearRegression { .. } => self.add(script),
-            Program::Exchange { items, .. } => self.exchange(items as u32, script),
+            Program::Exchange { items, through, .. } => {
+                self.exchange(handed_over(items, through) as u32, script);
+            }
         }
         self.done += 1;
     }
@@ -185,7 +200,7 @@ impl Part {
     /// Its own array from the beginning to the end and again, `of` elements in a line: the line, if
     /// this round begins one.
     fn stream(&self, of: u64) -> Option<Act> {
-        let lines = own_lines(&self.program);
+        let lines = own_lines(&self.program, self.members);
         self.done
             .is_multiple_of(of)
             .then(|| Act::Load(MemoryLine::Own((self.done / of % lines) as u32)))
@@ -222,11 +237,12 @@ impl Part {
         }
     }
 
-    /// Reads what the other has written, and writes its own for the other.
+    /// Reads what the thread before it has written, and writes its own for the next.
     fn exchange(&mut self, items: u32, script: &mut Vec<Act>) {
-        let turn = MemoryLine::Common(2 * items);
+        let members = self.members as u32;
+        let turn = MemoryLine::Common(members * items);
         let mine = self.member as u32 * items;
-        let others = items - mine;
+        let others = (self.member as u32 + members - 1) % members * items;
         script.push(Act::Take(turn));
         script.push(Act::Compute(instructions(&self.program)));
         for at in 0..items {
@@ -243,14 +259,14 @@ mod tests {
 
     fn round(program: &Program, member: u64) -> Vec<Act> {
         let mut script = Vec::new();
-        Part::new(program, member, Draw::new(1, member)).round(&mut script);
+        Part::new(program, (member, 2), Draw::new(1, member)).round(&mut script);
         script
     }
 
     #[test]
     fn a_swap_locks_the_lower_of_two_items_first_and_locks_are_behind_the_items() {
         let program = Program::Swap { items: 100, fixed_low_bits: false };
-        assert_eq!(common_lines(&program), 14);
+        assert_eq!(common_lines(&program, 2), 14);
         for member in 0..2 {
             let script = round(&program, member);
             let (
@@ -271,7 +287,7 @@ mod tests {
     fn with_fixed_low_bits_the_first_thread_has_one_in_64_of_64_times_25_items_the_other_all() {
         let program = Program::Swap { items: 1_600, fixed_low_bits: true };
         let items = |member| {
-            let mut part = Part::new(&program, member, Draw::new(1, member));
+            let mut part = Part::new(&program, (member, 2), Draw::new(1, member));
             let mut script = Vec::new();
             let mut items = std::collections::BTreeSet::new();
             for _ in 0..20_000 {
@@ -291,8 +307,8 @@ mod tests {
     #[test]
     fn a_count_loads_a_line_of_the_array_every_16_items_and_counters_are_behind_the_mutexes() {
         let program = Program::BucketSort { items: 64, buckets: 4 };
-        assert_eq!([common_lines(&program), own_lines(&program)], [4, 2]);
-        let mut part = Part::new(&program, 0, Draw::new(1, 0));
+        assert_eq!([common_lines(&program, 2), own_lines(&program, 2)], [4, 2]);
+        let mut part = Part::new(&program, (0, 2), Draw::new(1, 0));
         let mut script = Vec::new();
         let mut loads = Vec::new();
         for at in 0..48 {
@@ -321,7 +337,7 @@ mod tests {
 
     #[test]
     fn who_has_its_turn_reads_the_others_buffer_and_fills_its_own() {
-        let program = Program::Exchange { items: 2, instructions: 10 };
+        let program = Program::Exchange { items: 2, instructions: 10, through: Channel::Memory };
         let (turn, line) = (MemoryLine::Common(4), MemoryLine::Common);
         assert_eq!(
             round(&program, 1),
