@@ -55,6 +55,8 @@ class Options(TypedDict, total=False):
     fixed_low_bits: bool
     sharing: str | Sequence[str] | None
     placing: str | Sequence[str] | None
+    through: str | Sequence[str] | None
+    threads: int | None
     rounds: int | None
     # Core switches.
     mechanism: str | Sequence[str] | None

@@ -23,7 +23,7 @@ use crate::validation::claims::Trend;
 use crate::validation::points::Quantity;
 use crate::validation::sheet::GangQuantity;
 use crate::words::edit_distance;
-use crate::workload::gang::{Placing, Sharing};
+use crate::workload::gang::{Channel, Placing, Sharing};
 use crate::workload::scheduler::Scheduler;
 use crate::workload::switching::{SwitchCall, SwitchMechanism};
 use crate::workload::{Absence, Event, LineState, Mover, Page, Pattern, Transfer};
@@ -235,6 +235,7 @@ pub fn entries() -> Vec<Entry> {
         Severity,
         Renewed,
         Placing,
+        Channel,
         Sharing,
         Statistic,
         Method,

@@ -11,6 +11,7 @@ mod crew;
 mod distance;
 mod duty;
 mod evict;
+mod gangs;
 mod host;
 mod last_level;
 mod load;
@@ -428,7 +429,7 @@ impl Machine for LiveMachine {
         let ended = match &plan.body {
             Body::Jobs(jobs) => self.run_phases(jobs, plan.seed, sink),
             Body::Tasks(tasks) => self.run_tasks(tasks, plan.seed, sink),
-            Body::Gangs(_) => Err(gangs_are_simulated()),
+            Body::Gangs(gangs) => self.run_gangs(gangs, plan.seed, sink),
             Body::Switches(switches) => self.run_switches(switches, sink),
             Body::Program(program) => self.record(program, sink),
             Body::Overheads(overheads) => self.measure_overheads(overheads, plan.seed, sink),
@@ -499,17 +500,6 @@ impl LiveMachine {
         facts.insert("unseen_interrupts".to_owned(), self.unseen.describe());
         facts.insert("wall".to_owned(), self.tally.describe(self.started.elapsed()));
         facts
-    }
-}
-
-fn gangs_are_simulated() -> MachineError {
-    MachineError::NotPossible {
-        what: "a plan of gangs on this host".to_owned(),
-        why: "threads that share data run on simulated machines only so far".to_owned(),
-        remedy:
-            "name one, for instance `--on xeon_e5520`, or this host's own file (`corehop platform \
-                 --measure -o host.toml`, then `--on host.toml`)"
-                .to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@
 mod decision;
 mod pairs;
 mod programs;
+mod swap;
 mod trials;
 mod wakes;
 #[path = "../list/mod.rs"]
@@ -29,6 +30,9 @@ const BLOCKS: [usize; 2] = [12, 6];
 
 fn main() -> Fallible<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(swap) = arguments.iter().find_map(|word| word.strip_prefix(swap::PROGRAM)) {
+        return swap::run(swap);
+    }
     let out = arguments.iter().find(|word| !word.starts_with("--"));
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
     let short = arguments.iter().any(|word| word == "--short");
@@ -53,6 +57,9 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
         return Ok(Vec::new());
     };
     let mut figures = if only.is_none() { wakes::figures(a)? } else { Vec::new() };
+    if only.is_none_or(|it| it == "swap") {
+        figures.extend(swap::figures([a, b], if short { 1 } else { 3 })?);
+    }
     let Some(packages) = packages::Packages::fetched()? else { return Ok(figures) };
     if only.is_none() && !short {
         figures.push(pairs::found(&packages)?);

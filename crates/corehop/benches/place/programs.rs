@@ -140,7 +140,8 @@ impl Pair {
     }
 }
 
-fn threads(pid: u32) -> Vec<u32> {
+/// The threads of a process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
     let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
     let names = folder.into_iter().flatten().flatten().map(|it| it.file_name());
     names.filter_map(|it| it.to_str()?.parse().ok()).collect()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `corehop measure shared-data`: gangs, on a simulated machine, into a file.
+//! `corehop measure shared-data`: gangs, on this host or a simulated machine, into a file.
 
 use corehop_core::campaign::sampling::Goal;
-use corehop_core::experiment::SharedData;
+use corehop_core::experiment::{MOST_THREADS, SharedData};
 use corehop_core::units::CpuList;
-use corehop_core::workload::gang::{Placing, Program, Sharing};
+use corehop_core::workload::gang::{Channel, Placing, Program, Sharing};
 use corehop_linux::live::Options;
 
 use super::super::quantities::count;
@@ -25,9 +25,9 @@ pub(super) struct Args {
     /// Use only these CPUs
     #[arg(long, value_name = "LIST", value_parser = some_cpus)]
     cpus: Option<CpuList>,
-    /// Runs of each configuration
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = count("--samples 0 runs nothing: leave it out for 4 runs of each"))]
-    samples: u32,
+    /// Runs of each configuration [default: 240 live, 4 simulated]
+    #[arg(long, value_name = "N", value_parser = count("--samples 0 runs nothing: leave it out for 240 runs of each, or 4 simulated ones"))]
+    samples: Option<u32>,
     #[command(flatten)]
     precise: Precise,
     /// swap, bucket-sort, linear-regression, exchange; default: all
@@ -50,16 +50,27 @@ pub(super) struct Args {
     /// The kind of sharing between threads: write, read, none
     #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
-    /// The placement of threads: shared (with a common cache) or separate (without one)
+    /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU); default: all that the machine has
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
-    /// The number of iterations of each thread
-    #[arg(long, default_value_t = 100_000, help_heading = HEADING)]
-    rounds: u64,
+    /// What the threads of exchange hand their messages over through [default: all live, memory simulated]
+    #[arg(long, value_delimiter = ',', help_heading = HEADING)]
+    through: Vec<Channel>,
+    /// The number of threads
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=MOST_THREADS as i64), help_heading = HEADING)]
+    threads: u32,
+    /// The number of iterations of each thread [default: about a fifth of a millisecond live, 100,000 simulated]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
+    rounds: Option<u64>,
 }
 
 /// The default sizes of each program.
 const ITEMS: [u64; 3] = [100, 10_000, 1_000_000];
+/// The default rounds and runs on a simulated machine, and the runs and replicates on a live one.
+const SIMULATED_ROUNDS: u64 = 100_000;
+const SIMULATED_SAMPLES: u32 = 4;
+const LIVE_SAMPLES: u32 = 240;
+const LIVE_REPLICATES: u32 = 24;
 /// The default lines and instructions of a hand-over through a local socket: see the study
 /// `kamali-4-6`.
 const HANDED_OVER: u64 = 66;
@@ -82,9 +93,34 @@ impl Args {
         words.into_iter().flat_map(|word| self.sizes(word)).collect()
     }
 
+    /// What messages go through.
+    fn channels(&self) -> &[Channel] {
+        match (self.through.is_empty(), self.to.is_live()) {
+            (false, _) => &self.through,
+            (true, true) => Channel::ALL,
+            (true, false) => &[Channel::Memory],
+        }
+    }
+
+    /// An exchange in all sizes and ways; one message at a time is handed over through the system.
+    fn exchanges(&self) -> Vec<Program> {
+        let of = |&through: &Channel| {
+            let (usual, instructions) = match through {
+                Channel::Memory => (HANDED_OVER, HAND_OVER_INSTRUCTIONS),
+                Channel::Socket | Channel::Pipe => (1, 0),
+            };
+            let sizes = if self.items.is_empty() { vec![usual] } else { self.items.clone() };
+            sizes.into_iter().map(move |items| Program::Exchange { items, instructions, through })
+        };
+        self.channels().iter().flat_map(of).collect()
+    }
+
     /// One program in all its sizes.
     fn sizes(&self, word: &str) -> Vec<Program> {
-        let usual: &[u64] = if word == "exchange" { &[HANDED_OVER] } else { &ITEMS };
+        if word == "exchange" {
+            return self.exchanges();
+        }
+        let usual: &[u64] = &ITEMS;
         let sizes = if self.items.is_empty() { usual } else { &self.items };
         let of_size = |&items: &u64| match word {
             "swap" => vec![Program::Swap { items, fixed_low_bits: self.fixed_low_bits }],
@@ -92,8 +128,7 @@ impl Args {
                 let buckets = self.buckets.iter();
                 buckets.map(|&buckets| Program::BucketSort { items, buckets }).collect()
             }
-            "linear-regression" => vec![Program::LinearRegression { items }],
-            _ => vec![Program::Exchange { items, instructions: HAND_OVER_INSTRUCTIONS }],
+            _ => vec![Program::LinearRegression { items }],
         };
         sizes.iter().flat_map(of_size).collect()
     }
@@ -103,15 +138,21 @@ impl Args {
         let or_all = |given: &[Sharing]| {
             if given.is_empty() { Sharing::ALL.to_vec() } else { given.to_vec() }
         };
-        let placings =
-            if self.placings.is_empty() { Placing::ALL.to_vec() } else { self.placings.clone() };
+        let (rounds, samples, replicates) = if self.to.is_live() {
+            (None, LIVE_SAMPLES, LIVE_REPLICATES)
+        } else {
+            (Some(SIMULATED_ROUNDS), SIMULATED_SAMPLES, 1)
+        };
+        let samples = self.samples.unwrap_or(samples);
         SharedData {
             programs: self.programs(),
             sharings: or_all(&self.sharings),
-            placings,
-            rounds: self.rounds,
-            warm_up: self.rounds / 2,
-            samples: self.samples,
+            placings: self.placings.clone(),
+            threads: self.threads as usize,
+            rounds: self.rounds.or(rounds),
+            samples,
+            // A replicate without a run is none.
+            replicates: replicates.min(samples),
             cpus: self.cpus.clone().unwrap_or_default(),
         }
     }

@@ -120,6 +120,11 @@ impl Extent {
 }
 
 impl To {
+    /// Whether the plan runs on this host.
+    pub(super) fn is_live(&self) -> bool {
+        self.on == on::LIVE
+    }
+
     /// The description of the machine.
     pub(super) fn platform(&self) -> Result<Platform, Failure> {
         on::platform(&self.on)

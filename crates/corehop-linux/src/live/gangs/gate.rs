@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A gate that threads pass together, and how they wait for one another.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use crate::clock::{Ticks, now};
+
+/// The looks of a thread, with a CPU of its own, at what it waits for, before it lets others run: far more
+/// than a hand-over takes.
+const LOOKS: u32 = 10_000;
+
+/// A gate.
+#[derive(Debug)]
+pub(super) struct Gate {
+    threads: usize,
+    /// The number of looks before a thread lets others have its CPU.
+    looks: u32,
+    arrived: AtomicUsize,
+    /// The number of times that all have passed.
+    passed: AtomicUsize,
+    /// When the last one arrived.
+    opened: AtomicU64,
+    failed: AtomicBool,
+}
+
+impl Gate {
+    /// For so many threads on so many CPUs.
+    pub(super) fn new(threads: usize, cpus: usize) -> Self {
+        Self {
+            threads,
+            looks: if cpus < threads { 1 } else { LOOKS },
+            arrived: AtomicUsize::new(0),
+            passed: AtomicUsize::new(0),
+            opened: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Waits for all threads. When the last one arrived; None where one has given up.
+    pub(super) fn pass(&self) -> Option<Ticks> {
+        let passed = self.passed.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 == self.threads {
+            self.arrived.store(0, Ordering::Relaxed);
+            self.opened.store(now(), Ordering::Relaxed);
+            self.passed.store(passed + 1, Ordering::Release);
+        } else {
+            self.until(|| self.passed.load(Ordering::Acquire) != passed)?;
+        }
+        Some(self.opened.load(Ordering::Relaxed))
+    }
+
+    /// Looks until something holds; None where a thread has given up.
+    #[inline]
+    pub(super) fn until(&self, mut holds: impl FnMut() -> bool) -> Option<()> {
+        let mut looks = 0;
+        while !holds() {
+            looks += 1;
+            if looks < self.looks {
+                std::hint::spin_loop();
+                continue;
+            }
+            looks = 0;
+            if self.has_failed() {
+                return None;
+            }
+            std::thread::yield_now();
+        }
+        Some(())
+    }
+
+    /// Lets all threads go that wait.
+    pub(super) fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+    }
+
+    /// Whether a thread has given up.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory and the channels that the threads of a gang have in common, laid out as Kamali's programs
+//! (2010, section 4.3) have them: items and locks of 4 bytes, mutexes of 40, records of sums of 64.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use corehop_core::experiment::Gang;
+use corehop_core::workload::gang::{Channel, Program, Sharing};
+
+/// The words of a mutex.
+const MUTEX: usize = 10;
+const LINE: u64 = 64;
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line([AtomicU32; 16]);
+
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct SumLine([AtomicU64; 8]);
+
+/// What a gang has left behind is not what its rounds leave.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the data came to {got} where {expected} was due: locks or memory of this host are broken")]
+pub(super) struct WrongResult {
+    got: u64,
+    expected: u64,
+}
+
+/// Memory, and the channels of an exchange.
+#[derive(Debug)]
+pub(super) struct Memory {
+    lines: Vec<Line>,
+    sums: Vec<SumLine>,
+    /// For every thread where it reads, and where another writes for it.
+    channels: Vec<(File, File)>,
+    /// The word behind the data that come first: locks, or counters.
+    second: usize,
+}
+
+impl Memory {
+    /// The memory of each thread of a gang: one for all, or one for each.
+    ///
+    /// # Errors
+    /// If a channel cannot be had.
+    pub(super) fn of(gang: &Gang) -> io::Result<Vec<Arc<Self>>> {
+        let first = Arc::new(Self::new(gang)?);
+        // A channel of its own is all that a thread needs which sends to itself.
+        let has_channels = first.channels() > 0;
+        let next = |at: usize| match gang.sharing {
+            Sharing::None if at > 0 && !has_channels => Self::new(gang).map(Arc::new),
+            _ => Ok(first.clone()),
+        };
+        (0..gang.cpus.len()).map(next).collect()
+    }
+
+    /// About the bytes that a gang takes.
+    pub(super) fn bytes(gang: &Gang) -> u64 {
+        let threads = gang.cpus.len() as u64;
+        let copies = if gang.sharing == Sharing::None { threads } else { 1 };
+        match &gang.program {
+            Program::Swap { items, .. } => items * 8 * copies,
+            Program::BucketSort { items, buckets } => items * 4 + u64::from(*buckets) * 44 * copies,
+            Program::LinearRegression { items } => items * 2,
+            Program::Exchange { items, .. } => items * LINE * threads * copies,
+        }
+    }
+
+    fn new(gang: &Gang) -> io::Result<Self> {
+        let threads = gang.cpus.len();
+        let words = |words: usize| words.next_multiple_of(16);
+        let (first, second, sums) = match &gang.program {
+            Program::Swap { items, .. } => (words(*items as usize), *items as usize, 0),
+            Program::BucketSort { buckets, .. } => {
+                (words(*buckets as usize * MUTEX), *buckets as usize, 0)
+            }
+            Program::LinearRegression { .. } => (0, 0, threads + 1),
+            Program::Exchange { items, .. } => (*items as usize * 16 * threads, 1, 0),
+        };
+        let lines: Vec<Line> =
+            std::iter::repeat_with(Line::default).take((first + words(second)) / 16).collect();
+        if let Program::Swap { items, .. } = &gang.program {
+            let number = |at: u64| {
+                lines[at as usize / 16].0[at as usize % 16].store(at as u32, Ordering::Relaxed)
+            };
+            (0..*items).for_each(number);
+        }
+        let through = match &gang.program {
+            Program::Exchange { through, .. } => *through,
+            _ => Channel::Memory,
+        };
+        let channels = (0..threads).filter_map(|_| channel(through)).collect::<io::Result<_>>()?;
+        let sums = std::iter::repeat_with(SumLine::default).take(sums).collect();
+        Ok(Self { lines, sums, channels, second: first })
+    }
+
+    /// A word of the data that come first: an item, a mutex's first word, a word that is handed over.
+    #[inline]
+    pub(super) fn word(&self, at: usize) -> &AtomicU32 {
+        &self.lines[at / 16].0[at % 16]
+    }
+
+    /// A word of what comes after them: a lock, a counter, the number of the thread that has its turn.
+    #[inline]
+    pub(super) fn behind(&self, at: usize) -> &AtomicU32 {
+        self.word(self.second + at)
+    }
+
+    /// The first word of a mutex.
+    #[inline]
+    pub(super) fn mutex(&self, bucket: usize) -> &AtomicU32 {
+        self.word(bucket * MUTEX)
+    }
+
+    /// One of the five sums of a thread: its record begins in the middle of a line.
+    #[inline]
+    pub(super) fn sum(&self, member: usize, which: usize) -> &AtomicU64 {
+        // 16 bytes of a header, and 24 of the record before the sums.
+        let at = 2 + member * 8 + 3 + which;
+        &self.sums[at / 8].0[at % 8]
+    }
+
+    /// Where a thread reads.
+    pub(super) fn reads(&self, member: usize) -> &File {
+        &self.channels[member].0
+    }
+
+    /// Where one writes for it.
+    pub(super) fn writes_for(&self, member: usize) -> &File {
+        &self.channels[member].1
+    }
+
+    /// The number of its channels: none for a program that needs none.
+    pub(super) fn channels(&self) -> usize {
+        self.channels.len()
+    }
+
+    /// Whether the data are what so many rounds of each thread leave.
+    ///
+    /// # Errors
+    /// [`WrongResult`] has both numbers.
+    pub(super) fn check(&self, gang: &Gang, rounds: u64) -> Result<(), WrongResult> {
+        let all = |count: u64, word: &dyn Fn(usize) -> u32| {
+            (0..count as usize).map(|at| u64::from(word(at))).sum::<u64>()
+        };
+        let (got, expected) = match (&gang.program, gang.sharing) {
+            (Program::Swap { items, .. }, _) => {
+                let item = |at: usize| self.word(at).load(Ordering::Relaxed);
+                (all(*items, &item), items * (items - 1) / 2)
+            }
+            (Program::BucketSort { buckets, .. }, Sharing::Write) => {
+                let count = |at: usize| self.behind(at).load(Ordering::Relaxed);
+                (all(u64::from(*buckets), &count), rounds * gang.cpus.len() as u64)
+            }
+            _ => return Ok(()),
+        };
+        if got == expected { Ok(()) } else { Err(WrongResult { got, expected }) }
+    }
+}
+
+/// A new channel, where a program needs one.
+fn channel(through: Channel) -> Option<io::Result<(File, File)>> {
+    let file = |end: OwnedFd| File::from(end);
+    match through {
+        Channel::Memory => None,
+        Channel::Socket => {
+            Some(UnixStream::pair().map(|(read, write)| (file(read.into()), file(write.into()))))
+        }
+        Channel::Pipe => {
+            Some(io::pipe().map(|(read, write)| (file(read.into()), file(write.into()))))
+        }
+    }
+}

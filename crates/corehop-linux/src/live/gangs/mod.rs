@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gangs on this host: threads that run together on common data, burst by burst.
+//!
+//! The threads of a gang stay from one run to the next. They begin each run together behind a gate, and
+//! run for less than a millisecond if the plan is of bursts: what others take from a run shows in its
+//! count of switches and in the median over many, and the shortest one has seen none of it. Threads have
+//! the ordinary policy, so that those of one CPU take turns as the kernel has it.
+
+mod gate;
+mod memory;
+mod work;
+
+use std::io;
+use std::sync::Arc;
+
+use corehop_core::experiment::{Gang, Gangs};
+use corehop_core::machine::{MachineError, RunEnd, Sink};
+use corehop_core::samples::{Batch, GangRecord, MemberRecord};
+use corehop_core::units::CpuList;
+
+use super::distance::{Exchanges, Pair};
+use super::{LiveMachine, failed};
+use crate::clock::Clock;
+use crate::memory::available_memory;
+use crate::probe::pin;
+use crate::supervisor::interrupt;
+use crate::thread::usage;
+use gate::Gate;
+use memory::{Memory, WrongResult};
+use work::Work;
+
+/// The most runs between two measurements of the CPUs' distance.
+const MOST_AT_ONCE: u32 = 64;
+
+/// Why a gang was not measured.
+#[derive(Debug, thiserror::Error)]
+enum GangFailure {
+    /// A thread or a channel could not be had, or a channel failed.
+    #[error("{0}")]
+    Resources(#[from] io::Error),
+    /// A CPU could not be had.
+    #[error("{0}")]
+    Cpu(String),
+    /// The data at the end is not what such rounds leave.
+    #[error(transparent)]
+    Result(#[from] WrongResult),
+    /// A thread of the gang panicked.
+    #[error("a thread panicked")]
+    Panicked,
+}
+
+impl LiveMachine {
+    /// Runs the gangs of a plan one after the other, and exchanges lines between their CPUs before and
+    /// after some runs.
+    pub(super) fn run_gangs(
+        &mut self,
+        plan: &Gangs,
+        seed: u64,
+        sink: &mut dyn Sink,
+    ) -> Result<RunEnd, MachineError> {
+        self.park_partners()?;
+        let usable = self.platform.usable();
+        let (mut measured, mut before) = (Vec::new(), Exchanges::default());
+        for (number, gang) in plan.gangs.iter().enumerate() {
+            enough_memory(gang)?;
+            let pairs: Vec<Pair> = pair_of(gang, &usable).into_iter().collect();
+            let mut first = 0;
+            while first < gang.samples {
+                if interrupt::requested() {
+                    return Ok(RunEnd::Stopped);
+                }
+                if pairs != measured {
+                    (before, measured) = (self.exchanges(&pairs)?, pairs.clone());
+                }
+                let some = MOST_AT_ONCE.min(gang.samples - first);
+                let runs = burst(gang, some, seed, self.clock)
+                    .map_err(|error| failed(&gang.name(), error))?;
+                let after = self.exchanges(&measured)?;
+                let exchange =
+                    pairs.first().map(|&(a, b)| Exchanges::between(&before, &after, a, b));
+                let record = |(run, members): (u32, Vec<MemberRecord>)| GangRecord {
+                    gang: number,
+                    run: gang.first_run + first + run,
+                    replicate: Some(gang.replicate),
+                    exchange,
+                    members,
+                };
+                let records: Vec<GangRecord> = (0..some).zip(runs).map(record).collect();
+                (before, first) = (after, first + some);
+                if !sink.take(Batch::Gangs(&records)).map_err(MachineError::Sink)? {
+                    return Ok(RunEnd::Stopped);
+                }
+            }
+        }
+        Ok(RunEnd::Complete)
+    }
+}
+
+/// The two CPUs whose distance matters to a gang; for one on a single CPU that one and another.
+fn pair_of(gang: &Gang, usable: &CpuList) -> Option<Pair> {
+    let one = *gang.cpus.first()?;
+    let other = gang.cpus.iter().copied().chain(usable.iter()).find(|&cpu| cpu != one)?;
+    Some((one.min(other), one.max(other)))
+}
+
+/// Refuses data that would take more than half of the memory that is left.
+fn enough_memory(gang: &Gang) -> Result<(), MachineError> {
+    let (needs, half) = (Memory::bytes(gang), available_memory().get() / 2);
+    if needs <= half {
+        return Ok(());
+    }
+    Err(MachineError::NotPossible {
+        what: format!("`{}`", gang.name()),
+        why: format!("its data take {} MiB, and {} MiB are free", needs >> 20, half >> 19),
+        remedy: "ask for fewer --items".to_owned(),
+    })
+}
+
+/// So many runs of a gang: for each the records of its threads.
+fn burst(
+    gang: &Gang,
+    runs: u32,
+    seed: u64,
+    clock: Clock,
+) -> Result<Vec<Vec<MemberRecord>>, GangFailure> {
+    let memories = Memory::of(gang)?;
+    let gate = Arc::new(Gate::new(gang.cpus.len(), CpuList::new(gang.cpus.iter().copied()).len()));
+    let of_threads = std::thread::scope(|scope| -> Result<Vec<_>, GangFailure> {
+        let mut threads = Vec::new();
+        for member in 0..gang.cpus.len() {
+            let work = Work::new(gang, member, memories[member].clone(), gate.clone(), seed);
+            let name = std::thread::Builder::new().name(format!("gang-{member}"));
+            let of = gate.clone();
+            match name.spawn_scoped(scope, move || of_thread(gang, member, work, runs, clock)) {
+                Ok(thread) => threads.push(thread),
+                Err(error) => {
+                    of.fail();
+                    return Err(error.into());
+                }
+            }
+        }
+        let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
+            thread.join().unwrap_or(Err(GangFailure::Panicked))
+        };
+        threads.into_iter().map(join).collect::<Vec<_>>().into_iter().collect()
+    })?;
+    let rounds = u64::from(runs) * (gang.warm_up + gang.rounds);
+    memories[0].check(gang, rounds)?;
+    let of_run = |run: usize| of_threads.iter().map(|thread| thread[run]).collect();
+    Ok((0..runs as usize).map(of_run).collect())
+}
+
+/// The runs of one thread.
+fn of_thread(
+    gang: &Gang,
+    member: usize,
+    mut work: Work,
+    runs: u32,
+    clock: Clock,
+) -> Result<Vec<MemberRecord>, GangFailure> {
+    interrupt::keep_off_this_thread();
+    let outcome = pin(gang.cpus[member])
+        .map_err(|error| GangFailure::Cpu(error.to_string()))
+        .and_then(|()| (0..runs).map(|_| one_run(gang, member, &mut work, clock)).collect());
+    if outcome.is_err() {
+        work.give_up();
+    }
+    outcome
+}
+
+/// One run: the warm-up, the gate, and the rounds that count.
+fn one_run(
+    gang: &Gang,
+    member: usize,
+    work: &mut Work,
+    clock: Clock,
+) -> Result<MemberRecord, GangFailure> {
+    work.pass_gate()?;
+    work.rounds(gang.warm_up)?;
+    let before = usage();
+    let begun = work.pass_gate()?;
+    work.rounds(gang.rounds)?;
+    let took = clock.between(begun, crate::clock::now()).max(0.0);
+    let preempted = Some(usage().since(before).switches);
+    let picos = (took * 1e3) as u64;
+    Ok(MemberRecord { cpu: gang.cpus[member], picos, preempted, counts: None })
+}

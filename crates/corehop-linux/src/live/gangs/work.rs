@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rounds of one thread of a gang.
+
+use std::hint::black_box;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use corehop_core::experiment::Gang;
+use corehop_core::workload::gang::{Channel, Program, Sharing};
+
+use super::GangFailure;
+use super::gate::Gate;
+use super::memory::Memory;
+use crate::clock::Ticks;
+
+/// The instructions of one turn of the loop that stands for work.
+const TURN: u32 = 3;
+
+/// One thread's part.
+#[derive(Debug)]
+pub(super) struct Work {
+    program: Program,
+    sharing: Sharing,
+    member: usize,
+    threads: usize,
+    memory: Arc<Memory>,
+    gate: Arc<Gate>,
+    /// What it alone goes through: items, or points.
+    own: Vec<u16>,
+    /// Where in it the next round begins.
+    next: usize,
+    numbers: Numbers,
+    message: Vec<u8>,
+}
+
+/// Numbers at random: xorshift64*, a few instructions each.
+#[derive(Debug)]
+struct Numbers(u64);
+
+impl Numbers {
+    #[inline]
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let number = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d);
+        ((u128::from(number) * u128::from(bound)) >> 64) as u64
+    }
+}
+
+/// A thread that waits no longer, because another has given up.
+fn given_up() -> GangFailure {
+    io::Error::from(io::ErrorKind::ConnectionAborted).into()
+}
+
+impl Work {
+    /// The part of a thread, which has `memory` in common with others or alone.
+    pub(super) fn new(
+        gang: &Gang,
+        member: usize,
+        memory: Arc<Memory>,
+        gate: Arc<Gate>,
+        seed: u64,
+    ) -> Self {
+        let threads = gang.cpus.len();
+        let part = (gang.program.items() as usize).div_ceil(threads).max(1);
+        let (own, message) = match gang.program {
+            // An item has 4 bytes, a point 2.
+            Program::BucketSort { .. } => (2 * part, 0),
+            Program::LinearRegression { .. } => (part, 0),
+            Program::Exchange { items, .. } => (0, items * Program::MESSAGE),
+            Program::Swap { .. } => (0, 0),
+        };
+        // Never 0, which has no successor.
+        let start = (seed << 8 ^ member as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut numbers = Numbers(start);
+        Self {
+            program: gang.program.clone(),
+            sharing: gang.sharing,
+            member,
+            threads,
+            memory,
+            gate,
+            own: (0..own).map(|_| numbers.below(1 << 16) as u16).collect(),
+            next: 0,
+            numbers,
+            message: vec![1; message as usize],
+        }
+    }
+
+    /// Waits for the other threads. When the last one arrived.
+    pub(super) fn pass_gate(&self) -> Result<Ticks, GangFailure> {
+        self.gate.pass().ok_or_else(given_up)
+    }
+
+    /// Lets the others go, those among them that wait for a message.
+    pub(super) fn give_up(&self) {
+        self.gate.fail();
+        for member in 0..self.memory.channels() {
+            // Whether it arrives does not matter: a reader that is gone needs none.
+            let _written = self.memory.writes_for(member).write_all(&self.message);
+        }
+    }
+
+    /// So many rounds.
+    pub(super) fn rounds(&mut self, rounds: u64) -> Result<(), GangFailure> {
+        match self.program {
+            Program::Swap { items, fixed_low_bits } => {
+                let coarse = fixed_low_bits && self.member == 0;
+                let step = if coarse { 1 << items.trailing_zeros() } else { 1 };
+                (0..rounds).try_for_each(|_| self.swap(items, step))
+            }
+            Program::BucketSort { buckets, .. } => {
+                (0..rounds).try_for_each(|_| self.count(buckets as usize))
+            }
+            Program::LinearRegression { .. } => {
+                (0..rounds).for_each(|_| self.add());
+                Ok(())
+            }
+            Program::Exchange { items, instructions, through: Channel::Memory } => {
+                (0..rounds).try_for_each(|_| self.hand_over(items as usize, instructions))
+            }
+            Program::Exchange { instructions, .. } => {
+                (0..rounds).try_for_each(|_| self.pass_message(instructions))
+            }
+        }
+    }
+
+    /// Whether threads only read what they have in common.
+    const fn reads(&self) -> bool {
+        matches!(self.sharing, Sharing::Read)
+    }
+
+    fn item(&mut self, items: u64, step: u64) -> usize {
+        (self.numbers.below(items / step) * step) as usize
+    }
+
+    #[inline]
+    fn swap(&mut self, items: u64, step: u64) -> Result<(), GangFailure> {
+        let one = self.item(items, step);
+        let mut other = one;
+        while other == one {
+            other = self.item(items, step);
+        }
+        let (low, high) = (one.min(other), one.max(other));
+        let memory = &self.memory;
+        let (a, b) = (memory.word(low), memory.word(high));
+        if self.reads() {
+            let locks = [low, high].map(|at| memory.behind(at).load(Ordering::Relaxed));
+            black_box((locks, a.load(Ordering::Relaxed), b.load(Ordering::Relaxed)));
+            return Ok(());
+        }
+        self.lock(memory.behind(low))?;
+        self.lock(memory.behind(high))?;
+        let of_a = a.load(Ordering::Relaxed);
+        a.store(b.load(Ordering::Relaxed), Ordering::Relaxed);
+        b.store(of_a, Ordering::Relaxed);
+        memory.behind(high).store(0, Ordering::Release);
+        memory.behind(low).store(0, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a lock: a word that is 0 while it is free.
+    #[inline]
+    fn lock(&self, word: &AtomicU32) -> Result<(), GangFailure> {
+        let take = || word.swap(1, Ordering::Acquire) == 0;
+        if take() {
+            return Ok(());
+        }
+        let free = || word.load(Ordering::Relaxed) == 0 && take();
+        self.gate.until(free).ok_or_else(given_up)
+    }
+
+    /// The next of its own items or points.
+    #[inline]
+    fn own(&mut self, words: usize) -> u16 {
+        let value = self.own[self.next];
+        self.next += words;
+        if self.next + words > self.own.len() {
+            self.next = 0;
+        }
+        value
+    }
+
+    #[inline]
+    fn count(&mut self, buckets: usize) -> Result<(), GangFailure> {
+        let bucket = self.own(2) as usize * buckets >> 16;
+        let (mutex, counter) = (self.memory.mutex(bucket), self.memory.behind(bucket));
+        if self.reads() {
+            black_box((mutex.load(Ordering::Relaxed), counter.load(Ordering::Relaxed)));
+            return Ok(());
+        }
+        self.lock(mutex)?;
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        mutex.store(0, Ordering::Release);
+        Ok(())
+    }
+
+    #[inline]
+    fn add(&mut self) {
+        let (x, y) = (u64::from(self.own(1)), self.next as u64);
+        let reads = self.reads();
+        for (which, more) in [x, y, x * x, y * y, x * y].into_iter().enumerate() {
+            let sum = self.memory.sum(self.member, which);
+            let value = sum.load(Ordering::Relaxed);
+            if reads {
+                black_box(value.wrapping_add(more));
+            } else {
+                sum.store(value.wrapping_add(more), Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether its turn depends on the others.
+    const fn takes_turns(&self) -> bool {
+        matches!(self.sharing, Sharing::Write)
+    }
+
+    /// Reads the lines of the thread before it, fills its own, and gives the turn to the next.
+    fn hand_over(&self, items: usize, instructions: u32) -> Result<(), GangFailure> {
+        let turn = self.memory.behind(0);
+        if self.takes_turns() {
+            let mine = self.member as u32;
+            self.gate.until(|| turn.load(Ordering::Acquire) == mine).ok_or_else(given_up)?;
+        }
+        work(instructions);
+        let others = (self.member + self.threads - 1) % self.threads;
+        for at in 0..items {
+            let word = self.memory.word((others * items + at) * 16).load(Ordering::Relaxed);
+            if self.reads() {
+                black_box(word);
+            } else {
+                let mine = self.memory.word((self.member * items + at) * 16);
+                mine.store(word.wrapping_add(1), Ordering::Relaxed);
+            }
+        }
+        if self.takes_turns() {
+            turn.store(((self.member + 1) % self.threads) as u32, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// Takes the message of the thread before it and sends one to the next; the first thread sends first.
+    /// Without sharing it sends to itself.
+    fn pass_message(&mut self, instructions: u32) -> Result<(), GangFailure> {
+        let ring = self.takes_turns();
+        let to = if ring { (self.member + 1) % self.threads } else { self.member };
+        let sends_first = self.member == 0 || !ring;
+        work(instructions);
+        if sends_first {
+            self.memory.writes_for(to).write_all(&self.message)?;
+        }
+        self.memory.reads(self.member).read_exact(&mut self.message)?;
+        if self.gate.has_failed() {
+            return Err(given_up());
+        }
+        if !sends_first {
+            self.memory.writes_for(to).write_all(&self.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// About so many instructions.
+fn work(instructions: u32) {
+    for turn in 0..instructions / TURN {
+        black_box(turn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_at_random_reach_every_item_about_as_often() {
+        let mut numbers = Numbers(1);
+        let mut counts = [0_u32; 10];
+        (0..10_000).for_each(|_| counts[numbers.below(10) as usize] += 1);
+        assert!(counts.iter().all(|count| (850..1_150).contains(count)), "{counts:?}");
+    }
+}

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop measure shared-data` on this host: threads that share data, as a user runs them.
+#![expect(clippy::print_stdout, reason = "what is skipped says why")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn corehop(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(arguments).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn has_two_cpus() -> bool {
+    let two = corehop_linux::thread::affinity().is_ok_and(|cpus| cpus.len() > 1);
+    if !two {
+        println!("skipped: threads on several CPUs need two");
+    }
+    two
+}
+
+/// The rows of an experiment.
+fn rows(folder: &Path, options: &str) -> Vec<Value> {
+    let file = folder.join("gangs.parquet");
+    let file = file.to_str().unwrap();
+    let options: Vec<&str> = options.split_whitespace().collect();
+    let whole = [&["measure", "shared-data", "-q", "--force", "-o", file], &options[..]].concat();
+    let output = corehop(&whole);
+    assert!(output.status.success(), "{}", said(&output));
+    let shown = corehop(&["show", "--rows", "100000", file]);
+    assert!(shown.status.success(), "{}", said(&shown));
+    let text = String::from_utf8(shown.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn every_program_runs_on_one_cpu_and_on_several_and_its_data_come_out_right() {
+    let folder = tempfile::tempdir().unwrap();
+    // Of data that are not right at the end, the run fails.
+    let small = "--items 64 --threads 3 --rounds 200 --samples 2 --placing same";
+    let rows = rows(folder.path(), small);
+    let of = |program: &str| rows.iter().filter(|row| row["program"] == program).count();
+    // Three sharings, two runs, three threads; an exchange in three ways.
+    assert_eq!(["swap", "bucket-sort", "linear-regression", "exchange"].map(of), [18, 18, 18, 54]);
+    for row in &rows {
+        assert_eq!((&row["cpu"], &row["placing"]), (&rows[0]["cpu"], &"same".into()));
+        assert!(row["time_ns"].as_f64().unwrap() > 0.0 && row["preempted"].is_u64(), "{row}");
+        // There are no counters: nothing is known, which is not nothing.
+        assert!(row.get("llc_misses").is_none_or(Value::is_null), "{row}");
+    }
+}
+
+#[test]
+fn two_that_hand_words_over_in_turn_do_so_on_two_cpus_and_say_how_far_apart_those_were() {
+    if !has_two_cpus() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let rows = rows(folder.path(), "--program exchange --sharing write --samples 24");
+    let cpus = |row: &&Value| row["placing"] == "shared";
+    let shared: Vec<&Value> = rows.iter().filter(cpus).collect();
+    if shared.is_empty() {
+        println!("skipped: no two CPUs of this host share a cache");
+        return;
+    }
+    assert!(shared.iter().any(|row| row["cpu"] != shared[0]["cpu"]));
+    assert!(shared.iter().all(|row| row["exchange_ns"].as_f64().is_none_or(|ns| ns > 1.0)));
+    // Each replicate has one run of each gang.
+    let replicates: std::collections::BTreeSet<u64> =
+        rows.iter().map(|row| row["replicate"].as_u64().unwrap()).collect();
+    assert_eq!(replicates, (0..24).collect());
+}
+
+#[test]
+fn gangs_that_cannot_be_are_refused_by_name() {
+    let refused = |options: &str, code, words: &[&str]| {
+        let options: Vec<&str> = options.split_whitespace().collect();
+        let output = corehop(&[&["measure", "shared-data", "-q"], &options[..]].concat());
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {}", said(&output));
+        assert!(words.iter().all(|word| said(&output).contains(word)), "{}", said(&output));
+    };
+    refused("--threads 1", 2, &["--threads", "2..=64"]);
+    refused("--threads 65", 2, &["--threads", "2..=64"]);
+    refused("--rounds 0", 2, &["--rounds"]);
+    refused("--samples 0", 2, &["--samples 0"]);
+    refused("--program exchange --items 164", 2, &["164 messages", "163"]);
+    refused("--program exchange --through post", 2, &["post"]);
+    refused("--placing separate --on phenom_9550", 2, &["separate", "no cache in common"]);
+}
