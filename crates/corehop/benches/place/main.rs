@@ -77,7 +77,7 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
     }
     figures.extend(worst(&figures, "cpu-percent", "place/cpu-percent", 1.0));
     figures.extend(worst(&figures, "loss-percent", "place/throughput-loss-percent", 1.0));
-    figures.extend(worst(&figures, "of-best-percent", "place/live-of-best-percent", -1.0));
+    figures.extend(worst(&figures, "live-of-best-percent", "place/live-of-best-percent", -1.0));
     Ok(figures)
 }
 

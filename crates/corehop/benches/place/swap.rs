@@ -203,7 +203,6 @@ pub(crate) fn figures([a, b]: [Cpu; 2], blocks: usize) -> Fallible<Vec<Value>> {
         it["same_over_shared"] = ratio.figure("", "ratio")["value"].clone();
         it["floor_percent"] = json!(floor);
         it["blocks"] = json!(blocks);
-        eprintln!("{it}");
         figures.push(it);
     }
     let of = ITEMS.len();
