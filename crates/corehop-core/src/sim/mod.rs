@@ -91,7 +91,7 @@ mod loads;
 mod system_data;
 mod chunk;
 mod jobs;
-mod gang;
+pub mod gang;
 pub mod switch;
 mod tasks;
 mod machine;

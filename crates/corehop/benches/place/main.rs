@@ -8,6 +8,7 @@
 mod decision;
 mod pairs;
 mod programs;
+mod simulated;
 mod swap;
 mod trials;
 mod wakes;
@@ -40,6 +41,9 @@ fn main() -> Fallible<()> {
     let mut figures = Vec::new();
     if only.is_none() {
         figures.push(decision::figure()?);
+    }
+    if only.is_none_or(|it| it == "simulated") {
+        figures.extend(simulated::figures(short)?);
     }
     figures.extend(live(short, only)?);
     list::put(figures, &out)

@@ -2,6 +2,7 @@
 //! `corehop place`
 
 mod log;
+mod rehearse;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -9,9 +10,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
-use corehop_core::decision::placer::{Action, Placer, Settings, Start};
+use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
-use corehop_core::host::{Ended, Host, HostError, Receipt};
+use corehop_core::host::{Ended, HostError};
 use corehop_core::units::Nanos;
 use corehop_linux::placing::{PlacingError, PlacingHost, ProgressSource, WakeTimes, wake_times};
 use corehop_linux::supervisor::interrupt;
@@ -46,12 +47,19 @@ pub(crate) struct Args {
     dry_run: bool,
     /// Try placements that no evidence speaks for, too. Each trial takes some seconds, half of them in a placement that may
     /// be bad
-    #[arg(long, requires = "progress")]
+    #[arg(long)]
     search: bool,
     /// Put the threads somewhere first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns. It stays
     /// until a placement is tried, and is undone at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<Start>,
+    /// Place pairs of threads on a simulated machine instead, and compare with leaving them alone: the id of a platform,
+    /// or a platform file
+    #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "length", "output"])]
+    on: Option<String>,
+    /// The number of pairs on a simulated machine [default: one for every two CPUs]
+    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=512))]
+    pairs: Option<u32>,
     /// End after so long (default: with the program, or at Ctrl-C)
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Nanos>,
@@ -72,7 +80,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(machine) = &args.on {
+        return rehearse::run(args, machine);
+    }
     let targets = args.targets()?;
+    if args.search && args.progress.is_none() {
+        let why =
+            "--search tries placements, and only progress can say which is better: add --progress";
+        return Err(Failure::says(Exit::Usage, why));
+    }
     if args.window < Nanos::from_millis(10) {
         return Err(Failure::says(
             Exit::Usage,
@@ -114,7 +130,7 @@ fn place(
     log: &mut Log,
 ) -> Result<Option<Ended>, Failure> {
     let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
-    let mut session = Session { host, log, in_force: Vec::new() };
+    let mut session = Session::new(host);
     let mut start = args.start.as_ref();
     let mut ended = None;
     // A command goes on without being placed until it ends by itself.
@@ -122,56 +138,26 @@ fn place(
         args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
     };
     while !interrupt::requested() && ended.is_none() && !over(begin) {
-        let observation = session.host.observe(window).map_err(failed)?;
+        let observation = session.host().observe(window).map_err(failed)?;
         ended = observation.ended;
         let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
         let mut actions = placer.step(&activity);
         if let Some(start) = start.take() {
             actions.extend(placer.start(start, &activity));
         }
-        session.log.window(&activity, placer.graph(), &actions)?;
+        log.window(&activity, placer.graph(), &actions)?;
         for action in actions {
-            session.act(action, &mut placer)?;
+            if let Some(refused) = session.act(&action, &mut placer).map_err(failed)? {
+                log.refused(&refused)?;
+            }
         }
     }
-    session.restore()?;
+    session.restore().map_err(failed)?;
     Ok(ended)
 }
 
 fn failed(error: HostError) -> Failure {
     Failure::new(Exit::Failed, error)
-}
-
-/// A host under way, and the moves that are in force.
-struct Session<'a> {
-    host: &'a mut PlacingHost,
-    log: &'a mut Log,
-    in_force: Vec<Receipt>,
-}
-
-impl Session<'_> {
-    fn act(&mut self, action: Action, placer: &mut Placer) -> Result<(), Failure> {
-        match action {
-            Action::Place { moves } => match self.host.apply(&moves) {
-                Ok(receipt) => self.in_force.push(receipt),
-                Err(error) => {
-                    self.log.refused(&error)?;
-                    placer.refused();
-                }
-            },
-            Action::Restore => self.restore()?,
-            Action::Advise(_) | Action::Try(_) | Action::Judge { .. } => {}
-        }
-        Ok(())
-    }
-
-    /// Takes all moves back, the last one first.
-    fn restore(&mut self) -> Result<(), Failure> {
-        while let Some(receipt) = self.in_force.pop() {
-            self.host.revert(receipt).map_err(failed)?;
-        }
-        Ok(())
-    }
 }
 
 fn costs(times: &WakeTimes) -> WakeCosts {

@@ -74,6 +74,11 @@ impl Start {
         activity.threads.iter().zip(places.iter().cycle()).filter_map(to).collect()
     }
 
+    /// The CPUs of threads that begin so on a simulated machine, one after the other.
+    pub fn cpus(&self, terrain: &Terrain) -> Vec<Cpu> {
+        self.places(terrain).iter().flat_map(CpuList::iter).collect()
+    }
+
     /// The CPUs that one thread after the other gets.
     fn places(&self, terrain: &Terrain) -> Vec<CpuList> {
         let one = |cpu: Cpu| CpuList::new([cpu]);

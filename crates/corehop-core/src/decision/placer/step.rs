@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::Start;
-use super::assign::{Bond, Crowd, Member, Placed, assign};
+use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
 use super::regions::Regions;
 use super::terrain::Terrain;
 use super::trial::{Arm, Next, Trial, Verdict, Why};
@@ -52,7 +52,8 @@ impl Default for Settings {
 pub struct Proposal {
     /// The threads, and where they are to run.
     pub moves: Vec<Move>,
-    /// The predicted gain: CPU time per second, in CPUs. None for a placement that is tried without evidence.
+    /// The predicted gain over what is in force: CPU time per second, in CPUs. None for a placement that is tried
+    /// without evidence.
     pub saved: Option<f64>,
     /// The cost of moving, spread over the time in which it has to pay, in CPUs.
     pub cost: f64,
@@ -104,6 +105,8 @@ pub struct Placer {
     phase: Phase,
     /// The threads that are placed now, and where.
     placed: BTreeMap<u32, CpuList>,
+    /// The placement that was kept: trials go on from it.
+    kept: Vec<Move>,
     /// The CPUs of threads before they were placed.
     homes: BTreeMap<u32, CpuList>,
     /// Threads that chose other CPUs than they were given: they are left alone.
@@ -121,6 +124,7 @@ impl Placer {
             graph: ContactGraph::new(settings.half_life_s),
             phase: Phase::Watching(0),
             placed: BTreeMap::new(),
+            kept: Vec::new(),
             homes: BTreeMap::new(),
             own_way: BTreeSet::new(),
             judged: HashMap::new(),
@@ -144,7 +148,7 @@ impl Placer {
     /// Puts the threads of a first window somewhere. It stays until a proposal is tried.
     pub fn start(&mut self, start: &Start, activity: &Activity) -> Vec<Action> {
         let moves = start.moves(activity, &self.terrain);
-        if moves.is_empty() { Vec::new() } else { self.place(moves, activity) }
+        self.change_to(moves, activity)
     }
 
     /// Takes a window, and says what to do.
@@ -164,6 +168,7 @@ impl Placer {
             self.rest(&proposal);
         }
         self.placed.clear();
+        self.kept.clear();
     }
 
     /// Notices threads that ended, that chose their own CPUs, and that were started by placed ones.
@@ -211,9 +216,10 @@ impl Placer {
             return self.advise(proposal);
         }
         let mut actions = vec![Action::Try(proposal.clone())];
-        if !self.placed.is_empty() {
-            self.placed.clear();
-            actions.push(Action::Restore);
+        // A start is nothing that a trial goes on from.
+        let before = self.alive(&self.kept, activity);
+        if !self.is_in_force(&before) {
+            actions.extend(self.change_to(before, activity));
         }
         self.phase = Phase::Trying(Trial::begin(activity.progress.unwrap_or_default()), proposal);
         actions
@@ -239,11 +245,11 @@ impl Placer {
             Next::Change(Arm::Placed) => {
                 let moves = self.alive(&proposal.moves, activity);
                 self.phase = Phase::Trying(trial, proposal);
-                self.place(moves, activity)
+                self.change_to(moves, activity)
             }
             Next::Change(Arm::Before) => {
                 self.phase = Phase::Trying(trial, proposal);
-                self.restore()
+                self.change_to(self.alive(&self.kept, activity), activity)
             }
             Next::End(verdict) => self.end(verdict, &proposal, activity),
         }
@@ -252,14 +258,20 @@ impl Placer {
     fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
         let kept = matches!(verdict, Verdict::Better(_));
         self.rest(proposal);
-        let moves = self.alive(&proposal.moves, activity);
-        let mut actions = match (kept, self.placed.is_empty()) {
-            (true, true) => self.place(moves, activity),
-            (false, false) => self.restore(),
-            _ => Vec::new(),
-        };
+        let stays = self.alive(if kept { &proposal.moves } else { &self.kept }, activity);
+        self.kept.clone_from(&stays);
+        let mut actions = Vec::new();
+        if !self.is_in_force(&stays) {
+            actions = self.change_to(stays, activity);
+        }
         actions.push(Action::Judge { verdict, kept });
         actions
+    }
+
+    /// Whether these threads are placed, and no others.
+    fn is_in_force(&self, moves: &[Move]) -> bool {
+        let is_so = |it: &Move| self.placed.get(&it.tid) == Some(&it.cpus);
+        self.placed.len() == moves.len() && moves.iter().all(is_so)
     }
 
     /// The proposal is not tried again for a while; for longer each time.
@@ -276,20 +288,23 @@ impl Placer {
         moves.iter().filter(may).cloned().collect()
     }
 
-    fn place(&mut self, moves: Vec<Move>, activity: &Activity) -> Vec<Action> {
-        let allowed: HashMap<u32, &CpuList> =
-            activity.threads.iter().map(|it| (it.tid, &it.allowed)).collect();
+    /// Puts all threads back, and then these where they are to be.
+    fn change_to(&mut self, moves: Vec<Move>, activity: &Activity) -> Vec<Action> {
+        let home = |it: &Active| (it.tid, self.home(it).clone());
+        let homes: HashMap<u32, CpuList> = activity.threads.iter().map(home).collect();
+        let mut actions = Vec::new();
+        if !self.placed.is_empty() {
+            self.placed.clear();
+            actions.push(Action::Restore);
+        }
         for it in &moves {
-            let home = allowed.get(&it.tid).map_or_else(CpuList::default, |&it| it.clone());
-            self.homes.insert(it.tid, home);
+            self.homes.insert(it.tid, homes.get(&it.tid).cloned().unwrap_or_default());
             self.placed.insert(it.tid, it.cpus.clone());
         }
-        vec![Action::Place { moves }]
-    }
-
-    fn restore(&mut self) -> Vec<Action> {
-        self.placed.clear();
-        vec![Action::Restore]
+        if !moves.is_empty() {
+            actions.push(Action::Place { moves });
+        }
+        actions
     }
 
     /// The placement that the evidence speaks for, if it is worth the moves, and was not judged yet.
@@ -298,14 +313,29 @@ impl Placer {
         let placement = assign(&crowd, &self.terrain);
         let moves = moves(&placement.placed, &threads);
         let cost = self.cost(&moves);
-        let worth = placement.saved - cost >= self.settings.least_gain;
+        // Another placement that is as good gains nothing: without this, equal ones would follow each other.
+        let gain = placement.saved - saved(&crowd, &self.terrain, &self.in_force(&threads));
+        let worth = gain - cost >= self.settings.least_gain;
         let new = worth && self.is_new(&moves);
-        new.then_some(Proposal { moves, saved: Some(placement.saved), cost })
+        new.then_some(Proposal { moves, saved: Some(gain), cost })
+    }
+
+    /// The placement that was kept, of the threads with these numbers.
+    fn in_force(&self, threads: &[u32]) -> Vec<Placed> {
+        let mut by_cpus: BTreeMap<&CpuList, Vec<usize>> = BTreeMap::new();
+        for (member, tid) in threads.iter().enumerate() {
+            if let Some(cpus) = self.placed.get(tid).filter(|_| !self.kept.is_empty()) {
+                by_cpus.entry(cpus).or_default().push(member);
+            }
+        }
+        let placed = |(cpus, members): (&CpuList, _)| Placed { members, cpus: cpus.clone() };
+        by_cpus.into_iter().map(placed).collect()
     }
 
     /// The cost of moves, spread over the time in which they have to pay, in CPUs.
     fn cost(&self, moves: &[Move]) -> f64 {
-        self.settings.move_cost_ns * 1e-9 * moves.len() as f64 / self.settings.horizon_s
+        let moved = moves.iter().filter(|it| self.placed.get(&it.tid) != Some(&it.cpus)).count();
+        self.settings.move_cost_ns * 1e-9 * moved as f64 / self.settings.horizon_s
     }
 
     /// Whether the moves were not judged of late, and are not in force.

@@ -26,16 +26,19 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// The CPUs of threads, which are given in the order of their numbers.
-    pub(super) fn of(cpus: impl Iterator<Item = usize>) -> Vec<Self> {
-        let mut seats: Vec<Self> = Vec::new();
-        for (at, cpu) in cpus.enumerate() {
-            match seats.iter_mut().find(|seat| seat.cpu == cpu) {
-                Some(seat) => seat.threads.push_back(at),
-                None => seats.push(Self { cpu, threads: VecDeque::from([at]), since: 0 }),
-            }
-        }
-        seats
+    /// The place of a CPU in a list; it is added where it is not there.
+    pub(super) fn of_cpu(seats: &mut Vec<Self>, cpu: usize) -> usize {
+        seats.iter().position(|seat| seat.cpu == cpu).unwrap_or_else(|| {
+            seats.push(Self { cpu, threads: VecDeque::new(), since: 0 });
+            seats.len() - 1
+        })
+    }
+
+    /// Seats a thread on a CPU before anything runs; the place of that CPU in the list.
+    pub(super) fn take(seats: &mut Vec<Self>, cpu: usize, thread: usize) -> usize {
+        let seat = Self::of_cpu(seats, cpu);
+        seats[seat].threads.push_back(thread);
+        seat
     }
 
     /// The thread that has it.
@@ -43,18 +46,40 @@ impl Seat {
         self.threads.front().copied()
     }
 
-    /// The thread that takes it over, and when, if the one that has it leaves it now.
-    pub(super) fn next(&mut self, now: Picos, ended: bool, waits: bool) -> Option<(usize, Picos)> {
-        let leaves = ended || self.threads.len() > 1 && (waits || now >= self.since + SLICE);
-        if !leaves {
+    /// Whether the slice of the thread that runs is over.
+    pub(super) const fn is_over(&self, now: Picos) -> bool {
+        now >= self.since + SLICE
+    }
+
+    /// The thread that takes it over from one that goes on later, because its slice is over or it waits.
+    pub(super) fn next(&mut self, now: Picos, waits: bool) -> Option<(usize, Picos)> {
+        if self.threads.len() < 2 || !(waits || self.is_over(now)) {
             return None;
         }
-        let left = self.threads.pop_front()?;
-        if !ended {
-            self.threads.push_back(left);
+        self.threads.rotate_left(1);
+        self.since = now + SWITCH;
+        self.running().map(|next| (next, self.since))
+    }
+
+    /// A thread leaves it; the thread that takes it over, if there is one.
+    pub(super) fn leave(&mut self, thread: usize, now: Picos) -> Option<(usize, Picos)> {
+        let ran = self.running() == Some(thread);
+        self.threads.retain(|&it| it != thread);
+        if !ran {
+            return None;
         }
         self.since = now + SWITCH;
         self.running().map(|next| (next, self.since))
+    }
+
+    /// A thread wants it; the thread and the time, where it can have it at once.
+    pub(super) fn join(&mut self, thread: usize, now: Picos) -> Option<(usize, Picos)> {
+        self.threads.push_back(thread);
+        (self.threads.len() == 1).then(|| {
+            // The one before it left later than this one was woken, where they ran side by side.
+            self.since = self.since.max(now);
+            (thread, self.since)
+        })
     }
 }
 
@@ -101,16 +126,31 @@ mod tests {
 
     #[test]
     fn threads_of_one_cpu_take_turns_by_slices_and_when_they_wait() {
-        let mut seats = Seat::of([3, 3, 5].into_iter());
-        assert_eq!(seats.len(), 2);
+        let mut seats = Vec::new();
+        let places: Vec<usize> = [3, 3, 5]
+            .into_iter()
+            .enumerate()
+            .map(|(at, cpu)| Seat::take(&mut seats, cpu, at))
+            .collect();
+        assert_eq!((places, seats.len()), (vec![0, 0, 1], 2));
         // Alone, a thread keeps its CPU, even while it waits.
-        assert_eq!(seats[1].next(SLICE * 9, false, true), None);
+        assert_eq!(seats[1].next(SLICE * 9, true), None);
         let seat = &mut seats[0];
-        assert_eq!(seat.next(SLICE - 1, false, false), None);
-        assert_eq!(seat.next(SLICE, false, false), Some((1, SLICE + SWITCH)));
-        assert_eq!(seat.next(SLICE + SWITCH + 5, false, true), Some((0, SLICE + SWITCH * 2 + 5)));
-        assert_eq!(seat.next(SLICE * 2, true, false), Some((1, SLICE * 2 + SWITCH)));
-        assert_eq!(seat.next(SLICE * 9, true, false), None);
+        assert_eq!(seat.next(SLICE - 1, false), None);
+        assert_eq!(seat.next(SLICE, false), Some((1, SLICE + SWITCH)));
+        assert_eq!(seat.next(SLICE + SWITCH + 5, true), Some((0, SLICE + SWITCH * 2 + 5)));
+        assert_eq!(seat.leave(0, SLICE * 2), Some((1, SLICE * 2 + SWITCH)));
+        assert_eq!(seat.leave(1, SLICE * 9), None);
         assert_eq!(seat.running(), None);
+    }
+
+    #[test]
+    fn a_thread_that_is_woken_has_an_empty_cpu_at_once_and_a_taken_one_later() {
+        let mut seat = Seat { cpu: 0, threads: VecDeque::new(), since: 0 };
+        assert_eq!(seat.join(4, 100), Some((4, 100)));
+        assert_eq!(seat.join(5, 200), None);
+        assert_eq!((seat.leave(5, 300), seat.running()), (None, Some(4)));
+        assert_eq!(seat.join(5, 400), None);
+        assert_eq!(seat.leave(4, 500), Some((5, 500 + SWITCH)));
     }
 }

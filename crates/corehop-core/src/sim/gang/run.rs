@@ -1,0 +1,475 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads of gangs under way: the earliest takes its next step.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
+use super::seat::{self, Seat, counts_of, gained};
+use crate::experiment::{Draw, Gang};
+use crate::machine::MachineError;
+use crate::platform::{Latency, Platform};
+use crate::samples::{MemberCounts, MemberRecord};
+use crate::sim::machine_state::MachineState;
+use crate::sim::recipe::{Recipe, no_frames};
+use crate::sim::tags::Line;
+use crate::sim::times::{Picos, picos};
+use crate::sim::walker::{Manner, Visit};
+use crate::units::{Bytes, Cpu};
+use crate::workload::Page;
+use crate::workload::gang::Sharing;
+
+/// One look at a lock that another has: a pause, a load, a comparison and a jump.
+const LOOK: u32 = 4;
+/// The length of the pause, in cycles.
+const LOOK_CYCLES: u64 = 20;
+
+/// One thread.
+pub(super) struct Member {
+    /// Its gang.
+    pub(super) gang: usize,
+    /// The CPU that it runs on, as the machine counts them, and its place in the list of seats.
+    pub(super) cpu: usize,
+    pub(super) seat: usize,
+    part: Part,
+    /// The lines of the common memory, as this thread has them, and of its own.
+    common: Vec<Line>,
+    own: Vec<Line>,
+    script: Vec<Act>,
+    /// The next step of the script.
+    step: usize,
+    /// The rounds that have begun.
+    pub(super) rounds: u64,
+    pub(super) clock: Picos,
+    pub(super) cycle: Picos,
+    /// The time in which it did not have a CPU, or slept.
+    pub(super) away: Picos,
+    /// Whether it sleeps until it is woken.
+    pub(super) asleep: bool,
+    /// Its accesses on its CPU before another thread had it last, and what the CPU had when it came back.
+    earlier: MemberCounts,
+    came: MemberCounts,
+    instructions: u64,
+    /// Whether it has found a lock taken, and looks at it.
+    looking: bool,
+    /// The counts at the end of its warm-up.
+    begin: Option<Account>,
+    /// The counts at its end.
+    end: Option<Account>,
+}
+
+/// The time of a thread and its accesses.
+#[derive(Clone, Copy)]
+struct Account {
+    clock: Picos,
+    counts: MemberCounts,
+}
+
+/// What the threads of a gang have in common.
+pub(super) struct Common {
+    pub(super) gang: Gang,
+    /// The first of its threads.
+    first: usize,
+    manner: Manner,
+    /// The locks that are taken.
+    locks: BTreeSet<u32>,
+    /// The thread whose turn it is.
+    turn: usize,
+    /// For every line of the common memory who fetched it last, and when it has it.
+    arrivals: Vec<(usize, Picos)>,
+}
+
+/// Gangs under way on one machine.
+pub(super) struct Run {
+    state: MachineState,
+    pub(super) gangs: Vec<Common>,
+    pub(super) members: Vec<Member>,
+    /// The CPUs in use.
+    pub(super) seats: Vec<Seat>,
+    /// Whether some of them are shared, so that all threads begin at one time.
+    take_turns: bool,
+    /// Whether a thread that waits for its turn sleeps, and is woken by the one that gives it; else it looks.
+    sleeps: bool,
+    /// How often one thread woke another.
+    pub(super) wakes: BTreeMap<(usize, usize), u64>,
+}
+
+impl Run {
+    /// On an empty machine.
+    pub(super) fn new(state: MachineState, sleeps: bool) -> Self {
+        Self {
+            state,
+            gangs: Vec::new(),
+            members: Vec::new(),
+            seats: Vec::new(),
+            take_turns: false,
+            sleeps,
+            wakes: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a gang, whose draws are of a stream.
+    ///
+    /// # Errors
+    /// If there is no memory for its data, or a CPU's clock is not known.
+    pub(super) fn add(
+        &mut self,
+        recipe: &Recipe,
+        gang: &Gang,
+        (seed, stream): (u64, u64),
+    ) -> Result<(), MachineError> {
+        let home = self.state.node_of(recipe.place(gang.cpus[0]));
+        let frames = &mut self.state.frames;
+        let mut lines = |count: u64| -> Result<Vec<Line>, MachineError> {
+            let wss = Bytes::new((count * 64).next_multiple_of(4_096));
+            let lines = frames.place(wss, Page::Base, home, None);
+            let mut lines = lines.map_err(|error| no_frames(&error))?;
+            lines.truncate(count as usize);
+            Ok(lines)
+        };
+        let (number, first) = (self.gangs.len(), self.members.len());
+        let threads = gang.cpus.len() as u64;
+        let of_common = common_lines(&gang.program, threads);
+        let common = lines(of_common)?;
+        for (at, &cpu) in gang.cpus.iter().enumerate() {
+            let copy = at > 0 && gang.sharing == Sharing::None;
+            let draw = Draw::new(seed, stream ^ (at as u64 + 1) << 60);
+            let common = if copy { lines(of_common)? } else { common.clone() };
+            let own = lines(own_lines(&gang.program, threads))?;
+            let part = Part::new(&gang.program, (at as u64, threads), draw);
+            let cpu_place = recipe.place(cpu);
+            let seat = Seat::take(&mut self.seats, cpu_place, first + at);
+            let cycle = cycle(&recipe.platform, cpu)?;
+            self.members.push(Member {
+                gang: number,
+                cpu: cpu_place,
+                seat,
+                part,
+                common,
+                own,
+                script: Vec::new(),
+                step: 0,
+                rounds: 0,
+                clock: 0,
+                cycle,
+                away: 0,
+                asleep: false,
+                earlier: MemberCounts::default(),
+                came: MemberCounts::default(),
+                instructions: 0,
+                looking: false,
+                begin: None,
+                end: None,
+            });
+        }
+        let manner = Manner {
+            parallelism: Some(parallelism(&gang.program) * 1_000),
+            huge: false,
+            by_page: false,
+            pause: 0,
+        };
+        // Lines that every thread has for itself never go to another thread.
+        let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
+        self.gangs.push(Common {
+            gang: gang.clone(),
+            first,
+            manner,
+            locks: BTreeSet::new(),
+            turn: 0,
+            arrivals: vec![(0, 0); contended],
+        });
+        self.take_turns = !self.sleeps && self.seats.len() < self.members.len();
+        self.create(first);
+        Ok(())
+    }
+
+    /// Until no thread has a step before a time.
+    pub(super) fn until(&mut self, end: Picos) {
+        while let Some(at) = self.earliest().filter(|&at| self.members[at].clock < end) {
+            self.step(at);
+            self.hand_over(at);
+        }
+    }
+
+    /// Runs to the end.
+    pub(super) fn run(mut self) -> Vec<MemberRecord> {
+        self.until(Picos::MAX);
+        let record = |member: &Member| member.record(&self.gangs[member.gang].gang);
+        self.members.iter().map(record).collect()
+    }
+
+    /// The last thread writes all data of its gang, whose first thread is `first`, once, as their creator.
+    fn create(&mut self, first: usize) {
+        let Some(creator) = self.members.last() else { return };
+        let (cpu, common, gang) = (creator.cpu, creator.common.clone(), creator.gang);
+        let own = self.members[first..].iter().flat_map(|member| member.own.clone());
+        let manner = self.gangs[gang].manner;
+        for line in own.collect::<Vec<_>>().into_iter().chain(common) {
+            self.state.act(cpu, self.visit(line, true), manner, 0);
+        }
+    }
+
+    fn visit(&self, line: Line, written: bool) -> Visit {
+        let page = line / self.state.frames.lines_of(Page::Base);
+        Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
+    }
+
+    /// Of the threads that have their CPU the one with the earliest next step; of several the first.
+    fn earliest(&self) -> Option<usize> {
+        let running = self.seats.iter().filter_map(Seat::running);
+        running.min_by_key(|&at| (self.members[at].clock, at))
+    }
+
+    /// Gives the CPU of a thread to the next one, where it has ended, waits, or has had its slice.
+    fn hand_over(&mut self, at: usize) {
+        let member = &self.members[at];
+        let (now, ended, asleep) = (member.clock, member.end.is_some(), member.asleep);
+        let seat = &mut self.seats[member.seat];
+        if !(seat.is_over(now) || ended || asleep || member.looking) {
+            return;
+        }
+        let next =
+            if ended || asleep { seat.leave(at, now) } else { seat.next(now, member.looking) };
+        if ended || asleep || next.is_some() {
+            self.members[at].earlier = self.counts(at);
+        }
+        self.begin(next);
+    }
+
+    /// A thread has a CPU from some time on.
+    fn begin(&mut self, next: Option<(usize, Picos)>) {
+        let Some((next, begins)) = next else { return };
+        let came = counts_of(self.state.caches().counters(self.members[next].cpu));
+        let next = &mut self.members[next];
+        next.came = came;
+        next.away += begins.saturating_sub(next.clock);
+        next.clock = next.clock.max(begins);
+    }
+
+    /// Wakes a thread that sleeps, if it does.
+    fn wake(&mut self, at: usize, by: usize) {
+        if !self.members[at].asleep {
+            return;
+        }
+        let now = self.members[by].clock;
+        self.members[at].asleep = false;
+        *self.wakes.entry((by, at)).or_default() += 1;
+        let next = self.seats[self.members[at].seat].join(at, now);
+        self.begin(next);
+    }
+
+    /// Takes a thread to another CPU.
+    pub(super) fn take_to(&mut self, at: usize, cpu: usize, cycle: Picos) {
+        let member = &self.members[at];
+        let (now, asleep) = (member.clock, member.asleep);
+        if !asleep {
+            let runs = self.seats[member.seat].running() == Some(at);
+            if runs {
+                self.members[at].earlier = self.counts(at);
+            }
+            let next = self.seats[self.members[at].seat].leave(at, now);
+            self.begin(next.filter(|_| runs));
+        }
+        let seat = Seat::of_cpu(&mut self.seats, cpu);
+        let member = &mut self.members[at];
+        (member.cpu, member.seat, member.cycle) = (cpu, seat, cycle);
+        if !asleep {
+            let next = self.seats[seat].join(at, now);
+            self.begin(next);
+        }
+    }
+
+    /// The accesses of a thread so far; it has its CPU.
+    fn counts(&self, at: usize) -> MemberCounts {
+        let member = &self.members[at];
+        let now = counts_of(self.state.caches().counters(member.cpu));
+        let all = seat::sum(&member.earlier, &gained(&member.came, &now));
+        MemberCounts { instructions: member.instructions, ..all }
+    }
+
+    /// The next step of a thread.
+    fn step(&mut self, at: usize) {
+        let member = &mut self.members[at];
+        if member.step == member.script.len() {
+            self.next_round(at);
+            return;
+        }
+        let act = member.script[member.step];
+        if let Some(arrival) = self.on_its_way(at, act) {
+            self.members[at].clock = arrival;
+            return;
+        }
+        let member = &mut self.members[at];
+        // No thread locks or waits for data of its own, or for data that is only read.
+        let common = &mut self.gangs[member.gang];
+        let alone = common.gang.sharing != Sharing::Write;
+        let number = at - common.first;
+        match act {
+            Act::Compute(instructions) => member.compute(instructions),
+            Act::Load(place) => self.touch(at, place, Touch::Load),
+            Act::Store(place) | Act::Unlock(_, place) | Act::Give(place) => {
+                self.touch(at, place, Touch::Store);
+            }
+            Act::Lock(_, place) | Act::Take(place) if alone => {
+                self.touch(at, place, Touch::Locked);
+            }
+            Act::Lock(lock, place) => {
+                let free = !common.locks.contains(&lock);
+                if !self.wait(at, place, free) {
+                    // Who waits for a lock looks at it again and again.
+                    self.members[at].instructions += u64::from(LOOK);
+                    return;
+                }
+                self.gangs[self.members[at].gang].locks.insert(lock);
+            }
+            Act::Take(place) => {
+                let its_turn = common.turn == number;
+                if self.sleeps && !its_turn {
+                    self.members[at].asleep = true;
+                    return;
+                }
+                // Who waits for its turn is put to sleep by the system.
+                if !self.wait(at, place, its_turn) {
+                    return;
+                }
+            }
+        }
+        self.members[at].step += 1;
+        let common = &mut self.gangs[self.members[at].gang];
+        match act {
+            Act::Unlock(lock, _) => _ = common.locks.remove(&lock),
+            Act::Give(_) => {
+                common.turn = (number + 1) % common.gang.cpus.len();
+                let next = common.first + common.turn;
+                self.wake(next, at);
+            }
+            _ => {}
+        }
+    }
+
+    /// Until when a line that `act` is for is on its way to another thread: no thread takes it before it
+    /// has arrived there.
+    fn on_its_way(&self, at: usize, act: Act) -> Option<Picos> {
+        let Some(MemoryLine::Common(line)) = act.place() else { return None };
+        let common = &self.gangs[self.members[at].gang];
+        let (who, arrival) = *common.arrivals.get(line as usize)?;
+        (who != at && arrival > self.members[at].clock).then_some(arrival)
+    }
+
+    /// Takes what is on a line by a locked instruction if it is free; otherwise looks at it, the first
+    /// time by that instruction. Whether it has it now.
+    fn wait(&mut self, at: usize, place: MemoryLine, free: bool) -> bool {
+        let looked = self.members[at].looking;
+        if free || !looked {
+            self.touch(at, place, Touch::Locked);
+        } else {
+            self.touch(at, place, Touch::Load);
+        }
+        let member = &mut self.members[at];
+        member.looking = !free;
+        if !free {
+            member.clock += LOOK_CYCLES * member.cycle;
+        }
+        free
+    }
+
+    /// One round is over, or the first begins.
+    fn next_round(&mut self, at: usize) {
+        let counts = self.counts(at);
+        let member = &mut self.members[at];
+        let gang = &self.gangs[member.gang].gang;
+        let (warm_up, all) = (gang.warm_up, gang.warm_up.saturating_add(gang.rounds));
+        let account = Account { clock: member.clock, counts };
+        if member.rounds == warm_up && member.begin.is_none() {
+            member.begin = Some(account);
+            self.arrive(account.clock);
+        }
+        let waits = self.take_turns && self.members.iter().any(|it| it.begin.is_none());
+        let member = &mut self.members[at];
+        member.looking = waits && member.begin.is_some();
+        if member.looking {
+            member.clock += LOOK_CYCLES * member.cycle;
+            return;
+        }
+        if member.rounds == all {
+            member.end = Some(account);
+            return;
+        }
+        member.rounds += 1;
+        member.step = 0;
+        member.part.round(&mut member.script);
+    }
+
+    /// Where threads take turns, the time of all begins with the last that arrives: a thread that is over
+    /// before another begins had the other's time too.
+    fn arrive(&mut self, now: Picos) {
+        if self.take_turns && self.members.iter().all(|it| it.begin.is_some()) {
+            self.members
+                .iter_mut()
+                .filter_map(|it| it.begin.as_mut())
+                .for_each(|it| it.clock = now);
+        }
+    }
+
+    /// One access of a thread to a line.
+    fn touch(&mut self, at: usize, place: MemoryLine, touch: Touch) {
+        let member = &self.members[at];
+        let common = &self.gangs[member.gang];
+        let (sharing, manner) = (common.gang.sharing, common.manner);
+        let line = match place {
+            MemoryLine::Common(line) => member.common[line as usize],
+            MemoryLine::Own(line) => member.own[line as usize],
+        };
+        let written = touch != Touch::Load
+            && (sharing != Sharing::Read || matches!(place, MemoryLine::Own(_)));
+        let (cpu, clock) = (member.cpu, member.clock);
+        let took = self.state.act(cpu, self.visit(line, written), manner, clock);
+        let member = &mut self.members[at];
+        if let MemoryLine::Common(line) = place
+            && let common = &mut self.gangs[member.gang]
+            && let Some(arrival) = common.arrivals.get_mut(line as usize)
+        {
+            *arrival = (at, clock + took * parallelism(&common.gang.program));
+        }
+        // A store waits in the store buffer and delays no thread.
+        member.clock += if touch == Touch::Store { 0 } else { took };
+    }
+}
+
+/// A kind of access.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Touch {
+    Load,
+    Store,
+    /// A locked instruction: a store that is waited for.
+    Locked,
+}
+
+impl Member {
+    fn compute(&mut self, instructions: u32) {
+        self.instructions += u64::from(instructions);
+        self.clock += u64::from(instructions) * self.cycle;
+    }
+
+    /// The counts between its warm-up and its end.
+    fn record(&self, gang: &Gang) -> MemberRecord {
+        let (Some(begin), Some(end)) = (self.begin, self.end) else {
+            return MemberRecord::default();
+        };
+        let member = gang.cpus.get(self.part.member() as usize);
+        MemberRecord {
+            cpu: member.copied().unwrap_or_default(),
+            picos: end.clock - begin.clock,
+            preempted: None,
+            counts: Some(gained(&begin.counts, &end.counts)),
+        }
+    }
+}
+
+/// A cycle of a CPU.
+pub(super) fn cycle(platform: &Platform, cpu: Cpu) -> Result<Picos, MachineError> {
+    picos(platform, cpu, Latency::cycles(1)).map_err(|error| MachineError::NotPossible {
+        what: format!("shared-data on {}", platform.name),
+        why: error.to_string(),
+        remedy: format!("complete its platform file (`{}`)", platform.id),
+    })
+}

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A placer on a simulated machine.
+
+use std::fmt::Write as _;
+
+use corehop_core::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
+use corehop_core::decision::placer::terrain::Terrain;
+use corehop_core::decision::placer::{Action, Start};
+use corehop_core::units::Cpu;
+use corehop_core::workload::gang::{Channel, Program};
+use serde_json::json;
+
+use super::Args;
+use crate::cmd::measure::on;
+use crate::exit::{Exit, Failure};
+use crate::output::print;
+
+/// Places pairs of threads on the machine that is named, and says what came of it.
+pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
+    if machine == on::LIVE {
+        let why =
+            "--on live: name the processes instead, or a simulated machine such as xeon_e5520";
+        return Err(Failure::says(Exit::Usage, why));
+    }
+    let platform = on::platform(machine)?;
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::says(Exit::NotPossible, error.to_string());
+    let costs = wake_costs(&platform).map_err(|error| failed(&error))?;
+    let terrain = Terrain::of(&platform, costs);
+    let cpus = platform.usable().len();
+    let pairs = args.pairs.map_or(cpus / 2, |pairs| pairs as usize).max(1);
+    let start = args.start.clone().unwrap_or(Start::Spread);
+    let cpus: Vec<Cpu> = start.cpus(&terrain).into_iter().cycle().take(2 * pairs).collect();
+    let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
+    let done = rehearse(&platform, &Pairs { program, cpus }, costs, args.search, 1)
+        .map_err(|error| failed(&error))?;
+    if args.json {
+        let answer = json!({
+            "machine": platform.id, "pairs": pairs, "start": start, "wake_costs": costs,
+            "rounds_per_s": done, "simulated": true,
+        });
+        return print(&format!("{answer:#}\n")).map(|()| Exit::Done);
+    }
+    print(&text(&platform.name, pairs, &start, &done)).map(|()| Exit::Done)
+}
+
+fn text(machine: &str, pairs: usize, start: &Start, done: &Rehearsed) -> String {
+    let mut text = format!(
+        "{machine}, simulated: {pairs} pairs of threads that send each other messages, started {start}\n"
+    );
+    let rates = [
+        ("left alone", done.alone),
+        ("each pair on one CPU", done.same),
+        ("each pair below one cache", done.together),
+        ("placed", done.placed),
+    ];
+    for (what, rate) in rates {
+        let of_best = 100.0 * rate / done.best();
+        _ = writeln!(text, "  {what:<26} {rate:>12.0} rounds/s {of_best:>6.1} %");
+    }
+    let tried = done.said.iter().filter(|it| matches!(it, Action::Try(_))).count();
+    let kept = |it: &&Action| matches!(it, Action::Judge { kept: true, .. });
+    let kept = done.said.iter().filter(kept).count();
+    _ = writeln!(
+        text,
+        "{tried} placements tried, {kept} kept. 100 % is the best of the first three."
+    );
+    text
+}
