@@ -23,6 +23,7 @@ from corehop._corehop import Table, __version__
 from corehop._errors import Damaged, Error, HostFailed, Interrupted, NotPossible, Unknown, Usage
 from corehop._measure import measure, plan
 from corehop._model import CostModel, advise, fit, predict
+from corehop._placement import Placement
 from corehop._platform import Platform, platform
 from corehop._result import Result, Summary, load
 from corehop._study import StudyResult, load_study, merge_studies, study
@@ -34,6 +35,7 @@ __all__ = [
     "HostFailed",
     "Interrupted",
     "NotPossible",
+    "Placement",
     "Platform",
     "Result",
     "Schedulable",

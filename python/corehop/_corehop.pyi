@@ -95,6 +95,16 @@ class Platform:
 def load(path: str | os.PathLike[str]) -> File: ...
 
 @final
+class Placement:
+    """The log of a placer."""
+
+    def json(self) -> str: ...
+    def text(self) -> str: ...
+    def page(self) -> str: ...
+
+def load_placement(path: str | os.PathLike[str]) -> Placement | None: ...
+
+@final
 class Study:
     """A schedulability study."""
 

@@ -7,9 +7,10 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from corehop import _corehop, _html
+from corehop._placement import Placement
 from corehop._platform import Platform
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 def load(path: str | os.PathLike[str]) -> Result:
     """Reads a file that `corehop measure` wrote: Parquet, or the `.part` of a run that goes on or
-    was killed, as far as it goes.
+    was killed, as far as it goes. The log of `corehop place -o` is read too: it comes back as a `Placement`.
 
     Raises:
         FileNotFoundError: there is no such file; other kinds of OSError where it cannot be read.
@@ -29,6 +30,10 @@ def load(path: str | os.PathLike[str]) -> Result:
         >>> len(result), result.provenance["seed"]
         (134, 1)
     """
+    placement = _corehop.load_placement(Path(path))
+    if placement is not None:
+        # A log is the exception; the type of all else is worth more to those who read samples.
+        return cast("Result", Placement(placement))
     return Result(_corehop.load(Path(path)))
 
 

@@ -11,6 +11,7 @@ mod file;
 mod summary;
 mod platform;
 mod model;
+mod placement;
 mod sched;
 mod arrow_in;
 
@@ -25,6 +26,8 @@ mod _corehop {
     use super::file::{File, load};
     #[pymodule_export]
     use super::model::{Costs, Model, advise_on};
+    #[pymodule_export]
+    use super::placement::{Placement, load_placement};
     #[pymodule_export]
     use super::platform::Platform;
     #[pymodule_export]

@@ -8,6 +8,7 @@ use std::io::{ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::placer::log::{LogError, PlacementLog};
 use corehop_core::model::costs::{CostTable, Source};
 use corehop_core::model::cpmd::Model;
 use corehop_core::model::estimator::Estimator;
@@ -249,6 +250,17 @@ pub(crate) fn study_counts(path: &Path) -> Result<StudyCounts, Failure> {
         let exit = if matches!(error, StoreError::Io(_)) { Exit::Failed } else { Exit::Damaged };
         Failure::new(exit, error).context(named())
     })
+}
+
+/// The log of a placer, if a file is one.
+pub(crate) fn placement(path: &Path) -> Result<Option<PlacementLog>, Failure> {
+    // The next open reports a missing or foreign file.
+    let Ok(file) = file(path) else { return Ok(None) };
+    match PlacementLog::read(std::io::BufReader::new(file)) {
+        Ok(log) => Ok(Some(log)),
+        Err(LogError::NotOurs | LogError::Io(_)) => Ok(None),
+        Err(error) => Err(Failure::new(Exit::Damaged, error).context(path.display().to_string())),
+    }
 }
 
 /// The counts in a file, if it has any.

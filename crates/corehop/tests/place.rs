@@ -97,7 +97,7 @@ struct Scene {
     turns: Turns,
     /// The file with the count of their turns.
     count: String,
-    /// Where both may run.
+    /// The CPUs of both.
     before: Vec<corehop_core::units::CpuList>,
     folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
@@ -142,6 +142,19 @@ fn without_progress_the_pair_is_named_and_nothing_is_moved() {
     let lines: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert_eq!(lines[0]["corehop_placement"], 1);
     assert!(!text.contains("\"action\":\"place\""));
+    // What is shown of it later is what was said then.
+    let corehop = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_corehop")).args(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let shown: Value = serde_json::from_str(&corehop(&["show", "--json", log])).unwrap();
+    assert_eq!((&shown["answer"], &shown["whole"]), (&answer, &Value::Bool(true)));
+    assert!(corehop(&["show", log]).contains("Nothing was moved"));
+    assert_eq!(corehop(&["show", "--rows", "3", log]).lines().count(), 3);
+    let page = folder.path().join("page.html");
+    corehop(&["report", "-o", page.to_str().unwrap(), log]);
+    assert!(std::fs::read_to_string(page).unwrap().contains("<svg"));
 }
 
 #[test]
@@ -184,6 +197,36 @@ fn a_placer_that_is_killed_leaves_no_thread_pinned() {
     let refused = place(&["--force", "-o", log_name, "4194303"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(3));
     assert_eq!(std::fs::read_to_string(&log).unwrap(), kept, "a refused command writes nothing");
+}
+
+#[test]
+fn on_a_simulated_machine_pairs_are_placed_and_compared_with_leaving_them_alone() {
+    let answer = |more: &[&str]| place(&[&["--on", "xeon_e5520"], more].concat()).output().unwrap();
+    let json = answer(&["--pairs", "2", "--json"]);
+    assert!(json.status.success(), "{}", said(&json));
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let rate = |what: &str| json["rounds_per_s"][what].as_f64().unwrap();
+    // Started on two packages, a pair gains by any cache in common.
+    assert!(rate("together") > 1.3 * rate("alone"), "{json}");
+    assert!(rate("placed") > 0.95 * rate("same").max(rate("together")), "{json}");
+    let text = answer(&["--pairs", "1", "--start", "packed"]);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("1 pairs of threads"));
+    for (more, word) in [
+        (&["4711"][..], "cannot be used with"),
+        (&["--pairs", "0"], "--pairs"),
+        (&["--", "true"], "cannot be used with"),
+    ] {
+        let refused = answer(more);
+        assert_eq!(refused.status.code(), Some(2), "{more:?}");
+        assert!(said(&refused).contains(word), "{}", said(&refused));
+    }
+    for (machine, code) in [("live", 2), ("no_such_machine", 2)] {
+        assert_eq!(
+            place(&["--on", machine]).output().unwrap().status.code(),
+            Some(code),
+            "{machine}"
+        );
+    }
 }
 
 #[test]

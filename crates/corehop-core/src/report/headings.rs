@@ -121,6 +121,21 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("separate", "On two packages; in nanoseconds the running time there."),
     ("ratio", "One value divided by the other; below 1 the first is smaller."),
     ("predicted", "The ratio that the misses without a common cache predict."),
+    (
+        "predicted to save",
+        "The CPU time per second that a placement is predicted to save, of one CPU.",
+    ),
+    ("placement", "Threads, and the CPUs that they are to run on."),
+    (
+        "verdict",
+        "The end of a trial: better than before, worse, or not told apart; and what was done.",
+    ),
+    ("other thread", "The thread that it wakes, or that wakes it."),
+    (
+        "wake-ups/s",
+        "Wake-ups per second between two threads, both ways; with less weight for what is longer ago.",
+    ),
+    ("at least", "The lower end of the 95 % interval of that rate."),
     ("SMR separate", "The SMR on two packages."),
     ("MPmI shared", "The MPmI below a common cache."),
     ("MPmI separate", "The MPmI on two packages."),
@@ -239,7 +254,7 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("a preemption costs", "The cost of one preemption of this task."),
     ("saves at most", "The bound on the time that limited preemptions save."),
     ("by", "The method of a prediction: fitted, survivors or worst_case."),
-    ("thread", "A thread of a recorded program."),
+    ("thread", "A thread of a recorded or placed program."),
     ("process", "A process of a recorded program, with all its threads."),
     (
         "had the CPU",

@@ -25,6 +25,7 @@ pub mod sections;
 pub mod screen;
 mod html;
 pub mod page;
+pub mod placement;
 pub mod advice_page;
 pub mod study_svg;
 pub mod study;

@@ -88,7 +88,7 @@ pub enum Program {
         items: u64,
         /// The instructions of one hand-over, those of the system aside where a channel has some.
         instructions: u32,
-        /// What they are handed over through.
+        /// The channel.
         #[serde(default = "memory", skip_serializing_if = "is_memory")]
         through: Channel,
     },

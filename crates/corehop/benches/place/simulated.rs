@@ -27,13 +27,18 @@ pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
         let cpus = platform.usable().len();
         for threads in [2, cpus / 2, cpus].map(|it| it.max(2)) {
             for (start, cpus) in starts(&platform, threads) {
-                let begun = Instant::now();
-                let through = Channel::Socket;
-                let program = Program::Exchange { items: 1, instructions: 0, through };
-                let it = rehearse(&platform, &Pairs { program, cpus }, costs, false, 1)?;
-                let case = case(id, threads, start, &it, begun.elapsed().as_secs_f64());
-                eprintln!("{case}");
-                cases.push(case);
+                for program in programs(threads) {
+                    let begun = Instant::now();
+                    // Of threads that swap no wake-up tells anything.
+                    let search = matches!(program, Program::Swap { .. });
+                    let word = program.word();
+                    let pairs = Pairs { program, cpus: cpus.clone() };
+                    let it = rehearse(&platform, &pairs, costs, search, 1)?;
+                    let seconds = begun.elapsed().as_secs_f64();
+                    let case = case((id, threads, start, word), &it, seconds);
+                    eprintln!("{case}");
+                    cases.push(case);
+                }
             }
         }
     }
@@ -48,8 +53,24 @@ pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
     ])
 }
 
-fn case(id: &str, threads: usize, start: &str, it: &Rehearsed, seconds: f64) -> Value {
+/// Pairs that send each other messages; two threads alone also swap items of common memory.
+fn programs(threads: usize) -> Vec<Program> {
+    let through = Channel::Socket;
+    let mut programs = vec![Program::Exchange { items: 1, instructions: 0, through }];
+    if threads == 2 {
+        let swap = |items| Program::Swap { items, fixed_low_bits: false };
+        programs.extend([100, 100_000].map(swap));
+    }
+    programs
+}
+
+fn case(
+    (id, threads, start, program): (&str, usize, &str, &str),
+    it: &Rehearsed,
+    seconds: f64,
+) -> Value {
     json!({
+        "program": program,
         "machine": id,
         "threads": threads,
         "start": start,

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use corehop_core::decision::placer::log::Head;
 use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
 use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
@@ -106,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), moves, args.json)?;
     // Not before: a command that is refused leaves the file as it is.
-    let mut log = Log::begin(&settings, &terrain, &names, output)?;
+    let mut log = Log::begin(Head::new(settings, &terrain, &names), output)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
     let ended = ended?;
     log.end(host.from_interrupts())?;
@@ -145,7 +146,7 @@ fn place(
         if let Some(start) = start.take() {
             actions.extend(placer.start(start, &activity));
         }
-        log.window(&activity, placer.graph(), &actions)?;
+        log.window(activity, &actions)?;
         for action in actions {
             if let Some(refused) = session.act(&action, &mut placer).map_err(failed)? {
                 log.refused(&refused)?;

@@ -3,11 +3,12 @@
 
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::model::estimator::Estimator;
 use corehop_core::model::summary::CellSummary;
 use corehop_core::report::data::ReportData;
 use corehop_core::report::study::page as study_page;
-use corehop_core::report::{page, screen, sections, table};
+use corehop_core::report::{page, placement, screen, sections, table};
 use corehop_core::study::StudyCounts;
 
 use super::study;
@@ -23,7 +24,7 @@ use crate::{input, output};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files of `corehop measure`, and platform files (`*.toml`) of their machines. Or one file of
-    /// `corehop study -o`.
+    /// `corehop study -o`, or one log of `corehop place -o`.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print a table: one screen for a terminal (the default without -o), text with all statistics of a
@@ -70,6 +71,11 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     {
         return counts(args, form, output, &outcome);
     }
+    if let [one] = args.files.as_slice()
+        && let Some(log) = input::placement(one)?
+    {
+        return placement_of(args, form, output, &log);
+    }
     let mut data = input::gather(&args.files, args.estimator)?;
     if let Some(file) = &output {
         file.write(page::page(&data))?;
@@ -103,6 +109,29 @@ fn everything(data: &ReportData) -> serde_json::Value {
     }
     all.insert("cells".to_owned(), cells);
     all.into()
+}
+
+/// The log of a placer: its page, or its answer.
+fn placement_of(
+    args: &Args,
+    form: Option<Form>,
+    output: Option<OutputFile>,
+    log: &PlacementLog,
+) -> Result<Exit, Failure> {
+    if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
+        let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
+                    (`corehop show FILE --rows N` prints the rates of its windows)";
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    if let Some(file) = output {
+        file.write(placement::page(log))?;
+    }
+    match form {
+        Some(Form::Json) => output::print(&format!("{:#}\n", placement::json(log)))?,
+        Some(_) => output::print(&placement::log_text(log))?,
+        None => {}
+    }
+    Ok(Exit::Done)
 }
 
 /// The counts of a study: its page, or its tables.

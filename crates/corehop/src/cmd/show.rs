@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use corehop_core::decision::placer::log::PlacementLog;
 use corehop_core::model::estimator::Estimator;
-use corehop_core::report::listing;
+use corehop_core::report::{listing, placement};
 use corehop_core::study::StudyCounts;
 
 use super::study;
@@ -15,7 +16,8 @@ use crate::output::print;
 /// Show what a corehop file contains: the kind of its rows, their provenance, how many are valid.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A file of `corehop measure`, complete or partial (`.part`), or a file of `corehop study -o`.
+    /// A file of `corehop measure`, complete or partial (`.part`), a file of `corehop study -o`, or the
+    /// log of `corehop place -o`.
     file: PathBuf,
     /// Print JSON, with the meaning of every column and the whole provenance.
     #[arg(long, conflicts_with_all = ["plan", "rows"])]
@@ -31,6 +33,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(outcome) = input::counts(&args.file)? {
         return counts(args, &outcome);
+    }
+    if let Some(log) = input::placement(&args.file)? {
+        return placement_of(args, &log);
     }
     if args.plan {
         return plan(&args.file);
@@ -62,6 +67,23 @@ fn plan(path: &Path) -> Result<Exit, Failure> {
         return Err(Failure::says(Exit::No, sentence));
     };
     print(&format!("{plan:#}\n"))?;
+    Ok(Exit::Done)
+}
+
+/// The log of a placer. Its rows are the rates of its windows.
+fn placement_of(args: &Args, log: &PlacementLog) -> Result<Exit, Failure> {
+    if args.plan {
+        return Err(Failure::says(Exit::No, "the log of a placer has no plan: leave out --plan"));
+    }
+    if let Some(count) = args.rows {
+        for rate in log.rates.iter().take(count) {
+            print(&format!("{}\n", serde_json::json!(rate)))?;
+        }
+    } else if args.json {
+        print(&format!("{:#}\n", placement::json(log)))?;
+    } else {
+        print(&placement::log_text(log))?;
+    }
     Ok(Exit::Done)
 }
 

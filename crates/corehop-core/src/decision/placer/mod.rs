@@ -7,6 +7,7 @@
 //! [`rehearsal`] shows what comes of them on a simulated one.
 
 pub mod assign;
+pub mod log;
 pub mod regions;
 pub mod rehearsal;
 pub mod terrain;

@@ -49,7 +49,7 @@ pub enum RehearsalError {
     Host(#[from] HostError),
 }
 
-/// What a placer came to. Rates are rounds of all threads per second of simulated time.
+/// The result of a rehearsal. Rates are rounds of all threads per second of simulated time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rehearsed {
     /// Left alone from the same start.

@@ -22,8 +22,8 @@ const FIRST_RECORD: u64 = 16;
 const RECORD: u64 = 64;
 /// The place of the five sums in a record.
 const SUMS: [u64; 5] = [24, 32, 40, 48, 56];
-/// What a local socket or a pipe adds to a hand-over: the instructions, and the lines that the system
-/// keeps of it (the study `kamali-4-6`; taken for pipes too).
+/// The share of the system in a hand-over through a local socket or a pipe: instructions, and lines that
+/// it keeps of it (the study `kamali-4-6`; taken for pipes too).
 const SYSTEM_INSTRUCTIONS: u32 = 10_000;
 const SYSTEM_LINES: u64 = 65;
 

@@ -64,7 +64,7 @@ struct Account {
     counts: MemberCounts,
 }
 
-/// What the threads of a gang have in common.
+/// The common state of the threads of a gang.
 pub(super) struct Common {
     pub(super) gang: Gang,
     /// The first of its threads.
@@ -89,7 +89,7 @@ pub(super) struct Run {
     take_turns: bool,
     /// Whether a thread that waits for its turn sleeps, and is woken by the one that gives it; else it looks.
     sleeps: bool,
-    /// How often one thread woke another.
+    /// The wake-ups of one thread by another.
     pub(super) wakes: BTreeMap<(usize, usize), u64>,
 }
 
@@ -399,7 +399,7 @@ impl Run {
         member.part.round(&mut member.script);
     }
 
-    /// Where threads take turns, the time of all begins with the last that arrives: a thread that is over
+    /// For threads that take turns, the time of all begins with the last that arrives: a thread that is over
     /// before another begins had the other's time too.
     fn arrive(&mut self, now: Picos) {
         if self.take_turns && self.members.iter().all(|it| it.begin.is_some()) {

@@ -21,7 +21,7 @@ pub(super) struct Seat {
     cpu: usize,
     /// The threads that are not over; the first one runs.
     threads: VecDeque<usize>,
-    /// When it began to.
+    /// The time from which it does.
     since: Picos,
 }
 
@@ -97,7 +97,7 @@ pub(super) fn counts_of(counters: &CpuCounters) -> MemberCounts {
     }
 }
 
-/// What came from one count to the next.
+/// The difference of two counts.
 pub(super) fn gained(from: &MemberCounts, to: &MemberCounts) -> MemberCounts {
     each(from, to, |from, to| to - from)
 }

@@ -24,7 +24,7 @@ struct Line([AtomicU32; 16]);
 #[repr(align(64))]
 struct SumLine([AtomicU64; 8]);
 
-/// What a gang has left behind is not what its rounds leave.
+/// A gang has left other data than its rounds leave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the data came to {got} where {expected} was due: locks or memory of this host are broken")]
 pub(super) struct WrongResult {
@@ -125,12 +125,12 @@ impl Memory {
         &self.sums[at / 8].0[at % 8]
     }
 
-    /// Where a thread reads.
+    /// The end that a thread reads from.
     pub(super) fn reads(&self, member: usize) -> &File {
         &self.channels[member].0
     }
 
-    /// Where one writes for it.
+    /// The end that others write to for it.
     pub(super) fn writes_for(&self, member: usize) -> &File {
         &self.channels[member].1
     }

@@ -26,9 +26,9 @@ pub(super) struct Work {
     threads: usize,
     memory: Arc<Memory>,
     gate: Arc<Gate>,
-    /// What it alone goes through: items, or points.
+    /// The items or points that it alone goes through.
     own: Vec<u16>,
-    /// Where in it the next round begins.
+    /// The place in it of the next round.
     next: usize,
     numbers: Numbers,
     message: Vec<u8>,

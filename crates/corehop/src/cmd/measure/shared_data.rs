@@ -53,7 +53,7 @@ pub(super) struct Args {
     /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU); default: all that the machine has
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
-    /// What the threads of exchange hand their messages over through [default: all live, memory simulated]
+    /// The channel of the messages of exchange: memory, socket, pipe [default: all live, memory simulated]
     #[arg(long, value_delimiter = ',', help_heading = HEADING)]
     through: Vec<Channel>,
     /// The number of threads
@@ -93,7 +93,7 @@ impl Args {
         words.into_iter().flat_map(|word| self.sizes(word)).collect()
     }
 
-    /// What messages go through.
+    /// The channels of exchange.
     fn channels(&self) -> &[Channel] {
         match (self.through.is_empty(), self.to.is_live()) {
             (false, _) => &self.through,

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The log of a placer: lines of JSON that are written as things happen, and what they come to.
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+
+use serde::{Deserialize, Serialize};
+
+use super::step::{Action, Proposal, Settings};
+use super::terrain::{Terrain, WakeCosts};
+use super::trial::Verdict;
+use crate::host::Activity;
+use crate::model::contacts::{ContactGraph, Tie};
+use crate::units::CpuList;
+
+/// The version of the lines.
+const VERSION: u32 = 1;
+/// The beginning of every log.
+const MAGIC: &[u8] = b"{\"corehop_placement\":";
+
+/// The first line: the placer at its beginning.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// The version of the lines.
+    pub corehop_placement: u32,
+    /// The targets: processes, a cgroup, or a command.
+    pub targets: Vec<String>,
+    /// The settings of the placer.
+    pub settings: Settings,
+    /// The CPUs below each last-level cache.
+    pub caches: Vec<CpuList>,
+    /// The costs of wake-ups.
+    pub wake_costs: WakeCosts,
+}
+
+/// The last line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct End {
+    /// The windows.
+    pub windows: u64,
+    /// Wake-ups by devices and timers, which are of no pair.
+    #[serde(default)]
+    pub wakes_by_interrupts: u64,
+}
+
+/// A line.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// The first.
+    Head(Head),
+    /// A window.
+    Window {
+        /// The activity in it.
+        window: Activity,
+        /// The placer's actions after it.
+        actions: Vec<Action>,
+    },
+    /// A move that the host refused.
+    Refused {
+        /// The reason.
+        refused: String,
+    },
+    /// The last.
+    End {
+        /// The totals.
+        end: End,
+    },
+}
+
+/// The end of a trial.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Judged {
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+    /// Whether the threads stayed where they were placed.
+    pub kept: bool,
+}
+
+/// The findings and the actions of a placer.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Answer {
+    /// The targets.
+    pub targets: Vec<String>,
+    /// The costs of wake-ups.
+    pub wake_costs: WakeCosts,
+    /// The windows.
+    pub windows: u64,
+    /// Whether threads might be moved.
+    pub may_move: bool,
+    /// The placements that were proposed, in turn.
+    pub proposals: Vec<Proposal>,
+    /// The ends of their trials, in turn.
+    pub trials: Vec<Judged>,
+    /// The reasons of moves that were refused.
+    pub refused: Vec<String>,
+    /// The threads that wake each other, at the end; the closest first.
+    pub ties: Vec<Tie>,
+    /// Wake-ups by devices and timers.
+    pub wakes_by_interrupts: u64,
+    /// The names of the threads.
+    #[serde(skip)]
+    pub names: BTreeMap<u32, String>,
+    #[serde(skip)]
+    graph: ContactGraph,
+}
+
+impl Head {
+    /// The first line of a placer with these settings on these CPUs.
+    pub fn new(settings: Settings, terrain: &Terrain, targets: &[String]) -> Self {
+        Self {
+            corehop_placement: VERSION,
+            targets: targets.to_vec(),
+            settings,
+            caches: terrain.caches().to_vec(),
+            wake_costs: terrain.costs(),
+        }
+    }
+}
+
+impl Answer {
+    /// Nothing has been seen.
+    pub fn new(head: &Head) -> Self {
+        Self {
+            targets: head.targets.clone(),
+            wake_costs: head.wake_costs,
+            windows: 0,
+            may_move: head.settings.may_move,
+            proposals: Vec::new(),
+            trials: Vec::new(),
+            refused: Vec::new(),
+            ties: Vec::new(),
+            wakes_by_interrupts: 0,
+            names: BTreeMap::new(),
+            graph: ContactGraph::new(head.settings.half_life_s),
+        }
+    }
+
+    /// Takes a further line.
+    pub fn take(&mut self, line: &Line) {
+        match line {
+            Line::Head(_) => {}
+            Line::Window { window, actions } => self.window(window, actions),
+            Line::Refused { refused } => self.refused.push(refused.clone()),
+            Line::End { end } => {
+                self.wakes_by_interrupts = end.wakes_by_interrupts;
+                self.settle();
+            }
+        }
+    }
+
+    fn window(&mut self, window: &Activity, actions: &[Action]) {
+        self.windows += 1;
+        self.names.extend(window.threads.iter().map(|it| (it.tid, it.name.clone())));
+        self.graph.take(window);
+        for action in actions {
+            match action {
+                Action::Advise(it) | Action::Try(it) => self.proposals.push(it.clone()),
+                Action::Judge { verdict, kept } => {
+                    self.trials.push(Judged { verdict: *verdict, kept: *kept });
+                }
+                Action::Place { .. } | Action::Restore => {}
+            }
+        }
+    }
+
+    /// Draws up the ties.
+    fn settle(&mut self) {
+        self.ties = self.graph.ties();
+        self.ties.sort_by(|x, y| y.per_second.total_cmp(&x.per_second));
+    }
+
+    /// The name of a thread, with its number.
+    pub fn name(&self, tid: u32) -> String {
+        let name = self.names.get(&tid).map_or("?", String::as_str);
+        format!("{name} ({tid})")
+    }
+}
+
+/// A log that was read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlacementLog {
+    /// Its first line.
+    pub head: Head,
+    /// Its answer.
+    pub answer: Answer,
+    /// The rate of progress in each window, per second, and whether threads were placed by the placer in it.
+    pub rates: Vec<Rate>,
+    /// Whether it has its last line.
+    pub is_whole: bool,
+}
+
+/// The progress of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Rate {
+    /// The end of the window, in seconds since the first began.
+    pub end_s: f64,
+    /// The progress per second; None where it is not known.
+    pub per_second: Option<f64>,
+    /// Whether threads were placed.
+    pub placed: bool,
+}
+
+/// A file that is no log, or a damaged one.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// It begins in another way.
+    #[error("this is not the log of a placer")]
+    NotOurs,
+    /// It was written by a later version.
+    #[error("the log is of version {0}, and this corehop reads {VERSION}: use a later corehop")]
+    Version(u32),
+    /// A line that is not the last one is damaged.
+    #[error("line {number} is damaged: {why}")]
+    Line {
+        /// The line, counted from 1.
+        number: usize,
+        /// The problem.
+        why: serde_json::Error,
+    },
+    /// It cannot be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl PlacementLog {
+    /// Whether text begins as a log does.
+    pub fn is_one(text: &[u8]) -> bool {
+        text.starts_with(MAGIC)
+    }
+
+    /// Reads a log. A last line that was torn off, with a placer that was killed, is left out.
+    ///
+    /// # Errors
+    /// [`LogError`] says what is wrong where.
+    pub fn read(mut from: impl BufRead) -> Result<Self, LogError> {
+        let mut first = Vec::new();
+        from.read_until(b'\n', &mut first)?;
+        if !Self::is_one(&first) {
+            return Err(LogError::NotOurs);
+        }
+        let head: Head =
+            serde_json::from_slice(&first).map_err(|why| LogError::Line { number: 1, why })?;
+        if head.corehop_placement > VERSION {
+            return Err(LogError::Version(head.corehop_placement));
+        }
+        let mut log = Self { answer: Answer::new(&head), head, rates: Vec::new(), is_whole: false };
+        let (mut progress, mut placed) = (Progress::default(), false);
+        let mut line = Vec::new();
+        for number in 2.. {
+            line.clear();
+            if from.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            match serde_json::from_slice::<Line>(&line) {
+                Ok(line) => log.take(&line, &mut progress, &mut placed),
+                // Torn off: the line is the last, and has no end.
+                Err(_) if line.last() != Some(&b'\n') => break,
+                Err(why) => return Err(LogError::Line { number, why }),
+            }
+        }
+        log.answer.settle();
+        Ok(log)
+    }
+
+    fn take(&mut self, line: &Line, progress: &mut Progress, placed: &mut bool) {
+        self.answer.take(line);
+        match line {
+            Line::Window { window, actions } => {
+                self.rates.push(progress.rate(window, *placed));
+                for action in actions {
+                    match action {
+                        Action::Place { .. } => *placed = true,
+                        Action::Restore => *placed = false,
+                        _ => {}
+                    }
+                }
+            }
+            Line::End { .. } => self.is_whole = true,
+            Line::Refused { .. } => *placed = false,
+            Line::Head(_) => {}
+        }
+    }
+}
+
+/// The time and the progress at the end of the last window.
+#[derive(Debug, Default)]
+struct Progress {
+    end_s: f64,
+    count: Option<f64>,
+}
+
+impl Progress {
+    fn rate(&mut self, window: &Activity, placed: bool) -> Rate {
+        let seconds = window.span_ns as f64 * 1e-9;
+        let added = window.progress.zip(self.count).map(|(now, before)| now - before);
+        self.end_s += seconds;
+        self.count = window.progress;
+        Rate { end_s: self.end_s, per_second: added.map(|it| it / seconds), placed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decision::placer::terrain::tests::{COSTS, list};
+    use crate::host::{Active, Contact};
+
+    fn log() -> String {
+        let terrain = Terrain::new(&[list("0-1")], COSTS);
+        let head = Head::new(Settings::default(), &terrain, &["process 7".to_owned()]);
+        let thread = |tid| Active {
+            tid,
+            pid: 7,
+            name: format!("worker-{tid}"),
+            busy_ns: 1_000_000,
+            allowed: list("0-1"),
+        };
+        let window = |at: u64| Activity {
+            span_ns: 100_000_000,
+            threads: vec![thread(7), thread(8)],
+            contacts: vec![Contact { waker: 7, woken: 8, count: 500 }],
+            progress: Some(at as f64 * 100.0),
+        };
+        let place = vec![Action::Place { moves: Vec::new() }];
+        let mut lines = vec![Line::Head(head)];
+        for at in 0..4 {
+            let actions = if at == 1 { place.clone() } else { Vec::new() };
+            lines.push(Line::Window { window: window(at), actions });
+        }
+        lines.push(Line::Refused { refused: "busy".to_owned() });
+        lines.push(Line::End { end: End { windows: 4, wakes_by_interrupts: 9 } });
+        lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect()
+    }
+
+    #[test]
+    fn what_was_written_is_read_back_with_rates_ties_and_names() {
+        let log = PlacementLog::read(log().as_bytes()).unwrap();
+        assert!(log.is_whole);
+        let answer = &log.answer;
+        assert_eq!((answer.windows, answer.wakes_by_interrupts), (4, 9));
+        assert_eq!(answer.name(8), "worker-8 (8)");
+        let [tie] = answer.ties[..] else { panic!("{:?}", answer.ties) };
+        assert!((tie.per_second - 5_000.0).abs() < 1.0, "{tie:?}");
+        assert_eq!(answer.refused, ["busy"]);
+        let placed: Vec<bool> = log.rates.iter().map(|it| it.placed).collect();
+        assert_eq!(placed, [false, false, true, true]);
+        assert_eq!(log.rates[0].per_second, None);
+        assert!((log.rates[1].per_second.unwrap() - 1_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_log_that_is_torn_off_anywhere_is_read_as_far_as_it_goes() {
+        let whole = log();
+        let head = whole.find('\n').unwrap() + 1;
+        for end in head..whole.len() {
+            let log = PlacementLog::read(&whole.as_bytes()[..end]).unwrap();
+            // A line whose end alone is missing is whole.
+            assert!(!log.is_whole || end == whole.len() - 1, "{end}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_a_later_version_and_another_file_are_told_apart() {
+        let damaged = log().replacen("\"contacts\"", "\"kontakte\"", 2);
+        let error = PlacementLog::read(damaged.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("line 2"), "{error}");
+        let later = log().replacen("\"corehop_placement\":1", "\"corehop_placement\":2", 1);
+        let error = PlacementLog::read(later.as_bytes()).unwrap_err();
+        assert!(matches!(error, LogError::Version(2)), "{error}");
+        let other = PlacementLog::read(&b"{\"a\": 1}\n"[..]).unwrap_err();
+        assert!(matches!(other, LogError::NotOurs), "{other}");
+    }
+}

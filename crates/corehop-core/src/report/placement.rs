@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The findings and actions of a placer: as text, and as a page with the graph of threads.
+
+use std::collections::BTreeMap;
+use std::f64::consts::TAU;
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use super::escape::escape_xml;
+use super::figure::{
+    Axis, Figure, FigureKind, Point, Section, Series, Style, Table, Unit, Variant,
+};
+use super::html;
+use crate::decision::placer::Proposal;
+use crate::decision::placer::log::{Answer, Judged, PlacementLog};
+use crate::decision::placer::trial::Verdict;
+
+/// Ties that the text shows.
+const SHOWN: usize = 10;
+/// Ties that the page draws.
+const DRAWN: usize = 60;
+
+/// The answer in words, a line each.
+pub fn text(answer: &Answer) -> String {
+    let mut text = String::new();
+    for tie in answer.ties.iter().take(SHOWN) {
+        let (a, b, rate) = (answer.name(tie.a), answer.name(tie.b), tie.per_second);
+        // Writing to a string does not fail, here and below.
+        let _ = writeln!(text, "{a} and {b}: {rate:.0} wake-ups/s");
+    }
+    if answer.ties.is_empty() {
+        text.push_str("No threads of the program wake each other.\n");
+    }
+    for it in &answer.proposals {
+        let _ = writeln!(text, "Placement ({}): {}.", why(it), groups(it, answer));
+    }
+    for it in &answer.trials {
+        let _ = writeln!(text, "{}", judged(it));
+    }
+    for why in &answer.refused {
+        let _ = writeln!(text, "Refused: {why}");
+    }
+    if answer.proposals.is_empty() {
+        text.push_str("No placement is worth its moves: none was tried.\n");
+    } else if !answer.may_move {
+        text.push_str("Nothing was moved: --progress says how the program gets on.\n");
+    }
+    text
+}
+
+/// A log in words: where it comes from, and its answer.
+pub fn log_text(log: &PlacementLog) -> String {
+    let mut text = format!("Placed: {}; {}\n", log.answer.targets.join(", "), length(log));
+    text.push_str(&self::text(&log.answer));
+    text
+}
+
+/// The length of a log, and whether it is whole.
+fn length(log: &PlacementLog) -> String {
+    let seconds = log.rates.last().map_or(0.0, |it| it.end_s);
+    let part = if log.is_whole { "" } else { ", torn off: the placer was killed" };
+    format!("{} windows, {seconds:.1} s{part}", log.answer.windows)
+}
+
+/// The threads of a proposal, by CPUs.
+fn groups(it: &Proposal, answer: &Answer) -> String {
+    let mut groups: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for it in &it.moves {
+        groups.entry(it.cpus.to_string()).or_default().push(answer.name(it.tid));
+    }
+    let group =
+        |(cpus, names): (String, Vec<String>)| format!("{} on CPU {cpus}", names.join(", "));
+    groups.into_iter().map(group).collect::<Vec<_>>().join("; ")
+}
+
+fn why(it: &Proposal) -> String {
+    match it.saved {
+        Some(saved) => format!("predicted to save {:.1} % of a CPU", 100.0 * saved),
+        None => "without evidence".to_owned(),
+    }
+}
+
+/// The ratio of a trial with its interval, and the verdict.
+fn verdict(it: &Judged) -> (String, String) {
+    let (word, outcome) = match &it.verdict {
+        Verdict::Better(it) => ("better, kept", it),
+        Verdict::Worse(it) => ("worse, taken back", it),
+        Verdict::Same(it) => ("not told apart, taken back", it),
+        Verdict::Invalid { why } => return ("-".to_owned(), format!("taken back: {why}")),
+    };
+    let ratio = format!("{:.2} [{:.2}, {:.2}]", outcome.ratio, outcome.low, outcome.high);
+    (ratio, word.to_owned())
+}
+
+fn judged(it: &Judged) -> String {
+    let (ratio, word) = verdict(it);
+    match &it.verdict {
+        Verdict::Better(it) | Verdict::Worse(it) | Verdict::Same(it) => format!(
+            "Progress placed over before: {ratio}, {} pairs: {word}. Before, it varied by up to {:.2}.",
+            it.pairs, it.floor
+        ),
+        Verdict::Invalid { .. } => format!("No verdict, {word}."),
+    }
+}
+
+/// A log as JSON: its answer, and the rates of its windows.
+pub fn json(log: &PlacementLog) -> Value {
+    let names = &log.answer.names;
+    json!({
+        "answer": log.answer, "rates": log.rates, "names": names, "settings": log.head.settings,
+        "caches": log.head.caches, "whole": log.is_whole,
+    })
+}
+
+/// The page of a log.
+pub fn page(log: &PlacementLog) -> String {
+    let facts = [
+        length(log),
+        format!("{} trials", log.answer.trials.len()),
+        format!("caches of CPUs {}", lists(log)),
+    ];
+    let title = format!("Placing {}", log.answer.targets.join(", "));
+    html::page_of(&title, &facts, &sections(log))
+}
+
+fn lists(log: &PlacementLog) -> String {
+    log.head.caches.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+fn sections(log: &PlacementLog) -> Vec<Section> {
+    let costs = log.head.wake_costs;
+    let mut graph = Section::new("wake-graph", "Threads that wake each other").says(format!(
+        "A wake-up costs {:.1} µs on one CPU, {:.1} µs below a cache, and {:.1} µs across. Lines are as thick as \
+         there are wake-ups. Threads of one colour were placed together last.",
+        costs.same_cpu_ns / 1e3,
+        costs.shared_cache_ns / 1e3,
+        costs.separate_ns / 1e3,
+    ));
+    if log.answer.ties.is_empty() {
+        graph = graph.says("No threads of the program wake each other.");
+    } else {
+        graph.drawing = Some(drawing(&log.answer));
+        graph.tables = vec![ties(&log.answer)];
+    }
+    let mut trials = Section::new("trials", "Placements that were tried").says(
+        "Each was tried in stretches with and without it, in turn. The ratio is that of the progress in both, with an \
+         interval of 95 %. Only one that lies above 1 stays.",
+    );
+    if log.answer.proposals.is_empty() {
+        trials = trials.says("No placement was worth its moves: none was tried.");
+    } else {
+        trials.tables = vec![tried(&log.answer).shown()];
+    }
+    let mut all = vec![trials, graph];
+    all.extend(progress(log));
+    all
+}
+
+fn tried(answer: &Answer) -> Table {
+    let mut table =
+        Table::new("placements, in turn", &["placement", "predicted to save", "ratio", "verdict"]);
+    let untried = || ("-".to_owned(), "not tried".to_owned());
+    for (at, it) in answer.proposals.iter().enumerate() {
+        let (ratio, word) = answer.trials.get(at).map_or_else(untried, verdict);
+        let predicted =
+            it.saved.map_or_else(|| "-".to_owned(), |it| format!("{:.1} %", 100.0 * it));
+        table.rows.push(vec![groups(it, answer), predicted, ratio, word]);
+    }
+    table
+}
+
+fn ties(answer: &Answer) -> Table {
+    let mut table = Table::new("ties", &["thread", "other thread", "wake-ups/s", "at least"]);
+    for it in &answer.ties {
+        let (rate, least) = (format!("{:.0}", it.per_second), format!("{:.0}", it.at_least));
+        table.rows.push(vec![answer.name(it.a), answer.name(it.b), rate, least]);
+    }
+    table
+}
+
+/// The rate of progress over time, placed and not.
+fn progress(log: &PlacementLog) -> Option<Section> {
+    let of = |placed: bool| {
+        let so = log.rates.iter().filter(move |it| it.placed == placed);
+        so.filter_map(|it| {
+            Some(Point { x: it.end_s, y: vec![Some(it.per_second?)], ..Point::default() })
+        })
+    };
+    let series = |(name, placed, colour): (&str, bool, usize)| Series {
+        name: name.to_owned(),
+        statistic: String::new(),
+        colour,
+        style: Style::Points,
+        points: of(placed).collect(),
+    };
+    let kinds = [("as it was", false, 3), ("placed", true, 6)];
+    let series: Vec<Series> =
+        kinds.into_iter().map(series).filter(|it| !it.points.is_empty()).collect();
+    if series.is_empty() {
+        return None;
+    }
+    let figure = Figure {
+        id: "progress".to_owned(),
+        kind: FigureKind::Curves,
+        x: Axis::new("time in s", "t", false, Unit::Number),
+        views: vec![Axis::new("progress per second", "rate", false, Unit::Number)],
+        statistics: Vec::new(),
+        variants: vec![Variant { series, ..Variant::default() }],
+        marks: Vec::new(),
+        marked: "",
+    };
+    let section = Section::new("progress", "Progress")
+        .says("A point for each window. During a trial, windows with and without the placement take turns.");
+    Some(Section { figures: vec![figure], ..section })
+}
+
+/// The side of the drawing, and the radius of the circle of threads.
+const SIDE: f64 = 620.0;
+const RADIUS: f64 = 190.0;
+/// Colours of clusters, and of threads in none.
+const COLOURS: [&str; 6] = ["#2a5c8c", "#c0622d", "#3a8f5c", "#8a4f9e", "#a8862b", "#4a8f9e"];
+const NO_COLOUR: &str = "#8a949e";
+
+/// The threads on a circle, and their ties, as SVG.
+fn drawing(answer: &Answer) -> String {
+    let ties: Vec<_> = answer.ties.iter().take(DRAWN).collect();
+    let mut threads: Vec<u32> = ties.iter().flat_map(|it| [it.a, it.b]).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    let clusters = clusters(answer);
+    // Threads of a cluster stand side by side.
+    threads.sort_by_key(|tid| (clusters.get(tid).copied().unwrap_or(usize::MAX), *tid));
+    let place = |tid: u32| {
+        let at = threads.iter().position(|&it| it == tid).unwrap_or(0);
+        let angle = TAU * at as f64 / threads.len().max(1) as f64 - TAU / 4.0;
+        (angle, SIDE / 2.0 + RADIUS * angle.cos(), SIDE / 2.0 + RADIUS * angle.sin())
+    };
+    let mut svg = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIDE} {SIDE}\" width=\"{SIDE}\" \
+         font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" \
+         aria-label=\"Threads that wake each other\">\n<rect width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#ffffff\"/>\n"
+    );
+    let most = ties.first().map_or(1.0, |it| it.per_second.max(1.0));
+    for it in &ties {
+        let ((_, x1, y1), (_, x2, y2)) = (place(it.a), place(it.b));
+        let width = 0.5 + 5.5 * it.per_second / most;
+        let title =
+            format!("{} and {}: {:.0}/s", answer.name(it.a), answer.name(it.b), it.per_second);
+        let _ = writeln!(
+            svg,
+            "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#5b6b7a\" \
+             stroke-width=\"{width:.1}\"><title>{}</title></line>",
+            escape_xml(&title)
+        );
+    }
+    for &tid in &threads {
+        let (angle, x, y) = place(tid);
+        let colour = clusters.get(&tid).map_or(NO_COLOUR, |&at| COLOURS[at % COLOURS.len()]);
+        let (dx, anchor) = match angle.cos() {
+            right if right > 0.1 => (10.0, "start"),
+            left if left < -0.1 => (-10.0, "end"),
+            _ => (0.0, "middle"),
+        };
+        let dy = 4.0 + 14.0 * angle.sin();
+        let _ = writeln!(
+            svg,
+            "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"{colour}\"/>\
+             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+            x + dx,
+            y + dy,
+            escape_xml(&answer.name(tid))
+        );
+    }
+    svg + "</svg>\n"
+}
+
+/// The cluster of each thread of the last proposal, by the CPUs that it is to have.
+fn clusters(answer: &Answer) -> BTreeMap<u32, usize> {
+    let Some(last) = answer.proposals.last() else { return BTreeMap::new() };
+    let mut lists: Vec<String> = last.moves.iter().map(|it| it.cpus.to_string()).collect();
+    lists.sort();
+    lists.dedup();
+    let of = |it: &crate::host::Move| {
+        Some((it.tid, lists.iter().position(|list| *list == it.cpus.to_string())?))
+    };
+    last.moves.iter().filter_map(of).collect()
+}
