@@ -14,7 +14,7 @@ use std::process::Command;
 use corehop_core::finding::{Finding, Severity};
 use corehop_core::platform::Platform;
 use corehop_linux::discover::{SysRoot, discover};
-use corehop_linux::preflight::{Probes, doctor, examine, is_impossible, reasons};
+use corehop_linux::preflight::{Probes, doctor, examine, is_impossible, movers, reasons};
 use tempfile::TempDir;
 use trees::{tree, write};
 
@@ -312,6 +312,17 @@ fn what_the_kernel_does_to_pages_is_told() {
         ("swap", swap, "swap", Note, "there is swap", "sudo swapoff -a"),
         ("moving pages", nodes, "numa-balancing", Warning, "2 nodes", "numa_balancing=0"),
     ]);
+    let llc = "sys/kernel/debug/sched/llc_balancing/enabled: 1";
+    let loaded = "sys/kernel/sched_ext/state: enabled\nsys/kernel/sched_ext/root/ops: rusty_1.0";
+    let numad = "proc/77/stat: 77 (numad) S 1 77 77 0 -1 0 0 0 0 0 5 5 0 0 20 0 1 0 900 0 0";
+    check(&[
+        ("gathered threads", llc, "cache-aware-balancing", Note, "below one cache", "echo 0 |"),
+        ("another scheduler", loaded, "sched-ext", Note, "rusty_1.0", "End its program"),
+        ("numad", numad, "numad", Warning, "process 77", "stop numad"),
+    ]);
+    let all = found(&changed(&[llc, loaded, numad].join("\n")), &good_answers());
+    assert_eq!(movers(&all).count(), 3);
+    assert_eq!(movers(&found(&changed(""), &good_answers())).count(), 0);
     let single = changed("proc/sys/kernel/numa_balancing: 1");
     assert_eq!(about(&found(&single, &good_answers()), "numa-balancing").severity, Fine);
 }

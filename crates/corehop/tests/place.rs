@@ -144,7 +144,7 @@ fn without_progress_the_pair_is_named_and_nothing_is_moved() {
     assert!(!text.contains("\"action\":\"place\""));
     // What is shown of it later is what was said then.
     let corehop = |words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_corehop")).args(words).output().unwrap();
+        let output = corehop(words);
         assert_eq!(output.status.code(), Some(0), "{}", said(&output));
         String::from_utf8(output.stdout).unwrap()
     };
@@ -200,6 +200,69 @@ fn a_placer_that_is_killed_leaves_no_thread_pinned() {
 }
 
 #[test]
+fn a_placer_and_its_supervisor_killed_at_any_time_leave_no_thread_pinned() {
+    // `COREHOP_TEST_KILLS=100` takes longer.
+    let kills: u32 = std::env::var("COREHOP_TEST_KILLS").map_or(9, |it| it.parse().unwrap());
+    let mut state = 88_172_645_463_325_252;
+    for first in (0..kills).step_by(20) {
+        // The program ends by itself after a while.
+        let Some(scene) = scene() else { return };
+        kill_at_any_time(&scene, first..kills.min(first + 20), &mut state);
+    }
+}
+
+fn kill_at_any_time(scene: &Scene, kills: std::ops::Range<u32>, state: &mut u64) {
+    let Scene { turns, count, before, folder, .. } = scene;
+    let pid = turns.0.id().to_string();
+    let words = ["--start", "packed", "--window", "20ms", "--progress", count, &pid];
+    for kill in kills {
+        let mut placer = place(&words);
+        let errors = std::fs::File::create(folder.path().join("errors")).unwrap();
+        let mut placer = placer.stderr(errors).stdout(Stdio::null()).spawn().unwrap();
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        // From before it has begun until a trial is under way.
+        let after = *state % 2_500;
+        std::thread::sleep(Duration::from_millis(after));
+        let supervisor = children(placer.id());
+        // The placer, its supervisor, or both; without a supervisor the placer ends by itself or is told to.
+        let both = kill % 3;
+        if both != 1 {
+            placer.kill().unwrap();
+        }
+        if both != 0 {
+            supervisor.iter().for_each(|&pid| signal(pid, libc::SIGKILL));
+        }
+        signal(placer.id(), libc::SIGTERM);
+        placer.wait().unwrap();
+        if both == 2 {
+            // Nothing is left that could put the threads back: a journal says where they were.
+            let restored = corehop(&["doctor", "--restore"]);
+            assert!(restored.status.code().is_some(), "{}", said(&restored));
+        }
+        let case = format!("kill {kill} (kind {both}) after {after} ms: {:?}", turns.cpus());
+        until(&case, || turns.cpus() == *before);
+    }
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let path = format!("/proc/{pid}/task/{pid}/children");
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.split_whitespace().map(|it| it.parse().unwrap()).collect()
+}
+
+fn signal(pid: u32, signal: i32) {
+    // SAFETY: sends a signal to a process that this test started, directly or not; it may be gone.
+    unsafe { libc::kill(pid.cast_signed(), signal) };
+}
+
+fn corehop(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_corehop")).args(words).output().unwrap()
+}
+
+#[test]
 fn on_a_simulated_machine_pairs_are_placed_and_compared_with_leaving_them_alone() {
     let answer = |more: &[&str]| place(&[&["--on", "xeon_e5520"], more].concat()).output().unwrap();
     let json = answer(&["--pairs", "2", "--json"]);
@@ -210,7 +273,7 @@ fn on_a_simulated_machine_pairs_are_placed_and_compared_with_leaving_them_alone(
     assert!(rate("together") > 1.3 * rate("alone"), "{json}");
     assert!(rate("placed") > 0.95 * rate("same").max(rate("together")), "{json}");
     let text = answer(&["--pairs", "1", "--start", "packed"]);
-    assert!(String::from_utf8_lossy(&text.stdout).contains("1 pairs of threads"));
+    assert!(String::from_utf8_lossy(&text.stdout).contains("1 pair of threads"));
     for (more, word) in [
         (&["4711"][..], "cannot be used with"),
         (&["--pairs", "0"], "--pairs"),

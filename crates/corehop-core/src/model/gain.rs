@@ -38,6 +38,8 @@ words! {
         Plane = "plane",
         /// A line through 1 in SMR times MPmI.
         Product = "product",
+        /// The latencies of the platform, and a cycle for each instruction: nothing is fitted.
+        Physical = "physical",
         /// A line in the logarithm of one and SMR times MPmI.
         Logarithm = "logarithm",
         /// A gain that comes to an end as SMR times MPmI grows.
@@ -89,7 +91,17 @@ pub const PRINTED: GainModel =
 /// The best form, fitted to all rows that Kamali (2010) printed. The study `kamali-regression` fits it anew.
 pub const TAKEN: GainModel = GainModel::Saturating { most: 0.946, half: 14_730.0 };
 
+/// The Xeon E5520 of Kamali (2010): a line from the other package takes 83 ns, one from the shared cache 81 cycles of 2.267
+/// GHz (platform `xeon_e5520`), and an instruction a cycle, which is assumed.
+pub const E5520: GainModel = GainModel::physical(83.0, 81.0 / 2.267, 1.0 / 2.267);
+
 impl GainModel {
+    /// ratio = 1 - SMR MPmI (far - near) / (10^6 times an instruction), all in nanoseconds: each miss that the other package
+    /// answers is served from nearby instead.
+    pub const fn physical(far_ns: f64, near_ns: f64, instruction_ns: f64) -> Self {
+        Self::Product { each: (far_ns - near_ns) / (1e6 * instruction_ns) }
+    }
+
     /// The predicted ratio of run times.
     pub fn ratio(self, smr: f64, mpmi: f64) -> f64 {
         let x = smr * mpmi;
@@ -122,6 +134,7 @@ impl Form {
                 let [at_zero, per_mpmi, per_smr] = least_squares(inputs)?;
                 Some(GainModel::Plane { at_zero, per_mpmi: per_mpmi * 1e-4, per_smr })
             }
+            Self::Physical => Some(E5520),
             Self::Product => {
                 let gains = rows.iter().map(|it| ([it.avoided() * 1e-4], 1.0 - it.ratio));
                 let [each] = least_squares(gains)?;
@@ -280,6 +293,14 @@ mod tests {
             let fitted = form.fit(&rows).unwrap();
             assert!(fitted.residual_squares(&rows) < 1e-16, "{form}: {fitted:?}");
         }
+    }
+
+    #[test]
+    fn the_physical_form_takes_what_a_line_from_afar_costs_more_than_one_from_nearby() {
+        // In 10^6 instructions of 0.5 ns 1,000 misses take 40 ns less: 40 of 500 microseconds.
+        let ratio = GainModel::physical(60.0, 20.0, 0.5).ratio(0.5, 2_000.0);
+        assert!((ratio - (1.0 - 40.0 / 500.0)).abs() < 1e-12, "{ratio}");
+        assert_eq!(Form::Physical.fit(&[]), Some(E5520));
     }
 
     #[test]

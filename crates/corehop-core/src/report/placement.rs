@@ -117,11 +117,15 @@ pub fn json(log: &PlacementLog) -> Value {
 pub fn page(log: &PlacementLog) -> String {
     let facts = [
         length(log),
-        format!("{} trials", log.answer.trials.len()),
+        plural(log.answer.trials.len(), "trial"),
         format!("caches of CPUs {}", lists(log)),
     ];
     let title = format!("Placing {}", log.answer.targets.join(", "));
     html::page_of(&title, &facts, &sections(log))
+}
+
+fn plural(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn lists(log: &PlacementLog) -> String {
@@ -129,14 +133,11 @@ fn lists(log: &PlacementLog) -> String {
 }
 
 fn sections(log: &PlacementLog) -> Vec<Section> {
-    let costs = log.head.wake_costs;
-    let mut graph = Section::new("wake-graph", "Threads that wake each other").says(format!(
-        "A wake-up costs {:.1} µs on one CPU, {:.1} µs below a cache, and {:.1} µs across. Lines are as thick as \
-         there are wake-ups. Threads of one colour were placed together last.",
-        costs.same_cpu_ns / 1e3,
-        costs.shared_cache_ns / 1e3,
-        costs.separate_ns / 1e3,
-    ));
+    let text = format!(
+        "{} The thicker a line, the more wake-ups. Threads of one colour were placed together last.",
+        costs(log)
+    );
+    let mut graph = Section::new("wake-graph", "Threads that wake each other").says(text);
     if log.answer.ties.is_empty() {
         graph = graph.says("No threads of the program wake each other.");
     } else {
@@ -155,6 +156,18 @@ fn sections(log: &PlacementLog) -> Vec<Section> {
     let mut all = vec![trials, graph];
     all.extend(progress(log));
     all
+}
+
+/// The costs of a wake-up, as far as the host has such distances.
+fn costs(log: &PlacementLog) -> String {
+    let costs = log.head.wake_costs;
+    let us = |ns: f64| format!("{:.1} µs", ns / 1e3);
+    let (same, near, far) =
+        (us(costs.same_cpu_ns), us(costs.shared_cache_ns), us(costs.separate_ns));
+    if log.head.caches.len() < 2 {
+        return format!("A wake-up costs {same} on one CPU, and {near} on two.");
+    }
+    format!("A wake-up costs {same} on one CPU, {near} below a cache, and {far} across.")
 }
 
 fn tried(answer: &Answer) -> Table {
@@ -215,8 +228,11 @@ fn progress(log: &PlacementLog) -> Option<Section> {
     Some(Section { figures: vec![figure], ..section })
 }
 
-/// The side of the drawing, and the radius of the circle of threads.
-const SIDE: f64 = 620.0;
+/// The width of the drawing, and the room above and below the circle of threads.
+const WIDTH: f64 = 620.0;
+const MARGIN: f64 = 32.0;
+/// The radius of the circle: by the number of threads, to a most.
+const EACH: f64 = 14.0;
 const RADIUS: f64 = 190.0;
 /// Colours of clusters, and of threads in none.
 const COLOURS: [&str; 6] = ["#2a5c8c", "#c0622d", "#3a8f5c", "#8a4f9e", "#a8862b", "#4a8f9e"];
@@ -231,15 +247,17 @@ fn drawing(answer: &Answer) -> String {
     let clusters = clusters(answer);
     // Threads of a cluster stand side by side.
     threads.sort_by_key(|tid| (clusters.get(tid).copied().unwrap_or(usize::MAX), *tid));
+    let radius = (40.0 + EACH * threads.len() as f64).min(RADIUS);
+    let height = 2.0 * (radius + MARGIN);
     let place = |tid: u32| {
         let at = threads.iter().position(|&it| it == tid).unwrap_or(0);
         let angle = TAU * at as f64 / threads.len().max(1) as f64 - TAU / 4.0;
-        (angle, SIDE / 2.0 + RADIUS * angle.cos(), SIDE / 2.0 + RADIUS * angle.sin())
+        (angle, WIDTH / 2.0 + radius * angle.cos(), height / 2.0 + radius * angle.sin())
     };
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {SIDE} {SIDE}\" width=\"{SIDE}\" \
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" \
-         aria-label=\"Threads that wake each other\">\n<rect width=\"{SIDE}\" height=\"{SIDE}\" fill=\"#ffffff\"/>\n"
+         aria-label=\"Threads that wake each other\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
     );
     let most = ties.first().map_or(1.0, |it| it.per_second.max(1.0));
     for it in &ties {

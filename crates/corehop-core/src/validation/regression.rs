@@ -170,8 +170,13 @@ impl RegressionStudy {
         Tested { claim, expected, found, evidence }
     }
 
+    /// The form that tells programs that gain best, each benchmark predicted from the others.
+    pub fn taken(&self) -> Option<(Form, Judgement)> {
+        best(&self.all(), self.threshold)
+    }
+
     fn best(&self, all: &[Observed]) -> Option<Tested> {
-        let (form, judgement) = best(all, self.threshold)?;
+        let (form, judgement) = self.taken()?;
         let found =
             if self.aim.is_reached(&judgement) { TestOutcome::Holds } else { TestOutcome::DoesNot };
         let claim = format!("the best form, {form}, reaches the aim");

@@ -84,9 +84,28 @@ impl TableStudy {
     /// # Errors
     /// If its files are wrong; a test reads them all.
     pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
-        let (_, description, table) = TABLES.iter().find(|&&(other, ..)| other == id)?;
-        Some(Self::new(description, table))
+        with_table(TABLES, id, Self::new)
     }
+}
+
+impl RegressionStudy {
+    /// The study of this name, if it comes with the program.
+    ///
+    /// # Errors
+    /// If its files are wrong; a test reads them all.
+    pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
+        with_table(REGRESSIONS, id, Self::new)
+    }
+}
+
+/// The study of a name, from its description and its table.
+fn with_table<S>(
+    list: &[(&str, &str, &str)],
+    id: &str,
+    new: impl Fn(&str, &str) -> Result<S, StudyError>,
+) -> Option<Result<S, StudyError>> {
+    let (_, description, table) = list.iter().find(|&&(other, ..)| other == id)?;
+    Some(new(description, table))
 }
 
 impl GangStudy {
@@ -95,8 +114,7 @@ impl GangStudy {
     /// # Errors
     /// If its files are wrong; a test reads them all.
     pub fn named(id: &str) -> Option<Result<Self, StudyError>> {
-        let (_, description, table) = GANGS.iter().find(|&&(other, ..)| other == id)?;
-        Some(Self::new(description, table))
+        with_table(GANGS, id, Self::new)
     }
 }
 

@@ -4,6 +4,9 @@
 use super::host::{Host, chosen};
 use super::{Concern, Verdict};
 
+/// The name of the finding about pages that the kernel moves.
+pub(super) const NUMA_BALANCING: &str = "numa-balancing";
+
 pub(super) const CONCERNS: &[Concern] = &[
     Concern {
         id: "transparent-huge-pages",
@@ -30,7 +33,7 @@ pub(super) const CONCERNS: &[Concern] = &[
         check: swap,
     },
     Concern {
-        id: "numa-balancing",
+        id: NUMA_BALANCING,
         why: "The kernel unmaps pages now and then to find their users, and moves them to \
               another node: the next touch pays for it.",
         check: numa_balancing,

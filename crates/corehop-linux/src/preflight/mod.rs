@@ -24,6 +24,7 @@ mod host;
 mod isolation;
 mod leftovers;
 mod memory;
+mod movers;
 mod neighbours;
 mod observation;
 mod probe;
@@ -89,6 +90,7 @@ fn concerns() -> impl Iterator<Item = &'static Concern> {
         isolation::CONCERNS,
         frequency::CONCERNS,
         memory::CONCERNS,
+        movers::CONCERNS,
         observation::CONCERNS,
     ];
     groups.into_iter().flatten()
@@ -115,6 +117,16 @@ pub fn doctor(root: &SysRoot, platform: &Platform) -> Vec<Finding> {
         findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
     }
     findings
+}
+
+/// Of a host's findings those about others that move threads, as far as there are some.
+pub fn movers(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
+    let is_one = |it: &&Finding| {
+        let numa = it.id == memory::NUMA_BALANCING;
+        it.severity > Severity::Ok
+            && (numa || movers::CONCERNS.iter().any(|mover| mover.id == it.id))
+    };
+    findings.iter().filter(is_one)
 }
 
 /// [`doctor`], with the answers of the system calls handed in.

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stderr, reason = "progress and results go to stderr")]
 
 mod decision;
+mod model;
 mod pairs;
 mod programs;
 mod simulated;
@@ -41,6 +42,7 @@ fn main() -> Fallible<()> {
     let mut figures = Vec::new();
     if only.is_none() {
         figures.push(decision::figure()?);
+        figures.push(model::figure()?);
     }
     if only.is_none_or(|it| it == "simulated") {
         figures.extend(simulated::figures(short)?);

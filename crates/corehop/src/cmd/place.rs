@@ -15,7 +15,9 @@ use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{Ended, HostError};
 use corehop_core::units::Nanos;
+use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::{PlacingError, PlacingHost, ProgressSource, WakeTimes, wake_times};
+use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
 
 use self::log::Log;
@@ -98,6 +100,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
     let platform = on::platform(on::LIVE)?;
+    // A placement that another one changes is judged by what that one does.
+    for it in preflight::movers(&preflight::doctor(&SysRoot::live(), &platform)) {
+        note(&format!("{}: {}", it.id, it.found));
+    }
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
     let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
     let terrain = Terrain::of(&platform, costs(&times));
@@ -155,6 +161,11 @@ fn place(
     }
     session.restore().map_err(failed)?;
     Ok(ended)
+}
+
+#[expect(clippy::print_stderr, reason = "stdout is the program's own")]
+fn note(text: &str) {
+    eprintln!("note: {text}");
 }
 
 fn failed(error: HostError) -> Failure {

@@ -45,8 +45,9 @@ pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
 }
 
 fn text(machine: &str, pairs: usize, start: &Start, done: &Rehearsed) -> String {
+    let pair = if pairs == 1 { "pair" } else { "pairs" };
     let mut text = format!(
-        "{machine}, simulated: {pairs} pairs of threads that send each other messages, started {start}\n"
+        "{machine}, simulated: {pairs} {pair} of threads that send each other messages, started {start}\n"
     );
     let rates = [
         ("left alone", done.alone),

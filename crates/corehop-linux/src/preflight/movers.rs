@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Others that move threads: the kernel's cache-aware balancing, a loaded scheduler, numad.
+
+use super::host::Host;
+use super::{Concern, Verdict};
+
+pub(super) const CONCERNS: &[Concern] = &[
+    Concern {
+        id: "cache-aware-balancing",
+        why: "The kernel moves the threads of a process below one cache by itself (from Linux 7.2 on), while they are \
+              measured or placed.",
+        check: cache_aware_balancing,
+    },
+    Concern {
+        id: "sched-ext",
+        why: "A loaded scheduler decides instead of the kernel's own: preemptions, migrations and placements are those \
+              of its program.",
+        check: sched_ext,
+    },
+    Concern {
+        id: "numad",
+        why: "numad binds processes to nodes, and changes that again while they are measured or placed.",
+        check: numad,
+    },
+];
+
+const LLC_BALANCING: &str = "sys/kernel/debug/sched/llc_balancing/enabled";
+
+fn cache_aware_balancing(host: &Host) -> Option<Verdict> {
+    let is_on = host.text(LLC_BALANCING).is_some_and(|it| matches!(it.as_str(), "1" | "Y"));
+    if !is_on {
+        return Some(Verdict::ok("the kernel does not gather threads below a cache"));
+    }
+    let found = "the kernel gathers the threads of each process below one cache";
+    Some(Verdict::note(found).command(host.write(0, &format!("/{LLC_BALANCING}"))))
+}
+
+fn sched_ext(host: &Host) -> Option<Verdict> {
+    let state = host.text("sys/kernel/sched_ext/state");
+    if state.as_deref() != Some("enabled") {
+        return Some(Verdict::ok("the kernel's own scheduler decides"));
+    }
+    let name =
+        host.text("sys/kernel/sched_ext/root/ops").unwrap_or_else(|| "without a name".to_owned());
+    let found = format!("the scheduler `{name}` is loaded");
+    Some(Verdict::note(found).remark("End its program to have the kernel's own back."))
+}
+
+fn numad(host: &Host) -> Option<Verdict> {
+    let Some(numad) = host.processes().iter().find(|it| it.name == "numad") else {
+        return Some(Verdict::ok("numad does not run"));
+    };
+    let found = format!("numad runs (process {})", numad.pid);
+    Some(Verdict::warning(found).command(format!("{}systemctl stop numad", host.sudo())))
+}
