@@ -19,6 +19,7 @@ pub(crate) struct Placement {
 
 /// Reads the log of a placer; None for another file.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "that is how Python hands them over")]
 pub(crate) fn load_placement(py: Python<'_>, path: PathBuf) -> PyResult<Option<Placement>> {
     match py.detach(|| read(&path)) {
         Ok(log) => Ok(Some(Placement { log })),

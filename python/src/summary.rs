@@ -280,11 +280,14 @@ fn of_sharings(sharings: &[SharingSummary]) -> Columns {
         ("parameters", texts(all().map(|it| Some(&it.parameters)))),
         ("sharing", texts(all().map(|it| Some(it.sharing)))),
         ("runtime_ratio", numbers(all().map(|it| it.runtime_ratio))),
+        ("ratio_low", numbers(all().map(|it| Some(it.ratio_interval?.low)))),
+        ("ratio_high", numbers(all().map(|it| Some(it.ratio_interval?.high)))),
         ("predicted_ratio", numbers(all().map(|it| it.predicted_ratio))),
+        ("same_round_ns", numbers(all().map(|it| Some(it.same?.round_ns)))),
         ("shared_round_ns", numbers(shared().map(|it| Some(it?.round_ns)))),
         ("separate_round_ns", numbers(separate().map(|it| Some(it?.round_ns)))),
         ("smr_separate", numbers(separate().map(|it| it?.smr))),
-        ("mpmi_shared", numbers(shared().map(|it| Some(it?.mpmi)))),
-        ("mpmi_separate", numbers(separate().map(|it| Some(it?.mpmi)))),
+        ("mpmi_shared", numbers(shared().map(|it| it?.mpmi))),
+        ("mpmi_separate", numbers(separate().map(|it| it?.mpmi))),
     ]
 }

@@ -104,11 +104,11 @@ struct Scene {
 }
 
 fn scene() -> Option<Scene> {
-    let _alone = can_see().then(alone)?;
+    let guard = can_see().then(alone)?;
     let folder = tempfile::tempdir().unwrap();
     let (turns, count) = Turns::begin(folder.path());
     let before = turns.cpus();
-    Some(Scene { turns, count, before, folder, _alone })
+    Some(Scene { turns, count, before, folder, _alone: guard })
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -232,7 +232,9 @@ fn kill_at_any_time(scene: &Scene, kills: std::ops::Range<u32>, state: &mut u64)
             placer.kill().unwrap();
         }
         if both != 0 {
-            supervisor.iter().for_each(|&pid| signal(pid, libc::SIGKILL));
+            for &pid in &supervisor {
+                signal(pid, libc::SIGKILL);
+            }
         }
         signal(placer.id(), libc::SIGTERM);
         placer.wait().unwrap();

@@ -84,8 +84,8 @@ impl Started {
 
     /// Signals it and waits; whether it ended by itself in time.
     pub(crate) fn end(&mut self, signal: i32) -> bool {
-        // SAFETY: a child that has not been waited for, as `try_wait` below would have taken it.
         if matches!(self.0.try_wait(), Ok(None)) {
+            // SAFETY: a child that has not been waited for: its number is still its own.
             unsafe { libc::kill(self.pid().cast_signed(), signal) };
         }
         let begun = Instant::now();

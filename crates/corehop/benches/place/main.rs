@@ -15,6 +15,8 @@ mod trials;
 mod wakes;
 #[path = "../list/mod.rs"]
 mod list;
+#[path = "../median/mod.rs"]
+mod median;
 #[path = "../packages/mod.rs"]
 mod packages;
 

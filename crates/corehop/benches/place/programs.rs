@@ -114,7 +114,7 @@ pub(crate) struct Pair {
 impl Pair {
     /// The processes, the server's first.
     pub(crate) fn pids(&self) -> Vec<u32> {
-        [&self.server].into_iter().chain(&self.clients).map(|it| it.pid()).collect()
+        [&self.server].into_iter().chain(&self.clients).map(Started::pid).collect()
     }
 
     /// The threads of the server.

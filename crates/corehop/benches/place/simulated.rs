@@ -6,7 +6,7 @@ use std::time::Instant;
 use corehop_core::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
 use corehop_core::experiment::Draw;
 use corehop_core::platform::Platform;
-use corehop_core::units::Cpu;
+use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::gang::{Channel, Program};
 use serde_json::{Value, json};
 
@@ -88,7 +88,7 @@ fn case(
 fn starts(platform: &Platform, threads: usize) -> Vec<Start> {
     let all: Vec<Cpu> = platform.usable().iter().collect();
     let packages = &platform.packages.value;
-    let most = packages.iter().map(|it| it.len()).max().unwrap_or(0);
+    let most = packages.iter().map(CpuList::len).max().unwrap_or(0);
     let row = |at: usize| packages.iter().filter_map(move |it| it.iter().nth(at));
     let spread: Vec<Cpu> = (0..most).flat_map(row).collect();
     let mut shuffled = all.clone();

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::programs::{interrupt, only, placer, threads};
 use crate::Fallible;
-use crate::list::Median;
+use crate::median::Median;
 use crate::packages::Started;
 
 /// The argument that makes the benchmark the program: `--swap=ITEMS,FILE`.
@@ -29,7 +29,7 @@ const STRETCH: Duration = Duration::from_millis(500);
 /// The time that a search is given.
 const SEARCH: Duration = Duration::from_secs(14);
 /// The program ends by itself after this, whatever becomes of the benchmark.
-const MOST: Duration = Duration::from_secs(300);
+const MOST: Duration = Duration::from_mins(5);
 /// The time between two writes of the count.
 const TICK: Duration = Duration::from_millis(5);
 /// Swaps between two counts.
@@ -78,11 +78,13 @@ fn swaps(array: &[AtomicU32], locks: &[AtomicU32], count: &AtomicU64, seed: u64)
             let one = below(array.len());
             let other = (one + 1 + below(array.len() - 1)) % array.len();
             let (low, high) = (one.min(other), one.max(other));
-            [low, high].iter().for_each(|&at| lock(&locks[at]));
+            lock(&locks[low]);
+            lock(&locks[high]);
             let item = array[low].load(Ordering::Relaxed);
             array[low].store(array[high].load(Ordering::Relaxed), Ordering::Relaxed);
             array[high].store(item, Ordering::Relaxed);
-            [high, low].iter().for_each(|&at| locks[at].store(0, Ordering::Release));
+            locks[high].store(0, Ordering::Release);
+            locks[low].store(0, Ordering::Release);
         }
         count.fetch_add(AT_ONCE, Ordering::Relaxed);
     }

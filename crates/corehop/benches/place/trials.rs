@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::programs::{Pair, Program, cpu_s, interrupt, only, placer, rate};
 use crate::Fallible;
-use crate::list::Median;
+use crate::median::Median;
 use crate::packages::Packages;
 
 /// The length of a stretch.

@@ -11,7 +11,7 @@ use corehop_linux::thread::set_affinity;
 use serde_json::{Value, json};
 
 use crate::Fallible;
-use crate::list::Median;
+use crate::median::Median;
 
 const BLOCKS: usize = 41;
 const TURNS: usize = 4_000;

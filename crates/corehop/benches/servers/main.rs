@@ -10,6 +10,8 @@ mod arms;
 mod cores;
 #[path = "../list/mod.rs"]
 mod list;
+#[path = "../median/mod.rs"]
+mod median;
 #[path = "../packages/mod.rs"]
 mod packages;
 mod programs;

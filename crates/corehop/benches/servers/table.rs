@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::Trial;
 use super::arms::{APPLICATION_CORE, Arm};
 use super::cores::Shares;
-use super::list::Median;
+use super::median::Median;
 use super::programs::{Server, TIMED};
 
 /// Names of figures.

@@ -86,7 +86,7 @@ impl Memory {
             std::iter::repeat_with(Line::default).take((first + words(second)) / 16).collect();
         if let Program::Swap { items, .. } = &gang.program {
             let number = |at: u64| {
-                lines[at as usize / 16].0[at as usize % 16].store(at as u32, Ordering::Relaxed)
+                lines[at as usize / 16].0[at as usize % 16].store(at as u32, Ordering::Relaxed);
             };
             (0..*items).for_each(number);
         }

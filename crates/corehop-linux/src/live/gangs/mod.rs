@@ -127,8 +127,8 @@ fn burst(
     let gate = Arc::new(Gate::new(gang.cpus.len(), CpuList::new(gang.cpus.iter().copied()).len()));
     let of_threads = std::thread::scope(|scope| -> Result<Vec<_>, GangFailure> {
         let mut threads = Vec::new();
-        for member in 0..gang.cpus.len() {
-            let work = Work::new(gang, member, memories[member].clone(), gate.clone(), seed);
+        for (member, memory) in memories.iter().enumerate() {
+            let work = Work::new(gang, member, memory.clone(), gate.clone(), seed);
             let name = std::thread::Builder::new().name(format!("gang-{member}"));
             let of = gate.clone();
             match name.spawn_scoped(scope, move || of_thread(gang, member, work, runs, clock)) {

@@ -73,7 +73,7 @@ impl Work {
             Program::Swap { .. } => (0, 0),
         };
         // Never 0, which has no successor.
-        let start = (seed << 8 ^ member as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let start = ((seed << 8) ^ (member as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut numbers = Numbers(start);
         Self {
             program: gang.program.clone(),
@@ -185,7 +185,7 @@ impl Work {
 
     #[inline]
     fn count(&mut self, buckets: usize) -> Result<(), GangFailure> {
-        let bucket = self.own(2) as usize * buckets >> 16;
+        let bucket = (self.own(2) as usize * buckets) >> 16;
         let (mutex, counter) = (self.memory.mutex(bucket), self.memory.behind(bucket));
         if self.reads() {
             black_box((mutex.load(Ordering::Relaxed), counter.load(Ordering::Relaxed)));
