@@ -93,15 +93,24 @@ fn a_damaged_stream_is_neither_resumed_nor_lost() {
 #[test]
 fn devices_pipes_folders_and_vast_files_are_refused_in_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
-    let [pipe, sparse, marked] = ["pipe", "sparse", "marked"].map(|it| folder.path().join(it));
+    let [pipe, sparse, marked, log] =
+        ["pipe", "sparse", "marked", "log"].map(|it| folder.path().join(it));
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    for (path, magic) in [(&sparse, &[0; 4]), (&marked, b"PAR1")] {
+    for (path, magic) in [(&sparse, &[0; 4]), (&marked, b"PAR1"), (&log, b"    ")] {
         let file = fs::File::create(path).unwrap();
         file.set_len(10 << 30).unwrap();
         file.write_all_at(magic, 0).unwrap();
         file.write_all_at(magic, (10 << 30) - 4).unwrap();
     }
-    let inputs = ["/dev/zero", text(&pipe), text(folder.path()), text(&sparse), text(&marked)];
+    // The beginning of a placer's log, and no end.
+    fs::File::options()
+        .write(true)
+        .open(&log)
+        .unwrap()
+        .write_all_at(b"{\"corehop_placement\":", 0)
+        .unwrap();
+    let inputs =
+        ["/dev/zero", text(&log), text(&pipe), text(folder.path()), text(&sparse), text(&marked)];
     let verbs: [&[&str]; 9] = [
         &["show"],
         &["report"],

@@ -2,7 +2,7 @@
 //! The log of a placer: lines of JSON that are written as things happen, and what they come to.
 
 use std::collections::BTreeMap;
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,8 @@ use crate::units::CpuList;
 const VERSION: u32 = 1;
 /// The beginning of every log.
 const MAGIC: &[u8] = b"{\"corehop_placement\":";
+/// No line is longer: a window of ten thousand threads has a hundredth of it.
+const LONGEST: u64 = 64 << 20;
 
 /// The first line: the placer at its beginning.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -219,27 +221,30 @@ pub enum LogError {
         /// The problem.
         why: serde_json::Error,
     },
+    /// A line without an end.
+    #[error("line {number} is damaged: it is longer than {LONGEST} bytes")]
+    Long {
+        /// The line, counted from 1.
+        number: usize,
+    },
     /// It cannot be read.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
 impl PlacementLog {
-    /// Whether text begins as a log does.
-    pub fn is_one(text: &[u8]) -> bool {
-        text.starts_with(MAGIC)
-    }
-
     /// Reads a log. A last line that was torn off, with a placer that was killed, is left out.
     ///
     /// # Errors
     /// [`LogError`] says what is wrong where.
     pub fn read(mut from: impl BufRead) -> Result<Self, LogError> {
         let mut first = Vec::new();
-        from.read_until(b'\n', &mut first)?;
-        if !Self::is_one(&first) {
+        // Another file may have no line at all.
+        from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;
+        if first != MAGIC {
             return Err(LogError::NotOurs);
         }
+        line_of(&mut from, &mut first, 1)?;
         let head: Head =
             serde_json::from_slice(&first).map_err(|why| LogError::Line { number: 1, why })?;
         if head.corehop_placement > VERSION {
@@ -250,7 +255,7 @@ impl PlacementLog {
         let mut line = Vec::new();
         for number in 2.. {
             line.clear();
-            if from.read_until(b'\n', &mut line)? == 0 {
+            if line_of(&mut from, &mut line, number)? == 0 {
                 break;
             }
             match serde_json::from_slice::<Line>(&line) {
@@ -282,6 +287,12 @@ impl PlacementLog {
             Line::Head(_) => {}
         }
     }
+}
+
+/// Reads on to the end of a line; the number of bytes.
+fn line_of(from: &mut impl BufRead, line: &mut Vec<u8>, number: usize) -> Result<usize, LogError> {
+    let read = from.take(LONGEST).read_until(b'\n', line)?;
+    if read as u64 == LONGEST { Err(LogError::Long { number }) } else { Ok(read) }
 }
 
 /// The time and the progress at the end of the last window.
