@@ -57,7 +57,7 @@ pub struct SharingSummary {
     /// The time with a cache in common over that without; where there is no other cache, the time on one
     /// CPU over that on several. Below 1 they gain by being together.
     pub runtime_ratio: Option<f64>,
-    /// Of live runs, the interval of the median ratio of a replicate.
+    /// Of live runs, the interval of that ratio, which is then the geometric mean over replicates, each of its medians.
     pub ratio_interval: Option<Interval>,
     /// The same, predicted from the misses without a common cache ([`TAKEN`]).
     pub predicted_ratio: Option<f64>,
@@ -115,13 +115,14 @@ impl Side {
     }
 }
 
-/// The interval of the ratio of two placings: of each replicate's medians, as their logarithms.
-fn ratio_interval(near: &[&Sums], far: &[&Sums]) -> Option<Interval> {
+/// The ratio of two placings and its interval: of each replicate's medians, as their logarithms.
+fn paired_ratio(near: &[&Sums], far: &[&Sums]) -> Option<(f64, Option<Interval>)> {
     let (near, far) = (medians(near)?, medians(far)?);
     let both = near.iter().filter_map(|(replicate, near)| Some((near, far.get(replicate)?)));
     let logarithms: Vec<f64> = both.map(|(near, far)| (near / far).ln()).collect();
-    let interval = Paired::of(&logarithms, ALPHA, 1).ok()?.interval?;
-    Some(Interval { low: interval.low.exp(), high: interval.high.exp(), ..interval })
+    let paired = Paired::of(&logarithms, ALPHA, 1).ok()?;
+    let interval = |it: Interval| Interval { low: it.low.exp(), high: it.high.exp(), ..it };
+    Some((paired.mean.exp(), paired.interval.map(interval)))
 }
 
 /// The median of each replicate; None for runs without one.
@@ -175,9 +176,13 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
     };
     let [shared, separate, same] = [Placing::Shared, Placing::Separate, Placing::Same].map(of);
     let (near, far) = if separate.is_empty() { (&same, &shared) } else { (&shared, &separate) };
-    let ratio_interval = ratio_interval(near, far);
-    let runtime_ratio =
-        Side::of(near).zip(Side::of(far)).map(|(near, far)| near.round_ns / far.round_ns);
+    let paired = paired_ratio(near, far);
+    let simulated = || {
+        let (near, far) = (Side::of(near)?, Side::of(far)?);
+        Some(near.round_ns / far.round_ns)
+    };
+    let runtime_ratio = paired.map(|(ratio, _)| ratio).or_else(simulated);
+    let ratio_interval = paired.and_then(|(_, interval)| interval);
     let separate = Side::of(&separate);
     let predicted = |it: Side| Some(TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi?));
     let (machine, program, parameters, items, sharing) = key.clone();

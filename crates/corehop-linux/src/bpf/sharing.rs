@@ -203,7 +203,8 @@ mod tests {
         };
         // A reader that finds the byte there was not asleep.
         let (there, back) = (count(followed.id(), child), count(child, followed.id()));
-        assert!((10..=250).contains(&there) && (10..=250).contains(&back), "{there} {back}");
+        let all = (1..=250).contains(&there) && (1..=250).contains(&back) && there + back > 40;
+        assert!(all, "{there} {back}");
         assert!(!wakes.iter().any(|it| [it.waker, it.woken].contains(&stranger)), "{wakes:?}");
         // Both write 200 bytes, and a line at the end.
         let calls = graph.calls() - begin;
