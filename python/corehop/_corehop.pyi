@@ -10,6 +10,7 @@ __all__ = [
     "File",
     "Model",
     "Outcome",
+    "Placement",
     "Platform",
     "Study",
     "Summary",
@@ -19,6 +20,7 @@ __all__ = [
     "check",
     "limit_preemptions",
     "load",
+    "load_placement",
     "rows_json",
 ]
 
