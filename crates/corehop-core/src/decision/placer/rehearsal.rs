@@ -241,6 +241,18 @@ mod tests {
     }
 
     #[test]
+    fn a_search_finds_the_inner_cache_that_two_threads_gain_most_by() {
+        let platform = Platform::named("xeon_l7455").unwrap().unwrap();
+        let costs = wake_costs(&platform).unwrap();
+        assert_eq!(Terrain::of(&platform, costs).inner()[0].len(), 2);
+        let program = Program::Swap { items: 100, fixed_low_bits: false };
+        // On two packages.
+        let apart = Pairs { program, ..pairs(&[0, 6]) };
+        let it = rehearse(&platform, &apart, costs, true, 1).unwrap();
+        assert!(it.placed >= 0.95 * it.best() && it.alone < 0.9 * it.best(), "{it:?}");
+    }
+
+    #[test]
     fn threads_that_share_nothing_are_not_moved_without_a_search() {
         let platform = e5520();
         let costs = wake_costs(&platform).unwrap();

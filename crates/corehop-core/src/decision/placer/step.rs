@@ -345,7 +345,7 @@ impl Placer {
             && !moves.iter().all(|it| self.placed.get(&it.tid) == Some(&it.cpus))
     }
 
-    /// Busy threads on one CPU, or below one cache: a try without evidence.
+    /// Busy threads on one CPU, or below one cache, inner or last: a try without evidence.
     fn search(&self, activity: &Activity) -> Option<Proposal> {
         if !(self.settings.search && self.settings.may_move) || activity.progress.is_none() {
             return None;
@@ -357,8 +357,10 @@ impl Placer {
         }
         let first = self.terrain.caches().first()?;
         let one = CpuList::new(first.first());
-        let cache = (self.terrain.caches().len() > 1 && busy.len() <= first.len()).then_some(first);
-        let candidates = [Some(&one), cache].into_iter().flatten();
+        let fits = |it: &&CpuList| busy.len() <= it.len();
+        let cache = Some(first).filter(|it| self.terrain.caches().len() > 1 && fits(it));
+        let inner = self.terrain.inner().first().filter(fits);
+        let candidates = [Some(&one), inner, cache].into_iter().flatten();
         let moves = candidates.map(|cpus| {
             let to = |it: &&Active| {
                 (!self.home(it).intersection(cpus).is_empty())

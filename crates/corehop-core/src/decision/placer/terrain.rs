@@ -44,6 +44,8 @@ impl Level {
 pub struct Terrain {
     cpus: CpuList,
     caches: Level,
+    /// CPUs with an inner cache in common, or a core: some of those of a last-level cache.
+    inner: Vec<CpuList>,
     costs: WakeCosts,
 }
 
@@ -51,17 +53,20 @@ impl Terrain {
     /// The usable CPUs of a platform. Those below one last-level cache are a group.
     pub fn of(platform: &Platform, costs: WakeCosts) -> Self {
         let cpus = platform.usable();
-        let near = |a: Cpu, b: Cpu| platform.affinity(a, b) != Affinity::Memory;
-        let group = |cpu| CpuList::new(cpus.iter().filter(|&other| near(cpu, other)));
-        let groups = CpuGroups::new(cpus.iter().map(group));
-        let groups: Vec<CpuList> = groups.iter().cloned().collect();
-        Self::new(&groups, costs)
+        let groups = |farthest: Affinity| -> Vec<CpuList> {
+            let near = |a: Cpu, b: Cpu| platform.affinity(a, b) <= farthest;
+            let group = |cpu| CpuList::new(cpus.iter().filter(|&other| near(cpu, other)));
+            CpuGroups::new(cpus.iter().map(group)).iter().cloned().collect()
+        };
+        let (caches, mut inner) = (groups(Affinity::L3), groups(Affinity::L2));
+        inner.retain(|it| it.len() > 1 && !caches.contains(it));
+        Self { inner, ..Self::new(&caches, costs) }
     }
 
     /// CPUs in groups with a cache in common. No CPU is in two.
     pub fn new(groups: &[CpuList], costs: WakeCosts) -> Self {
         let cpus = CpuList::new(groups.iter().flat_map(CpuList::iter));
-        Self { caches: Level::new(groups, &cpus), cpus, costs }
+        Self { caches: Level::new(groups, &cpus), inner: Vec::new(), cpus, costs }
     }
 
     /// All CPUs.
@@ -72,6 +77,11 @@ impl Terrain {
     /// The groups with a cache in common.
     pub fn caches(&self) -> &[CpuList] {
         &self.caches.groups
+    }
+
+    /// CPUs with an inner cache in common, where that is not the last level.
+    pub fn inner(&self) -> &[CpuList] {
+        &self.inner
     }
 
     /// The costs of wake-ups.
