@@ -78,7 +78,7 @@ bench-servers: build
 	cargo bench --locked -p corehop --bench servers -- $(CURDIR)/out/bench.json
 
 ## Placing: the time of a decision, the cost of watching, known pairs, and three servers from the worse side, into
-## out/bench.json: eight minutes. The servers are those of `make bench-servers`.
+## out/bench.json: fourteen minutes. The servers are those of `make bench-servers`.
 bench-place: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench place -- $(CURDIR)/out/bench.json
