@@ -177,7 +177,7 @@ fn the_more_threads_write_the_more_of_their_lines_another_has_had() {
         write.separate.unwrap().misses_a_round.unwrap()
     };
     let [two, eight] = [2, 8].map(misses);
-    // Of two, one in two lines was another's; of eight, four of whom have the same cache, the same.
+    // Two threads on two caches find every other line in the other cache. So do eight, four on each.
     assert!((0.8..1.2).contains(&(eight / two)), "{two} {eight}");
     let [write, ..] = placed(vec![Placing::Shared], 12);
     assert!(

@@ -118,20 +118,13 @@ fn placement_of(
     output: Option<OutputFile>,
     log: &PlacementLog,
 ) -> Result<Exit, Failure> {
-    if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
-        let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
-                    (`corehop show FILE --rows N` prints the rates of its windows)";
-        return Err(Failure::says(Exit::Usage, what));
-    }
+    let what = "the log of a placer has no cells: leave out --only, and use --table text or json \
+                (`corehop show FILE --rows N` prints the rates of its windows)";
+    without_cells(args, form, what)?;
     if let Some(file) = output {
         file.write(placement::page(log))?;
     }
-    match form {
-        Some(Form::Json) => output::print(&format!("{:#}\n", placement::json(log)))?,
-        Some(_) => output::print(&placement::log_text(log))?,
-        None => {}
-    }
-    Ok(Exit::Done)
+    tell(form, || placement::json(log), || placement::log_text(log))
 }
 
 /// The counts of a study: its page, or its tables.
@@ -141,17 +134,32 @@ fn counts(
     output: Option<OutputFile>,
     outcome: &StudyCounts,
 ) -> Result<Exit, Failure> {
-    if !args.only.is_empty() || matches!(form, Some(Form::Csv)) {
-        let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
-                    (`corehop show FILE --rows N` prints the counts)";
-        return Err(Failure::says(Exit::Usage, what));
-    }
+    let what = "the counts of a study have no cells: leave out --only, and use --table text or json \
+                (`corehop show FILE --rows N` prints the counts)";
+    without_cells(args, form, what)?;
     if let Some(file) = output {
         file.write(study_page(outcome))?;
     }
+    tell(form, || outcome.json(), || study::text(outcome, &[]))
+}
+
+/// Refuses options that select cells, of a file that has none.
+fn without_cells(args: &Args, form: Option<Form>, what: &str) -> Result<(), Failure> {
+    if args.only.is_empty() && !matches!(form, Some(Form::Csv)) {
+        return Ok(());
+    }
+    Err(Failure::says(Exit::Usage, what))
+}
+
+/// Prints JSON or text, where a form is asked for.
+fn tell(
+    form: Option<Form>,
+    json: impl Fn() -> serde_json::Value,
+    text: impl Fn() -> String,
+) -> Result<Exit, Failure> {
     match form {
-        Some(Form::Json) => output::print(&format!("{:#}\n", outcome.json()))?,
-        Some(_) => output::print(&study::text(outcome, &[]))?,
+        Some(Form::Json) => output::print(&format!("{:#}\n", json()))?,
+        Some(_) => output::print(&text())?,
         None => {}
     }
     Ok(Exit::Done)

@@ -135,11 +135,6 @@ impl Placer {
         }
     }
 
-    /// The graph of threads that wake each other.
-    pub const fn graph(&self) -> &ContactGraph {
-        &self.graph
-    }
-
     /// The threads that are placed, and where.
     pub const fn placed(&self) -> &BTreeMap<u32, CpuList> {
         &self.placed
