@@ -8,7 +8,22 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::samples::Absence;
-use crate::units::CpuList;
+use crate::units::{Cpu, CpuList};
+use crate::words::words;
+
+words! {
+    /// A source that tells which threads share data.
+    Evidence, "a source of evidence" {
+        /// One thread wakes another.
+        Wakes = "wakes",
+        /// Threads use one futex word: a lock that one holds when another wants it.
+        Locks = "locks",
+        /// Threads write to one page, in samples.
+        Pages = "pages",
+        /// Hardware counters: misses that another core's cache answers.
+        Counters = "counters",
+    }
+}
 
 /// A host, seen through the threads that are followed on it.
 pub trait Host {
@@ -51,12 +66,28 @@ pub struct Activity {
     pub threads: Vec<Active>,
     /// The wake-ups between them.
     pub contacts: Vec<Contact>,
+    /// The data that they share, from other sources than wake-ups.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<Shared>,
+    /// The time of a line from one CPU to another, where it was measured at the end of the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lines: Option<LineTimes>,
     /// The progress of the program since it was first looked at, in units of its own; None where it says nothing.
     pub progress: Option<f64>,
 }
 
+/// The transfer time of a modified line between two CPUs, in nanoseconds; None where there is no such pair, or it was not
+/// measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct LineTimes {
+    /// With a cache in common.
+    pub shared_cache_ns: Option<f64>,
+    /// Without.
+    pub separate_ns: Option<f64>,
+}
+
 /// A thread in a window.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Active {
     /// The thread.
     pub tid: u32,
@@ -68,6 +99,23 @@ pub struct Active {
     pub busy_ns: u64,
     /// The CPUs that it may run on.
     pub allowed: CpuList,
+    /// The CPU that it ran on last, where the host tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Cpu>,
+    /// Its instructions and misses, where the hardware counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+}
+
+/// The instructions and misses of a thread in a window, from hardware counters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counted {
+    /// Instructions.
+    pub instructions: u64,
+    /// Misses of its last-level cache.
+    pub misses: u64,
+    /// Those of them that another core's cache answered.
+    pub from_caches: u64,
 }
 
 /// One thread made another ready to run, so often.
@@ -79,6 +127,21 @@ pub struct Contact {
     pub woken: u32,
     /// The number of times.
     pub count: u64,
+}
+
+/// Two threads were seen at the same data.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Shared {
+    /// The thread with the lower number.
+    pub a: u32,
+    /// The other.
+    pub b: u32,
+    /// The source that tells so.
+    pub by: Evidence,
+    /// The number of times that one was seen there after the other.
+    pub seen: u64,
+    /// The rate of these hand-overs. A source that takes samples estimates it, and it is a lower bound then.
+    pub per_second: f64,
 }
 
 /// The end of all followed threads.

@@ -103,22 +103,15 @@ impl Tids {
 mod tests {
     use super::*;
     use crate::host::Active;
-    use crate::units::CpuList;
 
     fn activity(threads: &[u32], contacts: &[(u32, u32, u64)]) -> Activity {
-        let active = |&tid: &u32| Active {
-            tid,
-            pid: 1,
-            name: String::new(),
-            busy_ns: 0,
-            allowed: CpuList::default(),
-        };
+        let active = |&tid: &u32| Active { tid, pid: 1, ..Active::default() };
         let contact = |&(waker, woken, count): &(u32, u32, u64)| Contact { waker, woken, count };
         Activity {
             span_ns: 1_000_000_000,
             threads: threads.iter().map(active).collect(),
             contacts: contacts.iter().map(contact).collect(),
-            progress: None,
+            ..Activity::default()
         }
     }
 

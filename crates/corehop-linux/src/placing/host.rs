@@ -108,7 +108,13 @@ impl PlacingHost {
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
         self.look_time = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
-        Activity { span_ns: span.as_nanos() as u64, threads, contacts, progress }
+        Activity {
+            span_ns: span.as_nanos() as u64,
+            threads,
+            contacts,
+            progress,
+            ..Activity::default()
+        }
     }
 
     /// The wake-ups since the last look.

@@ -59,6 +59,6 @@ impl Threads {
         };
         let seen = self.looks;
         self.known.insert(tid, Known { name: name.clone(), cpu_ns, seen });
-        Some(Active { tid, pid, name, busy_ns: cpu_ns - before, allowed })
+        Some(Active { tid, pid, name, busy_ns: cpu_ns - before, allowed, ..Active::default() })
     }
 }

@@ -64,9 +64,9 @@ fn activity(draw: &mut Draw) -> Activity {
     let active = |tid: u32| Active {
         tid,
         pid: tid / TEAM,
-        name: String::new(),
         busy_ns: SPAN_NS / 20,
         allowed: all.clone(),
+        ..Active::default()
     };
     let threads = (1..=THREADS).map(active).collect();
     let contacts = (0..PAIRS).map(|_| {
@@ -76,7 +76,7 @@ fn activity(draw: &mut Draw) -> Activity {
         let count = u64::from(if near { 50 + draw.below(100) } else { 1 + draw.below(10) });
         Contact { waker: waker + 1, woken: woken + 1, count }
     });
-    Activity { span_ns: SPAN_NS, threads, contacts: contacts.collect(), progress: None }
+    Activity { span_ns: SPAN_NS, threads, contacts: contacts.collect(), ..Activity::default() }
 }
 
 /// Numbers that are the same in each run (multiplicative congruential generator, as in Steele and Vigna, 2021).

@@ -327,12 +327,14 @@ mod tests {
             name: format!("worker-{tid}"),
             busy_ns: 1_000_000,
             allowed: list("0-1"),
+            ..Active::default()
         };
         let window = |at: u64| Activity {
             span_ns: 100_000_000,
             threads: vec![thread(7), thread(8)],
             contacts: vec![Contact { waker: 7, woken: 8, count: 500 }],
             progress: Some(at as f64 * 100.0),
+            ..Activity::default()
         };
         let place = vec![Action::Place { moves: Vec::new() }];
         let mut lines = vec![Line::Head(head)];

@@ -106,9 +106,8 @@ mod tests {
         let thread = |(at, cpus): (usize, &&str)| Active {
             tid: 10 + at as u32,
             pid: 10,
-            name: String::new(),
-            busy_ns: 0,
             allowed: list(cpus),
+            ..Active::default()
         };
         Activity {
             threads: allowed.iter().enumerate().map(thread).collect(),

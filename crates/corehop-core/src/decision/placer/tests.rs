@@ -197,12 +197,14 @@ impl Pairs {
             name: format!("thread {tid}"),
             busy_ns: 40_000_000,
             allowed: self.allowed[&tid].clone(),
+            ..Active::default()
         };
         Activity {
             span_ns: 100_000_000,
             threads: self.tids.iter().map(active).collect(),
             contacts: contacts.collect(),
             progress: Some(self.progress),
+            ..Activity::default()
         }
     }
 

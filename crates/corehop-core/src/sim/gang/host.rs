@@ -27,7 +27,7 @@ const PID: u32 = 1;
 #[derive(Debug, Clone)]
 struct Thread {
     allowed: CpuList,
-    /// The time that it had run, and the rounds that it had begun, before the window.
+    /// The time that it had run before the window.
     busy: Picos,
 }
 
@@ -138,6 +138,7 @@ impl SimHost {
                 name: format!("{}-{at}", self.run.gangs[member.gang].gang.program.word()),
                 busy_ns: busy.saturating_sub(thread.busy) / 1_000,
                 allowed: thread.allowed.clone(),
+                ..Active::default()
             });
             thread.busy = busy;
         }
@@ -145,7 +146,13 @@ impl SimHost {
             |((waker, woken), count)| Contact { waker: tid(waker), woken: tid(woken), count };
         let contacts = std::mem::take(&mut self.run.wakes).into_iter().map(contact).collect();
         let rounds: u64 = self.run.members.iter().map(|member| member.rounds).sum();
-        Activity { span_ns: span / 1_000, threads, contacts, progress: Some(rounds as f64) }
+        Activity {
+            span_ns: span / 1_000,
+            threads,
+            contacts,
+            progress: Some(rounds as f64),
+            ..Activity::default()
+        }
     }
 }
 
