@@ -39,6 +39,9 @@ pub trait Host {
     /// [`HostError::Move`] names the thread.
     fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError>;
 
+    /// Whether windows from now on are looked at closely: the distances of CPUs are measured at the end of each.
+    fn look_closely(&mut self, _closely: bool) {}
+
     /// Puts threads back where they were allowed to run before. Threads that have ended need nothing.
     ///
     /// # Errors
@@ -102,6 +105,9 @@ pub struct Active {
     /// The CPU that it ran on last, where the host tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<Cpu>,
+    /// The bytes that it touches in a while: its share of its process's working set, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub working_set: Option<u64>,
     /// Its instructions and misses, where the hardware counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,

@@ -15,9 +15,12 @@ use super::html;
 use crate::decision::placer::Proposal;
 use crate::decision::placer::log::{Answer, Judged, PlacementLog};
 use crate::decision::placer::trial::Verdict;
+use crate::model::contacts::Tie;
 
 /// Ties that the text shows.
 const SHOWN: usize = 10;
+/// A program whose threads have nothing to do with each other, as far as is seen.
+const NO_TIES: &str = "No threads of the program were seen to wake each other or to share data.";
 /// Ties that the page draws.
 const DRAWN: usize = 60;
 
@@ -25,12 +28,13 @@ const DRAWN: usize = 60;
 pub fn text(answer: &Answer) -> String {
     let mut text = String::new();
     for tie in answer.ties.iter().take(SHOWN) {
-        let (a, b, rate) = (answer.name(tie.a), answer.name(tie.b), tie.per_second);
+        let (a, b) = (answer.name(tie.a), answer.name(tie.b));
         // Writing to a string does not fail, here and below.
-        let _ = writeln!(text, "{a} and {b}: {rate:.0} wake-ups/s");
+        let _ = writeln!(text, "{a} and {b}: {}", contact(tie));
     }
     if answer.ties.is_empty() {
-        text.push_str("No threads of the program wake each other.\n");
+        text.push_str(NO_TIES);
+        text.push('\n');
     }
     for it in &answer.proposals {
         let _ = writeln!(text, "Placement ({}): {}.", why(it), groups(it, answer));
@@ -47,6 +51,15 @@ pub fn text(answer: &Answer) -> String {
         text.push_str("Nothing was moved: --progress says how the program gets on.\n");
     }
     text
+}
+
+/// What was seen of two threads.
+fn contact(tie: &Tie) -> String {
+    let wakes = (tie.per_second > 0.0).then(|| format!("{:.0} wake-ups/s", tie.per_second));
+    let lines = tie.lines_at_least;
+    let data = (lines > 0.0).then(|| format!("at least {lines:.0} hand-overs of data/s"));
+    let sure = format!("sure to {:.0} %", 100.0 * tie.confidence);
+    [wakes, data, Some(sure)].into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A log in words: where it comes from, and its answer.
@@ -77,6 +90,7 @@ fn groups(it: &Proposal, answer: &Answer) -> String {
 fn why(it: &Proposal) -> String {
     match it.saved {
         Some(saved) => format!("predicted to save {:.1} % of a CPU", 100.0 * saved),
+        None if it.seen => "nothing predicts its gain".to_owned(),
         None => "without evidence".to_owned(),
     }
 }
@@ -134,12 +148,12 @@ fn lists(log: &PlacementLog) -> String {
 
 fn sections(log: &PlacementLog) -> Vec<Section> {
     let text = format!(
-        "{} The thicker a line, the more wake-ups. Threads of one colour were placed together last.",
+        "{} The thicker a line, the more wake-ups, or hand-overs of data. Threads of one colour were placed together last.",
         costs(log)
     );
-    let mut graph = Section::new("wake-graph", "Threads that wake each other").says(text);
+    let mut graph = Section::new("wake-graph", "Threads that belong together").says(text);
     if log.answer.ties.is_empty() {
-        graph = graph.says("No threads of the program wake each other.");
+        graph = graph.says(NO_TIES);
     } else {
         graph.drawing = Some(drawing(&log.answer));
         graph.tables = vec![ties(&log.answer)];
@@ -184,10 +198,22 @@ fn tried(answer: &Answer) -> Table {
 }
 
 fn ties(answer: &Answer) -> Table {
-    let mut table = Table::new("ties", &["thread", "other thread", "wake-ups/s", "at least"]);
+    let mut table = Table::new(
+        "ties",
+        &[
+            "thread",
+            "other thread",
+            "wake-ups/s",
+            "at least",
+            "hand-overs of data/s, at least",
+            "sure to",
+        ],
+    );
     for it in &answer.ties {
-        let (rate, least) = (format!("{:.0}", it.per_second), format!("{:.0}", it.at_least));
-        table.rows.push(vec![answer.name(it.a), answer.name(it.b), rate, least]);
+        let [rate, least, lines] =
+            [it.per_second, it.at_least, it.lines_at_least].map(|it| format!("{it:.0}"));
+        let sure = format!("{:.0} %", 100.0 * it.confidence);
+        table.rows.push(vec![answer.name(it.a), answer.name(it.b), rate, least, lines, sure]);
     }
     table
 }
@@ -257,14 +283,13 @@ fn drawing(answer: &Answer) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
          font-family=\"sans-serif\" font-size=\"12\" fill=\"#1c2733\" role=\"img\" \
-         aria-label=\"Threads that wake each other\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
+         aria-label=\"Threads that belong together\">\n<rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#ffffff\"/>\n"
     );
-    let most = ties.first().map_or(1.0, |it| it.per_second.max(1.0));
+    let most = ties.first().map_or(1.0, |it| it.rate().max(1.0));
     for it in &ties {
         let ((_, x1, y1), (_, x2, y2)) = (place(it.a), place(it.b));
-        let width = 0.5 + 5.5 * it.per_second / most;
-        let title =
-            format!("{} and {}: {:.0}/s", answer.name(it.a), answer.name(it.b), it.per_second);
+        let width = 0.5 + 5.5 * it.rate() / most;
+        let title = format!("{} and {}: {}", answer.name(it.a), answer.name(it.b), contact(it));
         let _ = writeln!(
             svg,
             "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" stroke=\"#5b6b7a\" \

@@ -109,7 +109,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let terrain = Terrain::of(&platform, costs(&times));
     let may_move = args.progress.is_some() && !args.dry_run;
     let moves = may_move || args.start.is_some();
-    let settings = Settings { may_move, search: args.search, ..Settings::default() };
+    let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
+    let settings = Settings { may_move, search: args.search, ends_after_s, ..Settings::default() };
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), moves, args.json)?;
     // Not before: a command that is refused leaves the file as it is.
@@ -145,6 +146,7 @@ fn place(
         args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
     };
     while !interrupt::requested() && ended.is_none() && !over(begin) {
+        session.host().look_closely(placer.looks_closely());
         let observation = session.host().observe(window).map_err(failed)?;
         ended = observation.ended;
         let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };

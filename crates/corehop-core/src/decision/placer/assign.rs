@@ -6,8 +6,11 @@
 //! 2007, section 4.4, on other evidence). Clusters go where most of their threads are already, and a cluster changes its
 //! cache where its ties to the others weigh more there. A thread without a tie is not placed: it stays the kernel's.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use super::regions::{Region, Regions};
-use super::terrain::Terrain;
+use super::terrain::{SIBLING, Terrain};
 use crate::units::{Cpu, CpuList};
 
 /// A thread that may be placed.
@@ -15,6 +18,8 @@ use crate::units::{Cpu, CpuList};
 pub struct Member {
     /// The share of a CPU that it uses.
     pub busy: f64,
+    /// Its working set, in bytes; 0 where that is not known.
+    pub bytes: f64,
     /// The CPUs that it may run on, by place in [`Crowd::lists`].
     pub list: usize,
 }
@@ -27,7 +32,16 @@ pub struct Bond {
     /// The other.
     pub b: usize,
     /// The wake-ups per second, both ways.
-    pub per_second: f64,
+    pub wakes: f64,
+    /// The lines that one takes over from the other without a wake-up, per second.
+    pub lines: f64,
+}
+
+impl Bond {
+    /// The CPU time per second that it costs, in CPUs, where a wake-up and a line cost so many nanoseconds.
+    fn cost(&self, (wake, line): (f64, f64)) -> f64 {
+        (self.wakes * wake + self.lines * line) * 1e-9
+    }
 }
 
 /// Threads and their ties.
@@ -67,17 +81,53 @@ const FULL_CACHE: f64 = 0.9;
 /// A tie is worth that much CPU time, or it is not looked at.
 const LEAST_TIE: f64 = 1e-4;
 
+/// The room that threads take, or that there is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Room {
+    /// In CPUs.
+    busy: f64,
+    bytes: f64,
+}
+
+impl Room {
+    /// Room on a CPU, whatever the size of the data: threads that take turns use a cache one after the other.
+    const CPU: Self = Self { busy: FULL_CPU, bytes: f64::INFINITY };
+
+    /// Room below a cache. One whose size is not known holds everything.
+    fn below(terrain: &Terrain, cache: usize) -> Self {
+        let bytes = terrain.size(cache).map_or(f64::INFINITY, |it| it.get() as f64);
+        Self { busy: FULL_CACHE * terrain.capacity(cache), bytes }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { busy: self.busy + other.busy, bytes: self.bytes + other.bytes }
+    }
+
+    fn without(self, other: Self) -> Self {
+        Self { busy: self.busy - other.busy, bytes: self.bytes - other.bytes }
+    }
+
+    fn holds(self, other: Self) -> bool {
+        other.busy <= self.busy && other.bytes <= self.bytes
+    }
+
+    /// The larger of each.
+    fn or(self, other: Self) -> Self {
+        Self { busy: self.busy.max(other.busy), bytes: self.bytes.max(other.bytes) }
+    }
+}
+
 /// Sets of numbers that are joined (disjoint-set forest with path halving, by weight).
 struct Sets {
     parent: Vec<usize>,
-    busy: Vec<f64>,
+    takes: Vec<Room>,
     /// The CPUs that all of a set may run on, by number of their region.
     allowed: Vec<usize>,
 }
 
 impl Sets {
-    fn new(busy: Vec<f64>, allowed: Vec<usize>) -> Self {
-        Self { parent: (0..busy.len()).collect(), busy, allowed }
+    fn new(takes: Vec<Room>, allowed: Vec<usize>) -> Self {
+        Self { parent: (0..takes.len()).collect(), takes, allowed }
     }
 
     fn find(&mut self, mut it: usize) -> usize {
@@ -88,10 +138,10 @@ impl Sets {
         it
     }
 
-    /// Joins the sets of both if they are no more than `most` together and have a CPU in common.
-    fn join(&mut self, a: usize, b: usize, most: f64, regions: &mut Regions<'_>) {
+    /// Joins the sets of both if there is room for both and they have a CPU in common.
+    fn join(&mut self, a: usize, b: usize, room: Room, regions: &mut Regions<'_>) {
         let (a, b) = (self.find(a), self.find(b));
-        if a == b || self.busy[a] + self.busy[b] > most {
+        if a == b || !room.holds(self.takes[a].and(self.takes[b])) {
             return;
         }
         let common = regions.common(self.allowed[a], self.allowed[b]);
@@ -101,7 +151,7 @@ impl Sets {
         // The lower number stays, so that the result does not depend on the order of equal ties.
         let (low, high) = (a.min(b), a.max(b));
         self.parent[high] = low;
-        self.busy[low] += self.busy[high];
+        self.takes[low] = self.takes[low].and(self.takes[high]);
         self.allowed[low] = common;
     }
 
@@ -134,36 +184,36 @@ struct Assignment<'a> {
     bonds: Vec<Bond>,
     /// The cluster that fits onto one CPU, of each member.
     cluster: Vec<usize>,
-    /// The load of each cluster.
-    busy: Vec<f64>,
+    /// The room that each cluster takes.
+    takes: Vec<Room>,
     /// The CPUs that all of a cluster may run on, by number of their region.
     allowed: Vec<usize>,
 }
 
 impl<'a> Assignment<'a> {
     fn new(crowd: &'a Crowd, terrain: &'a Terrain) -> Self {
-        let costs = terrain.costs();
-        let most = costs.separate_ns.max(costs.shared_cache_ns) - costs.same_cpu_ns;
-        let counts = |it: &&Bond| it.per_second * most * 1e-9 >= LEAST_TIE;
-        let mut bonds: Vec<Bond> = crowd.bonds.iter().filter(counts).copied().collect();
-        bonds.sort_unstable_by(|x, y| {
-            y.per_second.total_cmp(&x.per_second).then((x.a, x.b).cmp(&(y.a, y.b)))
+        let (costs, spread) = (terrain.costs(), terrain.spread());
+        let weighed = crowd.bonds.iter().map(|it| (it.cost(spread), *it));
+        let mut bonds: Vec<(f64, Bond)> = weighed.filter(|(cost, _)| *cost >= LEAST_TIE).collect();
+        bonds.sort_unstable_by(|(x_cost, x), (y_cost, y)| {
+            y_cost.total_cmp(x_cost).then((x.a, x.b).cmp(&(y.a, y.b)))
         });
+        let bonds: Vec<Bond> = bonds.into_iter().map(|(_, it)| it).collect();
         let mut regions = Regions::new(terrain);
         let lists: Vec<usize> = crowd.lists.iter().map(|it| regions.number(it)).collect();
         let mut sets = Sets::new(
-            crowd.members.iter().map(|it| it.busy).collect(),
+            crowd.members.iter().map(|it| Room { busy: it.busy, bytes: it.bytes }).collect(),
             crowd.members.iter().map(|it| lists[it.list]).collect(),
         );
         if costs.same_cpu_ns < costs.shared_cache_ns {
             for it in &bonds {
-                sets.join(it.a, it.b, FULL_CPU, &mut regions);
+                sets.join(it.a, it.b, Room::CPU, &mut regions);
             }
         }
         let (cluster, roots) = sets.numbered();
-        let busy = roots.iter().map(|&it| sets.busy[it]).collect();
+        let takes = roots.iter().map(|&it| sets.takes[it]).collect();
         let allowed = roots.iter().map(|&it| sets.allowed[it]).collect();
-        Self { crowd, terrain, regions, bonds, cluster, busy, allowed }
+        Self { crowd, terrain, regions, bonds, cluster, takes, allowed }
     }
 
     fn placement(&mut self) -> Placement {
@@ -188,7 +238,7 @@ impl<'a> Assignment<'a> {
 
     /// The clusters that have a tie, or more members than one.
     fn tied(&self) -> Vec<bool> {
-        let mut tied = vec![false; self.busy.len()];
+        let mut tied = vec![false; self.takes.len()];
         for it in &self.bonds {
             tied[self.cluster[it.a]] = true;
             tied[self.cluster[it.b]] = true;
@@ -198,51 +248,97 @@ impl<'a> Assignment<'a> {
 
     /// The cache of each cluster.
     fn caches(&mut self, tied: &[bool]) -> Vec<Option<usize>> {
-        let groups = self.terrain.caches();
-        let largest = groups.iter().map(CpuList::len).max().unwrap_or(0);
-        let mut sets = Sets::new(self.busy.clone(), self.allowed.clone());
+        let caches = 0..self.terrain.caches().len();
+        let mut free: Vec<Room> = caches.map(|it| Room::below(self.terrain, it)).collect();
+        let Some(largest) = free.iter().copied().reduce(Room::or) else {
+            return vec![None; self.takes.len()];
+        };
+        let mut sets = Sets::new(self.takes.clone(), self.allowed.clone());
         for it in &self.bonds {
             let (a, b) = (self.cluster[it.a], self.cluster[it.b]);
-            sets.join(a, b, FULL_CACHE * largest as f64, &mut self.regions);
+            sets.join(a, b, largest, &mut self.regions);
         }
         let (group, roots) = sets.numbered();
         let mut clusters = vec![Vec::new(); roots.len()];
         for (cluster, &group) in group.iter().enumerate() {
             clusters[group].push(cluster);
         }
-        let load = |it: &Vec<usize>| it.iter().map(|&it| self.busy[it]).sum::<f64>();
         clusters.retain(|it| it.iter().any(|&it| tied[it]));
-        clusters.sort_by(|x, y| load(y).total_cmp(&load(x)).then(x[0].cmp(&y[0])));
-        let mut caches = vec![None; self.busy.len()];
-        let mut free: Vec<f64> = groups.iter().map(|it| FULL_CACHE * it.len() as f64).collect();
-        for it in clusters {
-            let Some(cache) = self.best_cache(&it, &free) else { continue };
-            free[cache] -= load(&it);
-            for cluster in it {
+        let busy = |it: &[usize]| self.taken(it).busy;
+        clusters.sort_by(|x, y| busy(y).total_cmp(&busy(x)).then(x[0].cmp(&y[0])));
+        let near = self.neighbours();
+        let mut caches = vec![None; self.takes.len()];
+        let mut pull = Pull::new(self.terrain);
+        for at in self.order(&clusters, &near) {
+            let group = &clusters[at];
+            pull.set(group.iter().flat_map(|&it| &near[it]), &caches);
+            let Some(cache) = self.best_cache(group, &free, &pull) else { continue };
+            free[cache] = free[cache].without(self.taken(group));
+            for &cluster in group {
                 caches[cluster] = Some(cache);
             }
         }
-        self.change_caches(&mut caches, &mut free);
+        self.change_caches(&mut caches, &mut free, &near);
         caches
     }
 
-    /// The cache with room for all of these clusters where most of them may already be found.
-    fn best_cache(&self, clusters: &[usize], free: &[f64]) -> Option<usize> {
-        let load: f64 = clusters.iter().map(|&it| self.busy[it]).sum();
+    /// The order in which groups of clusters get a cache: as they come; on a host with several nodes those with
+    /// the strongest ties to one that has a cache follow it, so that they find room in its node.
+    fn order(&self, groups: &[Vec<usize>], near: &[Neighbours]) -> Vec<usize> {
+        if self.terrain.nodes() < 2 {
+            return (0..groups.len()).collect();
+        }
+        let mut group_of = vec![usize::MAX; self.takes.len()];
+        for (at, group) in groups.iter().enumerate() {
+            group.iter().for_each(|&it| group_of[it] = at);
+        }
+        let (mut order, mut known) = (Vec::new(), vec![false; groups.len()]);
+        for first in 0..groups.len() {
+            let mut next = BinaryHeap::from([(0, Reverse(first))]);
+            while let Some((_, Reverse(at))) = next.pop() {
+                if std::mem::replace(&mut known[at], true) {
+                    continue;
+                }
+                order.push(at);
+                for (other, [_, by_node]) in groups[at].iter().flat_map(|&it| &near[it]) {
+                    let other = group_of[*other];
+                    if other != usize::MAX && !known[other] && *by_node > 0.0 {
+                        // Positive numbers are in the order of their bits.
+                        next.push((by_node.to_bits(), Reverse(other)));
+                    }
+                }
+            }
+        }
+        order
+    }
+
+    /// The room that some clusters take.
+    fn taken(&self, clusters: &[usize]) -> Room {
+        let none = Room { busy: 0.0, bytes: 0.0 };
+        clusters.iter().fold(none, |sum, &it| sum.and(self.takes[it]))
+    }
+
+    /// The cache with room for all of these clusters that their ties lead to, or where most of them may already be found.
+    fn best_cache(&self, clusters: &[usize], free: &[Room], pull: &Pull<'_>) -> Option<usize> {
+        let taken = self.taken(clusters);
         let present = |cache: usize| -> f64 {
             let share = |&it: &usize| {
                 let region = self.allowed_in(it);
-                self.busy[it] * region.within[cache] / region.cpus.len().max(1) as f64
+                self.takes[it].busy * region.within[cache] / region.cpus.len().max(1) as f64
             };
             clusters.iter().map(share).sum()
         };
         let may = |&cache: &usize| {
-            free[cache] >= load
+            free[cache].holds(taken)
                 && clusters.iter().all(|&it| self.allowed_in(it).within[cache] > 0.0)
         };
         let caches = (0..free.len()).filter(may).map(|it| (it, present(it)));
         let better = |&(x, present_x): &(usize, f64), &(y, present_y): &(usize, f64)| {
-            present_x.total_cmp(&present_y).then(free[x].total_cmp(&free[y])).then(y.cmp(&x))
+            let by_ties = pull.of(x).total_cmp(&pull.of(y));
+            by_ties
+                .then(present_x.total_cmp(&present_y))
+                .then(free[x].busy.total_cmp(&free[y].busy))
+                .then(y.cmp(&x))
         };
         caches.max_by(better).map(|(cache, _)| cache)
     }
@@ -252,68 +348,138 @@ impl<'a> Assignment<'a> {
         self.regions.get(self.allowed[cluster])
     }
 
-    /// Two passes in which each cluster goes to the cache that its ties lead to, if there is room.
-    fn change_caches(&self, caches: &mut [Option<usize>], free: &mut [f64]) {
+    /// Two passes in which each cluster goes to the cache, or at least the node, that its ties lead to, if there is room.
+    fn change_caches(&self, caches: &mut [Option<usize>], free: &mut [Room], near: &[Neighbours]) {
         if free.len() < 2 {
             return;
         }
-        let mut near: Vec<Vec<(usize, f64)>> = vec![Vec::new(); caches.len()];
-        for it in &self.bonds {
-            let (a, b) = (self.cluster[it.a], self.cluster[it.b]);
-            if a != b {
-                near[a].push((b, it.per_second));
-                near[b].push((a, it.per_second));
-            }
-        }
-        let mut pull = vec![0.0; free.len()];
+        let mut pull = Pull::new(self.terrain);
         for _ in 0..2 {
             for cluster in 0..caches.len() {
                 let Some(now) = caches[cluster] else { continue };
-                pull.fill(0.0);
-                for &(other, rate) in &near[cluster] {
-                    caches[other].into_iter().for_each(|cache| pull[cache] += rate);
-                }
-                let may = |&to: &usize| {
-                    free[to] >= self.busy[cluster] && self.allowed_in(cluster).within[to] > 0.0
-                };
-                let best = (0..free.len()).max_by(|&x, &y| pull[x].total_cmp(&pull[y]));
-                if let Some(to) = best.filter(|&to| pull[to] > pull[now] && may(&to)) {
-                    free[now] += self.busy[cluster];
-                    free[to] -= self.busy[cluster];
+                pull.set(&near[cluster], caches);
+                let takes = self.takes[cluster];
+                let may =
+                    |to: usize| free[to].holds(takes) && self.allowed_in(cluster).within[to] > 0.0;
+                if let Some(to) =
+                    pull.strongest().filter(|&to| pull.of(to) > pull.of(now) && may(to))
+                {
+                    free[now] = free[now].and(takes);
+                    free[to] = free[to].without(takes);
                     caches[cluster] = Some(to);
                 }
             }
         }
     }
 
+    /// Of each cluster those that it has ties to, with what it gains by their cache, and by their node.
+    fn neighbours(&self) -> Vec<Neighbours> {
+        let steps = self.terrain.steps();
+        let mut near = vec![Vec::new(); self.takes.len()];
+        for it in &self.bonds {
+            let (a, b) = (self.cluster[it.a], self.cluster[it.b]);
+            if a != b {
+                let gains = steps.map(|step| it.cost(step));
+                near[a].push((b, gains));
+                near[b].push((a, gains));
+            }
+        }
+        near
+    }
+
     /// The CPUs of each cluster: one, where its members gain by sharing it; else those of its cache.
     fn cpus(&mut self, tied: &[bool], caches: &[Option<usize>]) -> Vec<Option<CpuList>> {
-        let mut sizes = vec![0_usize; self.busy.len()];
+        let mut sizes = vec![0_usize; self.takes.len()];
         self.cluster.iter().for_each(|&it| sizes[it] += 1);
         let everywhere = self.regions.number(self.terrain.cpus());
         let groups: Vec<usize> =
             self.terrain.caches().iter().map(|it| self.regions.number(it)).collect();
-        let last = self.terrain.cpus().iter().map(|cpu| cpu.0 as usize).max().unwrap_or(0);
-        let mut load = vec![0.0_f64; last + 1];
-        let mut lists = vec![None; self.busy.len()];
-        let mut order: Vec<usize> = (0..self.busy.len()).filter(|&it| tied[it]).collect();
-        order.sort_by(|&x, &y| self.busy[y].total_cmp(&self.busy[x]).then(x.cmp(&y)));
+        let mut load = Load::new(self.terrain);
+        let busy = |cluster: usize| self.takes[cluster].busy;
+        let mut lists = vec![None; self.takes.len()];
+        let mut order: Vec<usize> = (0..self.takes.len()).filter(|&it| tied[it]).collect();
+        order.sort_by(|&x, &y| busy(y).total_cmp(&busy(x)).then(x.cmp(&y)));
         for cluster in order {
             // Without a cache there is none with room for all that it is tied to.
             let group = caches[cluster].map_or(everywhere, |cache| groups[cache]);
             let allowed = self.regions.common(self.allowed[cluster], group);
             let allowed = &self.regions.get(allowed).cpus;
-            let on = |cpu: &Cpu| load[cpu.0 as usize];
-            let least = |x: &Cpu, y: &Cpu| on(x).total_cmp(&on(y)).then(x.cmp(y));
+            let least = |x: &Cpu, y: &Cpu| load.on(*x).total_cmp(&load.on(*y)).then(x.cmp(y));
             lists[cluster] = match allowed.iter().min_by(least) {
                 Some(cpu) if sizes[cluster] > 1 => {
-                    load[cpu.0 as usize] += self.busy[cluster];
+                    load.add(cpu, busy(cluster));
                     Some(CpuList::new([cpu]))
                 }
                 _ => caches[cluster].map(|_| allowed.clone()),
             };
         }
         lists
+    }
+}
+
+/// The clusters that one has ties to, with what it gains by their cache, and by their node.
+type Neighbours = Vec<(usize, [f64; 2])>;
+
+/// What draws a cluster to each cache, and to each node.
+struct Pull<'t> {
+    terrain: &'t Terrain,
+    caches: Vec<f64>,
+    nodes: Vec<f64>,
+}
+
+impl<'t> Pull<'t> {
+    fn new(terrain: &'t Terrain) -> Self {
+        let (caches, nodes) = (terrain.caches().len(), terrain.nodes());
+        Self { terrain, caches: vec![0.0; caches], nodes: vec![0.0; nodes] }
+    }
+
+    /// What draws to clusters that have a cache.
+    fn set<'a>(
+        &mut self,
+        near: impl IntoIterator<Item = &'a (usize, [f64; 2])>,
+        caches: &[Option<usize>],
+    ) {
+        self.caches.fill(0.0);
+        self.nodes.fill(0.0);
+        for (other, gains) in near {
+            caches[*other].into_iter().for_each(|cache| self.add(cache, *gains));
+        }
+    }
+
+    fn add(&mut self, cache: usize, [by_cache, by_node]: [f64; 2]) {
+        self.caches[cache] += by_cache;
+        self.terrain.node_of(cache).into_iter().for_each(|node| self.nodes[node] += by_node);
+    }
+
+    fn of(&self, cache: usize) -> f64 {
+        self.caches[cache] + self.terrain.node_of(cache).map_or(0.0, |node| self.nodes[node])
+    }
+
+    fn strongest(&self) -> Option<usize> {
+        (0..self.caches.len()).max_by(|&x, &y| self.of(x).total_cmp(&self.of(y)))
+    }
+}
+
+/// The load of each CPU, by its number. What runs on an SMT sibling counts in part.
+struct Load<'t> {
+    terrain: &'t Terrain,
+    own: Vec<f64>,
+}
+
+impl<'t> Load<'t> {
+    fn new(terrain: &'t Terrain) -> Self {
+        let last = terrain.cpus().iter().map(|cpu| cpu.0 as usize).max().unwrap_or(0);
+        Self { terrain, own: vec![0.0; last + 1] }
+    }
+
+    fn add(&mut self, cpu: Cpu, busy: f64) {
+        self.own[cpu.0 as usize] += busy;
+    }
+
+    fn on(&self, cpu: Cpu) -> f64 {
+        let siblings = self.terrain.siblings(cpu).into_iter().flat_map(CpuList::iter);
+        let others = siblings.filter(|&it| it != cpu).filter_map(|it| self.own.get(it.0 as usize));
+        self.own[cpu.0 as usize] + SIBLING * others.sum::<f64>()
     }
 }
 
@@ -332,8 +498,119 @@ pub fn saved(crowd: &Crowd, terrain: &Terrain, placed: &[Placed]) -> f64 {
         if now == then {
             return 0.0;
         }
-        let gain = regions.expected(now.0, now.1) - regions.expected(then.0, then.1);
-        gain * it.per_second * 1e-9
+        it.cost(regions.expected(now.0, now.1)) - it.cost(regions.expected(then.0, then.1))
     };
     crowd.bonds.iter().map(difference).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::terrain::tests::{COSTS, LINES, list};
+    use super::*;
+    use crate::platform::Platform;
+
+    fn member(busy: f64, bytes: f64) -> Member {
+        Member { busy, bytes, list: 0 }
+    }
+
+    fn crowd(terrain: &Terrain, members: Vec<Member>, bonds: Vec<Bond>) -> Crowd {
+        Crowd { lists: vec![terrain.cpus().clone()], members, bonds }
+    }
+
+    fn lines(a: usize, b: usize, lines: f64) -> Bond {
+        Bond { a, b, wakes: 0.0, lines }
+    }
+
+    /// The CPUs of a member.
+    fn place(placement: &Placement, member: usize) -> Option<&CpuList> {
+        placement.placed.iter().find(|it| it.members.contains(&member)).map(|it| &it.cpus)
+    }
+
+    fn named(id: &str) -> Terrain {
+        let platform = Platform::named(id).unwrap().unwrap();
+        Terrain::of(&platform, COSTS).with_lines(LINES)
+    }
+
+    #[test]
+    fn busy_threads_that_take_lines_from_each_other_share_a_cache_and_those_that_are_not_a_cpu() {
+        let terrain = Terrain::new(&[list("0-3"), list("4-7")], COSTS).with_lines(LINES);
+        let bonds = || vec![lines(0, 1, 1e6), lines(2, 3, 1e6)];
+        let busy = assign(&crowd(&terrain, vec![member(0.9, 0.0); 4], bonds()), &terrain);
+        assert!(place(&busy, 0) == place(&busy, 1) && place(&busy, 0).unwrap().len() == 4);
+        // Spread over all CPUs a line takes 4 of 64 pairs of CPUs nothing, 24 of them 40 ns, the others 100 ns.
+        let mean = (24.0 * 40.0 + 32.0 * 100.0) / 64.0;
+        let then = 12.0 * 40.0 / 16.0;
+        assert!((busy.saved - 2e6 * (mean - then) * 1e-9).abs() < 1e-9, "{}", busy.saved);
+        let idle = assign(&crowd(&terrain, vec![member(0.4, 0.0); 4], bonds()), &terrain);
+        assert!(place(&idle, 0) == place(&idle, 1) && place(&idle, 0).unwrap().len() == 1);
+    }
+
+    #[test]
+    fn threads_whose_data_does_not_fit_a_cache_together_are_not_put_below_one() {
+        // 8 MiB for four CPUs.
+        let terrain = named("xeon_e5520");
+        assert_eq!(terrain.size(0).unwrap().get(), 8 << 20);
+        let of = |bytes: f64| {
+            let members = vec![member(0.9, bytes), member(0.9, bytes)];
+            assign(&crowd(&terrain, members, vec![lines(0, 1, 1e6)]), &terrain)
+        };
+        let both = of(3e6);
+        assert!(place(&both, 0).is_some() && place(&both, 0) == place(&both, 1), "{both:?}");
+        assert_eq!(of(6e6), Placement::default());
+    }
+
+    #[test]
+    fn clusters_of_one_core_each_go_to_cores_of_their_own_where_cores_have_siblings() {
+        let mut platform = Platform::named("epyc_7313").unwrap().unwrap();
+        platform.cores.value =
+            crate::platform::CpuGroups::regular(&platform.cpus.value, 2, 1).unwrap();
+        let terrain = Terrain::of(&platform, COSTS).with_lines(LINES);
+        let siblings = terrain.siblings(Cpu(0)).unwrap().clone();
+        assert_eq!(siblings, list("0-1"));
+        // Four CPUs of a cache do the work of two and a half.
+        assert!((terrain.capacity(0) - 4.0 * (1.0 - SIBLING)).abs() < 1e-9);
+        let bonds = [(0, 1), (2, 3)].map(|(a, b)| Bond { a, b, wakes: 1e4, lines: 0.0 });
+        // Both pairs may use the first cache alone.
+        let mut crowd = crowd(&terrain, vec![member(0.45, 0.0); 4], bonds.to_vec());
+        crowd.lists = vec![terrain.caches()[0].clone()];
+        let placement = assign(&crowd, &terrain);
+        let [x, y] = [0, 2].map(|it| place(&placement, it).unwrap().first().unwrap());
+        assert!(terrain.siblings(x) != terrain.siblings(y), "{placement:?}");
+    }
+
+    #[test]
+    fn clusters_that_fit_no_cache_together_go_to_caches_of_one_node() {
+        // Two nodes of two caches of two CPUs.
+        let mut platform = Platform::named("epyc_7313").unwrap().unwrap();
+        let cpus = list("0-7");
+        platform.cpus.value = cpus.clone();
+        let nodes = ["0-3", "4-7"].map(list);
+        let mut node = platform.nodes[0].clone();
+        node.cpus.value = nodes[0].clone();
+        let mut other = node.clone();
+        (other.id, other.cpus.value) = (1, nodes[1].clone());
+        platform.nodes = vec![node, other];
+        let caches = ["0-1", "2-3", "4-5", "6-7"].map(list);
+        for it in platform.caches.iter_mut().filter(|it| it.level == 3) {
+            it.instances.value = crate::platform::CpuGroups::new(caches.clone());
+        }
+        let terrain = Terrain::of(&platform, COSTS).with_lines(LINES);
+        assert_eq!((terrain.caches().len(), terrain.nodes()), (4, 2));
+        // Two pairs that need a cache each, and have to do with each other too; two more pairs fill what is left.
+        let bonds = vec![
+            lines(0, 1, 5e6),
+            lines(2, 3, 5e6),
+            lines(4, 5, 4e6),
+            lines(6, 7, 4e6),
+            lines(0, 7, 1e6),
+            lines(2, 5, 1e6),
+        ];
+        let placement = assign(&crowd(&terrain, vec![member(0.8, 0.0); 8], bonds), &terrain);
+        let node_of = |member: usize| {
+            let cache = terrain.cache_of(place(&placement, member).unwrap().first().unwrap());
+            terrain.node_of(cache.unwrap())
+        };
+        assert_eq!(node_of(0), node_of(7), "{placement:?}");
+        assert_eq!(node_of(2), node_of(5), "{placement:?}");
+    }
 }

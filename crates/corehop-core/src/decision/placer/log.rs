@@ -170,7 +170,7 @@ impl Answer {
     /// Draws up the ties.
     fn settle(&mut self) {
         self.ties = self.graph.ties();
-        self.ties.sort_by(|x, y| y.per_second.total_cmp(&x.per_second));
+        self.ties.sort_by(|x, y| y.rate().total_cmp(&x.rate()));
     }
 
     /// The name of a thread, with its number.

@@ -12,6 +12,8 @@ pub mod regions;
 pub mod rehearsal;
 pub mod terrain;
 pub mod trial;
+mod phases;
+mod search;
 mod session;
 mod start;
 mod step;

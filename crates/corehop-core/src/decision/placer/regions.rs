@@ -13,6 +13,10 @@ pub struct Region {
     pub cpus: CpuList,
     /// The number of them in each of [`Terrain::caches`].
     pub within: Vec<f64>,
+    /// The number of them in each of [`Terrain::inner`].
+    pub within_inner: Vec<f64>,
+    /// The number of them in each NUMA node.
+    pub within_nodes: Vec<f64>,
 }
 
 /// A mark that is quickly compared: lists with different marks differ.
@@ -29,7 +33,7 @@ pub(super) struct Regions<'t> {
     all: Vec<Region>,
     marked: HashMap<Mark, Vec<usize>>,
     common: HashMap<(usize, usize), usize>,
-    expected: HashMap<(usize, usize), f64>,
+    expected: HashMap<(usize, usize), (f64, f64)>,
 }
 
 impl<'t> Regions<'t> {
@@ -77,8 +81,8 @@ impl<'t> Regions<'t> {
         common
     }
 
-    /// The mean cost of a wake-up between threads of two regions, in nanoseconds.
-    pub(super) fn expected(&mut self, a: usize, b: usize) -> f64 {
+    /// The mean costs of a wake-up and of a line between threads of two regions, in nanoseconds.
+    pub(super) fn expected(&mut self, a: usize, b: usize) -> (f64, f64) {
         if let (Some(x), Some(y)) = (self.single(a), self.single(b)) {
             return self.terrain.between(x, y);
         }

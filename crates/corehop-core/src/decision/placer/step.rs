@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::Start;
 use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
+use super::phases::Phases;
 use super::regions::Regions;
 use super::terrain::Terrain;
-use super::trial::{Arm, Next, Trial, Verdict, Why};
+use super::trial::{Arm, Look, Next, Trial, Verdict, Why};
+use super::{Start, search};
 use crate::host::{Active, Activity, Move};
 use crate::model::contacts::ContactGraph;
-use crate::units::CpuList;
+use crate::units::{Cpu, CpuList};
 
 /// The settings of a placer.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Settings {
     pub may_move: bool,
     /// Whether placements are tried that no evidence speaks for.
     pub search: bool,
+    /// The time after which everything is put back, in seconds; None where the program ends it.
+    #[serde(default)]
+    pub ends_after_s: Option<f64>,
 }
 
 impl Default for Settings {
@@ -43,6 +47,7 @@ impl Default for Settings {
             horizon_s: 10.0,
             may_move: false,
             search: false,
+            ends_after_s: None,
         }
     }
 }
@@ -52,11 +57,14 @@ impl Default for Settings {
 pub struct Proposal {
     /// The threads, and where they are to run.
     pub moves: Vec<Move>,
-    /// The predicted gain over what is in force: CPU time per second, in CPUs. None for a placement that is tried
-    /// without evidence.
+    /// The predicted gain over what is in force: CPU time per second, in CPUs. None for a placement that no rate speaks
+    /// for.
     pub saved: Option<f64>,
     /// The cost of moving, spread over the time in which it has to pay, in CPUs.
     pub cost: f64,
+    /// Whether the threads were seen at the same data; it matters where no gain is predicted.
+    #[serde(default)]
+    pub seen: bool,
 }
 
 /// Something to do, or to say.
@@ -93,8 +101,12 @@ enum Phase {
 
 /// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
 const REST: u32 = 600;
-/// A thread that uses less than this share of a CPU is not worth trying without evidence.
-const BUSY: f64 = 0.3;
+/// Windows between two looks at the phase, at first; twice as many each time.
+const PHASE: u64 = 100;
+/// One window in so many is looked at closely, where nothing is tried.
+const CLOSELY: u64 = 10;
+/// The windows of a trial that can tell early.
+const SHORTEST_TRIAL: f64 = 24.0;
 
 /// A placer between two windows.
 #[derive(Debug, Clone)]
@@ -114,7 +126,12 @@ pub struct Placer {
     /// Judged proposals: the window from which each may be tried again, and the length of the rest.
     judged: HashMap<Key, (u64, u64)>,
     window: u64,
+    /// The time that was observed, in seconds.
+    elapsed_s: f64,
     advised: Option<Proposal>,
+    phases: Phases,
+    /// The window from which another phase counts, and the length of the rest after it.
+    next_phase: (u64, u64),
 }
 
 impl Placer {
@@ -129,7 +146,10 @@ impl Placer {
             own_way: BTreeSet::new(),
             judged: HashMap::new(),
             window: 0,
+            elapsed_s: 0.0,
             advised: None,
+            phases: Phases::default(),
+            next_phase: (PHASE, PHASE),
             settings,
             terrain,
         }
@@ -146,10 +166,17 @@ impl Placer {
         self.change_to(moves, activity)
     }
 
+    /// Whether the next window is to be looked at closely: the distances of CPUs are measured at its end.
+    pub const fn looks_closely(&self) -> bool {
+        matches!(self.phase, Phase::Trying(..)) || self.window.is_multiple_of(CLOSELY)
+    }
+
     /// Takes a window, and says what to do.
     pub fn step(&mut self, activity: &Activity) -> Vec<Action> {
         self.window += 1;
+        self.elapsed_s += activity.span_ns as f64 * 1e-9;
         self.graph.take(activity);
+        activity.lines.into_iter().for_each(|it| self.terrain.set_lines(it));
         self.look_at(activity);
         match std::mem::replace(&mut self.phase, Phase::Watching(0)) {
             Phase::Watching(windows) => self.watch(windows + 1, activity),
@@ -205,11 +232,50 @@ impl Placer {
         if windows < self.settings.evidence {
             return Vec::new();
         }
-        let proposed = self.propose(activity).or_else(|| self.search(activity));
+        if self.is_another_phase(activity) {
+            self.judged.clear();
+            if let Some(proposal) = self.kept_anew(activity) {
+                return self.attempt(proposal, activity);
+            }
+        }
+        let proposed = self.propose(activity).or_else(|| self.guess(activity));
         let Some(proposal) = proposed else { return Vec::new() };
         if !self.settings.may_move || activity.progress.is_none() {
             return self.advise(proposal);
         }
+        if self.left_s() < SHORTEST_TRIAL * activity.span_ns as f64 * 1e-9 {
+            return Vec::new();
+        }
+        self.attempt(proposal, activity)
+    }
+
+    /// The time until everything is put back, in seconds.
+    fn left_s(&self) -> f64 {
+        self.settings.ends_after_s.map_or(f64::INFINITY, |it| (it - self.elapsed_s).max(0.0))
+    }
+
+    /// Whether the program, or the distances of CPUs, are not those of the last judgement any more.
+    fn is_another_phase(&mut self, activity: &Activity) -> bool {
+        self.phases.take(activity);
+        let (from, rest) = self.next_phase;
+        let another = self.window >= from && self.phases.changed();
+        if another {
+            self.next_phase = (self.window + rest, 2 * rest);
+            self.phases.judged();
+        }
+        another
+    }
+
+    /// The placement that was kept, as a proposal against leaving alone: in another phase it may not pay any more.
+    fn kept_anew(&mut self, activity: &Activity) -> Option<Proposal> {
+        let kept = std::mem::take(&mut self.kept);
+        let moves = self.alive(&kept, activity);
+        let may = self.settings.may_move && activity.progress.is_some();
+        (may && !moves.is_empty()).then(|| Proposal { moves, saved: None, cost: 0.0, seen: true })
+    }
+
+    /// Begins to try a proposal.
+    fn attempt(&mut self, proposal: Proposal, activity: &Activity) -> Vec<Action> {
         let mut actions = vec![Action::Try(proposal.clone())];
         // A start is nothing that a trial goes on from.
         let before = self.alive(&self.kept, activity);
@@ -231,8 +297,13 @@ impl Placer {
     }
 
     fn go_on(&mut self, mut trial: Trial, proposal: Proposal, activity: &Activity) -> Vec<Action> {
-        let seconds = activity.span_ns as f64 * 1e-9;
-        match trial.take(activity.progress, seconds) {
+        let look = Look {
+            progress: activity.progress,
+            seconds: activity.span_ns as f64 * 1e-9,
+            lines: activity.lines,
+            together: self.are_together(&proposal.moves, activity),
+        };
+        match trial.take(look) {
             Next::GoOn => {
                 self.phase = Phase::Trying(trial, proposal);
                 Vec::new()
@@ -253,6 +324,7 @@ impl Placer {
     fn end(&mut self, verdict: Verdict, proposal: &Proposal, activity: &Activity) -> Vec<Action> {
         let kept = matches!(verdict, Verdict::Better(_));
         self.rest(proposal);
+        self.phases.judged();
         let stays = self.alive(if kept { &proposal.moves } else { &self.kept }, activity);
         self.kept.clone_from(&stays);
         let mut actions = Vec::new();
@@ -261,6 +333,18 @@ impl Placer {
         }
         actions.push(Action::Judge { verdict, kept });
         actions
+    }
+
+    /// Whether threads that are to run on the same CPUs ran as near to each other as these are; None where the host does
+    /// not say where they ran.
+    fn are_together(&self, moves: &[Move], activity: &Activity) -> Option<bool> {
+        let moves: HashMap<u32, &CpuList> = moves.iter().map(|it| (it.tid, &it.cpus)).collect();
+        let mut groups: BTreeMap<&CpuList, Vec<Cpu>> = BTreeMap::new();
+        for it in &activity.threads {
+            let Some(cpus) = moves.get(&it.tid) else { continue };
+            groups.entry(cpus).or_default().push(it.cpu?);
+        }
+        Some(groups.iter().all(|(cpus, ran)| self.terrain.are_as_near(ran, cpus)))
     }
 
     /// Whether these threads are placed, and no others.
@@ -312,7 +396,7 @@ impl Placer {
         let gain = placement.saved - saved(&crowd, &self.terrain, &self.in_force(&threads));
         let worth = gain - cost >= self.settings.least_gain;
         let new = worth && self.is_new(&moves);
-        new.then_some(Proposal { moves, saved: Some(gain), cost })
+        new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true })
     }
 
     /// The placement that was kept, of the threads with these numbers.
@@ -330,7 +414,8 @@ impl Placer {
     /// The cost of moves, spread over the time in which they have to pay, in CPUs.
     fn cost(&self, moves: &[Move]) -> f64 {
         let moved = moves.iter().filter(|it| self.placed.get(&it.tid) != Some(&it.cpus)).count();
-        self.settings.move_cost_ns * 1e-9 * moved as f64 / self.settings.horizon_s
+        let time = self.settings.horizon_s.min(self.left_s()).max(f64::MIN_POSITIVE);
+        self.settings.move_cost_ns * 1e-9 * moved as f64 / time
     }
 
     /// Whether the moves were not judged of late, and are not in force.
@@ -340,31 +425,24 @@ impl Placer {
             && !moves.iter().all(|it| self.placed.get(&it.tid) == Some(&it.cpus))
     }
 
-    /// Busy threads on one CPU, or below one cache, inner or last: a try without evidence.
-    fn search(&self, activity: &Activity) -> Option<Proposal> {
-        if !(self.settings.search && self.settings.may_move) || activity.progress.is_none() {
+    /// A placement that is tried, as no rate speaks for it: of threads that were seen at the same data, else, in a search,
+    /// of all that are busy.
+    fn guess(&self, activity: &Activity) -> Option<Proposal> {
+        let may = |it: &Active| !self.own_way.contains(&it.tid);
+        let busy = search::busy(activity, |it| may(it).then(|| self.home(it)));
+        let ties = self.graph.ties();
+        let seen = !search::groups(&busy, &ties, usize::MAX).is_empty();
+        if busy.len() < 2 || !(seen || self.settings.search) {
             return None;
         }
-        let busy = |it: &&Active| share(it, activity) >= BUSY && !self.own_way.contains(&it.tid);
-        let busy: Vec<&Active> = activity.threads.iter().filter(busy).collect();
-        if busy.len() < 2 {
-            return None;
-        }
-        let first = self.terrain.caches().first()?;
-        let one = CpuList::new(first.first());
-        let fits = |it: &&CpuList| busy.len() <= it.len();
-        let cache = Some(first).filter(|it| self.terrain.caches().len() > 1 && fits(it));
-        let inner = self.terrain.inner().first().filter(fits);
-        let candidates = [Some(&one), inner, cache].into_iter().flatten();
-        let moves = candidates.map(|cpus| {
-            let to = |it: &&Active| {
-                (!self.home(it).intersection(cpus).is_empty())
-                    .then(|| Move { tid: it.tid, cpus: self.home(it).intersection(cpus) })
-            };
-            busy.iter().map(to).collect::<Option<Vec<Move>>>().unwrap_or_default()
+        let moves = search::kinds(&self.terrain).into_iter().filter_map(|regions| {
+            // On one CPU threads take turns: as many as share.
+            let most = regions.first().map(CpuList::len).filter(|&it| it > 1).unwrap_or(usize::MAX);
+            let groups = if seen { search::groups(&busy, &ties, most) } else { vec![busy.clone()] };
+            search::deal(&groups, &regions)
         });
-        let mut new = moves.filter(|moves| !moves.is_empty() && self.is_new(moves));
-        new.next().map(|moves| Proposal { cost: self.cost(&moves), moves, saved: None })
+        let mut new = moves.filter(|moves| self.is_new(moves));
+        new.next().map(|moves| Proposal { cost: self.cost(&moves), moves, saved: None, seen })
     }
 
     /// The threads that may be placed, with the lower ends of their ties; the number of each.
@@ -375,12 +453,16 @@ impl Placer {
         for it in activity.threads.iter().filter(|it| !self.own_way.contains(&it.tid)) {
             places.insert(it.tid, threads.len());
             threads.push(it.tid);
-            members.push(Member { busy: share(it, activity), list: regions.number(self.home(it)) });
+            members.push(Member {
+                busy: share(it, activity),
+                bytes: it.working_set.map_or(0.0, |bytes| bytes as f64),
+                list: regions.number(self.home(it)),
+            });
         }
         let mut crowd = Crowd { lists: regions.into_lists(), members, bonds: Vec::new() };
         for tie in self.graph.ties() {
             let (Some(&a), Some(&b)) = (places.get(&tie.a), places.get(&tie.b)) else { continue };
-            crowd.bonds.push(Bond { a, b, per_second: tie.at_least });
+            crowd.bonds.push(Bond { a, b, wakes: tie.at_least, lines: tie.lines_at_least });
         }
         (crowd, threads)
     }
@@ -420,6 +502,9 @@ impl std::fmt::Display for Why {
             Self::StoodStill => "progress stood still",
             Self::RanBackwards => "progress ran backwards",
             Self::Unknown => "progress could not be read",
+            Self::DistanceChanged => "the CPUs changed their distance again and again",
+            Self::NoControl => "left alone, the threads were together already",
+            Self::NotPlaced => "placed, the threads were not together",
         })
     }
 }

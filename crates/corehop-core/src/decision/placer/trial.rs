@@ -4,9 +4,14 @@
 //! A pair of stretches is one of each kind; which comes first changes from pair to pair (ABBA), so that what drifts falls
 //! on both alike. The first window after a change is not counted. The statistic is the median of the pairs' log ratios,
 //! with an interval from its order statistics, which assumes nothing of the law.
+//!
+//! A host may move its virtual CPUs meanwhile: a pair of stretches in which the time of a line changed compares two
+//! machines, and is set aside. A trial is invalid where left alone the threads were together already, or placed
+//! they were not.
 
 use serde::{Deserialize, Serialize};
 
+use crate::host::LineTimes;
 use crate::model::ordered::Ordered;
 use crate::model::quantile::{median, median_interval};
 
@@ -34,6 +39,9 @@ pub struct Outcome {
     /// Progress left alone over progress left alone, a pair later: the largest change either way. What the trial could not
     /// have told apart.
     pub floor: f64,
+    /// Pairs that are not among them: the CPUs changed their distance meanwhile.
+    #[serde(default)]
+    pub set_aside: usize,
 }
 
 /// The verdict of a trial.
@@ -63,12 +71,39 @@ pub enum Why {
     RanBackwards,
     /// The count is not given any more.
     Unknown,
+    /// Too often the CPUs changed their distance within a pair of stretches.
+    DistanceChanged,
+    /// Left alone, the threads were together already.
+    NoControl,
+    /// Placed, the threads were not together.
+    NotPlaced,
+}
+
+/// What a trial takes of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Look {
+    /// The progress at its end.
+    pub progress: Option<f64>,
+    /// Its length.
+    pub seconds: f64,
+    /// The time of a line, where it was measured.
+    pub lines: Option<LineTimes>,
+    /// Whether all threads of the placement were where it puts them, or together elsewhere; None where the host does not say
+    /// where threads run.
+    pub together: Option<bool>,
 }
 
 /// Pairs before the first look at them: with six that all agree, a median has an interval of 96.9 %.
 const FIRST_LOOK: usize = 6;
 /// Pairs before a trial that cannot tell ends.
 const LAST_LOOK: usize = 15;
+/// Pairs that are set aside before a trial is given up.
+const MOST_SET_ASIDE: usize = 15;
+/// Line times that differ more than this are of different distances: on one pair of CPUs they vary by some tens of percent, and
+/// a core of another cache takes four to six times as long.
+const CHANGED: f64 = 2.0;
+/// Threads that are together in this share of the windows are together.
+const TOGETHER: f64 = 0.9;
 /// The error of the first look and of the last, so that both together have 5 %.
 const ALPHA: [f64; 2] = [0.032, 0.018];
 
@@ -82,8 +117,32 @@ pub struct Trial {
     /// Of the pair under way.
     before: Option<f64>,
     placed: Option<f64>,
+    /// The least and the largest line times of the pair under way.
+    lines: Spread,
     log_ratios: Vec<f64>,
     alone: Vec<f64>,
+    set_aside: usize,
+    /// Windows of each arm, and those in which the threads were together.
+    seen: [u32; 2],
+    together: [u32; 2],
+}
+
+/// The least and the largest time of a line, with a cache in common and without.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct Spread([Option<(f64, f64)>; 2]);
+
+impl Spread {
+    fn take(&mut self, times: LineTimes) {
+        for (at, time) in [times.shared_cache_ns, times.separate_ns].into_iter().enumerate() {
+            let Some(time) = time else { continue };
+            let (least, most) = self.0[at].unwrap_or((time, time));
+            self.0[at] = Some((least.min(time), most.max(time)));
+        }
+    }
+
+    fn has_changed(self) -> bool {
+        self.0.into_iter().flatten().any(|(least, most)| most > CHANGED * least)
+    }
 }
 
 /// The next thing to do in a trial.
@@ -106,8 +165,12 @@ impl Trial {
             last: Some(progress),
             before: None,
             placed: None,
+            lines: Spread::default(),
             log_ratios: Vec::new(),
             alone: Vec::new(),
+            set_aside: 0,
+            seen: [0; 2],
+            together: [0; 2],
         }
     }
 
@@ -116,10 +179,13 @@ impl Trial {
         self.arm
     }
 
-    /// Takes the progress at the end of a window, and its length in seconds.
-    pub fn take(&mut self, progress: Option<f64>, seconds: f64) -> Next {
+    /// Takes a window.
+    pub fn take(&mut self, look: Look) -> Next {
         let invalid = |why| Next::End(Verdict::Invalid { why });
-        let (Some(now), Some(last)) = (progress, self.last) else { return invalid(Why::Unknown) };
+        let (Some(now), Some(last)) = (look.progress, self.last) else {
+            return invalid(Why::Unknown);
+        };
+        look.lines.into_iter().for_each(|it| self.lines.take(it));
         self.last = Some(now);
         if now < last {
             return invalid(Why::RanBackwards);
@@ -127,20 +193,19 @@ impl Trial {
         if std::mem::take(&mut self.settles) {
             return Next::GoOn;
         }
-        let rate = (now - last) / seconds;
+        let rate = (now - last) / look.seconds;
         if rate <= 0.0 {
             return invalid(Why::StoodStill);
         }
+        self.count(look.together);
         match self.arm {
             Arm::Before => self.before = Some(rate),
             Arm::Placed => self.placed = Some(rate),
         }
         if let (Some(before), Some(placed)) = (self.before, self.placed) {
             (self.before, self.placed) = (None, None);
-            self.log_ratios.push((placed / before).ln());
-            self.alone.push(before);
             // The next pair begins as this one ended.
-            return self.verdict().map_or(Next::GoOn, Next::End);
+            return self.pair(before, placed).map_or(Next::GoOn, Next::End);
         }
         self.arm = match self.arm {
             Arm::Before => Arm::Placed,
@@ -148,6 +213,42 @@ impl Trial {
         };
         self.settles = true;
         Next::Change(self.arm)
+    }
+
+    /// Counts a window of an arm.
+    fn count(&mut self, together: Option<bool>) {
+        let Some(together) = together else { return };
+        self.seen[self.arm as usize] += 1;
+        self.together[self.arm as usize] += u32::from(together);
+    }
+
+    /// The share of an arm's windows in which the threads were together.
+    fn share_together(&self, arm: Arm) -> Option<f64> {
+        let (seen, together) = (self.seen[arm as usize], self.together[arm as usize]);
+        (seen > 0).then(|| f64::from(together) / f64::from(seen))
+    }
+
+    /// A pair of stretches is complete.
+    fn pair(&mut self, before: f64, placed: f64) -> Option<Verdict> {
+        if std::mem::take(&mut self.lines).has_changed() {
+            self.set_aside += 1;
+            let given_up = self.set_aside == MOST_SET_ASIDE;
+            return given_up.then_some(Verdict::Invalid { why: Why::DistanceChanged });
+        }
+        self.log_ratios.push((placed / before).ln());
+        self.alone.push(before);
+        let verdict = self.verdict()?;
+        Some(self.fault().map_or(verdict, |why| Verdict::Invalid { why }))
+    }
+
+    /// The reason why the arms are not what they are called.
+    fn fault(&self) -> Option<Why> {
+        let placed = self.share_together(Arm::Placed);
+        if placed.is_some_and(|it| it < 1.0 - TOGETHER) {
+            return Some(Why::NotPlaced);
+        }
+        let control = self.share_together(Arm::Before);
+        control.is_some_and(|it| it >= TOGETHER).then_some(Why::NoControl)
     }
 
     fn verdict(&self) -> Option<Verdict> {
@@ -164,6 +265,7 @@ impl Trial {
             low: interval.low.exp(),
             high: interval.high.exp(),
             floor: changes.fold(0.0, f64::max).exp(),
+            set_aside: self.set_aside,
         };
         match outcome {
             _ if outcome.low > 1.0 => Some(Verdict::Better(outcome)),
@@ -177,13 +279,17 @@ impl Trial {
 mod tests {
     use super::*;
 
+    fn look(progress: f64) -> Look {
+        Look { progress: Some(progress), seconds: 0.1, ..Look::default() }
+    }
+
     /// The verdict where each window has the progress that `rate` says, by its arm and its number.
     fn tried(rate: impl Fn(Arm, u32) -> f64) -> (Verdict, Vec<Arm>) {
         let (mut trial, mut progress, mut arms) = (Trial::begin(0.0), 0.0, Vec::new());
         for window in 0..1000 {
             arms.push(trial.arm());
             progress += rate(trial.arm(), window) * 0.1;
-            if let Next::End(verdict) = trial.take(Some(progress), 0.1) {
+            if let Next::End(verdict) = trial.take(look(progress)) {
                 return (verdict, arms);
             }
         }
@@ -229,7 +335,8 @@ mod tests {
     fn progress_that_stands_still_or_runs_backwards_or_is_lost_makes_it_invalid() {
         let why = |progress: [Option<f64>; 3]| {
             let mut trial = Trial::begin(100.0);
-            progress.into_iter().map(|it| trial.take(it, 0.1)).find_map(|next| match next {
+            let looks = progress.map(|progress| Look { progress, seconds: 0.1, ..Look::default() });
+            looks.into_iter().map(|it| trial.take(it)).find_map(|next| match next {
                 Next::End(Verdict::Invalid { why }) => Some(why),
                 _ => None,
             })
@@ -238,5 +345,57 @@ mod tests {
         assert_eq!(why([Some(110.0), Some(90.0), Some(110.0)]), Some(Why::RanBackwards));
         assert_eq!(why([Some(110.0), None, None]), Some(Why::Unknown));
         assert_eq!(why([Some(110.0), Some(120.0), Some(130.0)]), None);
+    }
+
+    /// The verdict of a trial in which placing doubles the progress, with what else each window tells.
+    fn told(more: impl Fn(Arm, u32) -> Look) -> Verdict {
+        let (mut trial, mut progress) = (Trial::begin(0.0), 0.0);
+        for window in 0..1000 {
+            let rate = if trial.arm() == Arm::Placed { 200.0 } else { 100.0 };
+            progress += rate + noise(window);
+            let look = Look { progress: Some(progress), seconds: 0.1, ..more(trial.arm(), window) };
+            if let Next::End(verdict) = trial.take(look) {
+                return verdict;
+            }
+        }
+        panic!("no end");
+    }
+
+    fn lines(ns: f64) -> Look {
+        let times = LineTimes { shared_cache_ns: Some(ns), separate_ns: None };
+        Look { lines: Some(times), ..Look::default() }
+    }
+
+    #[test]
+    fn pairs_of_stretches_on_cpus_that_changed_their_distance_are_set_aside() {
+        // The distance changes once, in the third pair.
+        let verdict = told(|_, window| lines(if window < 8 { 26.0 } else { 160.0 }));
+        let Verdict::Better(outcome) = verdict else { panic!("{verdict:?}") };
+        assert_eq!((outcome.pairs, outcome.set_aside), (6, 1));
+        // One that varies as one pair of CPUs does.
+        let verdict = told(|_, window| lines(30.0 + 8.0 * noise(window)));
+        assert!(matches!(verdict, Verdict::Better(it) if it.set_aside == 0), "{verdict:?}");
+        // Each arm on CPUs of its own distance.
+        let verdict = told(|arm, _| lines(if arm == Arm::Placed { 26.0 } else { 160.0 }));
+        assert_eq!(verdict, Verdict::Invalid { why: Why::DistanceChanged });
+    }
+
+    #[test]
+    fn an_arm_that_is_not_what_it_is_called_makes_a_trial_invalid() {
+        let with = |before: bool, placed: bool| {
+            told(|arm, _| Look {
+                together: Some(if arm == Arm::Placed { placed } else { before }),
+                ..Look::default()
+            })
+        };
+        assert!(matches!(with(false, true), Verdict::Better(_)));
+        assert_eq!(with(true, true), Verdict::Invalid { why: Why::NoControl });
+        assert_eq!(with(false, false), Verdict::Invalid { why: Why::NotPlaced });
+        // Threads that the kernel has together in every other window are a control.
+        let verdict = told(|arm, window| Look {
+            together: Some(arm == Arm::Placed || window % 4 < 2),
+            ..Look::default()
+        });
+        assert!(matches!(verdict, Verdict::Better(_)), "{verdict:?}");
     }
 }

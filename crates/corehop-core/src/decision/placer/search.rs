@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Placements that no rate speaks for: of threads that were seen at the same data, or of all that are busy.
+//!
+//! A source that takes samples says who shares, and not how often. Nothing predicts then whether a CPU, an inner cache or a
+//! last-level cache in common pays: each is tried.
+
+use std::collections::BTreeMap;
+
+use super::terrain::Terrain;
+use crate::host::{Active, Activity, Move};
+use crate::model::contacts::Tie;
+use crate::units::CpuList;
+
+/// A thread that uses less than this share of a CPU is not worth a try.
+pub(super) const BUSY: f64 = 0.3;
+/// Ties below this certainty join no groups.
+const SURE: f64 = 0.5;
+
+/// A thread that may be tried somewhere, with the CPUs that it may use.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Candidate<'a> {
+    pub(super) thread: &'a Active,
+    pub(super) home: &'a CpuList,
+}
+
+/// The busy threads of a window that may be placed.
+pub(super) fn busy<'a>(
+    activity: &'a Activity,
+    home: impl Fn(&'a Active) -> Option<&'a CpuList>,
+) -> Vec<Candidate<'a>> {
+    let busy = |it: &&Active| it.busy_ns as f64 >= BUSY * activity.span_ns as f64;
+    let threads = activity.threads.iter().filter(busy);
+    threads.filter_map(|thread| Some(Candidate { thread, home: home(thread)? })).collect()
+}
+
+/// Busy threads that were seen at the same data, in groups of at most `most`: the surest and strongest ties join first.
+pub(super) fn groups<'a>(
+    busy: &[Candidate<'a>],
+    ties: &[Tie],
+    most: usize,
+) -> Vec<Vec<Candidate<'a>>> {
+    let mut group: BTreeMap<u32, usize> =
+        busy.iter().enumerate().map(|(at, it)| (it.thread.tid, at)).collect();
+    let mut ties: Vec<&Tie> =
+        ties.iter().filter(|it| it.lines_at_least > 0.0 && it.confidence >= SURE).collect();
+    ties.sort_by(|x, y| {
+        y.lines_at_least.total_cmp(&x.lines_at_least).then((x.a, x.b).cmp(&(y.a, y.b)))
+    });
+    for tie in ties {
+        let (Some(&a), Some(&b)) = (group.get(&tie.a), group.get(&tie.b)) else { continue };
+        let size = group.values().filter(|&&it| it == a || it == b).count();
+        if a != b && size <= most {
+            group.values_mut().filter(|it| **it == b).for_each(|it| *it = a);
+        }
+    }
+    let mut groups: BTreeMap<usize, Vec<Candidate<'_>>> = BTreeMap::new();
+    for it in busy {
+        groups.entry(group[&it.thread.tid]).or_default().push(*it);
+    }
+    groups.into_values().filter(|it| it.len() > 1).collect()
+}
+
+/// The regions that groups are tried in, a list for each kind: single CPUs, inner caches, last-level caches.
+pub(super) fn kinds(terrain: &Terrain) -> [Vec<CpuList>; 3] {
+    let single = |cpu| CpuList::new([cpu]);
+    // Cache after cache in turns, so that groups on single CPUs do not crowd one cache.
+    let caches: Vec<Vec<CpuList>> =
+        terrain.caches().iter().map(|it| it.iter().map(single).collect()).collect();
+    let longest = caches.iter().map(Vec::len).max().unwrap_or(0);
+    let in_turns = (0..longest).flat_map(|at| caches.iter().filter_map(move |it| it.get(at)));
+    let several = terrain.caches().len() > 1;
+    let last = if several { terrain.caches().to_vec() } else { Vec::new() };
+    [in_turns.cloned().collect(), terrain.inner().to_vec(), last]
+}
+
+/// Each group in a region of its own, as long as there are some; None where one does not fit or may not.
+pub(super) fn deal(groups: &[Vec<Candidate<'_>>], regions: &[CpuList]) -> Option<Vec<Move>> {
+    let mut taken = vec![0_usize; regions.len()];
+    let mut moves = Vec::new();
+    for group in groups {
+        // On one CPU they take turns, as many as they are; elsewhere each has a CPU.
+        let room = |at: usize| match regions[at].len() {
+            1 => usize::from(taken[at] == 0) * group.len(),
+            cpus => cpus - taken[at].min(cpus),
+        };
+        let all_may =
+            |at: usize| group.iter().all(|it| !it.home.intersection(&regions[at]).is_empty());
+        let fits = |&at: &usize| room(at) >= group.len() && all_may(at);
+        let at = (0..regions.len()).filter(fits).min_by_key(|&at| (taken[at], at))?;
+        taken[at] += group.len();
+        let to = |it: &Candidate<'_>| Move {
+            tid: it.thread.tid,
+            cpus: it.home.intersection(&regions[at]),
+        };
+        moves.extend(group.iter().map(to));
+    }
+    moves.sort_by_key(|it| it.tid);
+    (!moves.is_empty()).then_some(moves)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::terrain::tests::{COSTS, list};
+    use super::*;
+
+    fn threads(tids: &[u32]) -> Activity {
+        let thread = |&tid: &u32| Active { tid, busy_ns: 90, ..Active::default() };
+        let threads = tids.iter().map(thread).collect();
+        Activity { span_ns: 100, threads, ..Activity::default() }
+    }
+
+    fn tie(a: u32, b: u32, lines_at_least: f64, confidence: f64) -> Tie {
+        Tie { a, b, per_second: 0.0, at_least: 0.0, lines_at_least, confidence }
+    }
+
+    fn grouped(tids: &[u32], ties: &[Tie], most: usize) -> Vec<Vec<u32>> {
+        let (activity, home) = (threads(tids), list("0-3"));
+        let groups = groups(&busy(&activity, |_| Some(&home)), ties, most);
+        groups.iter().map(|it| it.iter().map(|it| it.thread.tid).collect()).collect()
+    }
+
+    #[test]
+    fn sure_ties_join_threads_the_strongest_first_and_no_group_grows_beyond_its_bound() {
+        let ties = [tie(1, 4, 50.0, 0.9), tie(2, 3, 60.0, 0.9), tie(3, 4, 5.0, 0.9)];
+        assert_eq!(grouped(&[1, 2, 3, 4, 5], &ties, 2), [vec![1, 4], vec![2, 3]]);
+        assert_eq!(grouped(&[1, 2, 3, 4, 5], &ties, 4), [vec![1, 2, 3, 4]]);
+        // One that was hardly seen, and one that wakes alone.
+        assert!(grouped(&[1, 2], &[tie(1, 2, 9.0, 0.2), tie(1, 2, 0.0, 0.9)], 4).is_empty());
+    }
+
+    #[test]
+    fn groups_get_regions_of_their_own_that_all_of_them_may_use() {
+        let terrain = Terrain::new(&[list("0-1"), list("2-3")], COSTS);
+        let [single, inner, last] = kinds(&terrain);
+        assert_eq!(single, ["0", "2", "1", "3"].map(list));
+        assert!(inner.is_empty() && last == [list("0-1"), list("2-3")]);
+        let (activity, home) = (threads(&[1, 2, 3, 4]), list("2-3"));
+        let all = busy(&activity, |it| Some(if it.tid < 3 { &home } else { terrain.cpus() }));
+        let moved = |groups: &[Vec<Candidate<'_>>], regions: &[CpuList]| {
+            let moves = deal(groups, regions)?;
+            Some(moves.into_iter().map(|it| (it.tid, it.cpus.to_string())).collect::<Vec<_>>())
+        };
+        let pairs = [all[..2].to_vec(), all[2..].to_vec()];
+        let to =
+            |cpus: [&str; 4]| (1..).zip(cpus.map(str::to_owned)).collect::<Vec<(u32, String)>>();
+        assert_eq!(moved(&pairs, &last), Some(to(["2-3", "2-3", "0-1", "0-1"])));
+        assert_eq!(moved(&pairs, &single), Some(to(["2", "2", "0", "0"])));
+        assert_eq!(moved(&[all.clone()], &last), None);
+    }
+}
