@@ -44,6 +44,11 @@ pub trait Host {
     /// # Errors
     /// [`HostError::Move`] names the thread; the others are put back all the same.
     fn revert(&mut self, receipt: Receipt) -> Result<(), HostError>;
+
+    /// What the user should know of the host, each thing once.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The events of a window.

@@ -114,10 +114,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
     /// # Errors
     /// `E2BIG` where the table is full.
     pub fn put(&self, key: K, value: V) -> io::Result<()> {
-        self.locked().insert(key, value, 0).map_err(|error| match error {
-            MapError::SyscallError(error) => error.io_error,
-            other => io::Error::other(other),
-        })
+        self.locked().insert(key, value, 0).map_err(of_call)
     }
 
     /// The value under `key`.
@@ -131,8 +128,11 @@ impl<K: Pod, V: Pod> Table<K, V> {
     }
 
     /// All keys with their values, as they are found.
-    pub fn all(&self) -> Vec<(K, V)> {
-        self.locked().iter().filter_map(Result::ok).collect()
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show the table any more.
+    pub fn all(&self) -> io::Result<Vec<(K, V)>> {
+        self.locked().iter().collect::<Result<_, _>>().map_err(of_call)
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<MapData, K, V>> {
@@ -163,6 +163,14 @@ impl Ring {
             count += 1;
         }
         count
+    }
+}
+
+/// The kernel's error in it.
+fn of_call(error: MapError) -> io::Error {
+    match error {
+        MapError::SyscallError(error) => error.io_error,
+        other => io::Error::other(other),
     }
 }
 

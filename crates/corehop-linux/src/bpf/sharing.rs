@@ -10,7 +10,8 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use corehop_core::host::Contact;
 
@@ -28,13 +29,13 @@ const COUNTED: u32 = 2;
 /// Counts of wake-ups between threads, running. They end when this is dropped.
 #[derive(Debug)]
 pub struct WakeGraph {
-    object: Object,
+    object: Mutex<Object>,
     processes: Table<u32, u32>,
     pairs: Table<[u32; 2], u64>,
     lost: Shown,
     wishes: Shown,
     finished: Shown,
-    counts_calls: bool,
+    counts_calls: AtomicBool,
 }
 
 impl WakeGraph {
@@ -64,7 +65,9 @@ impl WakeGraph {
         for (program, tracepoint) in programs {
             object.attach(program, tracepoint, types)?;
         }
-        Ok(Self { object, processes, pairs, lost, wishes, finished, counts_calls: false })
+        let counts_calls = AtomicBool::new(false);
+        let object = Mutex::new(object);
+        Ok(Self { object, processes, pairs, lost, wishes, finished, counts_calls })
     }
 
     /// Follows a process, and those that it starts from now on.
@@ -84,8 +87,11 @@ impl WakeGraph {
     }
 
     /// The processes that are followed.
-    pub fn processes(&self) -> Vec<u32> {
-        self.processes.all().into_iter().map(|(process, _)| process).collect()
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show them any more.
+    pub fn processes(&self) -> io::Result<Vec<u32>> {
+        Ok(self.processes.all()?.into_iter().map(|(process, _)| process).collect())
     }
 
     /// Counts the calls of these numbers that followed processes finish without an error.
@@ -95,14 +101,14 @@ impl WakeGraph {
     ///
     /// # Panics
     /// For a number of 512 or more.
-    pub fn count_calls(&mut self, numbers: &[u32]) -> Result<(), BpfError> {
+    pub fn count_calls(&self, numbers: &[u32]) -> Result<(), BpfError> {
         for &number in numbers {
             assert!(number < NUMBERS, "the system call {number}");
             self.wishes.word(number as usize).store(1, Ordering::Relaxed);
         }
-        if !self.counts_calls {
-            self.object.attach("hop_finished", "sys_exit", kernel_types()?)?;
-            self.counts_calls = true;
+        if !self.counts_calls.swap(true, Ordering::Relaxed) {
+            let mut object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
+            object.attach("hop_finished", "sys_exit", kernel_types()?)?;
         }
         Ok(())
     }
@@ -113,14 +119,17 @@ impl WakeGraph {
     }
 
     /// Wake-ups so far, by pair. Those in interrupts are not among them.
-    pub fn wakes(&self) -> Vec<Contact> {
-        let all = self.pairs.all().into_iter().filter(|([waker, _], _)| *waker != 0);
-        all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect()
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show its counts any more.
+    pub fn wakes(&self) -> io::Result<Vec<Contact>> {
+        let all = self.pairs.all()?.into_iter().filter(|([waker, _], _)| *waker != 0);
+        Ok(all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect())
     }
 
-    /// Wake-ups in interrupts so far.
+    /// Wake-ups in interrupts so far, as far as the kernel shows them.
     pub fn from_interrupts(&self) -> u64 {
-        let all = self.pairs.all().into_iter();
+        let all = self.pairs.all().unwrap_or_default().into_iter();
         all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()
     }
 
@@ -131,7 +140,7 @@ impl WakeGraph {
 
     /// Forgets the pairs of threads that have ended: their numbers may become others'.
     pub fn forget(&self, threads: &HashSet<u32>) {
-        for (pair, _) in self.pairs.all() {
+        for (pair, _) in self.pairs.all().unwrap_or_default() {
             if pair.iter().any(|it| threads.contains(it)) {
                 self.pairs.remove(pair);
             }
@@ -186,7 +195,7 @@ mod tests {
 
     #[test]
     fn two_processes_that_wake_each_other_are_counted_both_ways_and_others_are_not() {
-        let Some(mut graph) = open() else { return };
+        let Some(graph) = open() else { return };
         graph.count_calls(&[libc::SYS_write as u32]).unwrap();
         let (mut followed, mut other) = (pair(), pair());
         graph.follow(followed.id()).unwrap();
@@ -196,7 +205,7 @@ mod tests {
         line_to(&mut followed);
         line_to(&mut other);
         let (child, stranger) = (line_from(&mut followed), line_from(&mut other));
-        let wakes = graph.wakes();
+        let wakes = graph.wakes().unwrap();
         let count = |waker, woken| {
             let found = wakes.iter().find(|it| it.waker == waker && it.woken == woken);
             found.map_or(0, |it| it.count)
@@ -210,7 +219,7 @@ mod tests {
         let calls = graph.calls() - begin;
         assert!((400..=410).contains(&calls), "{calls}");
         graph.forget(&HashSet::from([child]));
-        assert!(!graph.wakes().iter().any(|it| [it.waker, it.woken].contains(&child)));
+        assert!(!graph.wakes().unwrap().iter().any(|it| [it.waker, it.woken].contains(&child)));
         for child in [&mut followed, &mut other] {
             line_to(child);
             child.wait().unwrap();

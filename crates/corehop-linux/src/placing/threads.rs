@@ -22,6 +22,9 @@ struct Known {
 pub(super) struct Threads {
     known: HashMap<u32, Known>,
     looks: u64,
+    /// Threads that were left out at the last look.
+    beyond: usize,
+    told: bool,
 }
 
 /// The most threads that are looked at.
@@ -33,15 +36,28 @@ impl Threads {
     pub(super) fn look(&mut self, processes: &[u32]) -> Vec<Active> {
         self.looks += 1;
         let mut all = Vec::new();
+        self.beyond = 0;
         for &pid in processes {
             let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            let tids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+            let mut tids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
             let room = MOST.saturating_sub(all.len());
-            all.extend(tids.filter_map(|tid| self.look_at(tid, pid)).take(room));
+            all.extend(tids.by_ref().filter_map(|tid| self.look_at(tid, pid)).take(room));
+            self.beyond += tids.count();
         }
         self.known.retain(|_, it| it.seen == self.looks);
         all.sort_unstable_by_key(|it| it.tid);
         all
+    }
+
+    /// What the user should know, once.
+    pub(super) fn note(&mut self) -> Option<String> {
+        let new = self.beyond > 0 && !std::mem::replace(&mut self.told, self.beyond > 0);
+        new.then(|| {
+            format!(
+                "{} threads are left where they are: {MOST} are looked at, name fewer processes",
+                self.beyond
+            )
+        })
     }
 
     fn look_at(&mut self, tid: u32, pid: u32) -> Option<Active> {

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sources of evidence: each adds to a window what it saw in it.
+//!
+//! A source that the host does not give is off, with the reason; so is one that fails later. Placing goes on with the
+//! others. To add one: implement [`Source`], and open it in [`open`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use corehop_core::host::{Activity, Evidence};
+
+use super::PlacingError;
+use super::wakes::Wakes;
+use crate::bpf::BpfError;
+use crate::bpf::sharing::WakeGraph;
+
+/// A source of evidence under way.
+pub(super) trait Source: fmt::Debug {
+    /// Its word.
+    fn evidence(&self) -> Evidence;
+
+    /// Adds what it saw since the last time. The length of the window and the threads are there already.
+    ///
+    /// # Errors
+    /// Why it sees nothing any more.
+    fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
+}
+
+/// The kernel's programs, which several sources and the list of processes share, or why they do not run.
+pub(super) type Kernel = Result<Arc<WakeGraph>, Arc<BpfError>>;
+
+/// Why a source is off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Off {
+    /// The kernel does not run its programs.
+    #[error("{0}")]
+    Kernel(Arc<BpfError>),
+    /// It fails in the middle.
+    #[error("it tells nothing any more: {0}")]
+    Lost(#[from] std::io::Error),
+    /// This build has no such source.
+    #[error("this corehop has no such source")]
+    Absent,
+}
+
+/// The sources under way.
+#[derive(Debug)]
+pub(super) struct Sources {
+    all: Vec<Box<dyn Source>>,
+    /// The reasons of those that are off, until they are told.
+    notes: Vec<String>,
+}
+
+impl Sources {
+    /// Opens those that are asked for; wake-ups are counted in any case.
+    pub(super) fn open(asked: &[Evidence], kernel: &Kernel) -> Self {
+        let (mut all, mut off) = (Vec::new(), Vec::<(String, String)>::new());
+        for &evidence in Evidence::ALL {
+            if evidence != Evidence::Wakes && !asked.contains(&evidence) {
+                continue;
+            }
+            let why = match open(evidence, kernel) {
+                Ok(source) => {
+                    all.push(source);
+                    continue;
+                }
+                Err(why) => why.to_string(),
+            };
+            // Sources that lack the same are named together.
+            match off.iter_mut().find(|(_, before)| *before == why) {
+                Some((words, _)) => *words = format!("{words},{evidence}"),
+                None => off.push((evidence.to_string(), why)),
+            }
+        }
+        let note = |(words, why)| format!("--evidence {words} is off: {why}");
+        Self { all, notes: off.into_iter().map(note).collect() }
+    }
+
+    /// Nothing, if there is a source.
+    ///
+    /// # Errors
+    /// The reasons, if all are off.
+    pub(super) fn some(&mut self) -> Result<(), PlacingError> {
+        if self.all.is_empty() {
+            return Err(PlacingError::NoEvidence { reasons: std::mem::take(&mut self.notes) });
+        }
+        Ok(())
+    }
+
+    /// The words of those under way.
+    pub(super) fn words(&self) -> Vec<Evidence> {
+        self.all.iter().map(|it| it.evidence()).collect()
+    }
+
+    /// Adds what they saw. One that fails is off from now on.
+    pub(super) fn take(&mut self, window: &mut Activity) {
+        let notes = &mut self.notes;
+        self.all.retain_mut(|source| match source.take(window) {
+            Ok(()) => true,
+            Err(why) => {
+                notes.push(format!("--evidence {} is off from now on: {why}", source.evidence()));
+                false
+            }
+        });
+    }
+
+    /// Why sources are off, once.
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// Begins with one source.
+fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
+    let graph = || kernel.clone().map_err(Off::Kernel);
+    Ok(match evidence {
+        Evidence::Wakes => Box::new(Wakes::new(graph()?)),
+        Evidence::Locks | Evidence::Pages | Evidence::Counters => return Err(Off::Absent),
+    })
+}
