@@ -3,6 +3,8 @@
 //!
 //! Recording a program observes it. Placing its threads moves them too, and puts them back where the move did not pay.
 
+pub mod locks;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wake graph of some processes, counted in the kernel, and the system calls that they finish.
+//! The wake graph of some processes, counted in the kernel, their futex calls, and the system calls that they finish.
 //!
 //! A program stands at `sched_waking`. Where both sides belong to followed processes it counts the pair; a thread that
 //! is woken in an interrupt (a device, a timer) is counted under waker 0, for the interrupted thread has nothing to do
@@ -7,15 +7,19 @@
 //! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted.
 //!
 //! Not seen is sharing without wake-ups: spin locks, locks without a waiter, data that threads read and write without waiting.
+//!
+//! Futex calls are counted by word and thread, at the entry of every system call of the machine, so only for some time
+//! ([`count_locks`](WakeGraph::count_locks)).
 
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use corehop_core::host::Contact;
+use corehop_core::host::locks::WordUse;
 
-use super::object::{Object, Table};
+use super::object::{Attachment, Object, Table};
 use super::{BpfError, Shown, kernel_types};
 
 /// The programs, `bpf/sharing.bpf.c`.
@@ -32,6 +36,8 @@ pub struct WakeGraph {
     object: Mutex<Object>,
     processes: Table<u32, u32>,
     pairs: Table<[u32; 2], u64>,
+    /// Waits and wakes by address, and by thread in the upper and process in the lower half.
+    words: Table<[u64; 2], [u64; 2]>,
     lost: Shown,
     wishes: Shown,
     finished: Shown,
@@ -50,6 +56,7 @@ impl WakeGraph {
         let wishes = object.show("corehop_wishes")?;
         let processes = object.take_table("corehop_processes")?;
         let pairs = object.take_table("corehop_wakes")?;
+        let words = object.take_table("corehop_words")?;
         let programs = [
             ("hop_process", "sched_process_fork"),
             ("hop_exit", "sched_process_exit"),
@@ -67,7 +74,7 @@ impl WakeGraph {
         }
         let counts_calls = AtomicBool::new(false);
         let object = Mutex::new(object);
-        Ok(Self { object, processes, pairs, lost, wishes, finished, counts_calls })
+        Ok(Self { object, processes, pairs, words, lost, wishes, finished, counts_calls })
     }
 
     /// Follows a process, and those that it starts from now on.
@@ -107,10 +114,36 @@ impl WakeGraph {
             self.wishes.word(number as usize).store(1, Ordering::Relaxed);
         }
         if !self.counts_calls.swap(true, Ordering::Relaxed) {
-            let mut object = self.object.lock().unwrap_or_else(PoisonError::into_inner);
-            object.attach("hop_finished", "sys_exit", kernel_types()?)?;
+            self.object().attach("hop_finished", "sys_exit", kernel_types()?)?;
         }
         Ok(())
+    }
+
+    fn object(&self) -> MutexGuard<'_, Object> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the futex calls of followed processes, for as long as the attachment is kept.
+    ///
+    /// # Errors
+    /// If the kernel lacks the tracepoint.
+    pub fn count_locks(&self) -> Result<Attachment, BpfError> {
+        self.object().attach_for_now("hop_futex", "sys_enter", kernel_types()?)
+    }
+
+    /// The futex calls since the last time. Not while they are counted: some might be missed.
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show its counts any more.
+    pub fn take_words(&self) -> io::Result<Vec<WordUse>> {
+        let all = self.words.all()?;
+        all.iter().for_each(|(word, _)| self.words.remove(*word));
+        let uses = |([address, by], [waits, wakes]): ([u64; 2], [u64; 2])| {
+            // In the order of the program's: the process first.
+            let (process, tid) = (by as u32, (by >> 32) as u32);
+            WordUse { process, address, tid, waits, wakes }
+        };
+        Ok(all.into_iter().map(uses).collect())
     }
 
     /// The calls finished so far.
@@ -133,7 +166,7 @@ impl WakeGraph {
         all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()
     }
 
-    /// Wake-ups that were not counted, because there were too many pairs.
+    /// Events that were not counted, because there were too many pairs or words.
     pub fn lost(&self) -> u64 {
         self.lost.word(0).load(Ordering::Relaxed)
     }

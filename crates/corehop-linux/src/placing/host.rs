@@ -198,6 +198,11 @@ impl Host for PlacingHost {
     }
 
     fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError> {
+        // The number of one that has ended since may be another program's.
+        if let Some(Move { tid, cpus }) = moves.iter().find(|it| !self.threads.has(it.tid)) {
+            let why = "it is none of the threads that are followed, or has ended".to_owned();
+            return Err(HostError::Move { tid: *tid, cpus: cpus.clone(), why });
+        }
         let receipt = self.moves.apply(moves)?;
         let homes = receipt.before.iter().map(|it| (it.tid, it.cpus.clone())).collect();
         self.in_force = Some((receipt.clone(), homes));

@@ -4,8 +4,10 @@
 //! A window costs a look at each thread in `/proc`, and what the sources of evidence take. Nothing is done at the
 //! threads themselves.
 
+mod counted;
 mod followed;
 mod host;
+mod locks;
 mod progress;
 mod sources;
 mod threads;
@@ -14,6 +16,7 @@ mod wakes;
 
 use std::io;
 
+pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use host::{PlacingHost, Wishes};
 pub use progress::{ProgressError, ProgressSource};
 pub use wake_costs::{WakeTimes, wake_times};

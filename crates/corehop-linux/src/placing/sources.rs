@@ -10,9 +10,12 @@ use std::sync::Arc;
 use corehop_core::host::{Activity, Evidence};
 
 use super::PlacingError;
+use super::counted::Counters;
+use super::locks::Locks;
 use super::wakes::Wakes;
 use crate::bpf::BpfError;
 use crate::bpf::sharing::WakeGraph;
+use crate::counters::CounterError;
 
 /// A source of evidence under way.
 pub(super) trait Source: fmt::Debug {
@@ -24,6 +27,11 @@ pub(super) trait Source: fmt::Debug {
     /// # Errors
     /// Why it sees nothing any more.
     fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
+
+    /// What the user should know of it, each thing once.
+    fn note(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// The kernel's programs, which several sources and the list of processes share, or why they do not run.
@@ -35,6 +43,9 @@ pub(super) enum Off {
     /// The kernel does not run its programs.
     #[error("{0}")]
     Kernel(Arc<BpfError>),
+    /// The processor's counters do not count.
+    #[error(transparent)]
+    Counters(#[from] CounterError),
     /// It fails in the middle.
     #[error("it tells nothing any more: {0}")]
     Lost(#[from] std::io::Error),
@@ -96,7 +107,10 @@ impl Sources {
     pub(super) fn take(&mut self, window: &mut Activity) {
         let notes = &mut self.notes;
         self.all.retain_mut(|source| match source.take(window) {
-            Ok(()) => true,
+            Ok(()) => {
+                notes.extend(source.note());
+                true
+            }
             Err(why) => {
                 notes.push(format!("--evidence {} is off from now on: {why}", source.evidence()));
                 false
@@ -115,6 +129,11 @@ fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
     let graph = || kernel.clone().map_err(Off::Kernel);
     Ok(match evidence {
         Evidence::Wakes => Box::new(Wakes::new(graph()?)),
-        Evidence::Locks | Evidence::Pages | Evidence::Counters => return Err(Off::Absent),
+        Evidence::Locks => {
+            let begun = Locks::begin(graph()?);
+            Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
+        }
+        Evidence::Counters => Box::new(Counters::open()?),
+        Evidence::Pages => return Err(Off::Absent),
     })
 }

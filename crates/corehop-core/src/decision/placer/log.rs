@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::step::{Action, Proposal, Settings};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
-use crate::host::{Activity, Evidence};
+use crate::host::{Activity, Counted, Evidence};
 use crate::model::contacts::{ContactGraph, Tie};
+use crate::model::misses::{self, Misses};
 use crate::units::CpuList;
 
 /// The version of the lines.
@@ -110,9 +111,14 @@ pub struct Answer {
     pub ties: Vec<Tie>,
     /// Wake-ups by devices and timers.
     pub wakes_by_interrupts: u64,
+    /// The misses of the program, where hardware counters count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misses: Option<Misses>,
     /// The names of the threads.
     #[serde(skip)]
     pub names: BTreeMap<u32, String>,
+    #[serde(skip)]
+    counted: Option<Counted>,
     #[serde(skip)]
     graph: ContactGraph,
 }
@@ -150,6 +156,8 @@ impl Answer {
             refused: Vec::new(),
             ties: Vec::new(),
             wakes_by_interrupts: 0,
+            misses: None,
+            counted: None,
             names: BTreeMap::new(),
             graph: ContactGraph::new(head.settings.half_life_s),
         }
@@ -172,6 +180,8 @@ impl Answer {
         self.windows += 1;
         self.names.extend(window.threads.iter().map(|it| (it.tid, it.name.clone())));
         self.graph.take(window);
+        let counted = window.threads.iter().map(|it| it.counted);
+        self.counted = misses::sum(counted.chain([self.counted]));
         for action in actions {
             match action {
                 Action::Advise(it) | Action::Try(it) => self.proposals.push(it.clone()),
@@ -185,6 +195,7 @@ impl Answer {
 
     /// Draws up the ties.
     fn settle(&mut self) {
+        self.misses = self.counted.as_ref().and_then(Misses::of);
         self.ties = self.graph.ties();
         self.ties.sort_by(|x, y| y.per_second.total_cmp(&x.per_second));
     }
