@@ -38,9 +38,8 @@ mod tests {
 
     #[test]
     fn a_program_has_the_rates_of_its_threads_together() {
-        let thread = |instructions, misses, from_caches| {
-            Some(Counted { instructions, misses, from_caches })
-        };
+        let thread =
+            |instructions, misses, from_caches| Some(Counted { instructions, misses, from_caches });
         let all = sum([thread(400_000, 30, 30), None, thread(600_000, 10, 0)]).unwrap();
         assert_eq!(Misses::of(&all), Some(Misses { smr: Some(0.75), mpmi: 40.0 }));
         assert_eq!(Misses::of(&thread(5, 0, 0).unwrap()).unwrap().smr, None);

@@ -169,7 +169,8 @@ mod tests {
             ("AuthenticAMD", 26, 2, raw(0x5c43, 0x1443)),
             ("AuthenticAMD", 23, 49, None),
         ] {
-            let text = format!("vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n");
+            let text =
+                format!("vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n");
             assert_eq!(encodings(&text), events, "{text}");
         }
         assert_eq!(encodings("CPU implementer\t: 0x41\n"), None);

@@ -99,7 +99,7 @@ impl Followed {
         if let Some(kernel) = &self.kernel {
             kernel.follow(pid)?;
         }
-        let id = ProcessId::of(pid.cast_signed()).ok().filter(|it| it.is_alive());
+        let id = ProcessId::of(pid.cast_signed()).ok().filter(|it| lives(*it));
         let Some(id) = id else {
             self.leave(pid);
             return Err(io::Error::new(io::ErrorKind::NotFound, "it has ended"));
@@ -172,7 +172,7 @@ impl Followed {
 
     /// Takes out what has ended, and enters children that are new.
     fn look(&mut self) {
-        self.known.retain(|_, it| it.is_alive());
+        self.known.retain(|_, it| lives(*it));
         let mut pending: Vec<u32> = self.known.keys().copied().collect();
         while let Some(pid) = pending.pop() {
             let new: Vec<u32> =
@@ -180,6 +180,13 @@ impl Followed {
             pending.extend(new.into_iter().filter(|&it| self.enter(it).is_ok()));
         }
     }
+}
+
+/// Whether a thread of the process runs; its first one may have ended.
+fn lives(process: ProcessId) -> bool {
+    let threads = || fs::read_dir(format!("/proc/{}/task", process.pid)).map_or(0, Iterator::count);
+    let same = || ProcessId::of(process.pid).is_ok_and(|it| it == process);
+    process.is_alive() || (same() && threads() > 1)
 }
 
 /// The processes that a process has started.
@@ -192,4 +199,135 @@ fn children(pid: u32) -> Vec<u32> {
         text.split_whitespace().filter_map(|it| it.parse().ok()).collect()
     };
     texts.flat_map(numbers).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// With the kernel's table, where there is BPF, and without.
+    fn both() -> Vec<Followed> {
+        let kernel = WakeGraph::open().map(Arc::new);
+        let kernel = kernel.inspect_err(|error| eprintln!("skipped: {error}")).ok();
+        let with = kernel.map(|it| Followed::new(Some(it)));
+        with.into_iter().chain([Followed::new(None)]).collect()
+    }
+
+    /// A shell that does this, and then reads a line.
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{script}; echo; read x")]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        use std::io::Read as _;
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        child
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A process with this number, if the kernel gives it; it sleeps until it is killed.
+    fn of_number(pid: u32) -> Option<u32> {
+        // clone3(2), version 1: the numbers are at words 8 and 9.
+        let numbers = [pid.cast_signed()];
+        let mut arguments = [0_u64; 10];
+        arguments[4] = libc::SIGCHLD as u64;
+        arguments[8] = numbers.as_ptr() as u64;
+        arguments[9] = 1;
+        // SAFETY: the arguments outlive the call and have the length given; without flags it is a fork, and the child
+        // calls nothing but pause and _exit.
+        let made =
+            unsafe { libc::syscall(libc::SYS_clone3, arguments.as_ptr(), size_of_val(&arguments)) };
+        if made == 0 {
+            // SAFETY: both may be called after a fork.
+            unsafe {
+                libc::pause();
+                libc::_exit(0);
+            }
+        }
+        (made > 0).then_some(made as u32)
+    }
+
+    fn reap(pid: u32) {
+        // SAFETY: a child of this process that was not waited for.
+        unsafe {
+            libc::kill(pid.cast_signed(), libc::SIGKILL);
+            libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0);
+        }
+    }
+
+    #[test]
+    fn a_number_that_became_another_process_s_is_not_followed() {
+        for mut followed in both() {
+            let first = shell("true");
+            let pid = first.id();
+            followed.process(pid).unwrap();
+            assert_eq!(followed.now(), [pid]);
+            end(first);
+            // Start times are told in hundredths of a second.
+            std::thread::sleep(Duration::from_millis(30));
+            let Some(other) = of_number(pid) else {
+                return eprintln!("skipped: {}", io::Error::last_os_error());
+            };
+            let now = followed.now();
+            reap(other);
+            assert_eq!((other, now), (pid, vec![]));
+        }
+    }
+
+    #[test]
+    fn of_a_tree_of_short_lived_processes_those_that_are_left_are_followed() {
+        for mut followed in both() {
+            // The parent of the last sleeper ends before it; it was seen before.
+            let tree =
+                shell("sleep 60 & for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.01 & true) & done");
+            followed.process(tree.id()).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let left = loop {
+                let now = followed.now();
+                if now.len() == 2 || Instant::now() > deadline {
+                    break now;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            assert_eq!(left.len(), 2, "the shell and the sleeper: {left:?}");
+            let sleeper = *left.iter().find(|&&it| it != tree.id()).unwrap();
+            let name = fs::read_to_string(format!("/proc/{sleeper}/comm")).unwrap();
+            end(tree);
+            // SAFETY: the process of this test that was just looked at.
+            unsafe { libc::kill(sleeper.cast_signed(), libc::SIGKILL) };
+            assert_eq!(name, "sleep\n");
+        }
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_followed_as_long_as_another_runs() {
+        let script = "import threading, time, ctypes\n\
+            threading.Thread(target=time.sleep, args=(60,)).start()\n\
+            print(flush=True)\n\
+            ctypes.CDLL(None).syscall(60, 0)\n";
+        for mut followed in both() {
+            let mut command = Command::new("python3");
+            command.args(["-c", script]).stdout(Stdio::piped());
+            let child = command.spawn().unwrap();
+            if followed.process(child.id()).is_err() {
+                return eprintln!("skipped: python3 has ended");
+            }
+            let status = format!("/proc/{0}/task/{0}/status", child.id());
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+                assert!(Instant::now() < deadline, "its first thread ends");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let now = followed.now();
+            let pid = child.id();
+            end(child);
+            assert_eq!(now, [pid]);
+        }
+    }
 }

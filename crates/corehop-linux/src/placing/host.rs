@@ -243,3 +243,7 @@ fn start(
     followed.started(child.id());
     Ok(child)
 }
+
+#[cfg(test)]
+#[path = "host_tests.rs"]
+mod tests;

@@ -16,8 +16,8 @@ mod wakes;
 
 use std::io;
 
-pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use host::{PlacingHost, Wishes};
+pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use progress::{ProgressError, ProgressSource};
 pub use wake_costs::{WakeTimes, wake_times};
 

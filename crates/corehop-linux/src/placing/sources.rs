@@ -137,3 +137,65 @@ fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
         Evidence::Pages => return Err(Off::Absent),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    /// A source that fails from its second window on.
+    #[derive(Debug)]
+    struct Brittle(u32);
+
+    impl Source for Brittle {
+        fn evidence(&self) -> Evidence {
+            Evidence::Locks
+        }
+
+        fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
+            self.0 += 1;
+            window.span_ns += 1;
+            if self.0 < 2 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF).into()) }
+        }
+
+        fn note(&mut self) -> Option<String> {
+            Some(format!("window {}", self.0))
+        }
+    }
+
+    fn refused() -> Kernel {
+        let source = io::Error::from_raw_os_error(libc::EPERM);
+        Err(Arc::new(BpfError::NotPermitted { what: "a BPF map".to_owned(), source }))
+    }
+
+    #[test]
+    fn sources_that_lack_the_same_are_named_together_with_the_remedy() {
+        let mut sources = Sources::open(&[Evidence::Locks], &refused());
+        assert_eq!(sources.words(), []);
+        let error = sources.some().unwrap_err().to_string();
+        assert!(error.contains("--evidence wakes,locks is off: ") && error.contains("setcap"));
+        assert_eq!(error.matches("setcap").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn wake_ups_are_counted_though_another_source_was_asked_for() {
+        let mut sources = Sources::open(&[Evidence::Counters], &refused());
+        assert!(sources.notes().iter().any(|it| it.starts_with("--evidence wakes is off: ")));
+        assert_eq!(sources.notes(), [""; 0], "each reason once");
+    }
+
+    #[test]
+    fn a_source_that_fails_is_off_with_a_note_and_the_others_go_on() {
+        let mut sources =
+            Sources { all: vec![Box::new(Brittle(0)), Box::new(Brittle(1))], notes: vec![] };
+        let mut window = Activity::default();
+        sources.take(&mut window);
+        assert_eq!((window.span_ns, sources.words().len()), (2, 1));
+        let notes = sources.notes();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert_eq!(notes[0], "window 1");
+        assert!(notes[1].starts_with("--evidence locks is off from now on: "), "{notes:?}");
+        sources.take(&mut window);
+        assert!(sources.words().is_empty() && sources.some().is_err());
+    }
+}
