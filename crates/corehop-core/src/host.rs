@@ -3,6 +3,8 @@
 //!
 //! Recording a program observes it. Placing its threads moves them too, and puts them back where the move did not pay.
 
+pub mod locks;
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -47,6 +49,11 @@ pub trait Host {
     /// # Errors
     /// [`HostError::Move`] names the thread; the others are put back all the same.
     fn revert(&mut self, receipt: Receipt) -> Result<(), HostError>;
+
+    /// What the user should know of the host, each thing once.
+    fn notes(&mut self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// The events of a window.

@@ -43,8 +43,17 @@ struct sched_info {
 	u64 last_queued;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+};
+
 struct task_struct {
 	u32 __state;
+	struct signal_struct *signal;
 	struct sched_entity se;
 	struct sched_info sched_info;
 	const struct cpumask *cpus_ptr;
@@ -58,6 +67,7 @@ struct pt_regs {
 	unsigned long r9;
 	unsigned long dx;
 	unsigned long si;
+	unsigned long di;
 	unsigned long orig_ax;
 };
 
@@ -91,6 +101,8 @@ struct bpf_struct_ops_sched_ext_ops {
 #define MAP_HASH 1
 #define MAP_ARRAY 2
 #define MAP_RING 27
+/* Memory is taken as entries come. */
+#define AS_NEEDED 1
 /* The values may be mapped into user memory. */
 #define MMAPABLE 1024
 

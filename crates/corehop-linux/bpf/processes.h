@@ -31,14 +31,14 @@ int hop_process(u64 *context)
 	return 0;
 }
 
-/* The number of a process that has ended may become another's. */
+/* The number of a process that has ended may become another's. Its last thread need not be its first. */
 TRACEPOINT(sched_process_exit)
 int hop_exit(u64 *context)
 {
 	struct task_struct *task = (void *)context[0];
 	u32 process = task->tgid;
 
-	if (task->pid == task->tgid)
+	if (!task->signal->live.counter)
 		map_delete(&corehop_processes, &process);
 	return 0;
 }

@@ -49,6 +49,8 @@ const CLOSE_ON_EXEC: u64 = 8;
 pub(crate) enum Whose {
     /// Of the calling thread, on every CPU it runs on, in the group of this event.
     InGroup(Option<RawFd>),
+    /// Of a thread, on every CPU it runs on, in the group of this event.
+    Thread(u32, Option<RawFd>),
     /// Of a thread (0: the calling one) while it is on this CPU.
     ThreadOn(u32, Cpu),
     /// Of all that runs on this CPU.
@@ -63,6 +65,7 @@ impl Event {
     pub(crate) fn open(self, whose: Whose) -> io::Result<OwnedFd> {
         let (thread, cpu, leader) = match whose {
             Whose::InGroup(leader) => (0, -1, leader.unwrap_or(-1)),
+            Whose::Thread(thread, leader) => (thread.cast_signed(), -1, leader.unwrap_or(-1)),
             Whose::ThreadOn(thread, cpu) => (thread.cast_signed(), cpu.0.cast_signed(), -1),
             Whose::AllOn(cpu) => (-1, cpu.0.cast_signed(), -1),
         };

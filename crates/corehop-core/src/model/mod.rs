@@ -32,6 +32,7 @@ pub mod lengths;
 pub mod overheads;
 pub mod sharing;
 pub mod gain;
+pub mod misses;
 pub mod contacts;
 pub mod switching;
 pub mod tasks;

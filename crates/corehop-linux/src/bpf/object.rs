@@ -10,6 +10,7 @@ use std::os::fd::AsFd;
 use std::sync::{Mutex, PoisonError};
 
 use aya::maps::{HashMap, Map, MapData, MapError, RingBuf};
+use aya::programs::tp_btf::BtfTracePointLink;
 use aya::programs::{BtfTracePoint, Program, ProgramError};
 use aya::{Btf, BtfError, Ebpf, EbpfError, EbpfLoader, Pod};
 
@@ -54,11 +55,40 @@ impl Object {
     /// If the kernel lacks the tracepoint or a field, the verifier rejects the program, or the caller may
     /// not.
     pub fn attach(&mut self, program: &str, tracepoint: &str, types: &Btf) -> Result<(), BpfError> {
-        let found = self.ebpf.program_mut(program).ok_or_else(|| lacks(program))?;
-        let found: &mut BtfTracePoint = found.try_into().map_err(|_| lacks(program))?;
-        found.load(tracepoint, types).map_err(|error| of_program(program, tracepoint, error))?;
+        let found = self.loaded(program, tracepoint, types)?;
         found.attach().map_err(|error| of_program(program, tracepoint, error))?;
         Ok(())
+    }
+
+    /// Runs the program `program` at the tracepoint `tracepoint` for as long as the attachment is kept.
+    ///
+    /// # Errors
+    /// As [`attach`](Self::attach).
+    pub fn attach_for_now(
+        &mut self,
+        program: &str,
+        tracepoint: &str,
+        types: &Btf,
+    ) -> Result<Attachment, BpfError> {
+        let found = self.loaded(program, tracepoint, types)?;
+        let refused = |error| of_program(program, tracepoint, error);
+        let link = found.attach().map_err(refused)?;
+        Ok(Attachment { _link: found.take_link(link).map_err(refused)? })
+    }
+
+    /// A program that the kernel has taken.
+    fn loaded(
+        &mut self,
+        program: &str,
+        tracepoint: &str,
+        types: &Btf,
+    ) -> Result<&mut BtfTracePoint, BpfError> {
+        let found = self.ebpf.program_mut(program).ok_or_else(|| lacks(program))?;
+        let found: &mut BtfTracePoint = found.try_into().map_err(|_| lacks(program))?;
+        match found.load(tracepoint, types) {
+            Ok(()) | Err(ProgramError::AlreadyLoaded) => Ok(found),
+            Err(error) => Err(of_program(program, tracepoint, error)),
+        }
     }
 
     /// The memory of an array.
@@ -102,6 +132,12 @@ impl Object {
     }
 }
 
+/// A program that runs at its tracepoint until this is dropped.
+#[derive(Debug)]
+pub struct Attachment {
+    _link: BtfTracePointLink,
+}
+
 /// A table that programs and this process look up and change.
 #[derive(Debug)]
 pub struct Table<K, V> {
@@ -114,10 +150,7 @@ impl<K: Pod, V: Pod> Table<K, V> {
     /// # Errors
     /// `E2BIG` where the table is full.
     pub fn put(&self, key: K, value: V) -> io::Result<()> {
-        self.locked().insert(key, value, 0).map_err(|error| match error {
-            MapError::SyscallError(error) => error.io_error,
-            other => io::Error::other(other),
-        })
+        self.locked().insert(key, value, 0).map_err(of_call)
     }
 
     /// The value under `key`.
@@ -131,8 +164,11 @@ impl<K: Pod, V: Pod> Table<K, V> {
     }
 
     /// All keys with their values, as they are found.
-    pub fn all(&self) -> Vec<(K, V)> {
-        self.locked().iter().filter_map(Result::ok).collect()
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show the table any more.
+    pub fn all(&self) -> io::Result<Vec<(K, V)>> {
+        self.locked().iter().collect::<Result<_, _>>().map_err(of_call)
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, HashMap<MapData, K, V>> {
@@ -163,6 +199,14 @@ impl Ring {
             count += 1;
         }
         count
+    }
+}
+
+/// The kernel's error in it.
+fn of_call(error: MapError) -> io::Error {
+    match error {
+        MapError::SyscallError(error) => error.io_error,
+        other => io::Error::other(other),
     }
 }
 

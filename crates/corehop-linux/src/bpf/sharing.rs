@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wake graph of some processes, counted in the kernel, and the system calls that they finish.
+//! The wake graph of some processes, counted in the kernel, their futex calls, and the system calls that they finish.
 //!
 //! A program stands at `sched_waking`. Where both sides belong to followed processes it counts the pair; a thread that
 //! is woken in an interrupt (a device, a timer) is counted under waker 0, for the interrupted thread has nothing to do
@@ -7,14 +7,19 @@
 //! rule. The costs are one look-up for each wake-up of the machine, and two more for one that is counted.
 //!
 //! Not seen is sharing without wake-ups: spin locks, locks without a waiter, data that threads read and write without waiting.
+//!
+//! Futex calls are counted by word and thread, at the entry of every system call of the machine, so only for some time
+//! ([`count_locks`](WakeGraph::count_locks)).
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use corehop_core::host::Contact;
+use corehop_core::host::locks::WordUse;
 
-use super::object::{Object, Table};
+use super::object::{Attachment, Object, Table};
 use super::{BpfError, Shown, kernel_types};
 
 /// The programs, `bpf/sharing.bpf.c`.
@@ -28,13 +33,15 @@ const COUNTED: u32 = 2;
 /// Counts of wake-ups between threads, running. They end when this is dropped.
 #[derive(Debug)]
 pub struct WakeGraph {
-    object: Object,
+    object: Mutex<Object>,
     processes: Table<u32, u32>,
     pairs: Table<[u32; 2], u64>,
+    /// Waits and wakes by address, and by thread in the upper and process in the lower half.
+    words: Table<[u64; 2], [u64; 2]>,
     lost: Shown,
     wishes: Shown,
     finished: Shown,
-    counts_calls: bool,
+    counts_calls: AtomicBool,
 }
 
 impl WakeGraph {
@@ -49,6 +56,7 @@ impl WakeGraph {
         let wishes = object.show("corehop_wishes")?;
         let processes = object.take_table("corehop_processes")?;
         let pairs = object.take_table("corehop_wakes")?;
+        let words = object.take_table("corehop_words")?;
         let programs = [
             ("hop_process", "sched_process_fork"),
             ("hop_exit", "sched_process_exit"),
@@ -64,7 +72,9 @@ impl WakeGraph {
         for (program, tracepoint) in programs {
             object.attach(program, tracepoint, types)?;
         }
-        Ok(Self { object, processes, pairs, lost, wishes, finished, counts_calls: false })
+        let counts_calls = AtomicBool::new(false);
+        let object = Mutex::new(object);
+        Ok(Self { object, processes, pairs, words, lost, wishes, finished, counts_calls })
     }
 
     /// Follows a process, and those that it starts from now on.
@@ -84,8 +94,11 @@ impl WakeGraph {
     }
 
     /// The processes that are followed.
-    pub fn processes(&self) -> Vec<u32> {
-        self.processes.all().into_iter().map(|(process, _)| process).collect()
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show them any more.
+    pub fn processes(&self) -> io::Result<Vec<u32>> {
+        Ok(self.processes.all()?.into_iter().map(|(process, _)| process).collect())
     }
 
     /// Counts the calls of these numbers that followed processes finish without an error.
@@ -95,16 +108,42 @@ impl WakeGraph {
     ///
     /// # Panics
     /// For a number of 512 or more.
-    pub fn count_calls(&mut self, numbers: &[u32]) -> Result<(), BpfError> {
+    pub fn count_calls(&self, numbers: &[u32]) -> Result<(), BpfError> {
         for &number in numbers {
             assert!(number < NUMBERS, "the system call {number}");
             self.wishes.word(number as usize).store(1, Ordering::Relaxed);
         }
-        if !self.counts_calls {
-            self.object.attach("hop_finished", "sys_exit", kernel_types()?)?;
-            self.counts_calls = true;
+        if !self.counts_calls.swap(true, Ordering::Relaxed) {
+            self.object().attach("hop_finished", "sys_exit", kernel_types()?)?;
         }
         Ok(())
+    }
+
+    fn object(&self) -> MutexGuard<'_, Object> {
+        self.object.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts the futex calls of followed processes, for as long as the attachment is kept.
+    ///
+    /// # Errors
+    /// If the kernel lacks the tracepoint.
+    pub fn count_locks(&self) -> Result<Attachment, BpfError> {
+        self.object().attach_for_now("hop_futex", "sys_enter", kernel_types()?)
+    }
+
+    /// The futex calls since the last time. Not while they are counted: some might be missed.
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show its counts any more.
+    pub fn take_words(&self) -> io::Result<Vec<WordUse>> {
+        let all = self.words.all()?;
+        all.iter().for_each(|(word, _)| self.words.remove(*word));
+        let uses = |([address, by], [waits, wakes]): ([u64; 2], [u64; 2])| {
+            // In the order of the program's: the process first.
+            let (process, tid) = (by as u32, (by >> 32) as u32);
+            WordUse { process, address, tid, waits, wakes }
+        };
+        Ok(all.into_iter().map(uses).collect())
     }
 
     /// The calls finished so far.
@@ -113,25 +152,28 @@ impl WakeGraph {
     }
 
     /// Wake-ups so far, by pair. Those in interrupts are not among them.
-    pub fn wakes(&self) -> Vec<Contact> {
-        let all = self.pairs.all().into_iter().filter(|([waker, _], _)| *waker != 0);
-        all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect()
+    ///
+    /// # Errors
+    /// The kernel's error, where it does not show its counts any more.
+    pub fn wakes(&self) -> io::Result<Vec<Contact>> {
+        let all = self.pairs.all()?.into_iter().filter(|([waker, _], _)| *waker != 0);
+        Ok(all.map(|([waker, woken], count)| Contact { waker, woken, count }).collect())
     }
 
-    /// Wake-ups in interrupts so far.
+    /// Wake-ups in interrupts so far, as far as the kernel shows them.
     pub fn from_interrupts(&self) -> u64 {
-        let all = self.pairs.all().into_iter();
+        let all = self.pairs.all().unwrap_or_default().into_iter();
         all.filter(|([waker, _], _)| *waker == 0).map(|(_, count)| count).sum()
     }
 
-    /// Wake-ups that were not counted, because there were too many pairs.
+    /// Events that were not counted, because there were too many pairs or words.
     pub fn lost(&self) -> u64 {
         self.lost.word(0).load(Ordering::Relaxed)
     }
 
     /// Forgets the pairs of threads that have ended: their numbers may become others'.
     pub fn forget(&self, threads: &HashSet<u32>) {
-        for (pair, _) in self.pairs.all() {
+        for (pair, _) in self.pairs.all().unwrap_or_default() {
             if pair.iter().any(|it| threads.contains(it)) {
                 self.pairs.remove(pair);
             }
@@ -186,7 +228,7 @@ mod tests {
 
     #[test]
     fn two_processes_that_wake_each_other_are_counted_both_ways_and_others_are_not() {
-        let Some(mut graph) = open() else { return };
+        let Some(graph) = open() else { return };
         graph.count_calls(&[libc::SYS_write as u32]).unwrap();
         let (mut followed, mut other) = (pair(), pair());
         graph.follow(followed.id()).unwrap();
@@ -196,7 +238,7 @@ mod tests {
         line_to(&mut followed);
         line_to(&mut other);
         let (child, stranger) = (line_from(&mut followed), line_from(&mut other));
-        let wakes = graph.wakes();
+        let wakes = graph.wakes().unwrap();
         let count = |waker, woken| {
             let found = wakes.iter().find(|it| it.waker == waker && it.woken == woken);
             found.map_or(0, |it| it.count)
@@ -210,7 +252,7 @@ mod tests {
         let calls = graph.calls() - begin;
         assert!((400..=410).contains(&calls), "{calls}");
         graph.forget(&HashSet::from([child]));
-        assert!(!graph.wakes().iter().any(|it| [it.waker, it.woken].contains(&child)));
+        assert!(!graph.wakes().unwrap().iter().any(|it| [it.waker, it.woken].contains(&child)));
         for child in [&mut followed, &mut other] {
             line_to(child);
             child.wait().unwrap();

@@ -45,9 +45,9 @@ pub const EVENTS: [HardwareEvent; 6] = [
 ];
 
 /// Kinds of event (`enum perf_type_id`).
-const TYPE_HARDWARE: u32 = 0;
+pub(super) const TYPE_HARDWARE: u32 = 0;
 const TYPE_CACHE: u32 = 3;
-const TYPE_RAW: u32 = 4;
+pub(super) const TYPE_RAW: u32 = 4;
 
 /// A cache event: cache, operation 0 (read), result 1 (miss).
 const fn read_misses(cache: u64) -> (u32, u64) {
@@ -88,7 +88,7 @@ impl HardwareEvent {
 
 /// The maker of the processor, as far as the events differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Vendor {
+pub(super) enum Vendor {
     Intel,
     Amd,
     Arm,
@@ -97,7 +97,7 @@ enum Vendor {
 
 impl Vendor {
     /// From the text of `/proc/cpuinfo`.
-    fn parse(cpuinfo: &str) -> Self {
+    pub(super) fn parse(cpuinfo: &str) -> Self {
         let fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         for (name, value) in fields {
             match (name.trim(), value.trim()) {
@@ -114,7 +114,7 @@ impl Vendor {
 
 /// Reading gives the whole group (8), each value with its number (4), the time it was wanted (1)
 /// and the time it was counted (2).
-const READ_FORMAT: u64 = 15;
+pub(super) const READ_FORMAT: u64 = 15;
 /// `PERF_EVENT_IOC_ID`: the number that an event has in what is read.
 const IOC_ID: u64 = 0x8008_2407;
 
@@ -132,7 +132,7 @@ pub(super) fn open_event_of_cpu(config: u64, cpu: Cpu) -> io::Result<OwnedFd> {
         .open(Whose::AllOn(cpu))
 }
 
-fn id_of(event: &OwnedFd) -> io::Result<u64> {
+pub(super) fn id_of(event: &OwnedFd) -> io::Result<u64> {
     let mut id = 0_u64;
     // SAFETY: the command writes 64 bits, into id.
     let result = unsafe { libc::ioctl(event.as_raw_fd(), IOC_ID as _, &raw mut id) };
@@ -310,14 +310,14 @@ fn read_by_call(group: &[Member], counts: &mut HardwareCounts) {
 /// The result of reading a group: the number of values; the time they were wanted and the time they were
 /// counted, in ns; then a value and a number for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct GroupReading<'a> {
+pub(super) struct GroupReading<'a> {
     wanted_ns: u64,
     counted_ns: u64,
     values: &'a [u8],
 }
 
 impl<'a> GroupReading<'a> {
-    fn parse(answer: &'a [u8]) -> Result<Self, CounterError> {
+    pub(super) fn parse(answer: &'a [u8]) -> Result<Self, CounterError> {
         let malformed = || CounterError::Malformed {
             what: "the answer of a group of hardware counters",
             found: format!("{} bytes", answer.len()),
@@ -334,7 +334,7 @@ impl<'a> GroupReading<'a> {
 
     /// The count of the event with this number, scaled where the group took turns with others;
     /// none where it never had its turn.
-    fn count(&self, id: u64) -> Option<u64> {
+    pub(super) fn count(&self, id: u64) -> Option<u64> {
         let mut values = self.values.chunks_exact(16);
         let value = values.find(|value| word(value, 1) == Some(id))?;
         scaled(word(value, 0)?, self.wanted_ns, self.counted_ns)

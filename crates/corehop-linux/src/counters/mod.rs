@@ -5,6 +5,7 @@
 
 pub mod software;
 pub mod hardware;
+pub mod threads;
 pub mod traffic;
 pub mod attribution;
 

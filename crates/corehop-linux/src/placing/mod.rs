@@ -1,21 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs whose threads are looked at and moved: processes, a cgroup, a command.
 //!
-//! A window costs a look at each thread in `/proc`, and a read of the kernel's counts of wake-ups. Nothing is done at the
+//! A window costs a look at each thread in `/proc`, and what the sources of evidence take. Nothing is done at the
 //! threads themselves.
 
+mod counted;
+mod followed;
 mod host;
+mod locks;
 mod progress;
+mod sources;
 mod threads;
 mod wake_costs;
+mod wakes;
 
 use std::io;
 
-pub use host::PlacingHost;
+pub use host::{PlacingHost, Wishes};
+pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use progress::{ProgressError, ProgressSource};
 pub use wake_costs::{WakeTimes, wake_times};
 
-use crate::bpf::BpfError;
 use crate::supervisor::SupervisorError;
 
 /// Why a program cannot be placed.
@@ -37,9 +42,12 @@ pub enum PlacingError {
         /// Its number.
         pid: u32,
     },
-    /// Without the wake graph there is nothing to go by.
-    #[error("wake-ups between threads cannot be counted: {0}")]
-    NoEvidence(#[from] BpfError),
+    /// Without evidence there is nothing to go by.
+    #[error("nothing tells which threads share data: {}", reasons.join("; "))]
+    NoEvidence {
+        /// Why, for each source.
+        reasons: Vec<String>,
+    },
     /// Progress cannot be read.
     #[error(transparent)]
     Progress(#[from] ProgressError),

@@ -5,7 +5,9 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::Arc;
 
+use super::sources::Kernel;
 use crate::bpf::sharing::WakeGraph;
 
 /// A place to read progress from.
@@ -34,7 +36,7 @@ pub enum ProgressError {
     },
     /// Calls cannot be counted.
     #[error("finished calls cannot be counted: {0}")]
-    NoCount(#[from] crate::bpf::BpfError),
+    NoCount(Arc<crate::bpf::BpfError>),
 }
 
 /// Calls that can stand for progress.
@@ -82,14 +84,11 @@ impl FromStr for ProgressSource {
 pub(super) enum Progress {
     File(PathBuf),
     Socket { stream: UnixStream, pending: Vec<u8>, last: Option<f64> },
-    Calls,
+    Calls(Arc<WakeGraph>),
 }
 
 impl Progress {
-    pub(super) fn open(
-        source: &ProgressSource,
-        graph: &mut WakeGraph,
-    ) -> Result<Self, ProgressError> {
+    pub(super) fn open(source: &ProgressSource, kernel: &Kernel) -> Result<Self, ProgressError> {
         let unreadable = |path: &Path| {
             let path = path.display().to_string();
             move |source| ProgressError::Unreadable { path, source }
@@ -105,17 +104,18 @@ impl Progress {
                 Ok(Self::Socket { stream, pending: Vec::new(), last: None })
             }
             ProgressSource::Calls(numbers) => {
-                graph.count_calls(numbers)?;
-                Ok(Self::Calls)
+                let graph = kernel.clone().map_err(ProgressError::NoCount)?;
+                graph.count_calls(numbers).map_err(|it| ProgressError::NoCount(Arc::new(it)))?;
+                Ok(Self::Calls(graph))
             }
         }
     }
 
     /// The count now; None where it is not told any more.
-    pub(super) fn now(&mut self, graph: &WakeGraph) -> Option<f64> {
+    pub(super) fn now(&mut self) -> Option<f64> {
         match self {
             Self::File(path) => number_in(path).ok(),
-            Self::Calls => Some(graph.calls() as f64),
+            Self::Calls(graph) => Some(graph.calls() as f64),
             Self::Socket { stream, pending, last } => {
                 let mut buffer = [0; 4096];
                 loop {

@@ -3,45 +3,85 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::path::Path;
 
 use corehop_core::host::Active;
+use corehop_core::units::Cpu;
 
 use crate::thread::affinity_of;
 
 /// A thread as it was looked at last.
 #[derive(Debug)]
 struct Known {
+    pid: u32,
     name: String,
     cpu_ns: u64,
+    /// The CPU that it ran on last.
+    cpu: Option<Cpu>,
     /// The number of the look.
     seen: u64,
 }
 
 /// Threads, looked at again and again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Threads {
+    /// The most that are looked at.
+    most: usize,
     known: HashMap<u32, Known>,
     looks: u64,
+    /// Threads that were left out at the last look.
+    left_out: usize,
+    told: bool,
 }
 
 /// The most threads that are looked at.
-pub(super) const MOST: usize = 10_000;
+const MOST: usize = 10_000;
+
+impl Default for Threads {
+    fn default() -> Self {
+        Self::new(MOST)
+    }
+}
 
 impl Threads {
+    fn new(most: usize) -> Self {
+        Self { most, known: HashMap::new(), looks: 0, left_out: 0, told: false }
+    }
+
     /// The threads of these processes, with the CPU time since the last look. A thread that is seen for the first
     /// time has used none.
     pub(super) fn look(&mut self, processes: &[u32]) -> Vec<Active> {
         self.looks += 1;
+        self.left_out = 0;
         let mut all = Vec::new();
         for &pid in processes {
             let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
-            let tids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
-            let room = MOST.saturating_sub(all.len());
-            all.extend(tids.filter_map(|tid| self.look_at(tid, pid)).take(room));
+            let mut tids = entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok());
+            let room = self.most.saturating_sub(all.len());
+            all.extend(tids.by_ref().filter_map(|tid| self.look_at(tid, pid)).take(room));
+            self.left_out += tids.count();
         }
         self.known.retain(|_, it| it.seen == self.looks);
         all.sort_unstable_by_key(|it| it.tid);
         all
+    }
+
+    /// What the user should know, once.
+    pub(super) fn note(&mut self) -> Option<String> {
+        if self.left_out == 0 || self.told {
+            return None;
+        }
+        self.told = true;
+        let (left_out, most) = (self.left_out, self.most);
+        Some(format!(
+            "{left_out} threads are neither looked at nor moved: {most} are, at most; name fewer processes"
+        ))
+    }
+
+    /// Whether the thread was there at the last look, and is one of the same process still.
+    pub(super) fn has(&self, tid: u32) -> bool {
+        let task = |it: &Known| format!("/proc/{}/task/{tid}", it.pid);
+        self.known.get(&tid).is_some_and(|it| Path::new(&task(it)).exists())
     }
 
     fn look_at(&mut self, tid: u32, pid: u32) -> Option<Active> {
@@ -57,8 +97,59 @@ impl Threads {
             let name = fs::read_to_string(format!("{folder}/comm")).ok()?;
             (name.trim_end().to_owned(), cpu_ns)
         };
+        // One that has not run since is where it was: to look again would cost as much as all the rest.
+        let cpu = match known {
+            Some(it) if it.cpu_ns == cpu_ns => it.cpu,
+            _ => last_cpu(&fs::read_to_string(format!("{folder}/stat")).ok()?),
+        };
         let seen = self.looks;
-        self.known.insert(tid, Known { name: name.clone(), cpu_ns, seen });
-        Some(Active { tid, pid, name, busy_ns: cpu_ns - before, allowed, ..Active::default() })
+        self.known.insert(tid, Known { pid, name: name.clone(), cpu_ns, cpu, seen });
+        Some(Active { tid, pid, name, busy_ns: cpu_ns - before, allowed, cpu, ..Active::default() })
+    }
+}
+
+/// Field 39 of `/proc/PID/task/TID/stat`. The third one follows the last parenthesis.
+fn last_cpu(stat: &str) -> Option<Cpu> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(36)?.parse().ok().map(Cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_cpu_is_field_39_whatever_the_name_is() {
+        let fields: Vec<String> = (4..=52).map(|field| field.to_string()).collect();
+        let stat = format!("7 (a) b (c)) S {}", fields.join(" "));
+        assert_eq!(last_cpu(&stat), Some(Cpu(39)));
+        assert_eq!(last_cpu("7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_thread_that_runs_has_the_cpu_that_it_is_bound_to() {
+        let allowed = crate::thread::affinity().unwrap();
+        let last = allowed.iter().last().unwrap();
+        let look = std::thread::spawn(move || {
+            crate::thread::set_affinity([last]).unwrap();
+            let tid = crate::thread::current_tid();
+            let all = Threads::default().look(&[std::process::id()]);
+            all.into_iter().find(|it| it.tid == tid).unwrap()
+        });
+        assert_eq!(look.join().unwrap().cpu, Some(last));
+    }
+
+    #[test]
+    fn threads_beyond_the_most_are_left_out_and_said_once() {
+        let (end, wait) = std::sync::mpsc::channel::<()>();
+        let sleeper = std::thread::spawn(move || wait.recv());
+        let mut threads = Threads::new(1);
+        let own = [std::process::id()];
+        assert_eq!(threads.look(&own).len(), 1);
+        let note = threads.note().unwrap();
+        assert!(note.contains("neither looked at nor moved") && note.contains("1 are, at most"));
+        threads.look(&own);
+        assert_eq!(threads.note(), None);
+        drop(end);
+        assert!(sleeper.join().unwrap().is_err());
     }
 }

@@ -6,6 +6,7 @@
 #![expect(clippy::print_stderr, reason = "progress and results go to stderr")]
 
 mod decision;
+mod locks;
 mod model;
 mod pairs;
 mod programs;
@@ -65,6 +66,9 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
         return Ok(Vec::new());
     };
     let mut figures = if only.is_none() { wakes::figures(a)? } else { Vec::new() };
+    if only.is_none_or(|it| it == "locks") {
+        figures.extend(locks::figures(a)?);
+    }
     if only.is_none_or(|it| it == "swap") {
         figures.extend(swap::figures([a, b], if short { 1 } else { 3 })?);
     }

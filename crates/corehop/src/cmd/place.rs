@@ -13,10 +13,12 @@ use corehop_core::decision::placer::log::Head;
 use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
 use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
-use corehop_core::host::{Ended, HostError};
+use corehop_core::host::{Ended, Evidence, HostError};
 use corehop_core::units::Nanos;
 use corehop_linux::discover::SysRoot;
-use corehop_linux::placing::{PlacingError, PlacingHost, ProgressSource, WakeTimes, wake_times};
+use corehop_linux::placing::{
+    PlacingError, PlacingHost, ProgressSource, WakeTimes, Wishes, wake_times,
+};
 use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
 
@@ -32,7 +34,8 @@ use crate::output::{Force, OutputFile};
 /// doubt (95 %). Without `--progress` nothing is moved: the placement is advice. Everything is put back at the end, even
 /// after SIGKILL. Threads are never moved to CPUs that they might not use before.
 ///
-/// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE.
+/// Needs root, or CAP_BPF and CAP_PERFMON. Processes of other users need CAP_SYS_NICE. What a source of evidence lacks on this
+/// host is said, and placing goes on with the others.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Processes; those that they start belong to them
@@ -45,6 +48,16 @@ pub(crate) struct Args {
     /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
+    /// What tells which threads share data: wakes, locks, pages (of a program after `--`), counters. Wake-ups are counted in
+    /// any case, where the kernel lets them be
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_delimiter = ',',
+        default_value = "wakes",
+        conflicts_with = "on"
+    )]
+    evidence: Vec<Evidence>,
     /// Move nothing: say what would be tried
     #[arg(long)]
     dry_run: bool,
@@ -92,6 +105,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             "--search tries placements, and only progress can say which is better: add --progress";
         return Err(Failure::says(Exit::Usage, why));
     }
+    if args.evidence.contains(&Evidence::Pages) && args.program.is_empty() {
+        let why = "--evidence pages watches pages from a program's start on: give the program after `--`, with its arguments";
+        return Err(Failure::says(Exit::Usage, why));
+    }
     if args.window < Nanos::from_millis(10) {
         return Err(Failure::says(
             Exit::Usage,
@@ -112,9 +129,16 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
     let settings = Settings { may_move, search: args.search, ends_after_s, ..Settings::default() };
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
-    let mut host = PlacingHost::begin(&targets, args.progress.as_ref(), moves, args.json)?;
+    let wishes = Wishes {
+        progress: args.progress.as_ref(),
+        evidence: &args.evidence,
+        search: args.search,
+        moves,
+        to_stderr: args.json,
+    };
+    let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
-    let mut log = Log::begin(Head::new(settings, &terrain, &names), output)?;
+    let mut log = Log::begin(Head::new(settings, &terrain, &names, host.sources()), output)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
     let ended = ended?;
     log.end(host.from_interrupts())?;
@@ -148,6 +172,7 @@ fn place(
     while !interrupt::requested() && ended.is_none() && !over(begin) {
         session.host().look_closely(placer.looks_closely());
         let observation = session.host().observe(window).map_err(failed)?;
+        session.host().notes().iter().for_each(|it| note(it));
         ended = observation.ended;
         let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
         let mut actions = placer.step(&activity);

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::step::{Action, Proposal, Settings};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
-use crate::host::Activity;
+use crate::host::{Activity, Counted, Evidence};
 use crate::model::contacts::{ContactGraph, Tie};
+use crate::model::misses::{self, Misses};
 use crate::units::CpuList;
 
 /// The version of the lines.
@@ -33,6 +34,13 @@ pub struct Head {
     pub caches: Vec<CpuList>,
     /// The costs of wake-ups.
     pub wake_costs: WakeCosts,
+    /// The sources of evidence. A log that names none was written when there was one.
+    #[serde(default = "wakes_alone")]
+    pub sources: Vec<Evidence>,
+}
+
+fn wakes_alone() -> Vec<Evidence> {
+    vec![Evidence::Wakes]
 }
 
 /// The last line.
@@ -87,6 +95,8 @@ pub struct Answer {
     pub targets: Vec<String>,
     /// The costs of wake-ups.
     pub wake_costs: WakeCosts,
+    /// The sources of evidence.
+    pub sources: Vec<Evidence>,
     /// The windows.
     pub windows: u64,
     /// Whether threads might be moved.
@@ -101,22 +111,33 @@ pub struct Answer {
     pub ties: Vec<Tie>,
     /// Wake-ups by devices and timers.
     pub wakes_by_interrupts: u64,
+    /// The misses of the program, where hardware counters count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub misses: Option<Misses>,
     /// The names of the threads.
     #[serde(skip)]
     pub names: BTreeMap<u32, String>,
+    #[serde(skip)]
+    counted: Option<Counted>,
     #[serde(skip)]
     graph: ContactGraph,
 }
 
 impl Head {
     /// The first line of a placer with these settings on these CPUs.
-    pub fn new(settings: Settings, terrain: &Terrain, targets: &[String]) -> Self {
+    pub fn new(
+        settings: Settings,
+        terrain: &Terrain,
+        targets: &[String],
+        sources: Vec<Evidence>,
+    ) -> Self {
         Self {
             corehop_placement: VERSION,
             targets: targets.to_vec(),
             settings,
             caches: terrain.caches().to_vec(),
             wake_costs: terrain.costs(),
+            sources,
         }
     }
 }
@@ -127,6 +148,7 @@ impl Answer {
         Self {
             targets: head.targets.clone(),
             wake_costs: head.wake_costs,
+            sources: head.sources.clone(),
             windows: 0,
             may_move: head.settings.may_move,
             proposals: Vec::new(),
@@ -134,6 +156,8 @@ impl Answer {
             refused: Vec::new(),
             ties: Vec::new(),
             wakes_by_interrupts: 0,
+            misses: None,
+            counted: None,
             names: BTreeMap::new(),
             graph: ContactGraph::new(head.settings.half_life_s),
         }
@@ -156,6 +180,8 @@ impl Answer {
         self.windows += 1;
         self.names.extend(window.threads.iter().map(|it| (it.tid, it.name.clone())));
         self.graph.take(window);
+        let counted = window.threads.iter().map(|it| it.counted);
+        self.counted = misses::sum(counted.chain([self.counted]));
         for action in actions {
             match action {
                 Action::Advise(it) | Action::Try(it) => self.proposals.push(it.clone()),
@@ -169,6 +195,7 @@ impl Answer {
 
     /// Draws up the ties.
     fn settle(&mut self) {
+        self.misses = self.counted.as_ref().and_then(Misses::of);
         self.ties = self.graph.ties();
         self.ties.sort_by(|x, y| y.rate().total_cmp(&x.rate()));
     }
@@ -320,7 +347,8 @@ mod tests {
 
     fn log() -> String {
         let terrain = Terrain::new(&[list("0-1")], COSTS);
-        let head = Head::new(Settings::default(), &terrain, &["process 7".to_owned()]);
+        let targets = ["process 7".to_owned()];
+        let head = Head::new(Settings::default(), &terrain, &targets, vec![Evidence::Locks]);
         let thread = |tid| Active {
             tid,
             pid: 7,
@@ -361,6 +389,15 @@ mod tests {
         assert_eq!(placed, [false, false, true, true]);
         assert_eq!(log.rates[0].per_second, None);
         assert!((log.rates[1].per_second.unwrap() - 1_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_log_without_sources_is_older_and_knows_wake_ups() {
+        let read = |text: &str| PlacementLog::read(text.as_bytes()).unwrap().head.sources;
+        assert_eq!(read(&log()), [Evidence::Locks]);
+        let older = log().replacen(",\"sources\":[\"locks\"]", "", 1);
+        assert!(!older.contains("sources"));
+        assert_eq!(read(&older), [Evidence::Wakes]);
     }
 
     #[test]

@@ -426,7 +426,7 @@ impl ControlPages {
 
     /// The time that other threads had CPUs that followed threads waited for, for each of these, by name.
     pub fn others(&self) -> Vec<(Name, u64)> {
-        self.others.all()
+        self.others.all().unwrap_or_default()
     }
 
     /// The time that followed threads waited for CPUs that were idle and had to wake up.

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hardware counters of the followed threads, the busiest ones.
+
+use std::cmp::Reverse;
+
+use corehop_core::host::{Activity, Evidence};
+
+use super::sources::{Off, Source};
+use crate::counters::threads::{MOST, ThreadCounters};
+
+/// Counters of threads that ran lately.
+#[derive(Debug)]
+pub(super) struct Counters {
+    counters: ThreadCounters,
+    note: Option<String>,
+    told: bool,
+}
+
+impl Counters {
+    pub(super) fn open() -> Result<Self, Off> {
+        Ok(Self { counters: ThreadCounters::open()?, note: None, told: false })
+    }
+}
+
+impl Source for Counters {
+    fn evidence(&self) -> Evidence {
+        Evidence::Counters
+    }
+
+    fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
+        let mut busiest: Vec<(Reverse<u64>, u32)> =
+            window.threads.iter().map(|it| (Reverse(it.busy_ns), it.tid)).collect();
+        busiest.sort_unstable();
+        if busiest.len() > MOST && !self.told {
+            self.told = true;
+            self.note = Some(format!("counters count for the {MOST} busiest threads alone"));
+        }
+        let tids: Vec<u32> = busiest.into_iter().map(|(_, tid)| tid).take(MOST).collect();
+        let counted = self.counters.take(&tids);
+        for it in &mut window.threads {
+            it.counted = counted.get(&it.tid).copied();
+        }
+        Ok(())
+    }
+
+    fn note(&mut self) -> Option<String> {
+        self.note.take()
+    }
+}

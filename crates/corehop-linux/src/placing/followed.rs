@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The processes whose threads are looked at, with those that they start.
+//!
+//! The kernel enters children as they are started, and takes out what has ended, where the wake graph runs. Without
+//! it `/proc` tells of children at each look; a process whose parent ends between two looks is not found then.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::PlacingError;
+use crate::bpf::sharing::WakeGraph;
+use crate::observe::members;
+use crate::supervisor::ProcessId;
+
+/// Processes, looked up again and again.
+#[derive(Debug)]
+pub(super) struct Followed {
+    /// The kernel's table.
+    kernel: Option<Arc<WakeGraph>>,
+    cgroups: Vec<PathBuf>,
+    /// What was found, by number, so that a number that became another's is not followed.
+    known: BTreeMap<u32, ProcessId>,
+}
+
+impl Followed {
+    /// None so far.
+    pub(super) fn new(kernel: Option<Arc<WakeGraph>>) -> Self {
+        Self { kernel, cgroups: Vec::new(), known: BTreeMap::new() }
+    }
+
+    /// Whether one of the cgroups is still there.
+    pub(super) fn has_cgroup(&self) -> bool {
+        self.cgroups.iter().any(|it| it.exists())
+    }
+
+    /// Follows a process and its descendants.
+    ///
+    /// # Errors
+    /// If it is no process of a program's.
+    pub(super) fn process(&mut self, pid: u32) -> Result<(), PlacingError> {
+        let what = format!("process {pid}");
+        let no_target = |source| PlacingError::NoTarget { what: what.clone(), source };
+        let absent = |text| no_target(io::Error::new(io::ErrorKind::NotFound, text));
+        let status = fs::read_to_string(format!("/proc/{pid}/status"))
+            .map_err(|_| absent("there is no such process: `pgrep NAME` finds numbers"))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|it| it.split_whitespace().next())
+        };
+        if field("Tgid:").is_some_and(|it| it != pid.to_string()) {
+            return Err(absent(
+                "it is a thread of another process: name that one (Tgid in /proc/PID/status)",
+            ));
+        }
+        if field("State:") == Some("Z") {
+            return Err(absent("it has ended, and waits for its parent"));
+        }
+        // A thread of the kernel has no memory of its own.
+        if field("VmSize:").is_none() {
+            return Err(PlacingError::Kernel { pid });
+        }
+        self.tree(pid).map_err(no_target)
+    }
+
+    /// Follows the processes of a cgroup, also those that come to it later.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub(super) fn cgroup(&mut self, path: &Path) -> io::Result<()> {
+        self.members(path)?;
+        self.cgroups.push(path.to_owned());
+        Ok(())
+    }
+
+    /// Follows what `start` starts, from its first instruction on.
+    ///
+    /// # Errors
+    /// If the kernel does not follow.
+    pub(super) fn child<T>(&mut self, start: impl FnOnce() -> T) -> io::Result<T> {
+        let Some(kernel) = &self.kernel else { return Ok(start()) };
+        let own = std::process::id();
+        kernel.follow(own)?;
+        let started = start();
+        kernel.leave(own);
+        Ok(started)
+    }
+
+    /// Enters a process that was started, for the case that the kernel does not follow.
+    pub(super) fn started(&mut self, pid: u32) {
+        // One that has ended has no threads.
+        let _gone = self.enter(pid);
+    }
+
+    /// Enters a process. The look after the kernel's entry makes sure that its end is seen there.
+    fn enter(&mut self, pid: u32) -> io::Result<()> {
+        if let Some(kernel) = &self.kernel {
+            kernel.follow(pid)?;
+        }
+        let id = ProcessId::of(pid.cast_signed()).ok().filter(|it| lives(*it));
+        let Some(id) = id else {
+            self.leave(pid);
+            return Err(io::Error::new(io::ErrorKind::NotFound, "it has ended"));
+        };
+        self.known.insert(pid, id);
+        Ok(())
+    }
+
+    fn leave(&mut self, pid: u32) {
+        self.known.remove(&pid);
+        if let Some(kernel) = &self.kernel {
+            kernel.leave(pid);
+        }
+    }
+
+    fn tree(&mut self, pid: u32) -> io::Result<()> {
+        self.enter(pid)?;
+        for child in children(pid) {
+            // One that has ended meanwhile is no loss.
+            let _gone = self.tree(child);
+        }
+        Ok(())
+    }
+
+    /// Enters what the cgroup holds and is not followed yet.
+    fn members(&mut self, path: &Path) -> io::Result<()> {
+        let mut new = members(path)?;
+        new.retain(|pid| !self.known.contains_key(pid));
+        for &pid in &new {
+            let _gone = self.enter(pid);
+        }
+        // A number that became another's before it was entered is no member now.
+        let now = if new.is_empty() { Vec::new() } else { members(path)? };
+        for pid in new.into_iter().filter(|pid| !now.contains(pid)) {
+            self.leave(pid);
+        }
+        Ok(())
+    }
+
+    /// The processes now, ascending.
+    pub(super) fn now(&mut self) -> Vec<u32> {
+        for path in self.cgroups.clone() {
+            // One that is gone has no processes.
+            let _gone = self.members(&path);
+        }
+        match self.kernel.as_ref().map(|it| it.processes()) {
+            Some(Ok(processes)) => self.keep(processes),
+            // It does not tell any more: what is known is followed further.
+            Some(Err(_)) => {
+                self.kernel = None;
+                self.look();
+            }
+            None => self.look(),
+        }
+        self.known.keys().copied().collect()
+    }
+
+    /// Takes over the kernel's table.
+    fn keep(&mut self, mut processes: Vec<u32>) {
+        processes.sort_unstable();
+        self.known.retain(|pid, _| processes.binary_search(pid).is_ok());
+        for pid in processes {
+            if let std::collections::btree_map::Entry::Vacant(place) = self.known.entry(pid)
+                && let Ok(id) = ProcessId::of(pid.cast_signed())
+            {
+                place.insert(id);
+            }
+        }
+    }
+
+    /// Takes out what has ended, and enters children that are new.
+    fn look(&mut self) {
+        self.known.retain(|_, it| lives(*it));
+        let mut pending: Vec<u32> = self.known.keys().copied().collect();
+        while let Some(pid) = pending.pop() {
+            let new: Vec<u32> =
+                children(pid).into_iter().filter(|it| !self.known.contains_key(it)).collect();
+            pending.extend(new.into_iter().filter(|&it| self.enter(it).is_ok()));
+        }
+    }
+}
+
+/// Whether a thread of the process runs; its first one may have ended.
+fn lives(process: ProcessId) -> bool {
+    let threads = || fs::read_dir(format!("/proc/{}/task", process.pid)).map_or(0, Iterator::count);
+    let same = || ProcessId::of(process.pid).is_ok_and(|it| it == process);
+    process.is_alive() || (same() && threads() > 1)
+}
+
+/// The processes that a process has started.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    let texts = entries
+        .flatten()
+        .map(|it| fs::read_to_string(it.path().join("children")).unwrap_or_default());
+    let numbers = |text: String| -> Vec<u32> {
+        text.split_whitespace().filter_map(|it| it.parse().ok()).collect()
+    };
+    texts.flat_map(numbers).collect()
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
+mod tests {
+    use super::*;
+    use std::process::{Child, Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// With the kernel's table, where there is BPF, and without.
+    fn both() -> Vec<Followed> {
+        let kernel = WakeGraph::open().map(Arc::new);
+        let kernel = kernel.inspect_err(|error| eprintln!("skipped: {error}")).ok();
+        let with = kernel.map(|it| Followed::new(Some(it)));
+        with.into_iter().chain([Followed::new(None)]).collect()
+    }
+
+    /// A shell that does this, and then reads a line.
+    fn shell(script: &str) -> Child {
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{script}; echo; read x")]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        use std::io::Read as _;
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        child
+    }
+
+    fn end(mut child: Child) {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    /// A process with this number, if the kernel gives it; it sleeps until it is killed.
+    fn of_number(pid: u32) -> Option<u32> {
+        // clone3(2), version 1: the numbers are at words 8 and 9.
+        let numbers = [pid.cast_signed()];
+        let mut arguments = [0_u64; 10];
+        arguments[4] = libc::SIGCHLD as u64;
+        arguments[8] = numbers.as_ptr() as u64;
+        arguments[9] = 1;
+        // SAFETY: the arguments outlive the call and have the length given; without flags it is a fork, and the child
+        // calls nothing but pause and _exit.
+        let made =
+            unsafe { libc::syscall(libc::SYS_clone3, arguments.as_ptr(), size_of_val(&arguments)) };
+        if made == 0 {
+            // SAFETY: both may be called after a fork.
+            unsafe {
+                libc::pause();
+                libc::_exit(0);
+            }
+        }
+        (made > 0).then_some(made as u32)
+    }
+
+    fn reap(pid: u32) {
+        // SAFETY: a child of this process that was not waited for.
+        unsafe {
+            libc::kill(pid.cast_signed(), libc::SIGKILL);
+            libc::waitpid(pid.cast_signed(), std::ptr::null_mut(), 0);
+        }
+    }
+
+    #[test]
+    fn a_number_that_became_another_process_s_is_not_followed() {
+        for mut followed in both() {
+            let first = shell("true");
+            let pid = first.id();
+            followed.process(pid).unwrap();
+            assert_eq!(followed.now(), [pid]);
+            end(first);
+            // Start times are told in hundredths of a second.
+            std::thread::sleep(Duration::from_millis(30));
+            let Some(other) = of_number(pid) else {
+                return eprintln!("skipped: {}", io::Error::last_os_error());
+            };
+            let now = followed.now();
+            reap(other);
+            assert_eq!((other, now), (pid, vec![]));
+        }
+    }
+
+    #[test]
+    fn of_a_tree_of_short_lived_processes_those_that_are_left_are_followed() {
+        for mut followed in both() {
+            // The parent of the last sleeper ends before it; it was seen before.
+            let tree =
+                shell("sleep 60 & for i in 1 2 3 4 5 6 7 8 9; do (sleep 0.01 & true) & done");
+            followed.process(tree.id()).unwrap();
+            let deadline = Instant::now() + Duration::from_secs(10);
+            let left = loop {
+                let now = followed.now();
+                if now.len() == 2 || Instant::now() > deadline {
+                    break now;
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            };
+            assert_eq!(left.len(), 2, "the shell and the sleeper: {left:?}");
+            let sleeper = *left.iter().find(|&&it| it != tree.id()).unwrap();
+            let name = fs::read_to_string(format!("/proc/{sleeper}/comm")).unwrap();
+            end(tree);
+            // SAFETY: the process of this test that was just looked at.
+            unsafe { libc::kill(sleeper.cast_signed(), libc::SIGKILL) };
+            assert_eq!(name, "sleep\n");
+        }
+    }
+
+    #[test]
+    fn a_process_whose_first_thread_has_ended_is_followed_as_long_as_another_runs() {
+        let script = "import threading, time, ctypes\n\
+            threading.Thread(target=time.sleep, args=(60,)).start()\n\
+            print(flush=True)\n\
+            ctypes.CDLL(None).syscall(60, 0)\n";
+        for mut followed in both() {
+            let mut command = Command::new("python3");
+            command.args(["-c", script]).stdout(Stdio::piped());
+            let child = command.spawn().unwrap();
+            if followed.process(child.id()).is_err() {
+                return eprintln!("skipped: python3 has ended");
+            }
+            let status = format!("/proc/{0}/task/{0}/status", child.id());
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+                assert!(Instant::now() < deadline, "its first thread ends");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let now = followed.now();
+            let pid = child.id();
+            end(child);
+            assert_eq!(now, [pid]);
+        }
+    }
+}

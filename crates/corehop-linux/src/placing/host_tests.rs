@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A host that loses what it stands on: BPF in the middle, threads that end, numbers that become others'.
+#![expect(clippy::print_stderr, reason = "a skip says why")]
+
+use super::*;
+use std::process::{Command, Stdio};
+
+/// A process that sleeps, killed with this.
+struct Sleeper(Child);
+
+impl Sleeper {
+    fn begin() -> Self {
+        Self(Command::new("sleep").arg("60").stdout(Stdio::null()).spawn().unwrap())
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        // It may have been killed.
+        let _gone = self.0.kill();
+        let _status = self.0.wait();
+    }
+}
+
+fn begin(sleeper: &Sleeper, search: bool) -> Result<PlacingHost, PlacingError> {
+    let evidence = &[Evidence::Wakes, Evidence::Locks][..];
+    let wishes = Wishes { progress: None, evidence, search, moves: false, to_stderr: false };
+    PlacingHost::begin(&[Target::Process(sleeper.0.id())], wishes)
+}
+
+/// From now on the kernel refuses bpf(2) to the calling thread.
+fn lose_bpf() {
+    // seccomp(2): the number of the call is the first word; RET_ERRNO with EPERM, or RET_ALLOW.
+    let step = |code, jt, jf, k| libc::sock_filter { code, jt, jf, k };
+    let mut program = [
+        step(0x20, 0, 0, 0),
+        step(0x15, 0, 1, libc::SYS_bpf as u32),
+        step(0x06, 0, 0, 0x0005_0000 | libc::EPERM as u32),
+        step(0x06, 0, 0, 0x7fff_0000),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the filter outlives the call.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    };
+    assert!(done, "{}", io::Error::last_os_error());
+}
+
+/// In a thread of its own, whose filter ends with it.
+fn apart(test: fn()) {
+    std::thread::spawn(test).join().unwrap();
+}
+
+const WINDOW: Duration = Duration::from_millis(10);
+
+#[test]
+fn with_bpf_lost_in_the_middle_its_sources_are_off_and_a_search_goes_on() {
+    apart(|| {
+        let sleeper = Sleeper::begin();
+        let mut host = begin(&sleeper, true).unwrap();
+        if !host.notes().is_empty() {
+            return eprintln!("skipped: no BPF");
+        }
+        lose_bpf();
+        let activity = host.observe(WINDOW).unwrap().activity.unwrap();
+        assert_eq!(activity.threads.len(), 1);
+        let notes = host.notes().join("\n");
+        for word in ["wakes", "locks"] {
+            assert!(notes.contains(&format!("--evidence {word} is off from now on: ")), "{notes}");
+        }
+        assert!(host.sources().is_empty());
+        // Its threads are found without the kernel's table, and its end is noticed.
+        assert_eq!(host.observe(WINDOW).unwrap().activity.unwrap().threads.len(), 1);
+        assert_eq!(host.notes(), [""; 0]);
+        drop(sleeper);
+        assert!(host.observe(WINDOW).unwrap().ended.is_some());
+    });
+}
+
+#[test]
+fn with_bpf_lost_and_no_source_left_placing_ends_and_says_why() {
+    apart(|| {
+        let sleeper = Sleeper::begin();
+        let Ok(mut host) = begin(&sleeper, false) else { return eprintln!("skipped: no BPF") };
+        host.observe(WINDOW).unwrap();
+        lose_bpf();
+        // Locks are asked for again in the tenth window.
+        let error = (0..12).find_map(|_| host.observe(WINDOW).err()).unwrap().to_string();
+        assert!(error.starts_with("nothing tells any more which threads share data"), "{error}");
+    });
+}
+
+#[test]
+fn without_bpf_from_the_beginning_a_search_goes_on_and_anything_else_is_refused() {
+    apart(|| {
+        let sleeper = Sleeper::begin();
+        lose_bpf();
+        let error = begin(&sleeper, false).unwrap_err().to_string();
+        assert!(error.contains("--evidence wakes,locks is off: ") && error.contains("setcap"));
+        let mut host = begin(&sleeper, true).unwrap();
+        assert_eq!(host.observe(WINDOW).unwrap().activity.unwrap().threads.len(), 1);
+        assert!(host.notes().join("\n").contains("setcap cap_bpf"));
+    });
+}
+
+#[test]
+fn a_thread_that_is_not_followed_or_has_ended_is_not_moved() {
+    apart(|| {
+        let sleeper = Sleeper::begin();
+        let mut host = begin(&sleeper, true).unwrap();
+        host.observe(WINDOW).unwrap();
+        let own = crate::thread::current_tid();
+        let before = crate::thread::affinity().unwrap();
+        let cpus = CpuList::new(before.iter().take(1));
+        let moved = |host: &mut PlacingHost, tid| host.apply(&[Move { tid, cpus: cpus.clone() }]);
+        let error = moved(&mut host, own).unwrap_err().to_string();
+        assert!(error.contains("none of the threads that are followed"), "{error}");
+        assert_eq!(crate::thread::affinity().unwrap(), before);
+        let pid = sleeper.0.id();
+        drop(sleeper);
+        assert!(moved(&mut host, pid).is_err());
+    });
+}

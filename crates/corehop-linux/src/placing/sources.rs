@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sources of evidence: each adds to a window what it saw in it.
+//!
+//! A source that the host does not give is off, with the reason; so is one that fails later. Placing goes on with the
+//! others. To add one: implement [`Source`], and open it in [`open`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use corehop_core::host::{Activity, Evidence};
+
+use super::PlacingError;
+use super::counted::Counters;
+use super::locks::Locks;
+use super::wakes::Wakes;
+use crate::bpf::BpfError;
+use crate::bpf::sharing::WakeGraph;
+use crate::counters::CounterError;
+
+/// A source of evidence under way.
+pub(super) trait Source: fmt::Debug {
+    /// Its word.
+    fn evidence(&self) -> Evidence;
+
+    /// Adds what it saw since the last time. The length of the window and the threads are there already.
+    ///
+    /// # Errors
+    /// Why it sees nothing any more.
+    fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
+
+    /// What the user should know of it, each thing once.
+    fn note(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// The kernel's programs, which several sources and the list of processes share, or why they do not run.
+pub(super) type Kernel = Result<Arc<WakeGraph>, Arc<BpfError>>;
+
+/// Why a source is off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Off {
+    /// The kernel does not run its programs.
+    #[error("{0}")]
+    Kernel(Arc<BpfError>),
+    /// The processor's counters do not count.
+    #[error(transparent)]
+    Counters(#[from] CounterError),
+    /// It fails in the middle.
+    #[error("it tells nothing any more: {0}")]
+    Lost(#[from] std::io::Error),
+    /// This build has no such source.
+    #[error("this corehop has no such source")]
+    Absent,
+}
+
+/// The sources under way.
+#[derive(Debug)]
+pub(super) struct Sources {
+    all: Vec<Box<dyn Source>>,
+    /// The reasons of those that are off, until they are told.
+    notes: Vec<String>,
+}
+
+impl Sources {
+    /// Opens those that are asked for; wake-ups are counted in any case.
+    pub(super) fn open(asked: &[Evidence], kernel: &Kernel) -> Self {
+        let (mut all, mut off) = (Vec::new(), Vec::<(String, String)>::new());
+        for &evidence in Evidence::ALL {
+            if evidence != Evidence::Wakes && !asked.contains(&evidence) {
+                continue;
+            }
+            let why = match open(evidence, kernel) {
+                Ok(source) => {
+                    all.push(source);
+                    continue;
+                }
+                Err(why) => why.to_string(),
+            };
+            // Sources that lack the same are named together.
+            match off.iter_mut().find(|(_, before)| *before == why) {
+                Some((words, _)) => *words = format!("{words},{evidence}"),
+                None => off.push((evidence.to_string(), why)),
+            }
+        }
+        let note = |(words, why)| format!("--evidence {words} is off: {why}");
+        Self { all, notes: off.into_iter().map(note).collect() }
+    }
+
+    /// Nothing, if there is a source.
+    ///
+    /// # Errors
+    /// The reasons, if all are off.
+    pub(super) fn some(&mut self) -> Result<(), PlacingError> {
+        if self.all.is_empty() {
+            return Err(PlacingError::NoEvidence { reasons: std::mem::take(&mut self.notes) });
+        }
+        Ok(())
+    }
+
+    /// The words of those under way.
+    pub(super) fn words(&self) -> Vec<Evidence> {
+        self.all.iter().map(|it| it.evidence()).collect()
+    }
+
+    /// Adds what they saw. One that fails is off from now on.
+    pub(super) fn take(&mut self, window: &mut Activity) {
+        let notes = &mut self.notes;
+        self.all.retain_mut(|source| match source.take(window) {
+            Ok(()) => {
+                notes.extend(source.note());
+                true
+            }
+            Err(why) => {
+                notes.push(format!("--evidence {} is off from now on: {why}", source.evidence()));
+                false
+            }
+        });
+    }
+
+    /// Why sources are off, once.
+    pub(super) fn notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+}
+
+/// Begins with one source.
+fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
+    let graph = || kernel.clone().map_err(Off::Kernel);
+    Ok(match evidence {
+        Evidence::Wakes => Box::new(Wakes::new(graph()?)),
+        Evidence::Locks => {
+            let begun = Locks::begin(graph()?);
+            Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
+        }
+        Evidence::Counters => Box::new(Counters::open()?),
+        Evidence::Pages => return Err(Off::Absent),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    /// A source that fails from its second window on.
+    #[derive(Debug)]
+    struct Brittle(u32);
+
+    impl Source for Brittle {
+        fn evidence(&self) -> Evidence {
+            Evidence::Locks
+        }
+
+        fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
+            self.0 += 1;
+            window.span_ns += 1;
+            if self.0 < 2 { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EBADF).into()) }
+        }
+
+        fn note(&mut self) -> Option<String> {
+            Some(format!("window {}", self.0))
+        }
+    }
+
+    fn refused() -> Kernel {
+        let source = io::Error::from_raw_os_error(libc::EPERM);
+        Err(Arc::new(BpfError::NotPermitted { what: "a BPF map".to_owned(), source }))
+    }
+
+    #[test]
+    fn sources_that_lack_the_same_are_named_together_with_the_remedy() {
+        let mut sources = Sources::open(&[Evidence::Locks], &refused());
+        assert_eq!(sources.words(), []);
+        let error = sources.some().unwrap_err().to_string();
+        assert!(error.contains("--evidence wakes,locks is off: ") && error.contains("setcap"));
+        assert_eq!(error.matches("setcap").count(), 1, "{error}");
+    }
+
+    #[test]
+    fn wake_ups_are_counted_though_another_source_was_asked_for() {
+        let mut sources = Sources::open(&[Evidence::Counters], &refused());
+        assert!(sources.notes().iter().any(|it| it.starts_with("--evidence wakes is off: ")));
+        assert_eq!(sources.notes(), [""; 0], "each reason once");
+    }
+
+    #[test]
+    fn a_source_that_fails_is_off_with_a_note_and_the_others_go_on() {
+        let mut sources =
+            Sources { all: vec![Box::new(Brittle(0)), Box::new(Brittle(1))], notes: vec![] };
+        let mut window = Activity::default();
+        sources.take(&mut window);
+        assert_eq!((window.span_ns, sources.words().len()), (2, 1));
+        let notes = sources.notes();
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert_eq!(notes[0], "window 1");
+        assert!(notes[1].starts_with("--evidence locks is off from now on: "), "{notes:?}");
+        sources.take(&mut window);
+        assert!(sources.words().is_empty() && sources.some().is_err());
+    }
+}
