@@ -13,7 +13,7 @@ mod host;
 mod moves;
 mod records;
 mod target;
-mod working_set;
+pub(crate) mod working_set;
 
 use std::io;
 use std::time::{Duration, Instant};

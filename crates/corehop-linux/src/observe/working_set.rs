@@ -49,12 +49,12 @@ impl WorkingSets {
 }
 
 /// Makes the kernel forget what a process has touched; whether it did.
-fn forget(pid: u32) -> bool {
+pub(crate) fn forget(pid: u32) -> bool {
     fs::write(format!("/proc/{pid}/clear_refs"), "1").is_ok()
 }
 
 /// The bytes in pages that a process has touched since then.
-fn touched(pid: u32) -> Option<u64> {
+pub(crate) fn touched(pid: u32) -> Option<u64> {
     referenced(&fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
 }
 

@@ -11,12 +11,15 @@ use corehop_core::experiment::{Argument, Target};
 use corehop_core::host::{
     Active, Activity, Ended, Evidence, Host, HostError, Move, Observation, Receipt,
 };
+use corehop_core::platform::{Affinity, Platform};
 use corehop_core::units::CpuList;
 
+use super::distances::Distances;
 use super::followed::Followed;
 use super::progress::Progress;
 use super::sources::Sources;
 use super::threads::Threads;
+use super::working_sets::WorkingSets;
 use super::{PlacingError, ProgressSource};
 use crate::bpf::sharing::WakeGraph;
 use crate::counters::software::thread_cpu_time;
@@ -32,6 +35,11 @@ pub struct PlacingHost {
     sources: Sources,
     child: Option<Child>,
     threads: Threads,
+    distances: Option<Distances>,
+    /// Whether the distances are measured at the end of a window.
+    closely: bool,
+    /// Where there are several caches to choose from.
+    working_sets: Option<WorkingSets>,
     progress: Option<Progress>,
     /// Whether placing goes on without any evidence.
     search: bool,
@@ -48,6 +56,8 @@ pub struct PlacingHost {
 /// The wishes of the one who places.
 #[derive(Debug, Clone, Copy)]
 pub struct Wishes<'a> {
+    /// The host.
+    pub platform: &'a Platform,
     /// The place to read progress from.
     pub progress: Option<&'a ProgressSource>,
     /// The sources of evidence; wake-ups are counted in any case, where the host lets them be.
@@ -91,6 +101,9 @@ impl PlacingHost {
             sources,
             child,
             threads: Threads::default(),
+            distances: Distances::park(wishes.platform),
+            closely: false,
+            working_sets: has_several_caches(wishes.platform).then(WorkingSets::default),
             progress,
             search: wishes.search,
             moves: Moves::new(guard),
@@ -113,13 +126,18 @@ impl PlacingHost {
 
     fn look(&mut self) -> Activity {
         let before = thread_cpu_time().get();
-        let threads = self.threads.look(&self.followed.now());
+        let mut threads = self.threads.look(&self.followed.now());
         self.adopt(&threads);
+        if let Some(it) = &mut self.working_sets {
+            it.take(&mut threads);
+        }
         let progress = self.progress.as_mut().and_then(Progress::now);
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
         let span_ns = span.as_nanos() as u64;
-        let mut window = Activity { span_ns, threads, progress, ..Activity::default() };
+        // The exchange falls into the next window, in both arms of a trial alike.
+        let lines = self.distances.as_ref().filter(|_| self.closely).and_then(Distances::now);
+        let mut window = Activity { span_ns, threads, progress, lines, ..Activity::default() };
         self.sources.take(&mut window);
         self.look_time = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
         window
@@ -218,11 +236,20 @@ impl Host for PlacingHost {
         self.moves.revert(&receipt)
     }
 
+    fn look_closely(&mut self, closely: bool) {
+        self.closely = closely;
+    }
+
     fn notes(&mut self) -> Vec<String> {
         let mut notes = self.sources.notes();
         notes.extend(self.threads.note());
         notes
     }
+}
+
+fn has_several_caches(platform: &Platform) -> bool {
+    let cpus = platform.usable();
+    platform.pair(&cpus, Affinity::Memory).is_some()
 }
 
 fn missing(target: &Target) -> impl Fn(io::Error) -> PlacingError + '_ {

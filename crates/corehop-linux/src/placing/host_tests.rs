@@ -3,6 +3,7 @@
 #![expect(clippy::print_stderr, reason = "a skip says why")]
 
 use super::*;
+use crate::discover::{SysRoot, discover};
 use std::process::{Command, Stdio};
 
 /// A process that sleeps, killed with this.
@@ -24,7 +25,9 @@ impl Drop for Sleeper {
 
 fn begin(sleeper: &Sleeper, search: bool) -> Result<PlacingHost, PlacingError> {
     let evidence = &[Evidence::Wakes, Evidence::Locks][..];
-    let wishes = Wishes { progress: None, evidence, search, moves: false, to_stderr: false };
+    let platform = discover(&SysRoot::live()).unwrap();
+    let (platform, to_stderr) = (&platform, false);
+    let wishes = Wishes { platform, progress: None, evidence, search, moves: false, to_stderr };
     PlacingHost::begin(&[Target::Process(sleeper.0.id())], wishes)
 }
 

@@ -5,6 +5,7 @@
 //! threads themselves.
 
 mod counted;
+mod distances;
 mod followed;
 mod host;
 mod locks;
@@ -13,6 +14,7 @@ mod sources;
 mod threads;
 mod wake_costs;
 mod wakes;
+mod working_sets;
 
 use std::io;
 

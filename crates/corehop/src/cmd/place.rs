@@ -130,6 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let settings = Settings { may_move, search: args.search, ends_after_s, ..Settings::default() };
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let wishes = Wishes {
+        platform: &platform,
         progress: args.progress.as_ref(),
         evidence: &args.evidence,
         search: args.search,

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The distance of CPUs while programs are placed: lines exchanged between a pair with a cache in common and a pair without.
+//!
+//! A host moves the virtual CPUs of its guests every few seconds, and what a guest's topology says is not true then. An
+//! exchange takes tens of microseconds where both CPUs are free, some milliseconds where they are not.
+
+use std::time::Duration;
+
+use corehop_core::host::LineTimes;
+use corehop_core::platform::{Affinity, Platform};
+use corehop_core::units::CpuList;
+
+use crate::clock::Clock;
+use crate::probe::partners::{Pair, Partners};
+
+/// Threads that are parked on two pairs of CPUs.
+#[derive(Debug)]
+pub(super) struct Distances {
+    partners: Partners,
+    near: Option<Pair>,
+    far: Option<Pair>,
+}
+
+impl Distances {
+    /// Parks them. None where one CPU is usable, or the system starts no more threads: distances stay unknown then.
+    pub(super) fn park(platform: &Platform) -> Option<Self> {
+        let cpus = platform.usable();
+        let pair = |affinities: &[Affinity]| {
+            affinities.iter().find_map(|&affinity| platform.pair(&cpus, affinity))
+        };
+        // SMT siblings have all caches in common, and tell nothing of two cores.
+        let near = pair(&[Affinity::L3, Affinity::L2]);
+        let far = pair(&[Affinity::Memory]);
+        let used = CpuList::new([near, far].into_iter().flatten().flat_map(|(a, b)| [a, b]));
+        let clock = || Clock::calibrate(Duration::from_millis(20));
+        let partners = (!used.is_empty()).then(|| Partners::park(&used, clock(), true).ok())??;
+        Some(Self { partners, near, far })
+    }
+
+    /// The times now. None where no pair has met.
+    pub(super) fn now(&self) -> Option<LineTimes> {
+        // Without memory for the lines there is no time, as where the threads did not meet.
+        let time = |pair: Option<Pair>| self.partners.exchange(pair?).ok().flatten();
+        let times = LineTimes { shared_cache_ns: time(self.near), separate_ns: time(self.far) };
+        (times != LineTimes::default()).then_some(times)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use corehop_core::platform::Fact;
+
+    use super::*;
+    use crate::discover::{SysRoot, discover};
+
+    #[test]
+    fn the_distance_of_two_cpus_is_measured_again_and_again_and_of_one_there_is_none() {
+        let mut platform = discover(&SysRoot::live()).unwrap();
+        if let Some(distances) = Distances::park(&platform) {
+            let times: Vec<LineTimes> = (0..20).filter_map(|_| distances.now()).collect();
+            let ns = times.iter().flat_map(|it| [it.shared_cache_ns, it.separate_ns]).flatten();
+            assert!(ns.clone().all(|it| (1.0..100_000.0).contains(&it)), "{times:?}");
+            // On a busy machine not every exchange meets.
+            assert!(ns.count() > 0);
+        } else {
+            assert_eq!(platform.usable().len(), 1);
+        }
+        let first = platform.usable().first();
+        platform.allowed = Some(Fact::assumed(CpuList::new(first), "one"));
+        assert!(Distances::park(&platform).is_none());
+    }
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The data of threads, so that a cache is not given more of them than it holds: the working sets of their processes, in
+//! equal shares.
+//!
+//! Asking costs a process a walk through its page tables and a part of its TLB. It is done only where there is more than one
+//! cache to choose from, now and then, and of a few busy processes.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, Instant};
+
+use corehop_core::host::Active;
+
+use crate::observe::working_set::{self, WINDOW};
+
+/// The time between two looks.
+const EVERY: Duration = Duration::from_secs(10);
+/// Processes that are asked at a time: those that use the most CPU time.
+const MOST: usize = 8;
+
+/// Working sets of processes, as they were found last.
+#[derive(Debug, Default)]
+pub(super) struct WorkingSets {
+    bytes: HashMap<u32, u64>,
+    next: Option<Instant>,
+}
+
+impl WorkingSets {
+    /// Fills in each thread's share of its process's working set, looking again where it is time to, for [`WINDOW`].
+    pub(super) fn take(&mut self, threads: &mut [Active]) {
+        if self.next.is_none_or(|next| Instant::now() >= next) {
+            self.look(threads);
+            self.next = Some(Instant::now() + EVERY);
+        }
+        let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+        threads.iter().for_each(|it| *counts.entry(it.pid).or_default() += 1);
+        for it in threads {
+            let bytes = self.bytes.get(&it.pid);
+            it.working_set = bytes.map(|bytes| bytes / counts[&it.pid]);
+        }
+    }
+
+    fn look(&mut self, threads: &[Active]) {
+        let mut busy: BTreeMap<u32, u64> = BTreeMap::new();
+        threads.iter().for_each(|it| *busy.entry(it.pid).or_default() += it.busy_ns);
+        let mut pids: Vec<u32> = busy.keys().copied().collect();
+        pids.sort_by_key(|pid| std::cmp::Reverse(busy[pid]));
+        pids.truncate(MOST);
+        let asked: Vec<u32> = pids.into_iter().filter(|&it| working_set::forget(it)).collect();
+        if asked.is_empty() {
+            return;
+        }
+        std::thread::sleep(WINDOW);
+        self.bytes.retain(|pid, _| busy.contains_key(pid));
+        self.bytes.extend(asked.into_iter().filter_map(|it| Some((it, working_set::touched(it)?))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_have_equal_shares_of_what_their_process_touches_and_others_are_not_known() {
+        let thread = |tid, pid| Active { tid, pid, busy_ns: 1, ..Active::default() };
+        let own = std::process::id();
+        let mut threads = [thread(1, own), thread(2, own), thread(3, u32::MAX)];
+        let mut sets = WorkingSets::default();
+        sets.take(&mut threads);
+        let [one, two, other] = threads.map(|it| it.working_set);
+        assert_eq!((one, other), (two, None));
+        // Where the kernel does not tell, it is not known, and not zero.
+        assert!(one.is_none_or(|bytes| bytes > 0), "{one:?}");
+    }
+}
