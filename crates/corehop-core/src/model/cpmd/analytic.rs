@@ -181,11 +181,6 @@ impl Hierarchy {
     }
 }
 
-/// The time of a line that another core has modified, in nanoseconds, by the distance of the two cores.
-pub(in crate::model) fn line_ns(platform: &Platform, affinity: Affinity) -> Option<f64> {
-    peer(platform, affinity).map(|it| it.private_ns)
-}
-
 /// The time of lines from cores at a distance: as the platform states it, or as its exchanges were measured.
 fn peer(platform: &Platform, affinity: Affinity) -> Option<Peer> {
     let distance = match affinity {

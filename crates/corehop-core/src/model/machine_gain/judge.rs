@@ -10,6 +10,7 @@ use super::laws::{Form, Law};
 use super::question::between;
 use super::rows::GainRow;
 use crate::words::words;
+use crate::workload::gang::Sharing;
 
 words! {
     /// What a form was not fitted to.
@@ -34,8 +35,8 @@ pub struct Judged {
     pub mean: f64,
     /// The largest error of a row.
     pub worst: f64,
-    /// The largest error of the next one is no more than this with probability `level`: the errors of what was left out,
-    /// each the largest of its rows and to the far end of their intervals, in order.
+    /// The largest error of the next one is no more than this with probability `level`: by the order of the largest errors of
+    /// what was left out, each time over the rows of it.
     pub bound: f64,
     /// That probability: with n left out no more than n / (n + 1) can be said.
     pub level: f64,
@@ -57,30 +58,33 @@ pub(super) fn judged(rows: &[GainRow], crowding: Option<f64>) -> Vec<FittedForm>
     let fitted = |&form: &Form| {
         let law = form.fit(&all, crowding)?;
         // A law without its inputs says nothing.
-        rows.iter().any(|it| law.ratio(&it.inputs, crowding).is_some()).then_some((form, law))
+        let shares = |it: &&GainRow| it.sharing == Sharing::Write;
+        let mut written = rows.iter().filter(shares);
+        written.any(|it| law.ratio(&it.inputs, crowding).is_some()).then_some((form, law))
     };
     let laws: Vec<(Form, Law)> = Form::ALL.iter().filter_map(fitted).collect();
-    // Only rows that all of them predict compare them.
-    let is_common =
-        |it: &&GainRow| laws.iter().all(|(_, law)| law.ratio(&it.inputs, crowding).is_some());
-    let common: Vec<&GainRow> = rows.iter().filter(is_common).collect();
-    let rows = if common.is_empty() { all } else { common };
+    // Only rows that all of them predict compare them. The twins with private data would flatter all alike.
+    let predicts = |it: &GainRow, law: Law| law.ratio(&it.inputs, crowding).is_some();
+    let is_common = |it: &&&GainRow| {
+        it.sharing != Sharing::None && laws.iter().all(|&(_, law)| predicts(it, law))
+    };
+    let judged: Vec<&GainRow> = all.iter().filter(is_common).copied().collect();
     let errors = |form, left_out| {
-        let groups = grouped(&rows, left_out);
+        let groups = grouped(&judged, left_out);
         let unseen = groups
             .iter()
-            .map(|(name, group)| unseen(form, &rows, (name, group), left_out, crowding));
+            .map(|(name, group)| unseen(form, &all, (name, group), left_out, crowding));
         let unseen: Vec<Unseen<'_>> =
             unseen.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
         Judged::of(left_out, &unseen)
     };
-    let judged = |(form, law)| FittedForm {
+    let fitted = |(form, law)| FittedForm {
         form,
         law,
         by_program: errors(form, LeftOut::Program),
         by_size: errors(form, LeftOut::Size),
     };
-    laws.into_iter().map(judged).collect()
+    laws.iter().copied().map(fitted).collect()
 }
 
 /// The form that is off least, on programs or else on sizes.
@@ -93,13 +97,17 @@ pub(super) fn best(forms: &[FittedForm]) -> Option<Form> {
 fn grouped<'a>(rows: &[&'a GainRow], by: LeftOut) -> BTreeMap<String, Vec<&'a GainRow>> {
     let mut groups: BTreeMap<String, Vec<&GainRow>> = BTreeMap::new();
     for it in rows {
-        let name = match by {
-            LeftOut::Program => it.program.clone(),
-            LeftOut::Size => format!("{} {} {}", it.program, it.parameters, it.items),
-        };
-        groups.entry(name).or_default().push(it);
+        groups.entry(name_of(it, by)).or_default().push(it);
     }
     groups
+}
+
+/// The program of a row, or the program and the size.
+fn name_of(it: &GainRow, by: LeftOut) -> String {
+    match by {
+        LeftOut::Program => it.program.clone(),
+        LeftOut::Size => format!("{} {} {}", it.program, it.parameters, it.items),
+    }
 }
 
 /// The predictions of a group from the others; None where the others do not determine the form.
@@ -110,11 +118,8 @@ fn unseen<'a>(
     by: LeftOut,
     crowding: Option<f64>,
 ) -> Option<Vec<Unseen<'a>>> {
-    let others: Vec<&GainRow> = rows
-        .iter()
-        .filter(|it| !group.iter().any(|out| std::ptr::eq(*out, **it)))
-        .copied()
-        .collect();
+    // The twins of what is left out are left out too.
+    let others: Vec<&GainRow> = rows.iter().filter(|it| name_of(it, by) != name).copied().collect();
     if others.is_empty() {
         return None;
     }
@@ -135,12 +140,12 @@ impl Judged {
         let mut groups: BTreeMap<&str, f64> = BTreeMap::new();
         for it in unseen {
             let worst = groups.entry(&it.group).or_default();
-            *worst = worst.max(it.farthest());
+            *worst = worst.max(it.off());
         }
         let mut bounds: Vec<f64> = groups.into_values().collect();
         bounds.sort_by(f64::total_cmp);
         let n = bounds.len();
-        let off: Vec<f64> = unseen.iter().map(|it| (it.ratio / it.row.ratio).ln().abs()).collect();
+        let off: Vec<f64> = unseen.iter().map(Unseen::off).collect();
         let rank = ((LEVEL * (n + 1) as f64).ceil() as usize).min(n);
         Some(Self {
             left_out,
@@ -155,10 +160,8 @@ impl Judged {
 }
 
 impl Unseen<'_> {
-    /// The error as a logarithm, to the far end of the row's interval where it has one.
-    fn farthest(&self) -> f64 {
-        let row = self.row;
-        let ends = [Some(row.ratio), row.low, row.high];
-        ends.into_iter().flatten().map(|end| (self.ratio / end).ln().abs()).fold(0.0, f64::max)
+    /// The error as a logarithm. It has the noise of the row in it, as the next measured ratio will.
+    fn off(&self) -> f64 {
+        (self.ratio / self.row.ratio).ln().abs()
     }
 }

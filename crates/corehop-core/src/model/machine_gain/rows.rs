@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::super::cpmd::analytic::line_ns;
 use super::super::sharing::{SharingSummary, Side};
 use super::capacity;
 use super::construction::Built;
-use crate::platform::{Affinity, Platform};
+
+use crate::platform::{Affinity, Distance, Found, Hertz, Latency, LatencyRow, Platform, Supplier};
 use crate::workload::gang::{Placing, Sharing};
 
 /// A program that ran near and far.
@@ -132,15 +132,24 @@ fn side(it: &SharingSummary, placing: Placing) -> Option<Side> {
     }
 }
 
-/// The time of a line as the platform has it.
+/// The time of a line that another core has modified, as the platform states it or its exchanges were measured.
 fn stated(platform: &Platform, placing: Placing) -> Option<f64> {
-    match placing {
-        Placing::Same => Some(0.0),
-        Placing::Shared => {
-            [Affinity::L3, Affinity::L2].iter().find_map(|&it| line_ns(platform, it))
-        }
-        Placing::Separate => line_ns(platform, Affinity::Memory),
-    }
+    let (distances, affinities) = match placing {
+        Placing::Same => return Some(0.0),
+        Placing::Shared => ([Distance::L3, Distance::L2], [Affinity::L3, Affinity::L2]),
+        Placing::Separate => ([Distance::Package, Distance::Machine], [Affinity::Memory; 2]),
+    };
+    let clock = platform.clock.core.as_ref().map_or(Hertz::new(0), |core| core.value);
+    let nanos = |latency: Latency| Some(latency.picos(clock) as f64 / 1e3).filter(|&ns| ns > 0.0);
+    let of = |row: &LatencyRow, distance| {
+        let modified = row.state.is_none_or(|state| state == Found::Dirty);
+        row.supplier == Supplier::Peer && modified && row.distance == Some(distance)
+    };
+    let row = |&distance: &Distance| platform.latencies.iter().find(|row| of(row, distance));
+    let known = distances.iter().find_map(|distance| nanos(row(distance)?.time.value));
+    let classes = platform.exchange_classes();
+    let class = |affinity: &Affinity| classes.iter().find(|class| class.affinity == *affinity);
+    known.or_else(|| affinities.iter().find_map(|affinity| nanos(class(affinity)?.median)))
 }
 
 /// What follows from the construction of a program.
@@ -161,4 +170,19 @@ pub(super) fn shape(
     let known = !(it.in_turn && on_one_cpu);
     let handed_over = known.then(|| it.from_caches(far_room));
     Inputs { turns, handed_over, crowded, ..Inputs::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_line_is_that_of_the_platform() {
+        let platform = |id| Platform::named(id).unwrap().unwrap();
+        let ns = |id, placing| stated(&platform(id), placing).unwrap();
+        assert!((ns("xeon_e5520", Placing::Separate) - 83.0).abs() < 1e-9);
+        assert!((ns("xeon_e5520", Placing::Shared) - 81.0 / 2.2).abs() < 0.01);
+        assert!(ns("epyc_7313", Placing::Shared) < ns("epyc_7313", Placing::Separate));
+        assert!(ns("xeon_e5520", Placing::Same).abs() < 1e-9);
+    }
 }
