@@ -64,7 +64,11 @@ impl Form {
             Some(form) => {
                 let observed: Vec<Observed> =
                     rows.iter().filter_map(|it| observed(it, crowding)).collect();
-                if observed.is_empty() { None } else { form.fit(&observed).map(Law::Counts) }
+                if observed.is_empty() {
+                    None
+                } else {
+                    form.fit(&observed).filter(|it| falls(*it)).map(Law::Counts)
+                }
             }
             None if self == Self::Physical => Some(Law::Lines { each: 1.0 }),
             None => lines(rows, crowding),
@@ -96,6 +100,16 @@ impl Law {
             Self::Counts(_) => Some(it.smr? * it.mpmi?),
             Self::Lines { .. } => Some(it.handed_over? * it.far_line_ns? / it.alone_ns?),
         }
+    }
+}
+
+/// Whether more sharing never predicts less gain: rows can say otherwise by chance.
+fn falls(model: GainModel) -> bool {
+    match model {
+        GainModel::Plane { per_mpmi, per_smr, .. } => per_mpmi <= 0.0 && per_smr <= 0.0,
+        GainModel::Product { each } => each >= 0.0,
+        GainModel::Logarithm { each, .. } => each <= 0.0,
+        GainModel::Saturating { most, .. } => most >= 0.0,
     }
 }
 

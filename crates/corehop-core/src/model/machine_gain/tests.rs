@@ -125,6 +125,15 @@ fn lines_are_fitted_where_nothing_is_counted_and_counts_get_no_answer_then() {
 }
 
 #[test]
+fn a_form_by_which_more_sharing_gains_less_is_not_taken() {
+    let rising = |it: GainRow| GainRow { ratio: 1.0 / it.ratio, ..it };
+    let rows: Vec<GainRow> = saturating().into_iter().map(rising).collect();
+    let forms = judge::judged(&rows, None);
+    // What is printed is not fitted, and falls.
+    assert_eq!(forms.iter().map(|it| it.form).collect::<Vec<_>>(), [Form::Printed]);
+}
+
+#[test]
 fn what_fits_only_while_threads_are_apart_raises_the_ratio_as_the_twins_say() {
     let crowded = |program: &str, sharing, x, crowded, ratio| {
         let plain = row(program, 100, x, ratio);
