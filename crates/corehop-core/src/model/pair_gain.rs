@@ -142,16 +142,13 @@ fn by_lines(
     let ratio = then / time_now(pair, near);
     let point = Predicted::point(ratio, form);
     let judged = lines.and_then(super::machine_gain::FittedForm::judged);
-    Some(match counted {
-        Some(_) => still_waits(pair, near, point.within(judged)),
-        // More may be handed over than was seen: the threads may gain more.
-        None => {
-            let high = point.within(judged).high.unwrap_or(ratio);
-            let bound =
-                Predicted { ratio: None, low: None, high: Some(high), level: None, ..point };
-            still_waits(pair, near, bound)
-        }
-    })
+    if counted.is_some() {
+        return Some(still_waits(pair, near, point.within(judged)));
+    }
+    // More may be handed over than was seen: the threads may gain more.
+    let high = point.within(judged).high.unwrap_or(ratio);
+    let bound = Predicted { ratio: None, low: None, high: Some(high), level: None, ..point };
+    Some(still_waits(pair, near, bound))
 }
 
 /// The time that the work takes now: of threads with a CPU each the longer one's, and together at least one CPU's worth.

@@ -90,7 +90,7 @@ impl Built<'_> {
 impl Construction {
     /// The lines that come from another thread's cache, for each round, where each cache has so many bytes: those
     /// that it had to evict do not.
-    pub(super) fn from_caches(&self, capacity: Option<u64>) -> f64 {
+    pub(super) fn handed_over_within(&self, capacity: Option<u64>) -> f64 {
         let bytes = (self.common + self.own) as f64;
         let kept = capacity.map_or(1.0, |it| (it as f64 / bytes.max(1.0)).min(1.0));
         self.handed_over * kept

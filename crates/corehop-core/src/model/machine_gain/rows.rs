@@ -168,7 +168,7 @@ pub(super) fn shape(
     });
     // Who waits for a turn on the same CPU pays for a switch, which is no line.
     let known = !(it.in_turn && on_one_cpu);
-    let handed_over = known.then(|| it.from_caches(far_room));
+    let handed_over = known.then(|| it.handed_over_within(far_room));
     Inputs { turns, handed_over, crowded, ..Inputs::default() }
 }
 
