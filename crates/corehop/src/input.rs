@@ -9,16 +9,19 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use corehop_core::decision::placer::log::{LogError, PlacementLog};
-use corehop_core::model::costs::{CostTable, Source};
+use corehop_core::model::costs::{CostTable, Host, Source};
 use corehop_core::model::cpmd::Model;
 use corehop_core::model::estimator::Estimator;
+use corehop_core::model::machine_gain::MachineGain;
 use corehop_core::model::overheads::{Overheads, csv};
 use corehop_core::platform::Platform;
-use corehop_core::report::data::{Gather, ReportData};
+use corehop_core::report::data::{FileNote, Gather, ReportData};
 use corehop_core::samples::{FileError, OverheadFacts, OverheadTime, Reader, RowKind};
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
 use corehop_core::workload::task::TaskSet;
+
+use serde_json::Value;
 
 use crate::exit::{Exit, Failure};
 use crate::run::of_kind;
@@ -233,6 +236,38 @@ pub(crate) fn model(path: &Path) -> Result<Model, Failure> {
         return fitted(&[path.to_owned()], Estimator::Difference);
     }
     parsed(path, Model::from_json)
+}
+
+/// The gain of sharing in a file: written by `fit`, or fitted to the runs now.
+pub(crate) fn gain(path: &Path) -> Result<MachineGain, Failure> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return gain_of(&gather(&[path.to_owned()], Estimator::Difference)?);
+    }
+    parsed(path, MachineGain::from_json)
+}
+
+/// The gain of sharing, fitted to the runs that files have.
+pub(crate) fn gain_of(data: &ReportData) -> Result<MachineGain, Failure> {
+    if !data.summaries.is_empty() {
+        let what =
+            "these files have delays and runs of threads that share data: fit each kind for itself";
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    let machine = data.sharings.first().map(|it| it.machine.as_str());
+    let described = data.machines.iter().find(|it| Some(it.id.as_str()) == machine);
+    let platform = described.and_then(|it| it.platform.clone()).ok_or_else(|| {
+        let what = "no runs of `corehop measure shared-data` with the description of their machine: `corehop show FILE` shows what a file contains";
+        Failure::says(Exit::No, what)
+    })?;
+    let about = |file: &FileNote| file.provenance.machine.clone();
+    let live = |it: &FileNote| about(it).get("kind").and_then(Value::as_str) == Some("live");
+    let identity =
+        |it: &FileNote| Some(about(it).get("host")?.get("identity")?.as_str()?.to_owned());
+    let host = Host { platform, identity: data.files.iter().find_map(identity) };
+    let date = data.files.iter().map(|it| it.provenance.date.clone()).min().unwrap_or_default();
+    let simulated = !data.files.iter().any(live);
+    MachineGain::fit(&data.sharings, host, simulated, date)
+        .map_err(|error| Failure::new(Exit::No, error))
 }
 
 /// The costs in a file: a table if its name ends in `.csv`.

@@ -6,4 +6,5 @@ pub mod simulated;
 pub mod advice;
 pub mod comparison;
 pub mod program_runs;
+pub mod move_cost;
 pub mod placer;

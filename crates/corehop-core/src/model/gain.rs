@@ -5,7 +5,7 @@
 //! of misses that another package answers, and MPmI, the misses per million instructions. Printed is a plane in both. Other
 //! forms take their product, which is the number of misses that a shared cache avoids.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::words::words;
 
@@ -48,7 +48,7 @@ words! {
 }
 
 /// A prediction with its numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "form")]
 pub enum GainModel {
     /// ratio = `at_zero` + `per_mpmi` MPmI + `per_smr` SMR

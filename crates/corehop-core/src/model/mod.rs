@@ -44,3 +44,5 @@ pub mod control;
 pub mod headline;
 pub mod cpmd;
 pub mod costs;
+pub mod machine_gain;
+pub mod pair_gain;

@@ -26,6 +26,10 @@ pub struct Side {
     pub round_ns: f64,
     /// The same of the shortest run.
     pub least_ns: f64,
+    /// The time of a line between two CPUs of the gang, in nanoseconds for one way: the median of what was measured
+    /// around the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line_ns: Option<f64>,
     /// Misses of the last level of cache per million instructions, of all threads (MPmI), where counted.
     pub mpmi: Option<f64>,
     /// Those misses for each thing that a thread does.
@@ -48,6 +52,8 @@ pub struct SharingSummary {
     pub parameters: String,
     /// The way its threads share their data.
     pub sharing: Sharing,
+    /// The number of its threads; None where runs differ in it.
+    pub threads: Option<u64>,
     /// With a cache in common.
     pub shared: Option<Side>,
     /// Without one.
@@ -59,6 +65,8 @@ pub struct SharingSummary {
     pub runtime_ratio: Option<f64>,
     /// Of live runs, the interval of that ratio, which is then the geometric mean over replicates, each of its medians.
     pub ratio_interval: Option<Interval>,
+    /// The replicates that the ratio is of.
+    pub replicates: Option<usize>,
     /// The same, predicted from the misses without a common cache ([`TAKEN`]).
     pub predicted_ratio: Option<f64>,
 }
@@ -73,6 +81,10 @@ struct Sums {
     counts: Option<[u64; 3]>,
     /// The replicate of a live run.
     replicate: Option<u64>,
+    /// The threads.
+    threads: u64,
+    /// The line exchanges before and after it.
+    lines: [Option<f64>; 2],
 }
 
 impl Sums {
@@ -108,6 +120,7 @@ impl Side {
             runs: runs.len() as u64,
             round_ns: if live { median(&ordered) } else { mean },
             least_ns: ordered.min(),
+            line_ns: line_ns(runs),
             mpmi: misses.zip(instructions).map(|(misses, all)| misses / all * 1e6),
             misses_a_round: misses.map(|misses| misses / rounds),
             smr: misses.zip(snoops).filter(|it| it.0 > 0.0).map(|(misses, snoops)| snoops / misses),
@@ -115,14 +128,20 @@ impl Side {
     }
 }
 
-/// The ratio of two placings and its interval: of each replicate's medians, as their logarithms.
-fn paired_ratio(near: &[&Sums], far: &[&Sums]) -> Option<(f64, Option<Interval>)> {
+/// The median of the line exchanges around runs.
+fn line_ns(runs: &[&Sums]) -> Option<f64> {
+    let lines: Vec<f64> = runs.iter().flat_map(|run| run.lines).flatten().collect();
+    Some(median(&Ordered::new(&lines).ok()?))
+}
+
+/// The ratio of two placings, its interval and its replicates: of each replicate's medians, as their logarithms.
+fn paired_ratio(near: &[&Sums], far: &[&Sums]) -> Option<(f64, Option<Interval>, usize)> {
     let (near, far) = (medians(near)?, medians(far)?);
     let both = near.iter().filter_map(|(replicate, near)| Some((near, far.get(replicate)?)));
     let logarithms: Vec<f64> = both.map(|(near, far)| (near / far).ln()).collect();
     let paired = Paired::of(&logarithms, ALPHA, 1).ok()?;
     let interval = |it: Interval| Interval { low: it.low.exp(), high: it.high.exp(), ..it };
-    Some((paired.mean.exp(), paired.interval.map(interval)))
+    Some((paired.mean.exp(), paired.interval.map(interval), paired.pairs))
 }
 
 /// The median of each replicate; None for runs without one.
@@ -160,6 +179,8 @@ impl Sharings {
             sums.slowest = (sums.slowest.0.max(it.time_ns), it.rounds as f64);
             sums.rounds += it.rounds as f64;
             sums.replicate = it.replicate;
+            sums.threads = sums.threads.max(it.member + 1);
+            sums.lines = [it.exchange_ns, it.exchange_after_ns];
         }
     }
 
@@ -181,8 +202,11 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
         let (near, far) = (Side::of(near)?, Side::of(far)?);
         Some(near.round_ns / far.round_ns)
     };
-    let runtime_ratio = paired.map(|(ratio, _)| ratio).or_else(simulated);
-    let ratio_interval = paired.and_then(|(_, interval)| interval);
+    let runtime_ratio = paired.map(|(ratio, ..)| ratio).or_else(simulated);
+    let ratio_interval = paired.and_then(|(_, interval, _)| interval);
+    let replicates = paired.map(|(_, _, replicates)| replicates);
+    let threads = runs.values().next().map(|it| it.threads);
+    let threads = threads.filter(|&of_all| runs.values().all(|it| it.threads == of_all));
     let separate = Side::of(&separate);
     let predicted = |it: Side| Some(TAKEN.ratio(it.smr.unwrap_or(0.0), it.mpmi?));
     let (machine, program, parameters, items, sharing) = key.clone();
@@ -192,12 +216,14 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
         items,
         parameters,
         sharing,
+        threads,
         shared: Side::of(&shared),
         predicted_ratio: separate.and_then(predicted),
         separate,
         same: Side::of(&same),
         runtime_ratio,
         ratio_interval,
+        replicates,
     }
 }
 

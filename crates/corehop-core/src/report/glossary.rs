@@ -4,6 +4,7 @@
 use super::headings::{ANSWERS, HEADINGS};
 use crate::campaign::defects::Planted;
 use crate::decision::comparison::FailOn;
+use crate::decision::move_cost::CostOrigin;
 use crate::decision::program_runs::{RunQuantity, Seen};
 use crate::decision::simulated::Division;
 use crate::experiment::{Preset, Renewed};
@@ -11,6 +12,7 @@ use crate::finding::Severity;
 use crate::model::cpmd::{Method, Statistic};
 use crate::model::estimator::Estimator;
 use crate::model::gain::Form;
+use crate::model::machine_gain::{Form as MachineForm, LeftOut};
 use crate::model::saturation::FillSource;
 use crate::platform::{
     Distance, Found, Home, Inclusion, Lookup, MemoryArchitecture, PrefetchKind, Protocol,
@@ -249,6 +251,9 @@ pub fn entries() -> Vec<Entry> {
         Planted,
         GangQuantity,
         Form,
+        MachineForm,
+        LeftOut,
+        CostOrigin,
         Quantity,
         Placement,
         Replacement,

@@ -276,6 +276,15 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
     ("sizes", "The measured working-set sizes."),
     ("lengths", "The measured preemption lengths."),
     ("answers", "The method that predicts this series: the one with the least error."),
+    ("form", "The form of a prediction; `corehop explain` has each."),
+    (
+        "a program left out",
+        "The errors on programs that a form was not fitted to, as factors: typical and largest, and the number of rows.",
+    ),
+    (
+        "a size left out",
+        "The errors on sizes between others that a form was not fitted to, as factors: typical and largest, and the number of rows.",
+    ),
     ("how", "The way of measuring: `kernel` (between tracepoints) or `threads` (from user space)."),
     ("column", "The column of the overhead table that a time belongs to."),
     ("largest", "The greatest value."),

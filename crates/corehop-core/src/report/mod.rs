@@ -13,6 +13,7 @@ pub mod figure;
 pub mod data;
 pub mod answer;
 pub mod costs;
+pub mod gains;
 pub mod decided;
 pub mod limited;
 pub mod cost_study;

@@ -90,6 +90,10 @@ fn groups(it: &Proposal, answer: &Answer) -> String {
 fn why(it: &Proposal) -> String {
     match it.saved {
         Some(saved) => format!("predicted to save {:.1} % of a CPU", 100.0 * saved),
+        None if it.ratio.is_some_and(|it| it.gain() > 0.0) => {
+            let gain = it.ratio.map_or(0.0, |it| it.gain());
+            format!("predicted to shorten the run time by at least {:.1} %", 100.0 * gain)
+        }
         None if it.seen => "nothing predicts its gain".to_owned(),
         None => "without evidence".to_owned(),
     }

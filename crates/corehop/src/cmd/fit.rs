@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop fit`
 
+mod gains;
+
 use std::path::{Path, PathBuf};
 
 use corehop_core::model::estimator::Estimator;
@@ -16,6 +18,9 @@ use crate::output::{Force, OutputFile, print};
 /// The model is a curve through the measured points. It is monotone in the preemption length, and
 /// monotone in the working-set size within each cache. Two other models are computed from the caches
 /// alone. Each model is tested on points it has not seen, and the one with the smallest error is used.
+///
+/// Of files of `measure shared-data` it fits what threads gain by being together: several forms, each tested on programs and
+/// sizes that were left out.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Files of `corehop measure`, and platform files (`*.toml`) of their machines for the cache latencies.
@@ -42,6 +47,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let inputs: Vec<&Path> = args.files.iter().map(PathBuf::as_path).collect();
     let output = OutputFile::if_asked(args.output.as_ref(), &inputs, args.force)?;
     let data = input::gather(&args.files, args.estimator)?;
+    if !data.sharings.is_empty() {
+        return gains::run(args, &data, output);
+    }
     let keeping = args.is_default.then(|| Keeping::of(&data, &inputs, args.force)).transpose()?;
     let model = input::fitted_to(data)?;
     if let Some(file) = output {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop place`
 
+mod costs;
+mod gain;
 mod log;
 mod rehearse;
 
@@ -76,6 +78,12 @@ pub(crate) struct Args {
     /// The number of pairs on a simulated machine [default: one for every two CPUs]
     #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
+    /// What threads gain on this machine by being together: a model of `corehop fit` of files of `measure shared-data`
+    #[arg(long, value_name = "MODEL.json")]
+    model: Option<PathBuf>,
+    /// What it costs to move a thread: a model of `corehop fit`, samples, or a table of costs [default: 200 us are assumed]
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// End after so long (default: with the program, or at Ctrl-C)
     #[arg(long = "for", value_name = "TIME")]
     length: Option<Nanos>,
@@ -117,6 +125,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     }
     let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
     let platform = on::platform(on::LIVE)?;
+    let move_costs = costs::of_moves(args.costs.as_deref())?;
+    let gain = gain::of_machine(args.model.as_deref(), &platform)?;
     // A placement that another one changes is judged by what that one does.
     for it in preflight::movers(&preflight::doctor(&SysRoot::live(), &platform)) {
         note(&format!("{}: {}", it.id, it.found));
@@ -127,7 +137,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let may_move = args.progress.is_some() && !args.dry_run;
     let moves = may_move || args.start.is_some();
     let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
-    let settings = Settings { may_move, search: args.search, ends_after_s, ..Settings::default() };
+    let move_cost_ns = move_costs.on(terrain.caches().len()).ns;
+    let search = args.search;
+    let settings = Settings { may_move, search, move_cost_ns, ends_after_s, ..Settings::default() };
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let wishes = Wishes {
         platform: &platform,
@@ -140,7 +152,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
     let mut log = Log::begin(Head::new(settings, &terrain, &names, host.sources()), output)?;
-    let ended = place(args, &mut host, Placer::new(settings, terrain), &mut log);
+    let ended = place(args, &mut host, Placer::new(settings, terrain).with_gain(gain), &mut log);
     let ended = ended?;
     log.end(host.from_interrupts())?;
     log.say(args.json)?;

@@ -12,6 +12,7 @@ pub mod regions;
 pub mod rehearsal;
 pub mod terrain;
 pub mod trial;
+mod forecast;
 mod phases;
 mod search;
 mod session;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::terrain::Terrain;
 use crate::host::{Active, Activity, Move};
 use crate::model::contacts::Tie;
-use crate::units::CpuList;
+use crate::units::{Bytes, CpuList};
 
 /// A thread that uses less than this share of a CPU is not worth a try.
 pub(super) const BUSY: f64 = 0.3;
@@ -60,37 +60,51 @@ pub(super) fn groups<'a>(
     groups.into_values().filter(|it| it.len() > 1).collect()
 }
 
-/// The regions that groups are tried in, a list for each kind: single CPUs, inner caches, last-level caches.
-pub(super) fn kinds(terrain: &Terrain) -> [Vec<CpuList>; 3] {
-    let single = |cpu| CpuList::new([cpu]);
+/// A place for a group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) cpus: CpuList,
+    /// The size of the last-level cache, where that is the place.
+    size: Option<Bytes>,
+}
+
+/// The places that groups are tried in, a list for each kind: single CPUs, inner caches, last-level caches.
+pub(super) fn kinds(terrain: &Terrain) -> [Vec<Place>; 3] {
+    let place = |cpus: &CpuList| Place { cpus: cpus.clone(), size: None };
+    let single = |cpu| place(&CpuList::new([cpu]));
     // Cache after cache in turns, so that groups on single CPUs do not crowd one cache.
-    let caches: Vec<Vec<CpuList>> =
+    let caches: Vec<Vec<Place>> =
         terrain.caches().iter().map(|it| it.iter().map(single).collect()).collect();
     let longest = caches.iter().map(Vec::len).max().unwrap_or(0);
     let in_turns = (0..longest).flat_map(|at| caches.iter().filter_map(move |it| it.get(at)));
     let several = terrain.caches().len() > 1;
-    let last = if several { terrain.caches().to_vec() } else { Vec::new() };
-    [in_turns.cloned().collect(), terrain.inner().to_vec(), last]
+    let sized = |(at, cpus)| Place { size: terrain.size(at), ..place(cpus) };
+    let last = terrain.caches().iter().enumerate().filter(|_| several).map(sized);
+    let inner = terrain.inner().iter().map(place);
+    [in_turns.cloned().collect(), inner.collect(), last.collect()]
 }
 
-/// Each group in a region of its own, as long as there are some; None where one does not fit or may not.
-pub(super) fn deal(groups: &[Vec<Candidate<'_>>], regions: &[CpuList]) -> Option<Vec<Move>> {
-    let mut taken = vec![0_usize; regions.len()];
+/// Each group in a place of its own, as long as there are some; None where one does not fit, with its threads or with its
+/// data, or may not.
+pub(super) fn deal(groups: &[Vec<Candidate<'_>>], places: &[Place]) -> Option<Vec<Move>> {
+    let mut taken = vec![(0_usize, 0_u64); places.len()];
     let mut moves = Vec::new();
     for group in groups {
         // On one CPU they take turns, as many as they are; elsewhere each has a CPU.
-        let room = |at: usize| match regions[at].len() {
-            1 => usize::from(taken[at] == 0) * group.len(),
-            cpus => cpus - taken[at].min(cpus),
+        let room = |at: usize| match places[at].cpus.len() {
+            1 => usize::from(taken[at].0 == 0) * group.len(),
+            cpus => cpus - taken[at].0.min(cpus),
         };
+        let bytes: u64 = group.iter().filter_map(|it| it.thread.working_set).sum();
+        let holds = |at: usize| places[at].size.is_none_or(|it| taken[at].1 + bytes <= it.get());
         let all_may =
-            |at: usize| group.iter().all(|it| !it.home.intersection(&regions[at]).is_empty());
-        let fits = |&at: &usize| room(at) >= group.len() && all_may(at);
-        let at = (0..regions.len()).filter(fits).min_by_key(|&at| (taken[at], at))?;
-        taken[at] += group.len();
+            |at: usize| group.iter().all(|it| !it.home.intersection(&places[at].cpus).is_empty());
+        let fits = |&at: &usize| room(at) >= group.len() && holds(at) && all_may(at);
+        let at = (0..places.len()).filter(fits).min_by_key(|&at| (taken[at].0, at))?;
+        taken[at] = (taken[at].0 + group.len(), taken[at].1 + bytes);
         let to = |it: &Candidate<'_>| Move {
             tid: it.thread.tid,
-            cpus: it.home.intersection(&regions[at]),
+            cpus: it.home.intersection(&places[at].cpus),
         };
         moves.extend(group.iter().map(to));
     }
@@ -132,12 +146,13 @@ mod tests {
     fn groups_get_regions_of_their_own_that_all_of_them_may_use() {
         let terrain = Terrain::new(&[list("0-1"), list("2-3")], COSTS);
         let [single, inner, last] = kinds(&terrain);
-        assert_eq!(single, ["0", "2", "1", "3"].map(list));
-        assert!(inner.is_empty() && last == [list("0-1"), list("2-3")]);
+        let cpus = |places: &[Place]| places.iter().map(|it| it.cpus.clone()).collect::<Vec<_>>();
+        assert_eq!(cpus(&single), ["0", "2", "1", "3"].map(list));
+        assert!(inner.is_empty() && cpus(&last) == [list("0-1"), list("2-3")]);
         let (activity, home) = (threads(&[1, 2, 3, 4]), list("2-3"));
         let all = busy(&activity, |it| Some(if it.tid < 3 { &home } else { terrain.cpus() }));
-        let moved = |groups: &[Vec<Candidate<'_>>], regions: &[CpuList]| {
-            let moves = deal(groups, regions)?;
+        let moved = |groups: &[Vec<Candidate<'_>>], places: &[Place]| {
+            let moves = deal(groups, places)?;
             Some(moves.into_iter().map(|it| (it.tid, it.cpus.to_string())).collect::<Vec<_>>())
         };
         let pairs = [all[..2].to_vec(), all[2..].to_vec()];

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 
 use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
+use super::forecast::Forecast;
 use super::phases::Phases;
 use super::regions::Regions;
 use super::terrain::Terrain;
@@ -13,6 +14,7 @@ use super::trial::{Arm, Look, Next, Trial, Verdict, Why};
 use super::{Start, search};
 use crate::host::{Active, Activity, Move};
 use crate::model::contacts::ContactGraph;
+use crate::model::machine_gain::{MachineGain, Predicted};
 use crate::units::{Cpu, CpuList};
 
 /// The settings of a placer.
@@ -65,6 +67,10 @@ pub struct Proposal {
     /// Whether the threads were seen at the same data; it matters where no gain is predicted.
     #[serde(default)]
     pub seen: bool,
+    /// The predicted ratio of run times, placed over apart, of the pair that gains least; None where nothing speaks for a
+    /// number or a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Predicted>,
 }
 
 /// Something to do, or to say.
@@ -113,6 +119,8 @@ const SHORTEST_TRIAL: f64 = 24.0;
 pub struct Placer {
     settings: Settings,
     terrain: Terrain,
+    /// What was fitted on this machine.
+    gain: Option<MachineGain>,
     graph: ContactGraph,
     phase: Phase,
     /// The threads that are placed now, and where.
@@ -150,9 +158,16 @@ impl Placer {
             advised: None,
             phases: Phases::default(),
             next_phase: (PHASE, PHASE),
+            gain: None,
             settings,
             terrain,
         }
+    }
+
+    /// The same with what was fitted on this machine.
+    #[must_use]
+    pub fn with_gain(self, gain: Option<MachineGain>) -> Self {
+        Self { gain, ..self }
     }
 
     /// The threads that are placed, and where.
@@ -271,7 +286,13 @@ impl Placer {
         let kept = std::mem::take(&mut self.kept);
         let moves = self.alive(&kept, activity);
         let may = self.settings.may_move && activity.progress.is_some();
-        (may && !moves.is_empty()).then(|| Proposal { moves, saved: None, cost: 0.0, seen: true })
+        (may && !moves.is_empty()).then(|| Proposal {
+            moves,
+            saved: None,
+            cost: 0.0,
+            seen: true,
+            ratio: None,
+        })
     }
 
     /// Begins to try a proposal.
@@ -396,7 +417,7 @@ impl Placer {
         let gain = placement.saved - saved(&crowd, &self.terrain, &self.in_force(&threads));
         let worth = gain - cost >= self.settings.least_gain;
         let new = worth && self.is_new(&moves);
-        new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true })
+        new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true, ratio: None })
     }
 
     /// The placement that was kept, of the threads with these numbers.
@@ -435,14 +456,20 @@ impl Placer {
         if busy.len() < 2 || !(seen || self.settings.search) {
             return None;
         }
-        let moves = search::kinds(&self.terrain).into_iter().filter_map(|regions| {
+        let forecast = Forecast::new(&self.terrain, self.gain.as_ref(), activity);
+        let proposals = search::kinds(&self.terrain).into_iter().filter_map(|places| {
             // On one CPU threads take turns: as many as share.
-            let most = regions.first().map(CpuList::len).filter(|&it| it > 1).unwrap_or(usize::MAX);
+            let most =
+                places.first().map(|it| it.cpus.len()).filter(|&it| it > 1).unwrap_or(usize::MAX);
             let groups = if seen { search::groups(&busy, &ties, most) } else { vec![busy.clone()] };
-            search::deal(&groups, &regions)
+            let ratio = forecast.of(&groups, &ties, most == usize::MAX);
+            let moves = search::deal(&groups, &places)?;
+            let cost = self.cost(&moves);
+            Some(Proposal { moves, saved: None, cost, seen, ratio })
         });
-        let mut new = moves.filter(|moves| self.is_new(moves));
-        new.next().map(|moves| Proposal { cost: self.cost(&moves), moves, saved: None, seen })
+        let hurts = |it: &Proposal| it.ratio.is_some_and(|it| it.hurts());
+        let mut new = proposals.filter(|it| !hurts(it) && self.is_new(&it.moves));
+        new.next()
     }
 
     /// The threads that may be placed, with the lower ends of their ties; the number of each.

@@ -165,6 +165,13 @@ impl Terrain {
         self.lines = [0.0, near, near, far, remote];
     }
 
+    /// The times of a line, as they were measured last; None for what is not known.
+    pub fn line_times(&self) -> LineTimes {
+        let known = |at: Distance| Some(self.lines[at as usize]).filter(|it| *it > 0.0);
+        let separate_ns = known(Distance::Node).filter(|_| self.caches.groups.len() > 1);
+        LineTimes { shared_cache_ns: known(Distance::Cache), separate_ns }
+    }
+
     /// All CPUs.
     pub const fn cpus(&self) -> &CpuList {
         &self.cpus

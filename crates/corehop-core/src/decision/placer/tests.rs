@@ -9,7 +9,7 @@ use rand_pcg::Pcg64Mcg;
 use super::assign::{Bond, Crowd, Member, Placed, assign, saved};
 use super::step::{Action, Placer, Settings};
 use super::terrain::Terrain;
-use super::terrain::tests::{COSTS, list};
+use super::terrain::tests::{COSTS, LINES, list};
 use super::trial::{Verdict, Why};
 use crate::host::{Active, Activity, Contact, Evidence, Shared};
 use crate::units::{Cpu, CpuList};
@@ -484,4 +484,31 @@ fn nothing_is_tried_in_time_that_is_left_for_no_trial() {
     let settings = Settings { ends_after_s: Some(2.5), ..may_move() };
     let steps = host.run(&mut Placer::new(settings, terrain), 25);
     assert!(steps.iter().all(|(_, actions)| actions.is_empty()));
+}
+
+#[test]
+fn a_cache_is_not_tried_for_threads_whose_data_it_does_not_hold() {
+    // 8 MiB below each of two caches.
+    let platform = crate::platform::Platform::named("xeon_e5520").unwrap().unwrap();
+    let tried = |bytes: Option<u64>| {
+        let terrain = Terrain::of(&platform, COSTS).with_lines(LINES);
+        let mut host = Pairs::new(1, 0.6, &terrain, 12);
+        let pairs: Vec<(u32, u32)> = host.partners().collect();
+        let mut placer = Placer::new(may_move(), terrain);
+        let mut sizes = Vec::new();
+        for _ in 0..300 {
+            let mut window = without_wake_ups(host.window(), &pairs);
+            window.threads.iter_mut().for_each(|it| it.working_set = bytes);
+            let actions = placer.step(&window);
+            host.obey(&actions);
+            sizes.extend(actions.iter().filter_map(|it| match it {
+                Action::Try(it) => Some(it.moves[0].cpus.len()),
+                _ => None,
+            }));
+        }
+        sizes
+    };
+    assert_eq!(tried(None), [1, 4]);
+    assert_eq!(tried(Some(3 << 20)), [1, 4]);
+    assert_eq!(tried(Some(6 << 20)), [1]);
 }

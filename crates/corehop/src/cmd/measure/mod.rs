@@ -13,7 +13,7 @@ mod partitioning;
 mod plan;
 mod program;
 mod schedule_sensitive;
-mod shared_data;
+pub(super) mod shared_data;
 mod to;
 
 use crate::exit::{Exit, Failure};

@@ -159,7 +159,7 @@ impl Args {
 }
 
 /// `100`, `4k`, `1.5M`.
-fn items(text: &str) -> Result<u64, String> {
+pub(in crate::cmd) fn items(text: &str) -> Result<u64, String> {
     let wrong =
         || format!("`{text}` is not a number of items: write for example `100`, `4k` or `1M`");
     let (number, times) = match text.trim().strip_suffix(['k', 'K']) {

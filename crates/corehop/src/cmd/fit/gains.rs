@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop fit` of files of `measure shared-data`: the gain of threads from being together.
+
+use corehop_core::report::data::ReportData;
+use corehop_core::report::gains;
+
+use super::Args;
+use crate::exit::{Exit, Failure, refuse};
+use crate::input;
+use crate::output::{OutputFile, print};
+
+/// Fits the forms, and writes or prints them.
+pub(super) fn run(
+    args: &Args,
+    data: &ReportData,
+    output: Option<OutputFile>,
+) -> Result<Exit, Failure> {
+    refuse("files of `measure shared-data` have no costs", &[("--default", args.is_default)])?;
+    let gain = input::gain_of(data)?;
+    if let Some(file) = output {
+        file.write(gain.to_json())?;
+    }
+    print(&if args.json { gain.to_json() } else { gains::fitted(&gain) })?;
+    Ok(Exit::Done)
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The gain of sharing on this machine, from the user's file.
+
+use std::path::Path;
+
+use corehop_core::model::costs::Host;
+use corehop_core::model::machine_gain::MachineGain;
+use corehop_core::platform::Platform;
+use corehop_linux::live;
+
+use super::note;
+use crate::exit::Failure;
+use crate::input;
+
+/// The model in a file, with a note where it is of another machine.
+///
+/// # Errors
+/// Exit 4 for a file that is no such model.
+pub(super) fn of_machine(
+    path: Option<&Path>,
+    platform: &Platform,
+) -> Result<Option<MachineGain>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let gain = input::parsed(path, MachineGain::from_json)?;
+    let here = Host { platform: platform.clone(), identity: live::identity() };
+    if let Some(difference) = here.difference(&gain.host, "of the model") {
+        note(&format!(
+            "{}: the model is of another machine ({difference}): its gains may be wrong here; {}",
+            path.display(),
+            gain.source()
+        ));
+    }
+    Ok(Some(gain))
+}
