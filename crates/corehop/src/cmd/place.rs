@@ -115,7 +115,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             "--window is shorter than 10 ms: write for example --window 100ms",
         ));
     }
-    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
+    args.check_length()?;
+    let input = args.progress.as_ref().and_then(ProgressSource::path);
+    let output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
     let platform = on::platform(on::LIVE)?;
     // A placement that another one changes is judged by what that one does.
     for it in preflight::movers(&preflight::doctor(&SysRoot::live(), &platform)) {
@@ -124,6 +126,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
     let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
     let terrain = Terrain::of(&platform, costs(&times));
+    args.check_start(&terrain)?;
     let may_move = args.progress.is_some() && !args.dry_run;
     let moves = may_move || args.start.is_some();
     let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
@@ -146,7 +149,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     log.say(args.json)?;
     let status = match ended {
         Some(Ended { status, .. }) => status,
-        None => host.end(interrupt::signal()),
+        None => host.end(),
     };
     Ok(match status {
         _ if interrupt::requested() => Exit::Interrupted,
@@ -209,6 +212,28 @@ fn costs(times: &WakeTimes) -> WakeCosts {
 }
 
 impl Args {
+    /// Before the evidence is there, nothing can be said.
+    fn check_length(&self) -> Result<(), Failure> {
+        let windows = u64::from(Settings::default().evidence) + 1;
+        let least = Nanos::new(windows * self.window.get());
+        let Some(length) = self.length.filter(|&it| it < least) else { return Ok(()) };
+        let window = self.window;
+        let why =
+            format!("--for {length} is too short: {windows} windows of {window} take {least}");
+        Err(Failure::says(Exit::Usage, why))
+    }
+
+    /// The CPUs of `--start` are there.
+    fn check_start(&self, terrain: &Terrain) -> Result<(), Failure> {
+        let Some(Start::List(cpus)) = &self.start else { return Ok(()) };
+        let there = terrain.cpus();
+        if cpus.intersection(there) == *cpus {
+            return Ok(());
+        }
+        let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
+        Err(Failure::says(Exit::Usage, why))
+    }
+
     fn targets(&self) -> Result<Vec<Target>, Failure> {
         if !self.program.is_empty() {
             let bytes = self.program.iter().map(|word| word.as_bytes().to_vec());
