@@ -300,8 +300,8 @@ take_turns() {
 
 # However the check ends
 put_away() {
-    kill $there $back
-    wait $there $back
+    # The shell says that they were terminated.
+    { kill $there $back; wait $there $back; } 2>/dev/null
     echo 1 >$CPU4
     rmdir $CGROUPS/placed $CGROUPS/elsewhere 2>/dev/null
     echo -cpuset >$CGROUPS/cgroup.subtree_control
@@ -328,7 +328,7 @@ turns_are_together() {
 eventually() {
     what=$1
     shift
-    for try in $(seq 100); do
+    for try in $(seq 120); do
         "$@" && return
         sleep 0.2
     done
@@ -349,7 +349,7 @@ windows_in_log() {
 
 # The placer goes on for some windows.
 goes_on() {
-    eventually "further windows" windows_in_log $(($(grep -c '"window":{' log.jsonl) + 3))
+    eventually "further windows" windows_in_log $(($(grep -c '"window":{' log.jsonl) + 1))
 }
 
 # The placer ends at a signal, without a fault.

@@ -39,9 +39,9 @@ use crate::output::{Force, OutputFile};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Processes; those that they start belong to them
-    #[arg(value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
+    #[arg(value_name = "PID", value_parser = process, conflicts_with_all = ["cgroup", "program"])]
     pids: Vec<u32>,
-    /// The processes of this cgroup
+    /// The processes of this cgroup and of those below it, for as long as they are in it
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "program")]
     cgroup: Option<PathBuf>,
     /// The progress of the program: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "length", "output"])]
     on: Option<String>,
     /// The number of pairs on a simulated machine [default: one for every two CPUs]
-    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program"], value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
     /// End after so long (default: with the program, or at Ctrl-C)
     #[arg(long = "for", value_name = "TIME")]
@@ -156,6 +156,10 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         Some(code) if code != 0 => Exit::Of(u8::try_from(code).unwrap_or(255)),
         _ => Exit::Done,
     })
+}
+
+fn process(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
 }
 
 /// From window to window, until the program or the time ends.
