@@ -51,7 +51,9 @@ pub fn text(answer: &Answer) -> String {
     if answer.proposals.is_empty() {
         text.push_str("No placement is worth its moves: none was tried.\n");
     } else if !answer.may_move {
-        text.push_str("Nothing was moved: this is advice. With --progress it would be tried.\n");
+        text.push_str(
+            "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run.\n",
+        );
     } else if answer.trials.is_empty() {
         text.push_str(
             "No trial came to its end: that takes some seconds, and progress that is told.\n",

@@ -161,7 +161,9 @@ fn after_placer_and_supervisor_are_killed_the_doctor_names_the_rest_and_restores
     let supervisors = children(placer.id());
     // The supervisor first: it would put the threads back. The placer cannot start another, as it is stopped.
     signal(placer.id(), libc::SIGSTOP);
-    supervisors.iter().for_each(|&pid| signal(pid, libc::SIGKILL));
+    for pid in supervisors {
+        signal(pid, libc::SIGKILL);
+    }
     signal(placer.id(), libc::SIGKILL);
     placer.ends();
     assert!(turns.cpus().iter().all(|it| *it == one(first)), "nothing is left to restore");
