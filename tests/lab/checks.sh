@@ -285,6 +285,179 @@ check_hotplug_task_set() {
     echo "exit code 6, kept:${kept%,}"
 }
 
+CGROUPS=/sys/fs/cgroup
+CPU4=/sys/devices/system/cpu/cpu4/online
+
+# Two shells that hand a line to and fro through pipes, until the check ends: `there` and `back` are their numbers.
+take_turns() {
+    mkfifo to fro
+    sh -c 'exec 3<>to 4<>fro; while read -r line <&3; do echo x >&4; done' &
+    there=$!
+    sh -c 'exec 3<>to 4<>fro; while :; do echo x >&3; read -r line <&4; done' &
+    back=$!
+    trap put_away EXIT
+}
+
+# However the check ends
+put_away() {
+    # The shell says that they were terminated.
+    { kill $there $back; wait $there $back; } 2>/dev/null
+    echo 1 >$CPU4
+    rmdir $CGROUPS/placed $CGROUPS/elsewhere 2>/dev/null
+    echo -cpuset >$CGROUPS/cgroup.subtree_control
+}
+
+# The CPUs that both shells may run on
+turns_on() {
+    cat /proc/$there/status /proc/$back/status | sed -n 's/^Cpus_allowed_list:\t//p' | paste -s -d ' '
+}
+
+turns_are_on() {
+    [ "$(turns_on)" = "$1" ]
+}
+
+# Both shells on one CPU, or on those of one package
+turns_are_together() {
+    case $(turns_on | tr ' ' '\n' | sort -u | paste -s -d ' ') in
+    [0-7] | 0-3 | 4-7) ;;
+    *) return 1 ;;
+    esac
+}
+
+# eventually WHAT COMMAND...: the command succeeds within some seconds
+eventually() {
+    what=$1
+    shift
+    for try in $(seq 120); do
+        "$@" && return
+        sleep 0.2
+    done
+    cp said.place answer
+    fail "not seen: $what; the shells may run on CPUs $(turns_on)"
+}
+
+# placing OPTION...: a placer in the background, with a log
+placing() {
+    corehop place --window 20ms --force -o log.jsonl "$@" >said.place 2>&1 &
+    placer=$!
+}
+
+# windows_in_log NUMBER: the log has more than so many
+windows_in_log() {
+    [ "$(grep -c '"window":{' log.jsonl)" -gt "$1" ]
+}
+
+# The placer goes on for some windows.
+goes_on() {
+    eventually "further windows" windows_in_log $(($(grep -c '"window":{' log.jsonl) + 1))
+}
+
+# The placer ends at a signal, without a fault.
+ends() {
+    kill -INT $placer
+    wait $placer
+    code=$?
+    cp said.place answer
+    equals "exit code of the placer" 130 $code
+    ! grep -i "error\|panicked\|not undone" answer || fail "it does not end well"
+}
+
+check_place() {
+    take_turns
+    placing --start 0,4 --progress syscalls:write $there $back
+    eventually "the start" turns_are_on "0 4"
+    eventually "both together" turns_are_together
+    together=$(turns_on)
+    ends
+    equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
+    corehop show log.jsonl >answer || fail "corehop show: exit code $?"
+    grep -q "sh ($there) and sh ($back): .* wake-ups/s" answer || fail "the pair is not named"
+    echo "from CPUs 0 and 4 to $together together, and back to 0-7"
+}
+
+# The cpuset of both loses a CPU while they are placed there, and has it again later.
+check_place_cpuset() {
+    take_turns
+    echo +cpuset >$CGROUPS/cgroup.subtree_control
+    mkdir $CGROUPS/placed
+    echo 0,4-5 >$CGROUPS/placed/cpuset.cpus
+    for it in $there $back; do echo "$it" >$CGROUPS/placed/cgroup.procs; done
+    placing --start 0,4 --progress syscalls:write $there $back
+    eventually "the start" turns_are_on "0 4"
+    echo 4-5 >$CGROUPS/placed/cpuset.cpus
+    goes_on
+    turns_on | grep -q "[^45 -]" && fail "outside of the cpuset: $(turns_on)"
+    ends
+    equals "CPUs in the smaller cpuset" "4-5 4-5" "$(turns_on)"
+    echo 0,4-5 >$CGROUPS/placed/cpuset.cpus
+    equals "CPUs in the cpuset as it was" "0,4-5 0,4-5" "$(turns_on)"
+    for it in $there $back; do echo "$it" >$CGROUPS/cgroup.procs; done
+    equals "CPUs outside of it" "0-7 0-7" "$(turns_on)"
+    echo "it goes on in a smaller cpuset, and leaves nothing pinned"
+}
+
+# A CPU that a thread is placed on goes offline, and comes back before or after the placer's end.
+check_place_hotplug() {
+    take_turns
+    for comes_back in before after; do
+        placing --start 0,4 --progress syscalls:write $there $back
+        eventually "the start" turns_are_on "0 4"
+        echo 0 >$CPU4 || fail "CPU 4 cannot be taken offline"
+        goes_on
+        [ $comes_back = after ] || echo 1 >$CPU4
+        [ $comes_back = after ] || goes_on
+        ends
+        echo 1 >$CPU4
+        equals "CPUs at the end, CPU 4 back $comes_back it" "0-7 0-7" "$(turns_on)"
+    done
+    echo "it goes on without CPU 4, and leaves nothing pinned"
+}
+
+# One of both leaves the cgroup while they are placed.
+check_place_cgroup() {
+    take_turns
+    mkdir $CGROUPS/placed $CGROUPS/elsewhere
+    for it in $there $back; do echo "$it" >$CGROUPS/placed/cgroup.procs; done
+    placing --start 0,4 --cgroup /placed
+    eventually "the start" turns_are_on "0 4"
+    echo $back >$CGROUPS/elsewhere/cgroup.procs
+    eventually "the one that left put back" turns_are_on "0 0-7"
+    goes_on
+    equals "CPUs of both" "0 0-7" "$(turns_on)"
+    ends
+    equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
+    echo "the one that left the cgroup is put back at once, the other at the end"
+}
+
+# Cache-aware balancing is on in this kernel. The loaded scheduler holds the lock of placers, as it is corehop's own:
+# this placer has its journal elsewhere.
+check_place_beside_others() {
+    take_turns
+    equals "cache-aware balancing" 1 "$(cat /sys/kernel/debug/sched/llc_balancing/enabled)"
+    set_of sched_ext --tasks 4 $LIGHT --duration 60s --allow-system &
+    scheduled=$!
+    ours_is_in_charge
+    corehop doctor >found || fail "corehop doctor: exit code $?"
+    mkdir other
+    XDG_RUNTIME_DIR=$PWD/other
+    export XDG_RUNTIME_DIR
+    placing --start 0,4 --progress syscalls:write $there $back
+    eventually "the start" turns_are_on "0 4"
+    eventually "both together" turns_are_together
+    equals "scheduler" enabled "$(cat /sys/kernel/sched_ext/state)"
+    ends
+    equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
+    for said in found said.place; do
+        cp $said answer
+        grep -q "cache-aware-balancing.* gathers the threads" answer || fail "cache-aware balancing is not named"
+        grep -q "sched-ext.* \`corehop_min\` is loaded" answer || fail "the scheduler is not named"
+    done
+    killall -9 corehop
+    wait $scheduled
+    nothing_left
+    echo "named by doctor and placer: cache-aware balancing, corehop_min"
+}
+
 case ${1-} in
 also) also --nocapture --test-threads=1 2>&1 | tee /dev/console | grep "^test result: ok" ;;
 "") sed -n 's/^check_\([a-z_0-9]*\)() {$/\1/p' "$0" ;;

@@ -58,13 +58,13 @@ pub fn set_affinity_of(tid: i32, cpus: impl IntoIterator<Item = Cpu>) -> io::Res
     set_mask(tid, &all)
 }
 
-/// Lets the calling thread run wherever its cpuset allows.
+/// Lets thread `tid` (0: the calling one) run wherever its cpuset allows, now and later.
 ///
 /// # Errors
-/// None that a thread could bring about.
-pub fn set_affinity_everywhere() -> io::Result<()> {
+/// `ESRCH` where the thread is gone, `EPERM` where it is another user's.
+pub fn set_affinity_everywhere(tid: i32) -> io::Result<()> {
     // The kernel takes of it what there is and the cpuset allows.
-    set_mask(0, &[c_ulong::MAX; 8_192 / WORD])
+    set_mask(tid, &[c_ulong::MAX; 8_192 / WORD])
 }
 
 fn set_mask(tid: i32, mask: &[c_ulong]) -> io::Result<()> {
@@ -85,8 +85,12 @@ pub fn affinity_of(tid: i32) -> io::Result<CpuList> {
     if answer != 0 {
         return Err(io::Error::last_os_error());
     }
-    let set = |cpu: &usize| mask[cpu / WORD] >> (cpu % WORD) & 1 == 1;
-    Ok(CpuList::new((0..MOST_CPUS).filter(set).map(|cpu| Cpu(cpu as u32))))
+    // Thousands of threads are asked, and few of their words have a CPU.
+    let words = mask.iter().enumerate().filter(|(_, word)| **word != 0);
+    let bits = words.flat_map(|(at, word)| {
+        (0..WORD).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * WORD + bit)
+    });
+    Ok(CpuList::new(bits.map(|cpu| Cpu(cpu as u32))))
 }
 
 /// The number of the calling thread.
@@ -255,7 +259,7 @@ mod tests {
             let first = affinity().unwrap().first().unwrap();
             set_affinity([first, Cpu(1_500), Cpu(65_535)]).unwrap();
             assert_eq!(affinity().unwrap(), CpuList::new([first]));
-            set_affinity_everywhere().unwrap();
+            set_affinity_everywhere(0).unwrap();
             assert!(affinity().unwrap().contains(first));
         })
         .join()

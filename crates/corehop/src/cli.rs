@@ -36,7 +36,6 @@ enum Verb {
     Measure(Box<cmd::measure::Args>),
     /// Run a program whose system calls are made on other cores, and say what that brought.
     Offload(cmd::offload::Args),
-    /// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
     Place(cmd::place::Args),
     /// Rerun published experiments on the simulated machine, and report its error.
     Validate(cmd::validate::Args),

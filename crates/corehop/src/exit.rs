@@ -81,7 +81,7 @@ impl Failure {
         let mut line = String::new();
         for cause in self.error.chain().map(ToString::to_string) {
             // Some errors already say what caused them.
-            if !line.ends_with(&cause) {
+            if !line.contains(&cause) {
                 line.push_str(if line.is_empty() { "" } else { ": " });
                 line.push_str(&cause);
             }

@@ -27,6 +27,9 @@ const DRAWN: usize = 60;
 /// The answer in words, a line each.
 pub fn text(answer: &Answer) -> String {
     let mut text = String::new();
+    if answer.windows == 0 {
+        return "Nothing was seen: it ended before the first window did.\n".to_owned();
+    }
     for tie in answer.ties.iter().take(SHOWN) {
         let (a, b) = (answer.name(tie.a), answer.name(tie.b));
         // Writing to a string does not fail, here and below.
@@ -48,7 +51,13 @@ pub fn text(answer: &Answer) -> String {
     if answer.proposals.is_empty() {
         text.push_str("No placement is worth its moves: none was tried.\n");
     } else if !answer.may_move {
-        text.push_str("Nothing was moved: --progress says how the program gets on.\n");
+        text.push_str(
+            "Nothing was moved: this is advice. To try it takes --progress, and no --dry-run.\n",
+        );
+    } else if answer.trials.is_empty() {
+        text.push_str(
+            "No trial came to its end: that takes some seconds, and progress that is told.\n",
+        );
     }
     text
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The CPUs that this process may run on: its affinity, and the cpuset that it is in.
+//! The CPUs that this process may run on: its affinity, and the cpuset that it is in. The cpuset of any thread.
 
 use corehop_core::platform::Fact;
 use corehop_core::units::CpuList;
@@ -14,7 +14,7 @@ pub(super) fn allowed(root: &SysRoot, present: &CpuList) -> Result<Fact<CpuList>
         cpus = cpus.intersection(&mask);
         places.push(place);
     }
-    if let Some((set, place)) = cpuset(root)? {
+    if let Some((set, place)) = cpuset(root, "self")? {
         cpus = cpus.intersection(&set);
         places.push(place);
     }
@@ -39,9 +39,15 @@ fn affinity(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> 
     Ok(Some((mask, format!("/{path}"))))
 }
 
-/// The cpuset that the process is in, by the files of cgroup v2 or v1.
-fn cpuset(root: &SysRoot) -> Result<Option<(CpuList, String)>, DiscoverError> {
-    let Some(groups) = root.read("proc/self/cgroup") else { return Ok(None) };
+/// The CPUs that are online and in the cpuset of a thread of this host; None where the host does not tell.
+pub(crate) fn cpuset_of(tid: i32) -> Option<CpuList> {
+    let found = cpuset(&SysRoot::live(), &tid.to_string()).ok()?;
+    found.map(|(cpus, _)| cpus)
+}
+
+/// The cpuset that the process (its number, or `self`) is in, by the files of cgroup v2 or v1.
+fn cpuset(root: &SysRoot, process: &str) -> Result<Option<(CpuList, String)>, DiscoverError> {
+    let Some(groups) = root.read(&format!("proc/{process}/cgroup")) else { return Ok(None) };
     for line in groups.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
         let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { continue };

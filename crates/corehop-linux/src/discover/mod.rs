@@ -16,6 +16,7 @@ mod memory;
 mod root;
 mod topology;
 
+pub(crate) use allowed::cpuset_of;
 pub use root::SysRoot;
 
 /// Why a host could not be described.

@@ -31,7 +31,7 @@ use crate::supervisor::interrupt;
 pub use host::LiveHost;
 pub(crate) use moves::Moves;
 pub use target::check_command;
-pub(crate) use target::{command_of, exit_code, members};
+pub(crate) use target::{cgroup, command_of, exit_code, members, pass_on};
 pub use working_set::WINDOW;
 
 /// Why a program is not recorded.

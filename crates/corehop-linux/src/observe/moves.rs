@@ -7,6 +7,7 @@ use std::io;
 use corehop_core::host::{HostError, Move, Receipt};
 use corehop_core::units::CpuList;
 
+use crate::discover::cpuset_of;
 use crate::supervisor::{Guard, ProcessId, SupervisorError, Undo, UndoId};
 use crate::thread::{affinity_of, set_affinity_of};
 
@@ -30,7 +31,7 @@ impl Moves {
         let gone = |error: io::Error| format!("{error}; it may have ended");
         let thread = ProcessId::of(tid).map_err(|error| error.to_string())?;
         let before = affinity_of(tid).map_err(gone)?;
-        let undo = Undo::SetAffinity { thread, cpus: before.clone() };
+        let undo = way_back(thread, before.clone(), it.cpus.clone());
         let id = self.guard.record(undo).map_err(|error| error.to_string())?;
         let moved = set_affinity_of(tid, it.cpus.iter()).and_then(|()| affinity_of(tid));
         let refused = match moved {
@@ -88,8 +89,22 @@ impl Moves {
         let Some(made) = self.made.get_mut(&receipt.number) else { return };
         // One that has ended needs nothing.
         let Ok(thread) = ProcessId::of(tid.cast_signed()) else { return };
-        if let Ok(id) = self.guard.record(Undo::SetAffinity { thread, cpus: home.clone() }) {
+        let Ok(given) = affinity_of(tid.cast_signed()) else { return };
+        if let Ok(id) = self.guard.record(way_back(thread, home.clone(), given)) {
             made.push((id, Move { tid, cpus: home }));
         }
     }
+
+    /// Takes back the moves of one thread before the others'.
+    pub(crate) fn release(&mut self, receipt: &Receipt, tid: u32) -> Result<(), HostError> {
+        let Some(made) = self.made.get_mut(&receipt.number) else { return Ok(()) };
+        let its: Vec<(UndoId, Move)> = made.extract_if(.., |(_, it)| it.tid == tid).collect();
+        self.take_back(&its)
+    }
+}
+
+/// How to put a thread back that might run on `cpus`, and is given others.
+fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
+    let anywhere = cpuset_of(thread.pid).is_some_and(|it| it == cpus);
+    Undo::SetAffinity { thread, cpus, given: Some(given), anywhere }
 }

@@ -91,15 +91,10 @@ impl Followed {
         unsafe { libc::poll(&raw mut poll, 1, most.as_millis() as i32) };
     }
 
-    /// Passes a signal on to a command that this process started. Ctrl-C on a terminal has reached it
-    /// already. Whether it is going to end by it.
+    /// Passes a signal on to the command. Whether it is going to end by it.
     pub(super) fn pass_on(&self, signal: i32) -> bool {
         let Self::Command { child, .. } = self else { return false };
-        if signal == libc::SIGINT && io::stdin().is_terminal() {
-            return true;
-        }
-        // SAFETY: signals a child that has not been waited for, so that its number is its own.
-        unsafe { libc::kill(child.id().cast_signed(), signal) == 0 }
+        pass_on(child, signal)
     }
 
     pub(super) const fn rss_bytes(&self) -> Option<u64> {
@@ -109,6 +104,16 @@ impl Followed {
             | Self::Cgroup { rss_bytes, .. } => *rss_bytes,
         }
     }
+}
+
+/// Passes a signal on to a child that this process has not waited for. Ctrl-C on a terminal has reached it already. Whether
+/// it is going to end by it.
+pub(crate) fn pass_on(child: &Child, signal: i32) -> bool {
+    if signal == libc::SIGINT && io::stdin().is_terminal() {
+        return true;
+    }
+    // SAFETY: signals a child that has not been waited for, so that its number is its own.
+    unsafe { libc::kill(child.id().cast_signed(), signal) == 0 }
 }
 
 /// The command of these words; None where there is none.
@@ -169,7 +174,7 @@ fn follow_tasks(pid: u32, follower: &mut Follower) -> io::Result<()> {
 }
 
 /// The cgroup's directory: as it is named, or below the usual place.
-fn cgroup(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn cgroup(path: &Path) -> io::Result<PathBuf> {
     let below = Path::new("/sys/fs/cgroup").join(path.strip_prefix("/").unwrap_or(path));
     let there = |path: &Path| path.join("cgroup.procs").exists();
     let found = [path, &below].into_iter().find(|path| there(path));
@@ -181,10 +186,17 @@ fn cgroup(path: &Path) -> io::Result<PathBuf> {
     })
 }
 
-/// The processes of a cgroup, by its directory.
+/// The processes of a cgroup and of those below it, by its directory.
 pub(crate) fn members(path: &Path) -> io::Result<Vec<u32>> {
     let text = std::fs::read_to_string(path.join("cgroup.procs"))?;
-    Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect())
+    let mut all: Vec<u32> = text.lines().filter_map(|line| line.trim().parse().ok()).collect();
+    for entry in std::fs::read_dir(path)?.flatten() {
+        if entry.file_type().is_ok_and(|it| it.is_dir()) {
+            // One that is removed just now has none.
+            all.extend(members(&entry.path()).unwrap_or_default());
+        }
+    }
+    Ok(all)
 }
 
 /// Registers what the cgroup holds and is not followed yet; its processes.

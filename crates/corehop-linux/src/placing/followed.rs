@@ -4,7 +4,7 @@
 //! The kernel enters children as they are started, and takes out what has ended, where the wake graph runs. Without
 //! it `/proc` tells of children at each look; a process whose parent ends between two looks is not found then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::PlacingError;
 use crate::bpf::sharing::WakeGraph;
-use crate::observe::members;
+use crate::observe::{cgroup, members};
 use crate::supervisor::ProcessId;
 
 /// Processes, looked up again and again.
@@ -70,8 +70,9 @@ impl Followed {
     /// # Errors
     /// If there is none.
     pub(super) fn cgroup(&mut self, path: &Path) -> io::Result<()> {
-        self.members(path)?;
-        self.cgroups.push(path.to_owned());
+        let path = cgroup(path)?;
+        self.members(&path)?;
+        self.cgroups.push(path);
         Ok(())
     }
 
@@ -125,8 +126,9 @@ impl Followed {
     }
 
     /// Enters what the cgroup holds and is not followed yet.
-    fn members(&mut self, path: &Path) -> io::Result<()> {
-        let mut new = members(path)?;
+    fn members(&mut self, path: &Path) -> io::Result<BTreeSet<u32>> {
+        let inside: BTreeSet<u32> = members(path)?.into_iter().collect();
+        let mut new: Vec<u32> = inside.iter().copied().collect();
         new.retain(|pid| !self.known.contains_key(pid));
         for &pid in &new {
             let _gone = self.enter(pid);
@@ -136,15 +138,14 @@ impl Followed {
         for pid in new.into_iter().filter(|pid| !now.contains(pid)) {
             self.leave(pid);
         }
-        Ok(())
+        Ok(inside)
     }
 
     /// The processes now, ascending.
     pub(super) fn now(&mut self) -> Vec<u32> {
-        for path in self.cgroups.clone() {
-            // One that is gone has no processes.
-            let _gone = self.members(&path);
-        }
+        // A cgroup that is gone has no processes.
+        let paths = self.cgroups.clone();
+        let inside = paths.iter().filter_map(|path| self.members(path).ok()).flatten().collect();
         match self.kernel.as_ref().map(|it| it.processes()) {
             Some(Ok(processes)) => self.keep(processes),
             // It does not tell any more: what is known is followed further.
@@ -154,7 +155,18 @@ impl Followed {
             }
             None => self.look(),
         }
+        if !self.cgroups.is_empty() {
+            self.leave_outside(&inside);
+        }
         self.known.keys().copied().collect()
+    }
+
+    /// Takes out what has left the cgroups. A process that was started just now is entered again at the next look.
+    fn leave_outside(&mut self, inside: &BTreeSet<u32>) {
+        let outside = self.known.keys().filter(|it| !inside.contains(it));
+        for pid in outside.copied().collect::<Vec<u32>>() {
+            self.leave(pid);
+        }
     }
 
     /// Takes over the kernel's table.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The live host that placing acts on.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::process::Child;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ use super::working_sets::WorkingSets;
 use super::{PlacingError, ProgressSource};
 use crate::bpf::sharing::WakeGraph;
 use crate::counters::software::thread_cpu_time;
-use crate::observe::{Moves, command_of, exit_code};
+use crate::observe::{Moves, command_of, exit_code, pass_on};
 use crate::supervisor::{Guard, WholeHost, interrupt};
 
 /// Processes whose threads are looked at and moved.
@@ -69,6 +69,8 @@ pub struct Wishes<'a> {
     /// Whether a command's output goes to stderr.
     pub to_stderr: bool,
 }
+/// The time that a command has to end after a signal.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl PlacingHost {
     /// Finds the targets, or starts the command among them, and begins to count.
@@ -83,6 +85,8 @@ impl PlacingHost {
         if !wishes.search {
             sources.some()?;
         }
+        // First: a program that cannot be placed is not started.
+        let progress = wishes.progress.map(|it| Progress::open(it, &kernel)).transpose()?;
         let mut followed = Followed::new(kernel.clone().ok());
         let mut child = None;
         for target in targets {
@@ -94,7 +98,6 @@ impl PlacingHost {
                 }
             }
         }
-        let progress = wishes.progress.map(|it| Progress::open(it, &kernel)).transpose()?;
         Ok(Self {
             graph: kernel.ok(),
             followed,
@@ -124,9 +127,20 @@ impl PlacingHost {
         self.graph.as_ref().map_or(0, |it| it.from_interrupts())
     }
 
+    /// Puts back threads that are followed no more: their processes have left the cgroup, or they have ended.
+    fn release(&mut self, threads: &[Active]) {
+        let Some((receipt, homes)) = &mut self.in_force else { return };
+        let followed: HashSet<u32> = threads.iter().map(|it| it.tid).collect();
+        for (tid, _) in homes.extract_if(.., |tid, _| !followed.contains(tid)) {
+            // What cannot be taken back stays in the journal, and is tried again at the end.
+            let _later = self.moves.release(receipt, tid);
+        }
+    }
+
     fn look(&mut self) -> Activity {
         let before = thread_cpu_time().get();
         let mut threads = self.threads.look(&self.followed.now());
+        self.release(&threads);
         self.adopt(&threads);
         if let Some(it) = &mut self.working_sets {
             it.take(&mut threads);
@@ -169,17 +183,18 @@ impl PlacingHost {
         Ok((threads.is_empty() && !there).then(Ended::default))
     }
 
-    /// Passes a signal on to the command, and waits for its end; its exit code.
-    pub fn end(&mut self, signal: Option<i32>) -> Option<i32> {
+    /// Waits for the end of the command; its exit code. A signal that this process gets is passed on, and ends the wait
+    /// some seconds later.
+    pub fn end(&mut self) -> Option<i32> {
         let child = self.child.as_mut()?;
-        if let Some(signal) = signal {
-            // SAFETY: signals a child that has not been waited for, so that its number is its own.
-            unsafe { libc::kill(child.id().cast_signed(), signal) };
-        }
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline {
+        let mut deadline = None;
+        while deadline.is_none_or(|it| Instant::now() < it) {
             if let Some(status) = child.try_wait().ok()? {
                 return Some(exit_code(status));
+            }
+            if let (None, Some(signal)) = (deadline, interrupt::signal()) {
+                pass_on(child, signal);
+                deadline = Some(Instant::now() + PATIENCE);
             }
             std::thread::sleep(Duration::from_millis(10));
         }

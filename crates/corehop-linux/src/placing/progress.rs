@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::sources::Kernel;
 use crate::bpf::sharing::WakeGraph;
@@ -19,6 +20,16 @@ pub enum ProgressSource {
     Socket(PathBuf),
     /// Finished system calls of the program, by number: a proxy.
     Calls(Vec<u32>),
+}
+
+impl ProgressSource {
+    /// The file or socket, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) | Self::Socket(path) => Some(path),
+            Self::Calls(_) => None,
+        }
+    }
 }
 
 /// Why progress cannot be read.
@@ -79,6 +90,11 @@ impl FromStr for ProgressSource {
     }
 }
 
+/// Reads from a socket in one look.
+const MOST_READS: usize = 256;
+/// Looks at a file that is empty.
+const TRIES: usize = 10;
+
 /// Progress under way.
 #[derive(Debug)]
 pub(super) enum Progress {
@@ -118,7 +134,8 @@ impl Progress {
             Self::Calls(graph) => Some(graph.calls() as f64),
             Self::Socket { stream, pending, last } => {
                 let mut buffer = [0; 4096];
-                loop {
+                // A sender that writes faster than this reads does not keep it.
+                for _ in 0..MOST_READS {
                     match stream.read(&mut buffer) {
                         // The other side has closed it.
                         Ok(0) => return None,
@@ -133,6 +150,11 @@ impl Progress {
                     let text = String::from_utf8_lossy(&lines);
                     *last = text.lines().next_back().and_then(number);
                 }
+                // No number is that long.
+                if pending.len() > buffer.len() {
+                    pending.clear();
+                    *last = None;
+                }
                 *last
             }
         }
@@ -144,7 +166,15 @@ fn number(text: &str) -> Option<f64> {
 }
 
 fn number_in(path: &Path) -> io::Result<f64> {
-    let text = std::fs::read_to_string(path)?;
+    let mut text = std::fs::read_to_string(path)?;
+    // A program that writes it in place has emptied it, and is about to write.
+    for _ in 0..TRIES {
+        if !text.is_empty() {
+            break;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+        text = std::fs::read_to_string(path)?;
+    }
     let damaged = || {
         let start: String = text.chars().take(20).collect();
         io::Error::new(io::ErrorKind::InvalidData, format!("`{start}` is not a number"))

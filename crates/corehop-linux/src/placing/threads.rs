@@ -20,6 +20,8 @@ struct Known {
     cpu: Option<Cpu>,
     /// The number of the look.
     seen: u64,
+    /// The number of the first look at it.
+    first: u64,
 }
 
 /// Threads, looked at again and again.
@@ -33,6 +35,9 @@ pub(super) struct Threads {
     left_out: usize,
     told: bool,
 }
+
+/// Looks after which a name is not read again: a program gives its threads names when it has started.
+const NAMING: u64 = 20;
 
 /// The most threads that are looked at.
 const MOST: usize = 10_000;
@@ -91,19 +96,18 @@ impl Threads {
         let allowed = affinity_of(tid.cast_signed()).ok()?;
         // The CPU time of a thread does not become less: a new one has its number.
         let known = self.known.get(&tid).filter(|it| it.cpu_ns <= cpu_ns);
-        let (name, before) = if let Some(it) = known {
-            (it.name.clone(), it.cpu_ns)
-        } else {
-            let name = fs::read_to_string(format!("{folder}/comm")).ok()?;
-            (name.trim_end().to_owned(), cpu_ns)
-        };
+        let (before, first) = known.map_or((cpu_ns, self.looks), |it| (it.cpu_ns, it.first));
+        let named = known.filter(|it| it.cpu_ns == cpu_ns || self.looks > first + NAMING);
+        let read = || fs::read_to_string(format!("{folder}/comm")).ok();
+        let name = named.map(|it| it.name.clone());
+        let name = name.or_else(|| Some(read()?.trim_end().to_owned()))?;
         // One that has not run since is where it was: to look again would cost as much as all the rest.
         let cpu = match known {
             Some(it) if it.cpu_ns == cpu_ns => it.cpu,
             _ => last_cpu(&fs::read_to_string(format!("{folder}/stat")).ok()?),
         };
         let seen = self.looks;
-        self.known.insert(tid, Known { pid, name: name.clone(), cpu_ns, cpu, seen });
+        self.known.insert(tid, Known { pid, name: name.clone(), cpu_ns, cpu, seen, first });
         Some(Active { tid, pid, name, busy_ns: cpu_ns - before, allowed, cpu, ..Active::default() })
     }
 }

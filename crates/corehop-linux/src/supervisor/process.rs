@@ -259,7 +259,7 @@ fn leave_the_parent() -> io::Result<()> {
             checked(libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary))?;
         }
     }
-    set_affinity_everywhere()
+    set_affinity_everywhere(0)
 }
 
 fn open_descriptors() -> io::Result<Vec<RawFd>> {

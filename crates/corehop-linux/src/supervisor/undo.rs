@@ -12,7 +12,8 @@ use corehop_core::units::CpuList;
 use serde::{Deserialize, Serialize};
 
 use super::process::{ProcessId, Stat};
-use crate::thread::set_affinity_of;
+use crate::discover::cpuset_of;
+use crate::thread::{affinity_of, set_affinity_everywhere, set_affinity_of};
 
 /// A way to take one change to the system back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +49,13 @@ pub enum Undo {
         thread: ProcessId,
         /// The CPUs it was allowed to run on before.
         cpus: CpuList,
+        /// The CPUs that it was given. If it has chosen others since, it keeps those. None: it is put back whatever it
+        /// chose.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        given: Option<CpuList>,
+        /// Whether its cpuset alone restricted it: then it may run on CPUs that come back later, too.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        anywhere: bool,
     },
 }
 
@@ -96,7 +104,9 @@ impl Undo {
             Self::SetAffinity { thread, .. } if !thread.is_alive() => {
                 Err(ErrorKind::NotFound.into())
             }
-            Self::SetAffinity { thread, cpus } => set_affinity_of(thread.pid, cpus.iter()),
+            Self::SetAffinity { thread, cpus, given, anywhere } => {
+                put_back(thread.pid, cpus, given.as_ref(), *anywhere)
+            }
         };
         match result {
             Ok(()) => UndoOutcome::Undone,
@@ -126,11 +136,37 @@ impl fmt::Display for Undo {
             Self::RemoveFile { path } => write!(f, "remove the file {}", path.display()),
             Self::RemoveCgroup { path, .. } => write!(f, "remove the cgroup {}", path.display()),
             Self::KillProcessGroup { leader } => write!(f, "end process group {}", leader.pid),
-            Self::SetAffinity { thread, cpus } => {
+            Self::SetAffinity { thread, cpus, .. } => {
                 write!(f, "let thread {} run on CPUs {cpus}", thread.pid)
             }
         }
     }
+}
+
+/// Lets a thread run where it might before it was `given` CPUs.
+fn put_back(tid: i32, cpus: &CpuList, given: Option<&CpuList>, anywhere: bool) -> io::Result<()> {
+    if given.map_or(Ok(false), |given| has_chosen(tid, given))? {
+        return Ok(());
+    }
+    if anywhere {
+        return set_affinity_everywhere(tid);
+    }
+    match set_affinity_of(tid, cpus.iter()) {
+        // The kernel lets it run elsewhere while all of these are offline or out of its cpuset.
+        Err(error) if error.kind() == ErrorKind::InvalidInput && !has_any(tid, cpus) => Ok(()),
+        result => result,
+    }
+}
+
+/// Whether a thread has other CPUs than it was given, and not because the kernel took some of those away.
+fn has_chosen(tid: i32, given: &CpuList) -> io::Result<bool> {
+    let took = cpuset_of(tid).is_some_and(|there| there.intersection(given) != *given);
+    Ok(affinity_of(tid)? != *given && !took)
+}
+
+/// Whether any of these CPUs is online and in the cpuset of a thread.
+fn has_any(tid: i32, cpus: &CpuList) -> bool {
+    cpuset_of(tid).is_none_or(|there| !there.intersection(cpus).is_empty())
 }
 
 /// ENODEV is what a file of a cgroup says whose folder was removed while it was open.
@@ -259,6 +295,11 @@ fn signal_all(processes: &[ProcessId], signal: libc::c_int) -> io::Result<()> {
 mod tests {
     use super::*;
 
+    fn set_affinity(thread: ProcessId, given: Option<&str>, anywhere: bool) -> Undo {
+        let given = given.map(|it| it.parse().unwrap());
+        Undo::SetAffinity { thread, cpus: "0-3,8".parse().unwrap(), given, anywhere }
+    }
+
     #[test]
     fn every_kind_survives_the_journal_and_a_newer_field_or_kind_is_not_taken_for_a_known_one() {
         let process = ProcessId { pid: 5, start_time: 9 };
@@ -267,7 +308,8 @@ mod tests {
             Undo::RemoveFile { path: "/tmp/x".into() },
             Undo::RemoveCgroup { path: "/a/b".into(), back_to: "/a".into() },
             Undo::KillProcessGroup { leader: process },
-            Undo::SetAffinity { thread: process, cpus: "0-3,8".parse().unwrap() },
+            set_affinity(process, None, false),
+            set_affinity(process, Some("0"), true),
         ] {
             let text = serde_json::to_string(&undo).unwrap();
             assert_eq!(serde_json::from_str::<Undo>(&text).unwrap(), undo);
@@ -291,7 +333,7 @@ mod tests {
             Undo::RemoveFile { path: path.clone() },
             Undo::RemoveCgroup { path: path.clone(), back_to: here.path().into() },
             Undo::KillProcessGroup { leader: stranger },
-            Undo::SetAffinity { thread: stranger, cpus: "0".parse().unwrap() },
+            set_affinity(stranger, Some("0"), false),
         ] {
             assert_eq!(undo.apply(), UndoOutcome::AlreadyGone, "{undo}");
         }

@@ -127,7 +127,9 @@ fn join_new_cgroup(guard: &Guard, path: &Path, process: i32) -> Result<(), Box<d
 
 fn pin(guard: &Guard, thread: i32, before_and_after: &str) -> Result<(), Box<dyn Error>> {
     let (before, after) = before_and_after.split_once(' ').ok_or("from where, to where?")?;
-    guard.record(Undo::SetAffinity { thread: ProcessId::of(thread)?, cpus: before.parse()? })?;
+    let (thread_id, cpus) = (ProcessId::of(thread)?, before.parse()?);
+    let undo = Undo::SetAffinity { thread: thread_id, cpus, given: None, anywhere: false };
+    guard.record(undo)?;
     let mask = 1_u64 << after.parse::<u32>()?;
     // SAFETY: the kernel reads eight bytes of a live local.
     match unsafe { libc::sched_setaffinity(thread, 8, (&raw const mask).cast()) } {

@@ -41,9 +41,9 @@ use crate::output::{Force, OutputFile};
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Processes; those that they start belong to them
-    #[arg(value_name = "PID", conflicts_with_all = ["cgroup", "program"])]
+    #[arg(value_name = "PID", value_parser = process, conflicts_with_all = ["cgroup", "program"])]
     pids: Vec<u32>,
-    /// The processes of this cgroup
+    /// The processes of this cgroup and of those below it, for as long as they are in it
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "program")]
     cgroup: Option<PathBuf>,
     /// The progress of the program: a file that holds a growing number, `unix:SOCKET` that sends numbers in lines, or
@@ -76,7 +76,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "length", "output"])]
     on: Option<String>,
     /// The number of pairs on a simulated machine [default: one for every two CPUs]
-    #[arg(long, value_name = "N", requires = "on", value_parser = clap::value_parser!(u32).range(1..=512))]
+    #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program"], value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
     /// What threads gain on this machine by being together: a model of `corehop fit` of files of `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]
@@ -123,7 +123,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
             "--window is shorter than 10 ms: write for example --window 100ms",
         ));
     }
-    let output = OutputFile::if_asked(args.output.as_ref(), &[], args.force)?;
+    args.check_length()?;
+    let input = args.progress.as_ref().and_then(ProgressSource::path);
+    let output = OutputFile::if_asked(args.output.as_ref(), input.as_slice(), args.force)?;
     let platform = on::platform(on::LIVE)?;
     let move_costs = costs::of_moves(args.costs.as_deref())?;
     let gain = gain::of_machine(args.model.as_deref(), &platform)?;
@@ -134,6 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     interrupt::install().map_err(|error| Failure::new(Exit::Failed, error))?;
     let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
     let terrain = Terrain::of(&platform, costs(&times));
+    args.check_start(&terrain)?;
     let may_move = args.progress.is_some() && !args.dry_run;
     let moves = may_move || args.start.is_some();
     let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
@@ -158,13 +161,17 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     log.say(args.json)?;
     let status = match ended {
         Some(Ended { status, .. }) => status,
-        None => host.end(interrupt::signal()),
+        None => host.end(),
     };
     Ok(match status {
         _ if interrupt::requested() => Exit::Interrupted,
         Some(code) if code != 0 => Exit::Of(u8::try_from(code).unwrap_or(255)),
         _ => Exit::Done,
     })
+}
+
+fn process(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("a process is named by its number: `pgrep {text}` finds it"))
 }
 
 /// From window to window, until the program or the time ends.
@@ -221,6 +228,28 @@ fn costs(times: &WakeTimes) -> WakeCosts {
 }
 
 impl Args {
+    /// Before the evidence is there, nothing can be said.
+    fn check_length(&self) -> Result<(), Failure> {
+        let windows = u64::from(Settings::default().evidence) + 1;
+        let least = Nanos::new(windows * self.window.get());
+        let Some(length) = self.length.filter(|&it| it < least) else { return Ok(()) };
+        let window = self.window;
+        let why =
+            format!("--for {length} is too short: {windows} windows of {window} take {least}");
+        Err(Failure::says(Exit::Usage, why))
+    }
+
+    /// The CPUs of `--start` are there.
+    fn check_start(&self, terrain: &Terrain) -> Result<(), Failure> {
+        let Some(Start::List(cpus)) = &self.start else { return Ok(()) };
+        let there = terrain.cpus();
+        if cpus.intersection(there) == *cpus {
+            return Ok(());
+        }
+        let why = format!("--start {cpus}: not all of these can be used; CPUs {there} can");
+        Err(Failure::says(Exit::Usage, why))
+    }
+
     fn targets(&self) -> Result<Vec<Target>, Failure> {
         if !self.program.is_empty() {
             let bytes = self.program.iter().map(|word| word.as_bytes().to_vec());

@@ -76,7 +76,7 @@ impl Recruit {
         }
         let allowed = match &self.cpus {
             Some(cpus) => set_affinity(cpus.iter()),
-            None => set_affinity_everywhere(),
+            None => set_affinity_everywhere(0),
         };
         allowed.map_err(|error| format!("its CPUs: {error}"))?;
         crate::thread::punctual();

@@ -27,6 +27,7 @@ pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
         |error: &dyn std::fmt::Display| Failure::says(Exit::NotPossible, error.to_string());
     let costs = wake_costs(&platform).map_err(|error| failed(&error))?;
     let terrain = Terrain::of(&platform, costs);
+    args.check_start(&terrain)?;
     let cpus = platform.usable().len();
     let pairs = args.pairs.map_or(cpus / 2, |pairs| pairs as usize).max(1);
     let start = args.start.clone().unwrap_or(Start::Spread);

@@ -7,8 +7,14 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use corehop_core::units::CpuList;
 use corehop_linux::bpf::sharing::WakeGraph;
+use corehop_linux::thread::affinity_of;
 use serde_json::Value;
+
+mod life;
+mod luck;
+mod progress;
 
 /// Two processes that hand a byte to and fro, and write the count of their turns into a file.
 const TURNS: &str = "import os, sys, time
@@ -68,19 +74,30 @@ impl Turns {
     /// Begins; also the file with the count.
     fn begin(folder: &Path) -> (Self, String) {
         let count = counter(folder);
-        let mut program = Command::new("python3");
-        let turns = Self(program.args(["-c", TURNS, &count, "90"]).spawn().unwrap());
-        until("turns", || std::fs::read_to_string(&count).is_ok_and(|it| it != "0"));
-        (turns, count)
+        (Self::write(&count, Command::new("python3")), count)
+    }
+
+    /// Begins by a command that starts Python.
+    fn write(count: &str, mut program: Command) -> Self {
+        let turns = Self(program.args(["-c", TURNS, count, "90"]).spawn().unwrap());
+        until("turns", || std::fs::read_to_string(count).is_ok_and(|it| it != "0"));
+        turns
+    }
+
+    /// Its number.
+    fn pid(&self) -> String {
+        self.0.id().to_string()
     }
 
     /// The CPUs of both.
-    fn cpus(&self) -> Vec<corehop_core::units::CpuList> {
-        let path = format!("/proc/{0}/task/{0}/children", self.0.id());
-        let text = std::fs::read_to_string(path).unwrap_or_default();
-        let all = text.split_whitespace().map(|it| it.parse().unwrap());
-        let all = all.chain([self.0.id().cast_signed()]);
-        all.filter_map(|tid| corehop_linux::thread::affinity_of(tid).ok()).collect()
+    fn cpus(&self) -> Vec<CpuList> {
+        self.both().into_iter().filter_map(|tid| affinity_of(tid).ok()).collect()
+    }
+
+    /// The child, and the one that started it.
+    fn both(&self) -> Vec<i32> {
+        let all = children(self.0.id()).into_iter().chain([self.0.id()]);
+        all.map(u32::cast_signed).collect()
     }
 }
 
@@ -98,7 +115,7 @@ struct Scene {
     /// The file with the count of their turns.
     count: String,
     /// The CPUs of both.
-    before: Vec<corehop_core::units::CpuList>,
+    before: Vec<CpuList>,
     folder: tempfile::TempDir,
     _alone: MutexGuard<'static, ()>,
 }
@@ -109,6 +126,73 @@ fn scene() -> Option<Scene> {
     let (turns, count) = Turns::begin(folder.path());
     let before = turns.cpus();
     Some(Scene { turns, count, before, folder, _alone: guard })
+}
+
+/// A placer under way that writes a log. It ends with this.
+struct Placer {
+    child: Option<Child>,
+    log: std::path::PathBuf,
+}
+
+impl Placer {
+    fn begin(folder: &Path, more: &[&str]) -> Self {
+        let log = folder.join("log.jsonl");
+        // That of a placer before is not taken for its own.
+        let _none = std::fs::remove_file(&log);
+        let mut command = place(&["--window", "20ms", "--json", "--force", "-o"]);
+        command.arg(&log).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self { child: Some(command.spawn().unwrap()), log }
+    }
+
+    fn id(&self) -> u32 {
+        self.child.as_ref().unwrap().id()
+    }
+
+    fn written(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    fn until_it_writes(&self, what: &str) {
+        until(what, || self.written().contains(what));
+    }
+
+    /// Some windows pass, and it has not ended.
+    fn goes_on(&mut self) {
+        let windows = |it: &Self| it.written().matches("\"window\":{").count();
+        let before = windows(self);
+        until("further windows", || windows(self) > before + 3);
+        assert!(self.child.as_mut().unwrap().try_wait().unwrap().is_none(), "{}", self.written());
+    }
+
+    /// Ends by itself.
+    fn ends(mut self) -> Output {
+        let mut child = self.child.take().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while child.try_wait().unwrap().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        // One that does not end by itself has the exit code of a signal, which no test expects.
+        let _ended = child.kill();
+        child.wait_with_output().unwrap()
+    }
+
+    /// Ends at Ctrl-C, with its answer.
+    fn interrupted(self) -> Value {
+        signal(self.id(), libc::SIGINT);
+        let output = self.ends();
+        assert_eq!(output.status.code(), Some(130), "{}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+impl Drop for Placer {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // A test has failed.
+            let _ended = child.kill();
+            let _status = child.wait();
+        }
+    }
 }
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -339,7 +423,7 @@ fn a_start_puts_each_thread_somewhere_and_its_end_puts_it_back() {
     ] {
         let pid = turns.0.id().to_string();
         let mut placer = place(&["--start", &start, &pid]).stderr(Stdio::null()).spawn().unwrap();
-        let one = |cpu| corehop_core::units::CpuList::new([cpu]);
+        let one = |cpu| CpuList::new([cpu]);
         let mut expected = expected.map(one);
         expected.sort();
         until(&start, || {
