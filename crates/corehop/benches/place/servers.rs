@@ -118,7 +118,7 @@ impl Server {
             }
             Self::MariaDb => {
                 command = place.sysbench();
-                command.args(["--time", LONG, "--threads", &count, "run"]);
+                command.arg(format!("--time={LONG}")).arg(format!("--threads={count}")).arg("run");
             }
         }
         command
@@ -136,9 +136,10 @@ impl Place<'_> {
 
     /// A program of MariaDB's server, on the data in the folder.
     fn mariadb(&self, path: &str, words: &[&str]) -> Command {
+        let (files, data) = (self.packages.path("usr"), self.folder.join("data"));
         let mut command = self.program(path);
-        command.arg("--no-defaults").arg("--basedir").arg(self.packages.path("usr"));
-        command.arg("--datadir").arg(self.folder.join("data"));
+        command.arg("--no-defaults").arg(format!("--basedir={}", files.display()));
+        command.arg(format!("--datadir={}", data.display()));
         command.args(["--user=root", "--innodb-log-file-size=8M"]).args(words);
         command
     }
@@ -157,7 +158,7 @@ impl Place<'_> {
         let mut command = self.program("usr/bin/sysbench");
         command.env("LUA_PATH", scripts.join("?.lua")).arg(scripts.join("oltp_point_select.lua"));
         command.args(["--db-driver=mysql", "--mysql-host=127.0.0.1", "--mysql-user=root"]);
-        command.args(["--mysql-db=corehop", "--table-size", ROWS]);
+        command.arg("--mysql-db=corehop").arg(format!("--table-size={ROWS}"));
         command.arg(format!("--mysql-port={}", self.port));
         command
     }
