@@ -7,13 +7,23 @@ set -eu
 mkdir -p "$1"
 servers=$(cd "$1" && pwd)
 . "$(dirname "$0")/../debian.sh"
-wanted="nginx-light wrk redis-server redis-tools memcached libmemcached-tools iperf3 sqlite3 libdb5.3-dev"
+wanted="nginx-light wrk redis-server redis-tools memcached libmemcached-tools iperf3 sqlite3 libdb5.3-dev
+    mariadb-server sysbench rt-tests libtbb-dev default-jre-headless libeclipse-jdt-core-java"
 
 download() {
     . /etc/os-release
     debian_update "$servers" /var/lib/dpkg/status "$VERSION_CODENAME"
     # shellcheck disable=SC2046,SC2086 # both are lists
     debian_unpack $(debian_closure $wanted)
+    find "$servers/root" -type l -lname '/*' | while read -r link; do inward "$link"; done
+    echo "$wanted" >"$servers/wanted"
 }
 
-[ -e "$servers/root" ] || download
+# A link to a file that was unpacked leads there, and not to where it would be installed.
+inward() {
+    to=$servers/root$(readlink "$1")
+    [ ! -e "$to" ] || ln -sfnr "$to" "$1"
+}
+
+# What an older list has unpacked lacks some.
+[ -e "$servers/root" ] && [ "$(cat "$servers/wanted" 2>/dev/null)" = "$wanted" ] || download

@@ -2,8 +2,9 @@
 //! Unpacked packages, and programs from them that run for as long as a trial.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -57,9 +58,16 @@ impl Packages {
 pub(crate) struct Started(Child);
 
 impl Started {
-    /// Starts a command, whose input and output are chosen already.
+    /// Starts a command, whose input and output are chosen already. It ends with the calling thread, even after SIGKILL.
     pub(crate) fn of(command: &mut Command) -> Fallible<Self> {
         let name = command.get_program().display().to_string();
+        // SAFETY: the closure makes one system call and touches no memory, as it must between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                Ok(())
+            });
+        }
         Ok(Self(command.spawn().map_err(|error| format!("{name}: {error}"))?))
     }
 
@@ -68,14 +76,19 @@ impl Started {
         self.0.id()
     }
 
+    /// How it has ended, if it has.
+    pub(crate) fn ended(&mut self) -> Fallible<Option<ExitStatus>> {
+        Ok(self.0.try_wait()?)
+    }
+
     /// Waits until it answers; `log` is shown when it does not.
     pub(crate) fn answers(&mut self, ready: impl Fn() -> bool, log: &Path) -> Fallible<()> {
         let begun = Instant::now();
         while !ready() {
-            let ended = self.0.try_wait()?;
+            let ended = self.ended()?;
             if ended.is_some() || begun.elapsed() > PATIENCE {
                 let log = std::fs::read_to_string(log).unwrap_or_default();
-                return Err(format!("a server does not answer ({ended:?}): {log}").into());
+                return Err(format!("the program does not answer ({ended:?}): {log}").into());
             }
             sleep(Duration::from_millis(5));
         }
@@ -105,6 +118,17 @@ impl Drop for Started {
     fn drop(&mut self) {
         self.end(libc::SIGTERM);
     }
+}
+
+/// What a command prints, if it succeeds.
+pub(crate) fn printed(command: &mut Command) -> Fallible<String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Err(format!("{command:?}: {}: {text}{errors}", output.status).into())
 }
 
 /// A port that is free at this moment.

@@ -6,12 +6,18 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use super::programs::{Pair, Program};
+use super::placer::answer;
+use super::programs::Program;
+use super::running::Running;
+use super::servers::Server;
+use super::swap;
 use crate::Fallible;
 use crate::packages::Packages;
 
 const RUNS: usize = 10;
 const CLIENTS: usize = 8;
+/// The time of a placer beside a program that is to be left alone.
+const FOR: &str = "12s";
 /// The least share of the weight on true pairs.
 const LEAST: f64 = 0.95;
 
@@ -19,12 +25,11 @@ const LEAST: f64 = 0.95;
 pub(crate) fn found(packages: &Packages) -> Fallible<Value> {
     let (mut runs, mut least) = (0, f64::INFINITY);
     for _ in 0..RUNS {
-        let groups =
-            [Program::Memcached.begin(packages, CLIENTS)?, Program::Redis.begin(packages, 2)?];
-        let pids: Vec<String> =
-            groups.iter().flat_map(Pair::pids).map(|it| it.to_string()).collect();
-        let more = ["--dry-run", "--for", "2s"].map(str::to_owned);
-        let answer = answer(&[&more[..], &pids].concat())?;
+        let [memcached, redis] =
+            [Server::Memcached, Server::Redis].map(|it| Program::Server(it, 1));
+        let groups = [memcached.begin(packages, CLIENTS)?, redis.begin(packages, 2)?];
+        let pids = groups.iter().flat_map(Running::pids).map(|it| it.to_string());
+        let answer = answer(place().args(["--dry-run", "--for", "2s"]).args(pids))?;
         let (share, all) = share(&groups, &answer)?;
         runs += usize::from(all && share >= LEAST);
         least = least.min(share);
@@ -35,11 +40,10 @@ pub(crate) fn found(packages: &Packages) -> Fallible<Value> {
 }
 
 /// The share of the weight between a server and its clients, and whether every client has a tie to its server.
-fn share(groups: &[Pair], answer: &Value) -> Fallible<(f64, bool)> {
-    let count = groups.iter().flat_map(Pair::pids).count() - groups.len();
+fn share(groups: &[Running], answer: &Value) -> Fallible<(f64, bool)> {
+    let count = groups.iter().flat_map(Running::pids).count() - groups.len();
     let ties = answer["ties"].as_array().ok_or("no ties in the answer")?;
-    let groups: Vec<_> =
-        groups.iter().map(|it| (it.server_threads(), it.client_threads())).collect();
+    let groups: Vec<[Vec<u32>; 2]> = groups.iter().map(Running::sides).collect();
     let (mut on_pairs, mut all) = (0.0, 0.0);
     let mut met = BTreeSet::new();
     for it in ties {
@@ -48,7 +52,7 @@ fn share(groups: &[Pair], answer: &Value) -> Fallible<(f64, bool)> {
         let (a, b) = (end("a")?, end("b")?);
         let rate = it["per_second"].as_f64().unwrap_or_default();
         all += rate;
-        for (server, clients) in &groups {
+        for [server, clients] in &groups {
             let client = [(a, b), (b, a)]
                 .into_iter()
                 .find(|(x, y)| server.contains(x) && clients.contains(y));
@@ -61,21 +65,34 @@ fn share(groups: &[Pair], answer: &Value) -> Fallible<(f64, bool)> {
     Ok((on_pairs / all, met.len() >= count))
 }
 
-/// Proposals for programs whose threads have nothing in common.
-pub(crate) fn false_ones() -> Fallible<Value> {
-    let words = "--progress syscalls:write --for 12s -- openssl speed -multi 2 -seconds 9 sha256";
-    let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-    let count = answer(&words)?["proposals"].as_array().map(Vec::len);
-    Ok(
-        json!({ "name": "place/false-pairs", "value": count, "unit": "placements tried", "of": "openssl speed -multi 2" }),
-    )
+/// Placements tried for programs whose threads have nothing in common.
+pub(crate) fn false_ones(packages: &Packages) -> Fallible<Value> {
+    let mut openssl = place();
+    openssl.args(["--progress", "syscalls:write", "--for", FOR, "--"]);
+    openssl.args(["openssl", "speed", "-multi", "2", "-seconds", "9", "sha256"]);
+    let mut sysbench = packages.ready(place(), &std::env::temp_dir());
+    sysbench.args(["--progress", "syscalls:write", "--for", FOR, "--"]);
+    sysbench.arg(packages.path("usr/bin/sysbench"));
+    sysbench.args(["cpu", "--threads=2", "--time=9", "--report-interval=1", "run"]);
+    let of = ["openssl speed -multi 2", "sysbench cpu", "swap without sharing"];
+    let answers = [answer(&mut openssl)?, answer(&mut sysbench)?, twin()?];
+    let tried = answers.each_ref().map(|it| it["proposals"].as_array().map_or(0, Vec::len));
+    Ok(json!({
+        "name": "place/false-pairs", "value": tried.iter().sum::<usize>(), "unit": "placements tried", "of": of,
+        "each": tried,
+    }))
 }
 
-fn answer(words: &[String]) -> Fallible<Value> {
+/// Two threads that swap items of their own.
+fn twin() -> Fallible<Value> {
+    let swap = swap::begin(swap::OWN, 100)?;
+    let mut command = place();
+    command.args(["--for", FOR, "--progress"]).arg(swap.progress());
+    answer(command.args(swap.pids().iter().map(ToString::to_string)))
+}
+
+fn place() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_corehop"));
-    let output = command.args(["place", "--json"]).args(words).output()?;
-    if output.stdout.is_empty() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    Ok(serde_json::from_slice(&output.stdout)?)
+    command.args(["place", "--json"]);
+    command
 }

@@ -1,201 +1,118 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Servers and clients that talk over the loopback device, which counts their packets: progress that neither of them tells.
+//! Programs that are placed: servers with their clients, and programs whose own threads share data.
 
-use std::ffi::OsStr;
-use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use corehop_core::units::{Cpu, CpuList};
-use corehop_linux::thread::{affinity, set_affinity_of};
-
+use super::running::{Count, Far, Running, silent};
+use super::servers::Server;
 use crate::Fallible;
-use crate::packages::{Packages, Started, free_port, nginx_conf};
+use crate::packages::{Packages, Started, printed};
 
-/// Seconds that clients go on. They are ended before.
-const LONG: &str = "600";
-
-/// A server, with its client.
+/// A program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
-    Redis,
-    Nginx,
-    Memcached,
+    /// A server, and a client with so many connections.
+    Server(Server, u32),
+    /// Two groups of ten senders and ten receivers, processes that write into sockets.
+    Hackbench,
+    /// Fibonacci numbers by fork and join on TBB.
+    Tbb,
+    /// Two threads that hand numbers over through a queue of Java's.
+    Java,
 }
 
 impl Program {
-    pub(crate) const ALL: [Self; 3] = [Self::Redis, Self::Nginx, Self::Memcached];
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Server(Server::Redis, 1),
+        Self::Server(Server::Nginx, 1),
+        Self::Server(Server::Memcached, 1),
+        Self::Server(Server::MariaDb, 1),
+        Self::Hackbench,
+        Self::Tbb,
+        Self::Java,
+        Self::Server(Server::Redis, 20),
+        Self::Server(Server::Nginx, 16),
+        Self::Server(Server::Memcached, 8),
+    ];
+    /// Those of a short run.
+    pub(crate) const SHORT: [Self; 2] =
+        [Self::Server(Server::Redis, 1), Self::Server(Server::Memcached, 1)];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> String {
         match self {
-            Self::Redis => "redis",
-            Self::Nginx => "nginx",
-            Self::Memcached => "memcached",
+            Self::Server(server, 1) => server.name().to_owned(),
+            Self::Server(server, connections) => format!("{}-{connections}", server.name()),
+            Self::Hackbench => "hackbench".to_owned(),
+            Self::Tbb => "tbb".to_owned(),
+            Self::Java => "java".to_owned(),
         }
     }
 
-    fn server(self, packages: &Packages, scratch: &Path, port: u16) -> Fallible<Command> {
-        let port_text = port.to_string();
-        let program =
-            |path: &str| silent(packages.ready(Command::new(packages.path(path)), scratch));
-        let command = match self {
-            Self::Redis => {
-                let mut command = program("usr/bin/redis-server");
-                let fixed = "--save  --appendonly no --daemonize no --loglevel warning --port";
-                command.args(fixed.split(' ')).arg(&port_text);
-                command
+    /// Whether the cost of watching is measured: servers that do little beside their system calls.
+    pub(crate) fn is_watched(self) -> bool {
+        matches!(self, Self::Server(server, 1) if server != Server::MariaDb)
+    }
+
+    /// Whether there are static placements to compare with. More connections are only left to the placer.
+    pub(crate) fn has_sides(self) -> bool {
+        !matches!(self, Self::Server(_, 2..))
+    }
+
+    /// Starts it, a server with so many clients.
+    pub(crate) fn begin(self, packages: &Packages, clients: usize) -> Fallible<Running> {
+        let folder = tempfile::Builder::new().prefix("corehop-place-").tempdir()?;
+        let at = folder.path();
+        let (count, file) = (Count::File(at.join("count")), at.join("count"));
+        let (command, far, count) = match self {
+            Self::Server(server, connections) => {
+                return server.begin(packages, connections, clients, folder);
             }
-            Self::Nginx => {
-                std::fs::write(scratch.join("page"), "a page of a few words\n")?;
-                let text = nginx_conf("master_process off;", "", scratch, scratch, port);
-                std::fs::write(scratch.join("nginx.conf"), text)?;
-                let mut command = program("usr/sbin/nginx");
-                command.arg("-c").arg(scratch.join("nginx.conf")).arg("-p").arg(scratch);
-                command
-            }
-            Self::Memcached => {
-                let mut command = program("usr/bin/memcached");
-                command.args(["-u", "root", "-l", "127.0.0.1", "-t", "1", "-p", &port_text]);
-                command
-            }
+            Self::Hackbench => (hackbench(packages, at), Far::LastHalf, Count::Writes),
+            Self::Tbb => (fibonacci(packages, at)?, Far::Workers, count),
+            Self::Java => (handover(packages, at)?, Far::Named("consumer"), count),
         };
-        Ok(command)
-    }
-
-    fn client(self, packages: &Packages, scratch: &Path, port: u16) -> Command {
-        let port_text = port.to_string();
-        let program =
-            |path: &str| silent(packages.ready(Command::new(packages.path(path)), scratch));
-        match self {
-            Self::Redis => {
-                let mut command = program("usr/bin/redis-benchmark");
-                command.args(["-t", "get", "-c", "1", "-l", "-q", "-p", &port_text]);
-                command
-            }
-            Self::Nginx => {
-                let mut command = program("usr/bin/wrk");
-                command.args(["-t1", "-c1", "-d", LONG]);
-                command.arg(format!("http://127.0.0.1:{port}/page"));
-                command
-            }
-            Self::Memcached => {
-                let mut command = program("usr/bin/memcaslap");
-                command.args(["-T", "1", "-c", "1", "-t"]).arg(format!("{LONG}s"));
-                command.arg("-s").arg(format!("127.0.0.1:{port}"));
-                command
-            }
+        let mut command = command;
+        if let Count::File(_) = count {
+            command.arg(file);
         }
-    }
-
-    /// Starts the server and so many clients.
-    pub(crate) fn begin(self, packages: &Packages, clients: usize) -> Fallible<Pair> {
-        let scratch = tempfile::Builder::new().prefix("corehop-place-").tempdir()?;
-        let port = free_port()?;
-        let mut server = Started::of(&mut self.server(packages, scratch.path(), port)?)?;
-        let ready = || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok();
-        server.answers(ready, &scratch.path().join("errors"))?;
-        let clients =
-            (0..clients).map(|_| Started::of(&mut self.client(packages, scratch.path(), port)));
-        let clients = clients.collect::<Fallible<Vec<_>>>()?;
-        sleep(Duration::from_millis(500));
-        Ok(Pair { server, clients, _scratch: scratch })
+        let log = std::fs::File::create(at.join("log"))?;
+        let process = Started::of(silent(&mut command).stderr(log))?;
+        Running::begin(vec![process], far, count, folder)
     }
 }
 
-/// A server and its clients under way.
-pub(crate) struct Pair {
-    server: Started,
-    clients: Vec<Started>,
-    _scratch: tempfile::TempDir,
-}
-
-impl Pair {
-    /// The processes, the server's first.
-    pub(crate) fn pids(&self) -> Vec<u32> {
-        [&self.server].into_iter().chain(&self.clients).map(Started::pid).collect()
-    }
-
-    /// The threads of the server.
-    pub(crate) fn server_threads(&self) -> Vec<u32> {
-        threads(self.server.pid())
-    }
-
-    /// The threads of all clients.
-    pub(crate) fn client_threads(&self) -> Vec<u32> {
-        self.clients.iter().flat_map(|it| threads(it.pid())).collect()
-    }
-
-    /// Puts the server and the clients onto these CPUs.
-    pub(crate) fn put(&self, server: &CpuList, clients: &CpuList) -> Fallible<()> {
-        put(&self.server, server)?;
-        self.clients.iter().try_for_each(|it| put(it, clients))
-    }
-
-    /// Leaves them to the kernel.
-    pub(crate) fn release(&self) -> Fallible<()> {
-        let all = affinity()?;
-        self.put(&all, &all)
-    }
-}
-
-/// The threads of a process.
-pub(crate) fn threads(pid: u32) -> Vec<u32> {
-    let folder = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let names = folder.into_iter().flatten().flatten().map(|it| it.file_name());
-    names.filter_map(|it| it.to_str()?.parse().ok()).collect()
-}
-
-fn put(process: &Started, cpus: &CpuList) -> Fallible<()> {
-    for tid in threads(process.pid()) {
-        set_affinity_of(tid.cast_signed(), cpus.iter())?;
-    }
-    Ok(())
-}
-
-/// Packets per second over some time.
-pub(crate) fn rate(length: Duration) -> Fallible<f64> {
-    let (begin, before) = (Instant::now(), packets()?);
-    sleep(length);
-    Ok((packets()? - before) / begin.elapsed().as_secs_f64())
-}
-
-fn packets() -> Fallible<f64> {
-    let text = std::fs::read_to_string("/sys/class/net/lo/statistics/rx_packets")?;
-    Ok(text.trim().parse()?)
-}
-
-/// A command that prints into nothing.
-fn silent(mut command: Command) -> Command {
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+fn hackbench(packages: &Packages, folder: &Path) -> Command {
+    let mut command = packages.ready(Command::new(packages.path("usr/bin/hackbench")), folder);
+    // More messages than there is time for.
+    command.args(["-g", "2", "-f", "10", "-l", "1000000000"]);
     command
 }
 
-/// A placer beside the programs.
-pub(crate) fn placer(pids: &[u32], more: &[&OsStr]) -> Fallible<Started> {
-    let mut command = silent(Command::new(env!("CARGO_BIN_EXE_corehop")));
-    command.arg("place").args(more).args(pids.iter().map(ToString::to_string));
-    Started::of(&mut command)
+/// The program `fibonacci.cpp`, compiled.
+fn fibonacci(packages: &Packages, folder: &Path) -> Fallible<Command> {
+    let program = folder.join("fibonacci");
+    let mut compiler = Command::new("c++");
+    compiler.args(["-O2", "-std=c++17", "-I"]).arg(packages.path("usr/include"));
+    compiler.arg(source("fibonacci.cpp")).arg("-o").arg(&program);
+    printed(compiler.arg("-L").arg(packages.libraries()).arg("-ltbb"))?;
+    Ok(packages.ready(Command::new(program), folder))
 }
 
-/// Ends it as Ctrl-C does, so that it puts everything back.
-pub(crate) fn interrupt(mut placer: Started) -> Fallible<()> {
-    if placer.end(libc::SIGINT) { Ok(()) } else { Err("the placer does not end".into()) }
+/// The class `Handover.java`, compiled by Eclipse's compiler, which the runtime alone runs.
+fn handover(packages: &Packages, folder: &Path) -> Fallible<Command> {
+    let unpacked = packages.path("usr/lib/jvm/default-java/bin/java");
+    let java =
+        || Command::new(if unpacked.exists() { unpacked.as_os_str() } else { "java".as_ref() });
+    let mut compiler = java();
+    compiler.arg("-cp").arg(packages.path("usr/share/java/eclipse-jdt-core.jar"));
+    compiler.args(["org.eclipse.jdt.internal.compiler.batch.Main", "-17", "-proc:none", "-d"]);
+    printed(compiler.arg(folder).arg(source("Handover.java")))?;
+    let mut command = packages.ready(java(), folder);
+    command.arg("-cp").arg(folder).arg("Handover");
+    Ok(command)
 }
 
-/// The CPU time that a process has used, in seconds.
-pub(crate) fn cpu_s(process: &Started) -> Fallible<f64> {
-    let mut ns = 0.0;
-    for tid in threads(process.pid()) {
-        let path = format!("/proc/{}/task/{tid}/schedstat", process.pid());
-        let text = std::fs::read_to_string(path)?;
-        ns += text.split_whitespace().next().unwrap_or("0").parse::<f64>()?;
-    }
-    Ok(ns * 1e-9)
-}
-
-/// One CPU.
-pub(crate) fn only(cpu: Cpu) -> CpuList {
-    CpuList::new([cpu])
+fn source(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/place").join(name)
 }

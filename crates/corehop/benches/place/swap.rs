@@ -3,24 +3,22 @@
 //!
 //! The program is this benchmark itself, started again with [`PROGRAM`].
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use corehop_core::units::Cpu;
-use corehop_linux::thread::set_affinity_of;
 use serde_json::{Value, json};
 
-use super::programs::{interrupt, only, placer, threads};
-use crate::Fallible;
+use super::placer::Placer;
+use super::running::{Count, Far, Running, silent};
 use crate::median::Median;
 use crate::packages::Started;
+use crate::{Fallible, pause};
 
-/// The argument that makes the benchmark the program: `--swap=ITEMS,FILE`.
+/// The argument that makes the benchmark the program: `--swap=DATA,ITEMS,FILE`.
 pub(crate) const PROGRAM: &str = "--swap=";
 /// The sizes of the array.
 const ITEMS: [u64; 5] = [10, 100, 800, 8_000, 100_000];
@@ -35,22 +33,31 @@ const TICK: Duration = Duration::from_millis(5);
 /// Swaps between two counts.
 const AT_ONCE: u64 = 64;
 
+/// The items that both threads swap, or each has its own: nothing is shared then.
+pub(crate) const SHARED: &str = "shared";
+pub(crate) const OWN: &str = "own";
+
+/// Swaps of a thread.
 #[derive(Default)]
 #[repr(align(64))]
-struct Count(AtomicU64);
+struct Swaps(AtomicU64);
+
+/// Items, and a lock for each.
+type Items = Arc<[[AtomicU32; 2]]>;
 
 /// Swaps until the end, and writes the number of swaps into a file.
 pub(crate) fn run(argument: &str) -> Fallible<()> {
-    let (items, file) = argument.split_once(',').ok_or("ITEMS,FILE")?;
-    let items: u64 = items.parse()?;
-    let words = || (0..items).map(|at| AtomicU32::new(at as u32)).collect::<Arc<[_]>>();
-    let (array, locks) = (words(), words());
-    locks.iter().for_each(|lock| lock.store(0, Ordering::Relaxed));
-    let counts: Arc<[Count; 2]> = Arc::default();
+    let words: Vec<&str> = argument.splitn(3, ',').collect();
+    let &[data, items, file] = &words[..] else { return Err("DATA,ITEMS,FILE".into()) };
+    let items: u32 = items.parse()?;
+    let new = || (0..items).map(|at| [at.into(), 0.into()]).collect::<Items>();
+    let shared = new();
+    let counts: Arc<[Swaps; 2]> = Arc::default();
     for thread in 0..2 {
-        let (array, locks, counts) = (array.clone(), locks.clone(), counts.clone());
+        let items = if data == OWN { new() } else { shared.clone() };
+        let counts = counts.clone();
         let swap = move || loop {
-            swaps(&array, &locks, &counts[thread].0, thread as u64 + 1);
+            swaps(&items, &counts[thread].0, thread as u64 + 1);
         };
         std::thread::Builder::new().name(format!("swap-{thread}")).spawn(swap)?;
     }
@@ -65,7 +72,7 @@ pub(crate) fn run(argument: &str) -> Fallible<()> {
 }
 
 /// Many swaps.
-fn swaps(array: &[AtomicU32], locks: &[AtomicU32], count: &AtomicU64, seed: u64) {
+fn swaps(items: &[[AtomicU32; 2]], count: &AtomicU64, seed: u64) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mut below = |bound: usize| {
         state ^= state << 13;
@@ -75,16 +82,17 @@ fn swaps(array: &[AtomicU32], locks: &[AtomicU32], count: &AtomicU64, seed: u64)
     };
     for _ in 0..10_000 {
         for _ in 0..AT_ONCE {
-            let one = below(array.len());
-            let other = (one + 1 + below(array.len() - 1)) % array.len();
-            let (low, high) = (one.min(other), one.max(other));
-            lock(&locks[low]);
-            lock(&locks[high]);
-            let item = array[low].load(Ordering::Relaxed);
-            array[low].store(array[high].load(Ordering::Relaxed), Ordering::Relaxed);
-            array[high].store(item, Ordering::Relaxed);
-            locks[high].store(0, Ordering::Release);
-            locks[low].store(0, Ordering::Release);
+            let one = below(items.len());
+            let other = (one + 1 + below(items.len() - 1)) % items.len();
+            let [[low, low_lock], [high, high_lock]] =
+                [&items[one.min(other)], &items[one.max(other)]];
+            lock(low_lock);
+            lock(high_lock);
+            let item = low.load(Ordering::Relaxed);
+            low.store(high.load(Ordering::Relaxed), Ordering::Relaxed);
+            high.store(item, Ordering::Relaxed);
+            high_lock.store(0, Ordering::Release);
+            low_lock.store(0, Ordering::Release);
         }
         count.fetch_add(AT_ONCE, Ordering::Relaxed);
     }
@@ -103,77 +111,29 @@ fn lock(word: &AtomicU32) {
 }
 
 /// The program under way.
-struct Swap {
-    process: Started,
-    count: PathBuf,
-    _folder: tempfile::TempDir,
+pub(crate) fn begin(data: &str, items: u64) -> Fallible<Running> {
+    let folder = tempfile::Builder::new().prefix("corehop-place-").tempdir()?;
+    let count = folder.path().join("count");
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg(format!("{PROGRAM}{data},{items},{}", count.display()));
+    let process = Started::of(silent(&mut command))?;
+    Running::begin(vec![process], Far::Named("swap-1"), Count::File(count), folder)
 }
 
-impl Swap {
-    fn begin(items: u64) -> Fallible<Self> {
-        let folder = tempfile::Builder::new().prefix("corehop-place-").tempdir()?;
-        let count = folder.path().join("count");
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg(format!("{PROGRAM}{items},{}", count.display()));
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let process = Started::of(&mut command)?;
-        let begun = Instant::now();
-        while counted(&count).unwrap_or(0.0) <= 0.0 {
-            if begun.elapsed() > Duration::from_secs(5) {
-                return Err("the swaps do not begin".into());
-            }
-            sleep(TICK);
-        }
-        Ok(Self { process, count, _folder: folder })
-    }
-
-    /// The threads that swap.
-    fn workers(&self) -> Vec<u32> {
-        let pid = self.process.pid();
-        let swaps = |tid: &u32| {
-            let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
-            name.is_ok_and(|name| name.starts_with("swap-"))
-        };
-        threads(pid).into_iter().filter(swaps).collect()
-    }
-
-    /// The rate with both threads on these CPUs, in swaps per second.
-    fn on(&self, cpus: [Cpu; 2]) -> Fallible<f64> {
-        for (tid, cpu) in self.workers().into_iter().zip(cpus) {
-            set_affinity_of(tid.cast_signed(), only(cpu).iter())?;
-        }
-        sleep(STRETCH / 5);
-        self.rate()
-    }
-
-    fn release(&self) -> Fallible<()> {
-        let all = corehop_linux::thread::affinity()?;
-        self.workers()
-            .into_iter()
-            .try_for_each(|tid| Ok(set_affinity_of(tid.cast_signed(), all.iter())?))
-    }
-
-    fn rate(&self) -> Fallible<f64> {
-        let (begun, before) = (Instant::now(), counted(&self.count)?);
-        sleep(STRETCH);
-        Ok((counted(&self.count)? - before) / begun.elapsed().as_secs_f64())
-    }
-
-    /// The rate that a search comes to.
-    fn placed(&self) -> Fallible<f64> {
-        let progress = ["--search", "--progress"].map(OsStr::new);
-        let options = [&progress[..], &[self.count.as_os_str()]].concat();
-        let placer = placer(&[self.process.pid()], &options)?;
-        sleep(SEARCH);
-        let rates = (0..4).map(|_| self.rate()).collect::<Fallible<Vec<f64>>>();
-        interrupt(placer)?;
-        let rates = rates?;
-        Ok(rates.iter().sum::<f64>() / rates.len() as f64)
-    }
+/// The rate with the threads on these CPUs, in swaps per second.
+fn on(swap: &Running, cpus: [Cpu; 2]) -> Fallible<f64> {
+    swap.on(cpus)?;
+    pause(STRETCH / 5)?;
+    swap.rate(STRETCH)
 }
 
-fn counted(path: &Path) -> Fallible<f64> {
-    Ok(std::fs::read_to_string(path)?.parse()?)
+/// The rate that a search comes to.
+fn placed(swap: &Running) -> Fallible<f64> {
+    let placer = Placer::placing(swap, &["--search"])?;
+    pause(SEARCH)?;
+    let rate = swap.rate(4 * STRETCH)?;
+    placer.end()?;
+    Ok(rate)
 }
 
 /// The figures: for each size the ratio of both static placements, and what of the better one a search comes to.
@@ -181,15 +141,15 @@ pub(crate) fn figures([a, b]: [Cpu; 2], blocks: usize) -> Fallible<Vec<Value>> {
     let mut figures = Vec::new();
     let mut right = 0;
     for items in ITEMS {
-        let swap = Swap::begin(items)?;
+        let swap = begin(SHARED, items)?;
         let (mut ratios, mut floors, mut of_best) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..blocks {
-            let first = swap.on([a, b])?;
-            let same = swap.on([a, a])?;
-            let again = swap.on([a, b])?;
+            let first = on(&swap, [a, b])?;
+            let same = on(&swap, [a, a])?;
+            let again = on(&swap, [a, b])?;
             let shared = f64::midpoint(first, again);
             swap.release()?;
-            let placed = swap.placed()?;
+            let placed = placed(&swap)?;
             ratios.push(same / shared);
             floors.push((first / again).ln().abs());
             of_best.push(100.0 * placed / same.max(shared));

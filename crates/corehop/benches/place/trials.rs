@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A server with one connection: left alone, in both static placements, watched, and placed from the worse of them.
+//! A program in blocks: left alone before and after, in both static placements, watched, left to a placer, and placed from
+//! the worse of both.
 
-use std::ffi::OsStr;
-use std::thread::sleep;
 use std::time::Duration;
 
 use corehop_core::units::Cpu;
 use serde_json::{Value, json};
 
-use super::programs::{Pair, Program, cpu_s, interrupt, only, placer, rate};
-use crate::Fallible;
+use super::placer::Placer;
+use super::programs::Program;
+use super::running::Running;
 use crate::median::Median;
 use crate::packages::Packages;
+use crate::{Fallible, pause};
 
 /// The length of a stretch.
 const STRETCH: Duration = Duration::from_millis(700);
@@ -21,118 +22,178 @@ const SETTLE: Duration = Duration::from_millis(100);
 const BEGIN: Duration = Duration::from_millis(1500);
 /// The time after which a placer is to have found the better side.
 const FOUND: Duration = Duration::from_secs(5);
-/// A proxy of progress that each of the servers and clients has.
-const PROGRESS: &str = "syscalls:write,writev,sendto,sendmsg";
 
-/// The rates of a block, in packets per second.
-#[derive(Debug, Clone, Copy)]
+/// The rates of a block, in counts per second.
+#[derive(Debug, Clone)]
 struct Block {
     alone: [f64; 2],
+    fixed: Option<Fixed>,
+    watched: Option<Watched>,
+    left: Placed,
+}
+
+/// Rates that take two sides.
+#[derive(Debug, Clone)]
+struct Fixed {
     same: f64,
     separate: f64,
-    watched: f64,
-    placed: f64,
-    /// The CPU time that watching took, in CPUs.
-    watching: f64,
+    placed: Placed,
+}
+
+/// A rate beside a placer that moves nothing, and the CPU time of that, in CPUs.
+#[derive(Debug, Clone)]
+struct Watched {
+    rate: f64,
+    cpus: f64,
+}
+
+/// The rate that a placer comes to, and the one until then.
+#[derive(Debug, Clone)]
+struct Placed {
+    rate: f64,
+    trying: f64,
+    /// Whether a placement was kept.
+    kept: bool,
+    /// Moves that the host refused.
+    refused: usize,
 }
 
 impl Block {
     fn alone(&self) -> f64 {
         f64::midpoint(self.alone[0], self.alone[1])
     }
+
+    /// The share of the rate alone that another one lacks, in percent.
+    fn lacks(&self, rate: f64) -> f64 {
+        100.0 * (1.0 - rate / self.alone())
+    }
 }
 
-/// All figures of a server; `blocks` times everything.
+/// All figures of a program; `blocks` times everything.
 pub(crate) fn figures(
     program: Program,
     packages: &Packages,
     cpus: [Cpu; 2],
     blocks: usize,
 ) -> Fallible<Vec<Value>> {
-    let pair = program.begin(packages, 1)?;
-    let worst = worst(&pair, cpus)?;
-    let mut all = Vec::new();
-    for _ in 0..blocks {
-        all.push(block(&pair, cpus, &worst)?);
-    }
     let name = program.name();
-    let ratio = |what: &str, of: &dyn Fn(&Block) -> f64| {
-        figure(&format!("place/{name}-{what}"), "ratio", &all, of)
+    let running = match program.begin(packages, 1) {
+        Ok(it) => it,
+        Err(why) => {
+            eprintln!("skipped: {name}: {why}");
+            return Ok(Vec::new());
+        }
     };
-    let mut figures = vec![
-        ratio("floor", &|it| it.alone[1] / it.alone[0]),
-        ratio("same-over-alone", &|it| it.same / it.alone()),
-        ratio("separate-over-alone", &|it| it.separate / it.alone()),
-        ratio("placed-over-alone", &|it| it.placed / it.alone()),
-        figure(&format!("place/{name}-live-of-best-percent"), "%", &all, &|it| {
-            100.0 * it.placed / it.same.max(it.separate)
-        }),
-        figure(&format!("place/{name}-loss-percent"), "%", &all, &|it| {
-            100.0 * (1.0 - it.watched / it.alone())
-        }),
-        figure(&format!("place/{name}-cpu-percent"), "%", &all, &|it| 100.0 * it.watching),
-    ];
+    let worst = program.has_sides().then(|| worst(&running, cpus)).transpose()?;
+    let block = || block(program, &running, cpus, worst.as_deref());
+    let all = (0..blocks).map(|_| block()).collect::<Fallible<Vec<Block>>>()?;
+    let mut figures = of_blocks(&name, &all);
     for it in &mut figures {
-        it["worst_start"] = json!(worst);
         it["blocks"] = json!(blocks);
+        if let Some(worst) = &worst {
+            it["worst_start"] = json!(worst);
+        }
     }
     Ok(figures)
 }
 
-fn block(pair: &Pair, cpus: [Cpu; 2], worst: &str) -> Fallible<Block> {
-    let settled = || {
-        sleep(SETTLE);
-        rate(STRETCH)
+fn of_blocks(name: &str, all: &[Block]) -> Vec<Value> {
+    let of = |what: &str, unit: &str, value: &dyn Fn(&Block) -> Option<f64>| {
+        let values: Vec<f64> = all.iter().filter_map(value).collect();
+        Median::of(&values).map(|it| it.figure(&format!("place/{name}-{what}"), unit))
     };
-    pair.release()?;
-    let before = settled()?;
-    pair.put(&only(cpus[0]), &only(cpus[0]))?;
-    let same = settled()?;
-    pair.put(&only(cpus[0]), &only(cpus[1]))?;
-    let separate = settled()?;
-    pair.release()?;
-    let (watched, watching) = watched(pair)?;
-    let after = settled()?;
-    let placed = placed(pair, worst)?;
-    Ok(Block { alone: [before, after], same, separate, watched, placed, watching })
+    let fixed = |what: &str, value: fn(&Fixed) -> f64| {
+        of(what, "ratio", &|it| Some(value(it.fixed.as_ref()?) / it.alone()))
+    };
+    let figures = [
+        of("floor", "ratio", &|it| Some(it.alone[1] / it.alone[0])),
+        fixed("same-over-alone", |it| it.same),
+        fixed("separate-over-alone", |it| it.separate),
+        fixed("placed-over-alone", |it| it.placed.rate),
+        of("live-of-best-percent", "%", &|it| {
+            let fixed = it.fixed.as_ref()?;
+            Some(100.0 * fixed.placed.rate / fixed.same.max(fixed.separate))
+        }),
+        of("loss-percent", "%", &|it| Some(it.lacks(it.watched.as_ref()?.rate))),
+        of("cpu-percent", "%", &|it| Some(100.0 * it.watched.as_ref()?.cpus)),
+        of("worse-than-alone-percent", "%", &|it| Some(it.lacks(it.left.rate)))
+            .map(|it| explained(it, all)),
+    ];
+    figures.into_iter().flatten().collect()
 }
 
-/// The rate beside a placer that only watches, and the CPU time that it takes.
-fn watched(pair: &Pair) -> Fallible<(f64, f64)> {
-    let placer = placer(&pair.pids(), &[OsStr::new("--dry-run")])?;
-    sleep(BEGIN);
-    let before = cpu_s(&placer)?;
-    let packets = rate(2 * STRETCH)?;
-    let watching = (cpu_s(&placer)? - before) / (2 * STRETCH).as_secs_f64();
-    interrupt(placer)?;
-    Ok((packets, watching))
+/// What belongs to the loss beside a placer: the least that could be seen, what trying cost, and what the placer did.
+fn explained(mut figure: Value, all: &[Block]) -> Value {
+    let floors: Vec<f64> = all.iter().map(|it| it.alone[1] / it.alone[0]).collect();
+    if let Some(Median { low: Some(low), high: Some(high), .. }) = Median::of(&floors) {
+        figure["floor"] = json!(100.0 * (1.0 - low).abs().max((high - 1.0).abs()));
+    }
+    let trying: Vec<f64> = all.iter().map(|it| it.lacks(it.left.trying)).collect();
+    figure["while_trying"] = json!(Median::of(&trying).map(|it| it.value));
+    figure["kept"] = json!(all.iter().filter(|it| it.left.kept).count());
+    figure["refused"] = json!(all.iter().map(|it| it.left.refused).sum::<usize>());
+    figure
 }
 
-/// The rate that a placer comes to from the worse side.
-fn placed(pair: &Pair, worst: &str) -> Fallible<f64> {
-    let placer = placer(&pair.pids(), &["--start", worst, "--progress", PROGRESS].map(OsStr::new))?;
-    sleep(BEGIN + FOUND);
-    let packets = rate(STRETCH)?;
-    interrupt(placer)?;
-    Ok(packets)
+fn block(
+    program: Program,
+    running: &Running,
+    cpus: [Cpu; 2],
+    worst: Option<&str>,
+) -> Fallible<Block> {
+    running.release()?;
+    let before = settled(running)?;
+    let sides = worst.map(|_| sides(running, cpus)).transpose()?;
+    let watched = program.is_watched().then(|| watched(running)).transpose()?;
+    let left = placed(running, &[])?;
+    let after = settled(running)?;
+    let fixed = sides.zip(worst).map(|([same, separate], worst)| {
+        Ok(Fixed { same, separate, placed: placed(running, &["--start", worst])? })
+    });
+    let fixed = fixed.transpose().map_err(|error: Box<dyn std::error::Error>| error)?;
+    Ok(Block { alone: [before, after], fixed, watched, left })
 }
 
-/// The start that is worse for this server.
-fn worst(pair: &Pair, cpus: [Cpu; 2]) -> Fallible<String> {
-    pair.put(&only(cpus[0]), &only(cpus[0]))?;
-    let same = rate(STRETCH)?;
-    pair.put(&only(cpus[0]), &only(cpus[1]))?;
-    let separate = rate(STRETCH)?;
-    pair.release()?;
+fn settled(running: &Running) -> Fallible<f64> {
+    pause(SETTLE)?;
+    running.rate(STRETCH)
+}
+
+/// The rates on one CPU, and with a side on each.
+fn sides(running: &Running, [a, b]: [Cpu; 2]) -> Fallible<[f64; 2]> {
+    running.on([a, a])?;
+    let same = settled(running)?;
+    running.on([a, b])?;
+    let separate = settled(running)?;
+    running.release()?;
+    Ok([same, separate])
+}
+
+fn watched(running: &Running) -> Fallible<Watched> {
+    let placer = Placer::watching(running)?;
+    pause(BEGIN)?;
+    let before = placer.cpu_s()?;
+    let rate = running.rate(2 * STRETCH)?;
+    let cpus = (placer.cpu_s()? - before) / (2 * STRETCH).as_secs_f64();
+    placer.end()?;
+    Ok(Watched { rate, cpus })
+}
+
+/// A placer beside the program. At its end every thread has its CPUs back.
+fn placed(running: &Running, more: &[&str]) -> Fallible<Placed> {
+    let placer = Placer::placing(running, more)?;
+    let trying = running.rate(BEGIN + FOUND)?;
+    let rate = running.rate(STRETCH)?;
+    let answer = placer.end()?;
+    running.is_free()?;
+    let list = |name: &str| answer[name].as_array().map_or(&[][..], Vec::as_slice);
+    let kept = list("trials").iter().any(|it| it["kept"] == true);
+    Ok(Placed { rate, trying, kept, refused: list("refused").len() })
+}
+
+/// The start that is worse for this program.
+fn worst(running: &Running, cpus: [Cpu; 2]) -> Fallible<String> {
+    let [same, separate] = sides(running, cpus)?;
     let [a, b] = cpus.map(|cpu| cpu.0);
     Ok(if same < separate { a.to_string() } else { format!("{a},{b}") })
-}
-
-/// A figure: the median over the blocks, with its 95 % interval.
-fn figure(name: &str, unit: &str, all: &[Block], of: &dyn Fn(&Block) -> f64) -> Value {
-    let values: Vec<f64> = all.iter().map(of).collect();
-    match Median::of(&values) {
-        Some(it) => it.figure(name, unit),
-        None => json!({"name": name, "value": null, "unit": unit, "why": "no blocks"}),
-    }
 }

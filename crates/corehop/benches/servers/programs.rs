@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::Fallible;
 use super::arms::Arm;
-use super::packages::{Packages, Started, free_port, nginx_conf};
+use super::packages::{Packages, Started, free_port, nginx_conf, printed};
 
 /// Seconds of load before a trial is timed, and of the timed load.
 const WARM_UP: u32 = 1;
@@ -205,16 +205,6 @@ impl Server {
             }
         }
     }
-}
-
-fn printed(command: &mut Command) -> Fallible<String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() {
-        return Ok(text);
-    }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{command:?}: {}: {text}{errors}", output.status).into())
 }
 
 /// Nine files of each of four classes, as SPECweb99 has them: up to 0.9 KiB, 9 KiB, 90 KiB, 900 KiB; and the script that
