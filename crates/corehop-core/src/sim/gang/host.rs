@@ -233,7 +233,7 @@ mod tests {
     use crate::host::{Evidence, Shared};
     use crate::workload::gang::{Channel, Placing, Program, Sharing};
 
-    const WINDOW: Duration = Duration::from_millis(2);
+    const WINDOW: Duration = Duration::from_micros(300);
 
     /// Pairs on the E5520, each on two packages.
     fn host(program: &Program, sharing: Sharing, pairs: u32) -> SimHost {
@@ -271,7 +271,9 @@ mod tests {
                 for it in &window.shared {
                     // Ten faults a thread; of two that write alike every other one is handed over.
                     assert!(it.by == Evidence::Pages && (1..30).contains(&it.seen), "{it:?}");
-                    assert!((it.per_second / (it.seen as f64 * 500.0) - 1.0).abs() < 1e-9);
+                    assert!(
+                        (it.per_second * WINDOW.as_secs_f64() / it.seen as f64 - 1.0).abs() < 1e-9
+                    );
                 }
                 assert_eq!(window.contacts, []);
             }
