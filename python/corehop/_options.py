@@ -52,6 +52,7 @@ class Options(TypedDict, total=False):
     program: str | Sequence[str] | None
     items: int | str | Sequence[int | str] | None
     buckets: int | Sequence[int] | None
+    fibonacci: int | Sequence[int] | None
     fixed_low_bits: bool
     sharing: str | Sequence[str] | None
     placing: str | Sequence[str] | None

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gangs on the simulated machine: times by hand, twins that do not share, repeatability.
 
-use corehop_core::experiment::{Body, Experiment, Plan, PlanError, SharedData};
+use corehop_core::experiment::{Body, Experiment, GangMove, Plan, PlanError, SharedData};
 use corehop_core::machine::{Machine, MachineError, Records, RunEnd, SinkFn, rows_of};
 use corehop_core::model::sharing::{SharingSummary, Sharings};
 use corehop_core::platform::Platform;
 use corehop_core::samples::{Batch, GangRecord};
 use corehop_core::sim::SimMachine;
-use corehop_core::units::CpuList;
+use corehop_core::units::{Cpu, CpuList};
 use corehop_core::workload::gang::{Channel, Placing, Program, Sharing};
 
 fn e5520() -> Platform {
@@ -23,6 +23,7 @@ fn plan(program: Program, rounds: u64) -> Plan {
         placings: vec![Placing::Shared, Placing::Separate],
         threads: 2,
         rounds: Some(rounds),
+        steps: None,
         samples: 2,
         replicates: 1,
         cpus: CpuList::default(),
@@ -143,6 +144,7 @@ fn placed(placings: Vec<Placing>, threads: usize) -> [SharingSummary; 3] {
         placings,
         threads,
         rounds: Some(3_000),
+        steps: None,
         samples: 1,
         replicates: 1,
         cpus: CpuList::default(),
@@ -196,6 +198,7 @@ fn messages_in_a_ring_of_four_go_round_in_turn() {
             placings: vec![placing],
             threads: 4,
             rounds: Some(50),
+            steps: None,
             samples: 1,
             replicates: 1,
             cpus: CpuList::default(),
@@ -210,4 +213,114 @@ fn messages_in_a_ring_of_four_go_round_in_turn() {
     let shared = exchange(Placing::Shared) / (4.0 * hand_over);
     assert!((1.0..1.1).contains(&shared), "{shared}");
     assert!(exchange(Placing::Same) < exchange(Placing::Separate));
+}
+
+/// The summaries of gangs of some threads: by sharing, and placings that are asked for.
+fn run_of(
+    program: Program,
+    placings: &[Placing],
+    threads: usize,
+    rounds: u64,
+) -> Vec<SharingSummary> {
+    let experiment = SharedData {
+        programs: vec![program],
+        sharings: Sharing::ALL.to_vec(),
+        placings: placings.to_vec(),
+        threads,
+        rounds: Some(rounds),
+        steps: None,
+        samples: 1,
+        replicates: 1,
+        cpus: CpuList::default(),
+    };
+    let plan = experiment.plan(&e5520(), 3).unwrap();
+    let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap();
+    let mut sharings = Sharings::default();
+    sharings.take(&rows.shared_data);
+    sharings.finish()
+}
+
+#[test]
+fn a_fork_and_join_takes_one_thread_as_long_as_its_tasks_and_two_half_as_long() {
+    let program = Program::ForkJoin { number: 14 };
+    let placings = [Placing::Shared, Placing::Separate, Placing::Same];
+    let [write, read, none]: [_; 3] = run_of(program, &placings, 2, 20).try_into().unwrap();
+    let of = |side: Option<corehop_core::model::sharing::Side>| side.unwrap().round_ns;
+    // 1,219 tasks of 60 instructions. The rest is loads and locked instructions in the thread's own caches.
+    let work = 1_219.0 * 60.0 / 2.2;
+    for alone in [of(none.shared), of(none.separate), of(read.shared)] {
+        assert!((1.0..2.0).contains(&(alone / work)), "{alone} against {work}");
+    }
+    // On one CPU two threads alone take turns; both together do the work of one.
+    let alone = of(none.shared);
+    assert!((1.9..2.1).contains(&(of(none.same) / alone)), "{none:?}");
+    assert!((0.95..1.1).contains(&(of(write.same) / alone)), "{write:?} {alone}");
+    assert!((0.5..0.75).contains(&(of(write.shared) / alone)), "{write:?} {alone}");
+    // What is stolen comes from the other package.
+    assert!(write.runtime_ratio.unwrap() < 0.97, "{write:?}");
+    assert!(write.separate.unwrap().smr.unwrap() > 0.9);
+    assert_eq!(none.separate.unwrap().misses_a_round, Some(0.0));
+}
+
+#[test]
+fn more_threads_share_a_fork_and_join_while_there_are_tasks_enough() {
+    let time = |threads| {
+        let summaries = run_of(Program::ForkJoin { number: 16 }, &[Placing::Shared], threads, 10);
+        summaries[0].shared.unwrap().round_ns
+    };
+    let [two, four] = [2, 4].map(time);
+    assert!((0.5..0.8).contains(&(four / two)), "{two} {four}");
+    // Twelve on four cores take turns.
+    assert!(time(12) > 0.8 * four);
+}
+
+#[test]
+fn the_smaller_the_tree_the_more_of_it_is_taken_from_the_other_package() {
+    let misses = |number| {
+        let program = Program::ForkJoin { number };
+        run_of(program, &[Placing::Separate], 2, 40)[0].separate.unwrap().mpmi.unwrap()
+    };
+    let [small, large] = [8, 16].map(misses);
+    assert!(small > 1.5 * large, "{small} {large}");
+}
+
+#[test]
+fn threads_that_are_moved_together_in_the_middle_take_a_time_between_and_refill_one_cache() {
+    let rounds = 4_000;
+    let [moved, ..]: [_; 3] =
+        run_of(SWAP, &[Placing::Shared, Placing::Separate, Placing::Moved], 2, rounds)
+            .try_into()
+            .unwrap();
+    let moved: SharingSummary = moved;
+    let (near, far, between) =
+        (moved.shared.unwrap(), moved.separate.unwrap(), moved.moved.unwrap());
+    assert!(near.round_ns < between.round_ns && between.round_ns < far.round_ns, "{moved:?}");
+    let mean = f64::midpoint(near.round_ns, far.round_ns);
+    assert!((0.9..1.1).contains(&(between.round_ns / mean)), "{moved:?}");
+    // Half of the misses of those that stay apart, and each of 126 lines once more at most.
+    let all = |misses: Option<f64>| misses.unwrap() * 2.0 * rounds as f64;
+    let refill = all(between.misses_a_round) - all(far.misses_a_round) / 2.0;
+    let most = 126.0 + 0.05 * all(far.misses_a_round);
+    assert!((-most..most).contains(&refill), "{refill} of {}", all(far.misses_a_round));
+    assert_eq!(near.misses_a_round, Some(0.0));
+}
+
+#[test]
+fn rows_tell_where_a_thread_was_moved_to_and_one_that_joins_another_takes_turns_with_it() {
+    let mut plan = plan(SWAP, 2_000);
+    let Body::Gangs(gangs) = &mut plan.body else { unreachable!() };
+    let mut gang = gangs.gangs[0].clone();
+    gang.placing = Placing::Moved;
+    gang.sharing = Sharing::None;
+    let to = |after_rounds, cpu| GangMove { after_rounds, thread: 1, cpu: Cpu(cpu) };
+    // To another package, and to the first thread's CPU.
+    gang.moves = vec![to(1_000, 0), to(500, 5)];
+    gangs.gangs = vec![gang];
+    let rows = rows_of(&mut SimMachine::new(e5520()).unwrap(), &plan).unwrap().shared_data;
+    let of = |member: usize| (rows[member].cpu, rows[member].moved_to, rows[member].time_ns);
+    let ((first, stays, alone), (second, moved, turns)) = (of(0), of(1));
+    assert_eq!([(first, stays), (second, moved)], [(0, None), (1, Some(0))]);
+    // It waits until the slice of the other is over or its work is done.
+    assert!(turns > 1.2 * alone, "{turns} {alone}");
+    assert_eq!(rows[1].llc_misses.map(|it| it > 0), Some(true));
 }

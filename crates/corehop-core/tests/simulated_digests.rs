@@ -189,6 +189,7 @@ fn gangs(digests: &mut Digests, rounds: u64) {
             placings: vec![Placing::Shared, Placing::Separate],
             threads: 2,
             rounds: Some(rounds),
+            steps: None,
             samples: 1,
             replicates: 1,
             cpus: CpuList::default(),

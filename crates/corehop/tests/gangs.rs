@@ -41,11 +41,12 @@ fn rows(folder: &Path, options: &str) -> Vec<Value> {
 fn every_program_runs_on_one_cpu_and_on_several_and_its_data_come_out_right() {
     let folder = tempfile::tempdir().unwrap();
     // Of data that are not right at the end, the run fails.
-    let small = "--items 64 --threads 3 --rounds 200 --samples 2 --placing same";
+    let small = "--items 64 --fibonacci 8 --threads 3 --rounds 200 --samples 2 --placing same";
     let rows = rows(folder.path(), small);
     let of = |program: &str| rows.iter().filter(|row| row["program"] == program).count();
     // Three sharings, two runs, three threads; an exchange in three ways.
-    assert_eq!(["swap", "bucket-sort", "linear-regression", "exchange"].map(of), [18, 18, 18, 54]);
+    let programs = ["swap", "bucket-sort", "linear-regression", "exchange", "fork-join"];
+    assert_eq!(programs.map(of), [18, 18, 18, 54, 18]);
     for row in &rows {
         assert_eq!((&row["cpu"], &row["placing"]), (&rows[0]["cpu"], &"same".into()));
         assert!(row["time_ns"].as_f64().unwrap() > 0.0 && row["preempted"].is_u64(), "{row}");
@@ -75,6 +76,46 @@ fn two_that_hand_words_over_in_turn_do_so_on_two_cpus_and_say_how_far_apart_thos
     assert_eq!(replicates, (0..24).collect());
 }
 
+/// The shortest time of the slowest thread of a run, of rows with this sharing.
+fn least_ns(rows: &[Value], sharing: &str) -> f64 {
+    let mut runs: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
+    for row in rows.iter().filter(|row| row["sharing"] == sharing) {
+        let slowest = runs.entry(row["run"].as_u64().unwrap()).or_default();
+        *slowest = slowest.max(row["time_ns"].as_f64().unwrap());
+    }
+    runs.into_values().fold(f64::INFINITY, f64::min)
+}
+
+#[test]
+fn two_that_join_what_they_fork_do_together_what_each_does_without_sharing() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = "--program fork-join --fibonacci 14 --sharing write,none --placing same";
+    let rows = rows(folder.path(), &format!("{options} --samples 48"));
+    let [together, each] = ["write", "none"].map(|sharing| least_ns(&rows, sharing));
+    // Half of the work on the same CPU.
+    assert!(together < 0.8 * each, "{together} {each}");
+}
+
+#[test]
+fn threads_that_a_plan_moves_say_where_they_ended_and_their_data_come_out_right() {
+    if !has_two_cpus() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let rows = rows(
+        folder.path(),
+        "--program swap,bucket-sort,fork-join --items 100 --fibonacci 8 --sharing write --placing moved,same --samples 4",
+    );
+    let (moved, same): (Vec<&Value>, Vec<&Value>) =
+        rows.iter().partition(|row| row["placing"] == "moved");
+    assert_eq!((moved.len(), same.len()), (24, 24));
+    for row in moved {
+        let (from, to) = (row["cpu"].as_u64(), row["moved_to"].as_u64());
+        assert!(to.is_some() && (row["member"] == 0 || from != to), "{row}");
+    }
+    assert!(same.iter().all(|row| row.get("moved_to").is_none_or(Value::is_null)));
+}
+
 #[test]
 fn gangs_that_cannot_be_are_refused_by_name() {
     let refused = |options: &str, code, words: &[&str]| {
@@ -87,6 +128,7 @@ fn gangs_that_cannot_be_are_refused_by_name() {
     refused("--threads 65", 2, &["--threads", "2..=64"]);
     refused("--rounds 0", 2, &["--rounds"]);
     refused("--samples 0", 2, &["--samples 0"]);
+    refused("--program fork-join --fibonacci 21", 2, &["number 21", "at most 20"]);
     refused("--program exchange --items 164", 2, &["164 messages", "163"]);
     refused("--program exchange --through post", 2, &["post"]);
     refused("--placing separate --on phenom_9550", 2, &["separate", "no cache in common"]);

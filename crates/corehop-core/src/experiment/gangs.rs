@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::platform::Platform;
-use crate::units::Cpu;
+use crate::units::{Cpu, CpuList};
 use crate::workload::gang::{GangError, Placing, Program, Sharing};
 
 /// The most threads of a gang.
@@ -28,9 +28,12 @@ pub struct Gang {
     pub sharing: Sharing,
     /// The placement, as a word.
     pub placing: Placing,
-    /// The CPU of each thread.
+    /// The CPU of each thread, at first.
     pub cpus: Vec<Cpu>,
-    /// The number of measured rounds of each (a swap, an item, a point, a hand-over).
+    /// The threads that are moved while they run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moves: Vec<GangMove>,
+    /// The number of measured rounds of each (a swap, an item, a point, a hand-over, a Fibonacci number).
     pub rounds: u64,
     /// And how often before that.
     pub warm_up: u64,
@@ -42,6 +45,18 @@ pub struct Gang {
     /// The number of the first run: a resumed experiment goes on counting.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_run: u32,
+}
+
+/// A thread of a gang goes to another CPU between two of its rounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GangMove {
+    /// The measured rounds that it has done before.
+    pub after_rounds: u64,
+    /// The thread, counted from 0.
+    pub thread: usize,
+    /// The CPU.
+    pub cpu: Cpu,
 }
 
 /// Why a plan of gangs cannot run.
@@ -72,6 +87,16 @@ pub enum GangsError {
         /// The platform's usable CPUs.
         usable: String,
     },
+    /// A move that cannot be made, or that rows would not tell of.
+    #[error("gang {gang}, moves: {what}; {remedy}")]
+    Moves {
+        /// The gang, counted from 0.
+        gang: usize,
+        /// The problem.
+        what: String,
+        /// The change that helps.
+        remedy: &'static str,
+    },
     /// A gang that does nothing.
     #[error("gang {gang} has no rounds to measure: give it at least one")]
     Nothing {
@@ -98,6 +123,43 @@ impl Gang {
             self.placing,
             cpus.join(",")
         )
+    }
+}
+
+impl Gang {
+    /// The moves of a thread, in the order in which they come.
+    pub fn moves_of(&self, thread: usize) -> Vec<GangMove> {
+        let its = |it: &&GangMove| it.thread == thread;
+        let mut moves: Vec<GangMove> = self.moves.iter().filter(its).copied().collect();
+        moves.sort_by_key(|it| it.after_rounds);
+        moves
+    }
+
+    /// Why its moves cannot be made, and what helps; None where they can, or there are none.
+    fn wrong_move(&self, usable: &CpuList) -> Option<(String, &'static str)> {
+        let moved = self.placing == Placing::Moved;
+        if moved == self.moves.is_empty() {
+            let what =
+                format!("{} of them, and the placing is `{}`", self.moves.len(), self.placing);
+            return Some((
+                what,
+                "call the placing `moved` where threads are moved, and only there",
+            ));
+        }
+        self.moves.iter().find_map(|it| {
+            if it.thread >= self.cpus.len() {
+                let what = format!("thread {} of {}", it.thread, self.cpus.len());
+                return Some((what, "threads are counted from 0"));
+            }
+            if !usable.contains(it.cpu) {
+                return Some((format!("to CPU {}", it.cpu), "name a usable one"));
+            }
+            let late = it.after_rounds >= self.rounds;
+            late.then(|| {
+                let what = format!("after {} of {} rounds", it.after_rounds, self.rounds);
+                (what, "move threads before their last round")
+            })
+        })
     }
 }
 
@@ -128,6 +190,9 @@ impl Gangs {
             }
             if it.rounds == 0 {
                 return Err(GangsError::Nothing { gang });
+            }
+            if let Some((what, remedy)) = it.wrong_move(&usable) {
+                return Err(GangsError::Moves { gang, what, remedy });
             }
         }
         Ok(())

@@ -34,7 +34,7 @@ pub use cell::{Cell, names};
 pub use condition::{Condition, Renewed};
 pub use conditions::Conditions;
 pub use core_switch::CoreSwitch;
-pub use gangs::{Gang, Gangs, GangsError, MOST_THREADS};
+pub use gangs::{Gang, GangMove, Gangs, GangsError, MOST_THREADS};
 pub use jobs::{Absent, Job, JobRows, Jobs, JobsError, Phase, Step};
 pub use length::Length;
 pub use moving_window::MovingWindow;

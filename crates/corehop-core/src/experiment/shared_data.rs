@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::gangs::{Gang, Gangs, GangsError};
+use super::gangs::{Gang, GangMove, Gangs, GangsError};
 use super::plan::Plan;
 use super::{Experiment, ExperimentError, Turn, Unit};
 use crate::platform::{Affinity, Platform};
@@ -22,13 +22,16 @@ pub struct SharedData {
     pub programs: Vec<Program>,
     /// The ways their threads share data.
     pub sharings: Vec<Sharing>,
-    /// Their placements; empty for all that the platform has.
+    /// Their placements; empty for all without moves that the platform has.
     pub placings: Vec<Placing>,
     /// The number of threads of each gang.
     #[serde(default = "two")]
     pub threads: usize,
-    /// See [`Gang::rounds`]; None for a burst ([`Program::burst`]).
+    /// See [`Gang::rounds`]; None for as many as `steps` takes.
     pub rounds: Option<u64>,
+    /// The steps of the rounds ([`Program::rounds_of`]); None for a burst ([`Program::burst`]).
+    #[serde(default)]
+    pub steps: Option<u64>,
     /// The number of runs of each.
     pub samples: u32,
     /// The number of rounds over all gangs in which the runs are made: one on a simulated machine, which
@@ -48,6 +51,15 @@ const fn one() -> u32 {
     1
 }
 
+/// Where the threads of a gang run.
+struct Place {
+    placing: Placing,
+    /// The CPU of each at first.
+    cpus: Vec<Cpu>,
+    /// And after half of the rounds; empty where they stay.
+    to: Vec<Cpu>,
+}
+
 impl SharedData {
     /// The gangs: every program in every way of sharing and placing.
     ///
@@ -59,19 +71,8 @@ impl SharedData {
         for program in &self.programs {
             program.check()?;
             for &sharing in &self.sharings {
-                for (placing, cpus) in &placed {
-                    let rounds = self.rounds.unwrap_or_else(|| program.burst());
-                    gangs.push(Gang {
-                        program: program.clone(),
-                        sharing,
-                        placing: *placing,
-                        cpus: cpus.clone(),
-                        rounds,
-                        warm_up: rounds / 2,
-                        replicate: 0,
-                        samples: self.samples,
-                        first_run: 0,
-                    });
+                for place in &placed {
+                    gangs.push(self.gang(program, sharing, place));
                 }
             }
         }
@@ -80,13 +81,44 @@ impl SharedData {
         Ok(gangs)
     }
 
-    /// The placings asked for, each with the CPU of every thread; without a wish those that there are.
-    fn placed(&self, platform: &Platform) -> Result<Vec<(Placing, Vec<Cpu>)>, GangsError> {
-        let cpus = |&placing: &Placing| Ok((placing, self.cpus_of(platform, placing)?));
-        if self.placings.is_empty() {
-            return Ok(Placing::ALL.iter().filter_map(|it| cpus(it).ok()).collect());
+    fn gang(&self, program: &Program, sharing: Sharing, place: &Place) -> Gang {
+        let of_steps = || self.steps.map_or_else(|| program.burst(), |it| program.rounds_of(it));
+        let rounds = self.rounds.unwrap_or_else(of_steps);
+        let to = |(thread, &cpu)| GangMove { after_rounds: rounds / 2, thread, cpu };
+        Gang {
+            program: program.clone(),
+            sharing,
+            placing: place.placing,
+            cpus: place.cpus.clone(),
+            moves: place.to.iter().enumerate().map(to).collect(),
+            rounds,
+            warm_up: rounds / 2,
+            replicate: 0,
+            samples: self.samples,
+            first_run: 0,
         }
-        self.placings.iter().map(cpus).collect()
+    }
+
+    /// The placings asked for, each with the CPU of every thread; without a wish those that there are.
+    fn placed(&self, platform: &Platform) -> Result<Vec<Place>, GangsError> {
+        let place = |&placing: &Placing| self.place(platform, placing);
+        if self.placings.is_empty() {
+            return Ok(Placing::FIXED.iter().filter_map(|it| place(it).ok()).collect());
+        }
+        self.placings.iter().map(place).collect()
+    }
+
+    /// A placing. Threads that are moved begin at the farther of two places, and go to the nearer in the middle.
+    fn place(&self, platform: &Platform, placing: Placing) -> Result<Place, GangsError> {
+        let at = |placing| self.cpus_of(platform, placing);
+        if placing != Placing::Moved {
+            return Ok(Place { placing, cpus: at(placing)?, to: Vec::new() });
+        }
+        let (cpus, to) = match at(Placing::Separate) {
+            Ok(cpus) => (cpus, at(Placing::Shared).or_else(|_| at(Placing::Same))?),
+            Err(_) => (at(Placing::Shared)?, at(Placing::Same)?),
+        };
+        Ok(Place { placing, cpus, to })
     }
 
     /// The CPU of each thread: the first CPUs that are placed so, over and over where they are fewer.
@@ -98,6 +130,7 @@ impl SharedData {
             Placing::Same => (cpus.first().into_iter().collect(), "a CPU to run on"),
             Placing::Shared => (together(platform, &cpus), "a cache in common, not a core"),
             Placing::Separate => (apart(platform, &cpus), "no cache in common"),
+            Placing::Moved => (Vec::new(), "a nearer place to go to"),
         };
         let least = if placing == Placing::Same { 1 } else { 2 };
         if of.len() < least {
@@ -181,6 +214,7 @@ mod tests {
             placings: vec![Placing::Shared, Placing::Separate],
             threads: 2,
             rounds: Some(10),
+            steps: None,
             samples: 1,
             replicates: 1,
             cpus: CpuList::default(),
@@ -224,8 +258,74 @@ mod tests {
             let gangs = all.gangs(&Platform::named(id).unwrap().unwrap()).unwrap();
             gangs.gangs.iter().take(3).map(|gang| gang.placing).collect::<Vec<_>>()
         };
-        assert_eq!(placings("xeon_e5520"), Placing::ALL);
+        assert_eq!(placings("xeon_e5520"), Placing::FIXED);
         assert_eq!(placings("phenom_9550")[..2], [Placing::Shared, Placing::Same]);
+    }
+
+    #[test]
+    fn threads_that_are_moved_go_from_far_to_near_after_half_of_their_rounds() {
+        let plan = |id: &str| {
+            let moved = SharedData { placings: vec![Placing::Moved], ..experiment() };
+            let platform = Platform::named(id).unwrap().unwrap();
+            let plan = moved.gangs(&platform).unwrap();
+            plan.check(&platform).unwrap();
+            let gang = plan.gangs[0].clone();
+            assert!(gang.moves.iter().all(|it| it.after_rounds == 5), "{gang:?}");
+            let to: Vec<u32> = gang.moves.iter().map(|it| it.cpu.0).collect();
+            (gang.cpus.iter().map(|cpu| cpu.0).collect::<Vec<_>>(), to)
+        };
+        assert_eq!(plan("xeon_e5520"), (vec![0, 4], vec![0, 1]));
+        // All cores of the Phenom share a cache: one of them is nearer.
+        assert_eq!(plan("phenom_9550").1, [0, 0]);
+    }
+
+    #[test]
+    fn moves_that_cannot_be_made_or_that_no_row_would_tell_of_are_refused() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let good = experiment().gangs(&platform).unwrap().gangs[0].clone();
+        let to = GangMove { after_rounds: 3, thread: 1, cpu: Cpu(2) };
+        let refused = |placing, moves: Vec<GangMove>, word: &str| {
+            let gang = Gang { placing, moves, ..good.clone() };
+            let error = Gangs { gangs: vec![gang] }.check(&platform).unwrap_err().to_string();
+            assert!(error.contains("gang 0") && error.contains(word), "{error}");
+        };
+        refused(Placing::Shared, vec![to], "`shared`");
+        refused(Placing::Moved, Vec::new(), "`moved`");
+        refused(Placing::Moved, vec![GangMove { thread: 2, ..to }], "thread 2 of 2");
+        refused(Placing::Moved, vec![GangMove { cpu: Cpu(8), ..to }], "CPU");
+        refused(Placing::Moved, vec![to, GangMove { after_rounds: 10, ..to }], "10 of 10");
+        let gang = Gang { placing: Placing::Moved, moves: vec![to], ..good.clone() };
+        assert_eq!(Gangs { gangs: vec![gang] }.check(&platform), Ok(()));
+    }
+
+    #[test]
+    fn a_plan_without_moves_says_nothing_of_them_and_one_from_before_there_were_any_is_read() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let mut gang = experiment().gangs(&platform).unwrap().gangs[0].clone();
+        let json = serde_json::json!(gang);
+        assert_eq!(json.get("moves"), None);
+        assert_eq!(serde_json::from_value::<Gang>(json).unwrap(), gang);
+        gang.moves = vec![GangMove { after_rounds: 3, thread: 1, cpu: Cpu(2) }];
+        let json = serde_json::json!(gang);
+        assert_eq!(json["moves"][0]["after_rounds"], 3);
+        assert_eq!(serde_json::from_value::<Gang>(json).unwrap(), gang);
+    }
+
+    #[test]
+    fn steps_are_rounds_but_for_a_fork_and_join_which_has_many_in_one() {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let rounds = |program: Program| {
+            let steps = SharedData {
+                programs: vec![program],
+                rounds: None,
+                steps: Some(10_000),
+                ..experiment()
+            };
+            steps.gangs(&platform).unwrap().gangs[0].rounds
+        };
+        assert_eq!(rounds(Program::LinearRegression { items: 10 }), 10_000);
+        // 465 tasks, and 21,891.
+        assert_eq!([12, 20].map(|number| rounds(Program::ForkJoin { number })), [21, 1]);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct SharingSummary {
     pub separate: Option<Side>,
     /// In turn on one CPU.
     pub same: Option<Side>,
+    /// Moved while they ran.
+    pub moved: Option<Side>,
     /// The time with a cache in common over that without; where there is no other cache, the time on one
     /// CPU over that on several. Below 1 they gain by being together.
     pub runtime_ratio: Option<f64>,
@@ -195,7 +197,7 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
         let so_placed = runs.iter().filter(|(run, _)| run.0 == placing);
         so_placed.map(|(_, sums)| sums).collect::<Vec<_>>()
     };
-    let [shared, separate, same] = [Placing::Shared, Placing::Separate, Placing::Same].map(of);
+    let [shared, separate, same] = Placing::FIXED.map(of);
     let (near, far) = if separate.is_empty() { (&same, &shared) } else { (&shared, &separate) };
     let paired = paired_ratio(near, far);
     let simulated = || {
@@ -221,6 +223,7 @@ fn summary(key: &Key, runs: &Runs) -> SharingSummary {
         predicted_ratio: separate.and_then(predicted),
         separate,
         same: Side::of(&same),
+        moved: Side::of(&of(Placing::Moved)),
         runtime_ratio,
         ratio_interval,
         replicates,
@@ -260,6 +263,7 @@ mod tests {
             replicate: None,
             exchange_ns: None,
             exchange_after_ns: None,
+            moved_to: None,
         }
     }
 

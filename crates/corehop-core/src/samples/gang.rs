@@ -25,7 +25,7 @@ pub struct GangRecord {
 /// The work of one thread, from the end of its warm-up to its own end.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemberRecord {
-    /// The CPU it ran on.
+    /// The CPU it ran on, at first.
     pub cpu: Cpu,
     /// Its duration, in picoseconds.
     pub picos: u64,
@@ -96,6 +96,7 @@ impl SharedData {
             replicate: record.replicate.map(u64::from),
             exchange_ns: record.exchange.and_then(|it| it.before_ns),
             exchange_after_ns: record.exchange.and_then(|it| it.after_ns),
+            moved_to: gang.moves_of(member).last().map(|it| u64::from(it.cpu.0)),
         };
         record.members.iter().enumerate().map(row).collect()
     }

@@ -245,7 +245,7 @@ row! {
         member: u64,
         /// The program that the gang runs.
         program: Text,
-        /// The size of its data: items, points, or lines that are handed over.
+        /// The size of its data: items, points, lines that are handed over, or which Fibonacci number.
         items: u64,
         /// Its other parameters.
         parameters: Text,
@@ -255,7 +255,7 @@ row! {
         placing: Placing,
         /// The number of rounds of each thread.
         rounds: u64,
-        /// The CPU of this thread.
+        /// The CPU of this thread, at first.
         cpu: u64,
         /// The package of that CPU, counted from 0.
         package: u64,
@@ -285,6 +285,8 @@ row! {
         exchange_ns: Option<f64>,
         /// The same after the run, in nanoseconds.
         exchange_after_ns: Option<f64>,
+        /// The CPU on which it ended, where the plan moves it.
+        moved_to: Option<u64>,
     }
 }
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Validation: what was published of a machine, against the simulated one.
 //!
-//! There are tables of costs, single values, tables of gangs and of core switches, claims in words, and a
-//! regression. Each is a [`Study`]; all of
-//! them come to a [`Sheet`].
+//! There are tables of costs, single values, tables of gangs and of core switches, what a placer gains, claims in words,
+//! and a regression. Each is a [`Study`]; all of them come to a [`Sheet`].
 
 mod numa_home;
 pub mod sheet;
@@ -13,6 +12,7 @@ mod lab;
 pub mod tables;
 pub mod points;
 pub mod gangs;
+pub mod placements;
 pub mod switches;
 pub mod regression;
 pub mod claims;
@@ -22,6 +22,7 @@ pub use lab::Lab;
 pub use sheet::{Row, Sheet};
 pub use studies::all;
 
+use crate::decision::placer::rehearsal::RehearsalError;
 use crate::experiment::ExperimentError;
 use crate::machine::MachineError;
 use crate::model::ordered::BadInput;
@@ -81,6 +82,9 @@ pub enum ValidationError {
     /// The machine cannot be simulated so.
     #[error(transparent)]
     Machine(#[from] MachineError),
+    /// A placer cannot be rehearsed.
+    #[error(transparent)]
+    Rehearsal(#[from] RehearsalError),
     /// Samples hold no numbers.
     #[error(transparent)]
     Samples(#[from] BadInput),

@@ -3,6 +3,7 @@
 
 use super::claims::ClaimStudy;
 use super::gangs::GangStudy;
+use super::placements::PlacementStudy;
 use super::points::PointStudy;
 use super::regression::RegressionStudy;
 use super::switches::SwitchStudy;
@@ -38,6 +39,8 @@ const POINTS: &[(&str, &str)] = described!["waechtler-5-2", "waechtler-5-3"];
 const GANGS: &[(&str, &str, &str)] =
     with_tables!["kamali-4-5", "kamali-4-6", "kamali-4-8", "kamali-5-1"];
 
+const PLACEMENTS: &[(&str, &str)] = described!["kamali-5-3"];
+
 const SWITCHES: &[(&str, &str, &str)] =
     with_tables!["strong-2b", "strong-3", "strong-5", "strong-6"];
 
@@ -51,7 +54,8 @@ const CLAIMS: &[(&str, &str)] = described![
     "waechtler-exclusive",
 ];
 
-/// The studies that come with the program: tables, single values, tables of gangs and of core switches, a regression, claims.
+/// The studies that come with the program: tables, single values, tables of gangs and of core switches, placements,
+/// a regression, claims.
 ///
 /// # Errors
 /// If a file is wrong; a test reads them all.
@@ -65,6 +69,9 @@ pub fn all() -> Result<Vec<Box<dyn Study>>, StudyError> {
     }
     for (_, description, table) in GANGS {
         all.push(Box::new(GangStudy::new(description, table)?));
+    }
+    for (_, description) in PLACEMENTS {
+        all.push(Box::new(PlacementStudy::new(description)?));
     }
     for (_, description, table) in SWITCHES {
         all.push(Box::new(SwitchStudy::new(description, table)?));

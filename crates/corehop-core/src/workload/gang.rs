@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::fork_join::{Task, tasks};
 use crate::words::words;
 
 words! {
@@ -27,7 +28,14 @@ words! {
         Separate = "separate",
         /// All on one core, where they take turns. On a host with one cache this is the near side.
         Same = "same",
+        /// Moved while they run, to the CPUs that the plan names.
+        Moved = "moved",
     }
+}
+
+impl Placing {
+    /// Those without a move.
+    pub const FIXED: [Self; 3] = [Self::Shared, Self::Separate, Self::Same];
 }
 
 words! {
@@ -92,6 +100,12 @@ pub enum Program {
         #[serde(default = "memory", skip_serializing_if = "is_memory")]
         through: Channel,
     },
+    /// A Fibonacci number by fork and join: in every round all threads together compute it, each from a
+    /// deque of its own and by stealing from the others'. See [`fork_join`](super::fork_join).
+    ForkJoin {
+        /// Which number: 2 is the first that forks.
+        number: u32,
+    },
 }
 
 /// A gang program that cannot run as described.
@@ -108,7 +122,8 @@ pub struct GangError {
 
 impl Program {
     /// The words for them on the command line and in the column `program`.
-    pub const WORDS: [&str; 4] = ["swap", "bucket-sort", "linear-regression", "exchange"];
+    pub const WORDS: [&str; 5] =
+        ["swap", "bucket-sort", "linear-regression", "exchange", "fork-join"];
 
     /// The length of a message through a socket or a pipe, in bytes (Kamali 2010, section 4.3.3).
     pub const MESSAGE: u64 = 25;
@@ -123,12 +138,14 @@ impl Program {
             Self::BucketSort { .. } => Self::WORDS[1],
             Self::LinearRegression { .. } => Self::WORDS[2],
             Self::Exchange { .. } => Self::WORDS[3],
+            Self::ForkJoin { .. } => Self::WORDS[4],
         }
     }
 
-    /// The size of its data: items, points, or the lines of an exchange.
+    /// The size of its data: items, points, the lines of an exchange, or which Fibonacci number.
     pub const fn items(&self) -> u64 {
         match self {
+            Self::ForkJoin { number } => *number as u64,
             Self::Swap { items, .. }
             | Self::BucketSort { items, .. }
             | Self::LinearRegression { items }
@@ -140,13 +157,20 @@ impl Program {
     pub fn parameters(&self) -> String {
         match self {
             Self::Swap { fixed_low_bits: true, .. } => "fixed_low_bits".to_owned(),
-            Self::Swap { .. } | Self::LinearRegression { .. } => String::new(),
+            Self::Swap { .. } | Self::LinearRegression { .. } | Self::ForkJoin { .. } => {
+                String::new()
+            }
             Self::BucketSort { buckets, .. } => format!("buckets={buckets}"),
             Self::Exchange { instructions, through: Channel::Memory, .. } => {
                 format!("instructions={instructions}")
             }
             Self::Exchange { through, .. } => format!("through={through}"),
         }
+    }
+
+    /// Whether what its threads share lies in pages of their own, and not in those of the kernel.
+    pub const fn has_own_pages(&self) -> bool {
+        !matches!(self, Self::Exchange { through: Channel::Socket | Channel::Pipe, .. })
     }
 
     /// Rounds that take about a fifth of a millisecond on one core: short enough that most runs of a
@@ -156,7 +180,16 @@ impl Program {
             Self::Swap { .. } | Self::BucketSort { .. } => 4_000,
             Self::LinearRegression { .. } => 50_000,
             Self::Exchange { .. } => 40,
+            Self::ForkJoin { .. } => self.rounds_of(8_000),
         }
+    }
+
+    /// The rounds in which all threads together take so many steps, or one round: a step is a task of a fork and
+    /// join, and else a round.
+    pub const fn rounds_of(&self, steps: u64) -> u64 {
+        let Self::ForkJoin { number } = self else { return steps };
+        let rounds = steps / tasks(*number) as u64;
+        if rounds > 0 { rounds } else { 1 }
     }
 
     /// Whether it can run as described.
@@ -169,8 +202,15 @@ impl Program {
             Self::Swap { items, fixed_low_bits: true } => 2 << items.trailing_zeros().min(40),
             Self::Swap { .. } | Self::BucketSort { .. } | Self::LinearRegression { .. } => 2,
             Self::Exchange { .. } => 1,
+            Self::ForkJoin { .. } => 0,
         };
         match self {
+            Self::ForkJoin { number: 0 | 1 } => {
+                wrong(format!("Fibonacci number {}", self.items()), "2 is the first that forks")
+            }
+            Self::ForkJoin { number } if *number > Task::MOST => {
+                wrong(format!("Fibonacci number {number}"), "take at most 20, of 21,891 tasks")
+            }
             Self::BucketSort { buckets: 0, .. } => {
                 wrong("no bucket".to_owned(), "take one or more")
             }
@@ -205,6 +245,8 @@ mod tests {
             (swap(4, true), "4 items"),
             (Program::BucketSort { items: 100, buckets: 0 }, "no bucket"),
             (swap(1 << 31, false), "2147483648 items"),
+            (Program::ForkJoin { number: 1 }, "number 1"),
+            (Program::ForkJoin { number: 21 }, "number 21"),
         ] {
             let error = program.check().unwrap_err().to_string();
             assert!(error.contains(what) && error.contains(program.word()), "{error}");

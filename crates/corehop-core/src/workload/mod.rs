@@ -8,6 +8,7 @@ use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::words::words;
 
 pub mod draw;
+pub mod fork_join;
 pub mod gang;
 pub mod scheduler;
 pub mod switching;

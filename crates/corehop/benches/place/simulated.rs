@@ -7,7 +7,7 @@ use corehop_core::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake
 use corehop_core::experiment::Draw;
 use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
-use corehop_core::workload::gang::{Channel, Program};
+use corehop_core::workload::gang::{Channel, Program, Sharing};
 use serde_json::{Value, json};
 
 use crate::Fallible;
@@ -32,7 +32,8 @@ pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
                     // Of threads that swap no wake-up tells anything.
                     let search = matches!(program, Program::Swap { .. });
                     let word = program.word();
-                    let pairs = Pairs { program, cpus: cpus.clone() };
+                    let sharing = Sharing::Write;
+                    let pairs = Pairs { program, sharing, cpus: cpus.clone() };
                     let it = rehearse(&platform, &pairs, costs, search, 1)?;
                     let seconds = begun.elapsed().as_secs_f64();
                     let case = case((id, threads, start, word), &it, seconds);

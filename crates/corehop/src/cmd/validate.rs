@@ -121,6 +121,7 @@ impl From<ValidationError> for Failure {
             ValidationError::Study(error) => Self::new(Exit::Damaged, error),
             ValidationError::Experiment(error) => error.into(),
             ValidationError::Machine(error) => error.into(),
+            ValidationError::Rehearsal(error) => Self::new(Exit::NotPossible, error),
             ValidationError::Samples(error) => Self::new(Exit::Failed, error),
         }
     }
@@ -129,11 +130,11 @@ impl From<ValidationError> for Failure {
 /// The result of a study, with the fields of its kind.
 fn json(sheet: &Sheet) -> Value {
     let mut value = json!({ "study": sheet.id, "title": sheet.title, "platform": sheet.platform });
-    let Some(samples) = sheet.samples else {
+    if sheet.samples.is_none() || !sheet.claims.is_empty() {
         value["claims"] = json!(sheet.claims);
         value["missed"] = json!(sheet.claims.iter().filter(|it| it.is_missed()).count());
-        return value;
-    };
+    }
+    let Some(samples) = sheet.samples else { return value };
     value["samples"] = json!(samples);
     let kind = sheet.rows.first().map(|row| &row.what);
     if matches!(kind, Some(What::Gang { .. })) {

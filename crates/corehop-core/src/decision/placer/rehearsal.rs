@@ -34,6 +34,8 @@ const QUIET: u32 = 12;
 pub struct Pairs {
     /// The program of each pair.
     pub program: Program,
+    /// The way the two of a pair share their data.
+    pub sharing: Sharing,
     /// The CPUs on which the threads begin, the two of a pair side by side.
     pub cpus: Vec<Cpu>,
 }
@@ -60,6 +62,8 @@ pub struct Rehearsed {
     pub same: f64,
     /// Each pair below one cache.
     pub together: f64,
+    /// The CPUs of the threads after the placer had made up its mind.
+    pub cpus: Vec<Cpu>,
     /// The actions of the placer that say something, in turn.
     pub said: Vec<Action>,
 }
@@ -84,6 +88,7 @@ pub fn wake_costs(platform: &Platform) -> Result<WakeCosts, MachineError> {
         placings: Vec::new(),
         threads: 2,
         rounds: Some(200),
+        steps: None,
         samples: 1,
         replicates: 1,
         cpus: CpuList::default(),
@@ -135,16 +140,18 @@ pub fn rehearse(
     let half_life_s = HALF_LIFE * WINDOW.as_secs_f64();
     let settings = Settings { may_move: true, search, half_life_s, ..Settings::default() };
     let said = until_quiet(&mut host, Placer::new(settings, terrain))?;
-    Ok(Rehearsed { alone, placed: rate(&mut host)?, same: same?, together: together?, said })
+    let placed = rate(&mut host)?;
+    Ok(Rehearsed { alone, placed, same: same?, together: together?, cpus: host.cpus(), said })
 }
 
 impl Pairs {
     fn gangs(&self) -> Gangs {
         let gang = |cpus: &[Cpu]| Gang {
             program: self.program.clone(),
-            sharing: Sharing::Write,
+            sharing: self.sharing,
             placing: crate::workload::gang::Placing::Shared,
             cpus: cpus.to_vec(),
+            moves: Vec::new(),
             rounds: 1,
             warm_up: 0,
             replicate: 0,
@@ -208,7 +215,8 @@ mod tests {
 
     fn pairs(cpus: &[u32]) -> Pairs {
         let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
-        Pairs { program, cpus: cpus.iter().map(|&cpu| Cpu(cpu)).collect() }
+        let cpus = cpus.iter().map(|&cpu| Cpu(cpu)).collect();
+        Pairs { program, sharing: Sharing::Write, cpus }
     }
 
     fn e5520() -> Platform {
@@ -256,10 +264,11 @@ mod tests {
     fn threads_that_share_nothing_are_not_moved_without_a_search() {
         let platform = e5520();
         let costs = wake_costs(&platform).unwrap();
-        let program = Program::LinearRegression { items: 1 << 20 };
-        let apart = Pairs { program, ..pairs(&[0, 4, 1, 5]) };
+        let program = Program::Swap { items: 100, fixed_low_bits: false };
+        let apart = Pairs { program, sharing: Sharing::None, ..pairs(&[0, 4, 1, 5]) };
         let it = rehearse(&platform, &apart, costs, false, 1).unwrap();
         assert_eq!(it.said, []);
+        assert_eq!(it.cpus, apart.cpus);
         assert!((it.placed / it.alone - 1.0).abs() < 0.01, "{it:?}");
     }
 }

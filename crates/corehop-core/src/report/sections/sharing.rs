@@ -12,7 +12,8 @@ pub(super) fn sharing(data: &ReportData) -> Option<Section> {
     (!data.sharings.is_empty()).then(|| Section {
         tables: vec![table.shown()],
         ..Section::new("sharing", "Threads with common data").says(format!(
-            "Each program ran with and without a common cache of its threads, or with all of them on one CPU. \
+            "Each program ran with and without a common cache of its threads, or with all of them on one CPU, or was moved from \
+             the farther place to the nearer in the middle. \
              Times are those of the slowest thread per iteration: means of simulated runs, medians of live ones. SMR is the share of last-level misses to \
              which another package answered that it has the line; MPmI are such misses per million \
              instructions. The ratio is that of shared to separate, or where there is no second cache of same to \
@@ -34,6 +35,7 @@ fn table(summaries: &[SharingSummary]) -> Table {
             "same ns",
             "shared ns",
             "separate ns",
+            "moved ns",
             "ratio",
             "predicted",
             "SMR separate",
@@ -55,12 +57,18 @@ fn table(summaries: &[SharingSummary]) -> Table {
             side(&it.same, &|side| Some(side.round_ns), 1),
             side(&it.shared, &|side| Some(side.round_ns), 1),
             side(&it.separate, &|side| Some(side.round_ns), 1),
+            side(&it.moved, &|side| Some(side.round_ns), 1),
             ratio(it),
             it.predicted_ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
             side(&it.separate, &|side| side.smr, 2),
             side(&it.shared, &|side| side.mpmi, 1),
             side(&it.separate, &|side| side.mpmi, 1),
-            it.shared.or(it.separate).or(it.same).map_or(0, |side| side.runs).to_string(),
+            it.shared
+                .or(it.separate)
+                .or(it.same)
+                .or(it.moved)
+                .map_or(0, |side| side.runs)
+                .to_string(),
         ]
     };
     table.rows = summaries.iter().map(row).collect();

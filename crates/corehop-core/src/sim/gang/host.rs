@@ -3,23 +3,30 @@
 //!
 //! Of a kernel it has what placing meets: time slices, threads that sleep and are woken, sets of allowed CPUs,
 //! and a balance of load that knows nothing of sharing. A thread whose CPUs are taken back returns to the CPU
-//! that it had.
+//! that it had. It tells what a live host could tell: wake-ups, writers of sampled pages, counters, and the times of
+//! lines, which cost nothing here.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::line_times::line_times;
 use super::run::{Run, cycle};
-use crate::experiment::{Gang, Gangs};
-use crate::host::{Active, Activity, Contact, Host, HostError, Move, Observation, Receipt};
+use super::seat::gained;
+use crate::experiment::{Draw, Gang, Gangs};
+use crate::host::{
+    Active, Activity, Contact, Counted, Host, HostError, LineTimes, Move, Observation, Receipt,
+};
 use crate::machine::MachineError;
 use crate::platform::Platform;
+use crate::samples::MemberCounts;
 use crate::sim::partitioning::Partitioning;
 use crate::sim::recipe::Recipe;
 use crate::sim::times::Picos;
 use crate::units::{Cpu, CpuList};
 
-/// The draws of a simulated host.
+/// The draws of a simulated host, and those of the pages that it samples.
 const STREAM: u64 = 3 << 48;
+const PAGES: u64 = 4 << 48;
 /// The number of the process that all threads are of, and of its first thread.
 const PID: u32 = 1;
 
@@ -29,6 +36,8 @@ struct Thread {
     allowed: CpuList,
     /// The time that it had run before the window.
     busy: Picos,
+    /// Its accesses before the window.
+    counts: MemberCounts,
 }
 
 /// A simulated host on which gangs run without an end.
@@ -40,6 +49,11 @@ pub struct SimHost {
     /// The moves that are in force, by receipt: the CPU of each thread before.
     moves: BTreeMap<u64, Vec<(usize, Cpu)>>,
     next: u64,
+    /// The time of a line from CPU to CPU.
+    lines: LineTimes,
+    /// The windows so far: each samples other pages.
+    windows: u64,
+    seed: u64,
 }
 
 impl std::fmt::Debug for SimHost {
@@ -67,9 +81,12 @@ impl SimHost {
             run.add(&recipe, &endless, (seed, STREAM | (at as u64) << 24))?;
         }
         let allowed = recipe.platform.usable();
-        let thread = |_: &_| Thread { allowed: allowed.clone(), busy: 0 };
+        let none = MemberCounts::default();
+        let thread = |_: &_| Thread { allowed: allowed.clone(), busy: 0, counts: none };
         let threads = run.members.iter().map(thread).collect();
-        Ok(Self { recipe, run, threads, now: 0, moves: BTreeMap::new(), next: 0 })
+        let lines = line_times(&recipe, seed)?;
+        let moves = BTreeMap::new();
+        Ok(Self { recipe, run, threads, now: 0, moves, next: 0, lines, windows: 0, seed })
     }
 
     /// The CPU of every thread.
@@ -127,20 +144,22 @@ impl SimHost {
     }
 
     fn activity(&mut self, span: Picos) -> Activity {
-        let mut threads = Vec::new();
+        let (mut threads, cpus) = (Vec::new(), self.cpus());
         for (at, member) in self.run.members.iter().enumerate() {
             let thread = &mut self.threads[at];
             // Who sleeps has slept since its own time; who waits for a CPU has waited.
             let busy = member.clock.min(self.now).saturating_sub(member.away);
+            let counts = self.run.counted(at);
             threads.push(Active {
                 tid: tid(at),
                 pid: PID,
                 name: format!("{}-{at}", self.run.gangs[member.gang].gang.program.word()),
                 busy_ns: busy.saturating_sub(thread.busy) / 1_000,
                 allowed: thread.allowed.clone(),
-                ..Active::default()
+                cpu: Some(cpus[at]),
+                counted: Some(counted(&gained(&thread.counts, &counts))),
             });
-            thread.busy = busy;
+            (thread.busy, thread.counts) = (busy, counts);
         }
         let contact =
             |((waker, woken), count)| Contact { waker: tid(waker), woken: tid(woken), count };
@@ -150,10 +169,16 @@ impl SimHost {
             span_ns: span / 1_000,
             threads,
             contacts,
+            shared: self.run.sampled(span, tid),
+            lines: Some(self.lines),
             progress: Some(rounds as f64),
-            ..Activity::default()
         }
     }
+}
+
+/// The accesses that hardware counts.
+const fn counted(it: &MemberCounts) -> Counted {
+    Counted { instructions: it.instructions, misses: it.misses, from_caches: it.snoop_hits }
 }
 
 /// The number of a thread: no thread has 0.
@@ -171,6 +196,9 @@ impl Host for SimHost {
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError> {
         self.balance()?;
         let span = Picos::try_from(window.as_nanos() * 1_000).unwrap_or(Picos::MAX);
+        self.windows += 1;
+        let draw = Draw::new(self.seed, PAGES | self.windows);
+        self.run.sample((self.now, span), draw);
         self.now = self.now.saturating_add(span);
         self.run.until(self.now);
         Ok(Observation { activity: Some(self.activity(span)), ..Observation::default() })
@@ -196,5 +224,117 @@ impl Host for SimHost {
             self.take_to(at, cpu)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{Evidence, Shared};
+    use crate::workload::gang::{Channel, Placing, Program, Sharing};
+
+    const WINDOW: Duration = Duration::from_micros(300);
+
+    /// Pairs on the E5520, each on two packages.
+    fn host(program: &Program, sharing: Sharing, pairs: u32) -> SimHost {
+        let platform = Platform::named("xeon_e5520").unwrap().unwrap();
+        let gang = |pair: u32| Gang {
+            program: program.clone(),
+            sharing,
+            placing: Placing::Separate,
+            cpus: vec![Cpu(pair), Cpu(pair + 4)],
+            moves: Vec::new(),
+            rounds: 1,
+            warm_up: 0,
+            replicate: 0,
+            samples: 1,
+            first_run: 0,
+        };
+        SimHost::new(platform, &Gangs { gangs: (0..pairs).map(gang).collect() }, 3).unwrap()
+    }
+
+    fn windows(host: &mut SimHost, windows: u32) -> Vec<Activity> {
+        (0..windows).map(|_| host.observe(WINDOW).unwrap().activity.unwrap()).collect()
+    }
+
+    const SWAP: Program = Program::Swap { items: 1_000, fixed_low_bits: false };
+    const SORT: Program = Program::BucketSort { items: 10_000, buckets: 8 };
+    const ADD: Program = Program::LinearRegression { items: 1_000 };
+    const FORK: Program = Program::ForkJoin { number: 10 };
+
+    #[test]
+    fn pairs_that_share_memory_are_seen_at_its_pages_and_no_others() {
+        for program in [SWAP, SORT, ADD, FORK] {
+            for window in windows(&mut host(&program, Sharing::Write, 3), 3) {
+                let pairs: Vec<(u32, u32)> = window.shared.iter().map(|it| (it.a, it.b)).collect();
+                assert_eq!(pairs, [(1, 2), (3, 4), (5, 6)], "{program:?}");
+                for it in &window.shared {
+                    // Ten faults a thread; of two that write alike every other one is handed over.
+                    assert!(it.by == Evidence::Pages && (1..30).contains(&it.seen), "{it:?}");
+                    assert!(
+                        (it.per_second * WINDOW.as_secs_f64() / it.seen as f64 - 1.0).abs() < 1e-9
+                    );
+                }
+                assert_eq!(window.contacts, []);
+            }
+        }
+    }
+
+    #[test]
+    fn readers_and_threads_with_copies_of_their_own_are_never_seen_at_a_page() {
+        for sharing in [Sharing::Read, Sharing::None] {
+            for program in [SWAP, SORT, ADD, FORK] {
+                let seen: Vec<Shared> = windows(&mut host(&program, sharing, 2), 3)
+                    .into_iter()
+                    .flat_map(|it| it.shared)
+                    .collect();
+                assert_eq!(seen, [], "{program:?} {sharing}");
+            }
+        }
+    }
+
+    #[test]
+    fn messages_through_the_system_wake_and_touch_no_page_of_the_program() {
+        let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
+        let all = windows(&mut host(&program, Sharing::Write, 1), 2);
+        assert!(all.iter().all(|it| it.shared.is_empty() && !it.contacts.is_empty()));
+    }
+
+    #[test]
+    fn a_line_takes_what_the_platform_says_below_a_cache_and_across() {
+        let [window] = windows(&mut host(&SWAP, Sharing::Write, 1), 1).try_into().unwrap();
+        let lines = window.lines.unwrap();
+        let near = |value: Option<f64>, to: f64| (value.unwrap() / to - 1.0).abs() < 0.001;
+        assert!(near(lines.shared_cache_ns, 81.0 / 2.2), "{lines:?}");
+        assert!(near(lines.separate_ns, 83.0), "{lines:?}");
+    }
+
+    #[test]
+    fn counters_tell_misses_that_another_package_answers_until_the_threads_are_together() {
+        let mut host = host(&SWAP, Sharing::Write, 1);
+        let apart = windows(&mut host, 2).pop().unwrap();
+        assert_eq!(
+            apart.threads.iter().filter_map(|it| it.cpu).collect::<Vec<_>>(),
+            [Cpu(0), Cpu(4)]
+        );
+        for it in &apart.threads {
+            let counted = it.counted.unwrap();
+            // 144 instructions and about two misses a swap.
+            let misses = counted.misses as f64 * 144.0 / counted.instructions as f64;
+            assert!((1.8..2.3).contains(&misses), "{counted:?}");
+            assert_eq!(counted.from_caches, counted.misses);
+        }
+        let _stays = host.apply(&[Move { tid: 2, cpus: CpuList::new([Cpu(1)]) }]).unwrap();
+        let together = windows(&mut host, 2).pop().unwrap();
+        assert_eq!(together.threads[1].cpu, Some(Cpu(1)));
+        assert!(together.threads.iter().all(|it| it.counted.unwrap().misses == 0));
+        assert!(!together.shared.is_empty());
+    }
+
+    #[test]
+    fn the_same_seed_tells_the_same() {
+        let program = Program::Swap { items: 100_000, fixed_low_bits: false };
+        let all = || windows(&mut host(&program, Sharing::Write, 2), 3);
+        assert_eq!(all(), all());
     }
 }

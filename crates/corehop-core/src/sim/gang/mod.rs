@@ -5,7 +5,10 @@
 //! caches in the order of simulated time. Threads of one CPU take turns. A run depends on the plan, the seed and its own number
 //! alone: runs go side by side, and any number of threads gives the same records.
 
+mod fork_join;
 mod host;
+mod line_times;
+mod pages;
 mod program;
 mod run;
 mod seat;

@@ -5,6 +5,7 @@
 //! program has independent ones. The numbers of instructions were derived from the tables of Kamali
 //! (2010), chapter 4, wherever a quotient of two printed numbers gives them; see [`instructions`].
 
+use super::fork_join::{self, Choice};
 use crate::experiment::Draw;
 use crate::workload::gang::{Channel, Program};
 
@@ -53,14 +54,19 @@ pub(super) enum Act {
     Take(MemoryLine),
     /// Gives the turn to the other, by a store.
     Give(MemoryLine),
+    /// Changes a line by a locked instruction.
+    Update(MemoryLine),
+    /// Decides what to do next, which no other act of the script comes after.
+    Decide(Choice),
 }
 
 impl Act {
     /// The line it is for.
     pub(super) const fn place(self) -> Option<MemoryLine> {
         match self {
-            Self::Compute(_) => None,
+            Self::Compute(_) | Self::Decide(_) => None,
             Self::Load(place)
+            | Self::Update(place)
             | Self::Store(place)
             | Self::Lock(_, place)
             | Self::Unlock(_, place)
@@ -88,7 +94,7 @@ pub(super) struct Part {
 /// Table 4.5: misses per million instructions) for 100 million swaps, as the misses of the largest
 /// arrays say, which are four for each but for what the caches hold: 144 for a swap. `bucket-sort`: above 4 million items the array comes through the cache anew, a
 /// miss for every 16 items, and Table 4.8 has 880 misses per million instructions: 71 for an item.
-/// `linear-regression`: a load of two bytes, three products and five sums: 20, assumed.
+/// `linear-regression`: a load of two bytes, three products and five sums: 20, assumed. `fork-join`: those of a task.
 pub(super) const fn instructions(program: &Program) -> u32 {
     match program {
         Program::Swap { .. } => 144,
@@ -96,6 +102,7 @@ pub(super) const fn instructions(program: &Program) -> u32 {
         Program::LinearRegression { .. } => 20,
         Program::Exchange { instructions, through: Channel::Memory, .. } => *instructions,
         Program::Exchange { instructions, .. } => *instructions + SYSTEM_INSTRUCTIONS,
+        Program::ForkJoin { .. } => fork_join::INSTRUCTIONS,
     }
 }
 
@@ -129,6 +136,7 @@ pub(super) fn common_lines(program: &Program, members: u64) -> u64 {
         Program::LinearRegression { .. } => lines(FIRST_RECORD + members * RECORD),
         // The line on which they look whose turn it is comes after all buffers.
         Program::Exchange { items, through, .. } => members * handed_over(*items, *through) + 1,
+        Program::ForkJoin { number } => fork_join::lines(*number, members),
     }
 }
 
@@ -136,7 +144,7 @@ pub(super) fn common_lines(program: &Program, members: u64) -> u64 {
 pub(super) fn own_lines(program: &Program, members: u64) -> u64 {
     let part = |bytes: u64| (program.items().div_ceil(members) * bytes).div_ceil(LINE);
     match program {
-        Program::Swap { .. } | Program::Exchange { .. } => 0,
+        Program::Swap { .. } | Program::Exchange { .. } | Program::ForkJoin { .. } => 0,
         Program::BucketSort { .. } => part(WORD),
         Program::LinearRegression { .. } => part(POINT),
     }
@@ -163,6 +171,7 @@ impl Part {
             Program::Exchange { items, through, .. } => {
                 self.exchange(handed_over(items, through) as u32, script);
             }
+            Program::ForkJoin { .. } => script.push(Act::Decide(Choice::Begin)),
         }
         self.done += 1;
     }

@@ -3,9 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fork_join::{Choice, Tree};
+use super::pages::Sampler;
 use super::program::{Act, MemoryLine, Part, common_lines, own_lines, parallelism};
 use super::seat::{self, Seat, counts_of, gained};
-use crate::experiment::{Draw, Gang};
+use crate::experiment::{Draw, Gang, GangMove};
+use crate::host::Shared;
 use crate::machine::MachineError;
 use crate::platform::{Latency, Platform};
 use crate::samples::{MemberCounts, MemberRecord};
@@ -16,7 +19,7 @@ use crate::sim::times::{Picos, picos};
 use crate::sim::walker::{Manner, Visit};
 use crate::units::{Bytes, Cpu};
 use crate::workload::Page;
-use crate::workload::gang::Sharing;
+use crate::workload::gang::{Program, Sharing};
 
 /// One look at a lock that another has: a pause, a load, a comparison and a jump.
 const LOOK: u32 = 4;
@@ -51,6 +54,8 @@ pub(super) struct Member {
     instructions: u64,
     /// Whether it has found a lock taken, and looks at it.
     looking: bool,
+    /// The CPUs that it goes to, the last one first: the rounds that it has begun before, and the CPU.
+    moves: Vec<(u64, usize, Picos)>,
     /// The counts at the end of its warm-up.
     begin: Option<Account>,
     /// The counts at its end.
@@ -74,8 +79,12 @@ pub(super) struct Common {
     locks: BTreeSet<u32>,
     /// The thread whose turn it is.
     turn: usize,
+    /// The tasks of a fork and join: all threads', or of each thread.
+    trees: Vec<Tree>,
     /// For every line of the common memory who fetched it last, and when it has it.
     arrivals: Vec<(usize, Picos)>,
+    /// Its pages, where they are sampled.
+    pages: Vec<Line>,
 }
 
 /// Gangs under way on one machine.
@@ -91,6 +100,8 @@ pub(super) struct Run {
     sleeps: bool,
     /// The wake-ups of one thread by another.
     pub(super) wakes: BTreeMap<(usize, usize), u64>,
+    /// The pages whose writers are looked at, where they are.
+    sampler: Option<Sampler>,
 }
 
 impl Run {
@@ -104,6 +115,7 @@ impl Run {
             take_turns: false,
             sleeps,
             wakes: BTreeMap::new(),
+            sampler: None,
         }
     }
 
@@ -157,16 +169,12 @@ impl Run {
                 came: MemberCounts::default(),
                 instructions: 0,
                 looking: false,
+                moves: moves_of(recipe, gang, at)?,
                 begin: None,
                 end: None,
             });
         }
-        let manner = Manner {
-            parallelism: Some(parallelism(&gang.program) * 1_000),
-            huge: false,
-            by_page: false,
-            pause: 0,
-        };
+        let manner = manner(parallelism(&gang.program));
         // Lines that every thread has for itself never go to another thread.
         let contended = if gang.sharing == Sharing::Write { common.len() } else { 0 };
         self.gangs.push(Common {
@@ -175,11 +183,30 @@ impl Run {
             manner,
             locks: BTreeSet::new(),
             turn: 0,
+            trees: trees_of(gang),
             arrivals: vec![(0, 0); contended],
+            pages: self.pages(gang, first),
         });
         self.take_turns = !self.sleeps && self.seats.len() < self.members.len();
         self.create(first);
         Ok(())
+    }
+
+    fn lines_of_page(&self) -> Line {
+        self.state.frames.lines_of(Page::Base)
+    }
+
+    /// The pages of the memory that threads, the first of which is `first`, have in common, or would have. What goes
+    /// through the system lies in pages of the kernel.
+    fn pages(&self, gang: &Gang, first: usize) -> Vec<Line> {
+        if !(self.sleeps && gang.program.has_own_pages()) {
+            return Vec::new();
+        }
+        let lines = self.members[first..].iter().flat_map(|member| &member.common);
+        let mut pages: Vec<Line> = lines.map(|line| line / self.lines_of_page()).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages
     }
 
     /// Until no thread has a step before a time.
@@ -204,13 +231,8 @@ impl Run {
         let own = self.members[first..].iter().flat_map(|member| member.own.clone());
         let manner = self.gangs[gang].manner;
         for line in own.collect::<Vec<_>>().into_iter().chain(common) {
-            self.state.act(cpu, self.visit(line, true), manner, 0);
+            self.state.act(cpu, visit(&self.state, line, true), manner, 0);
         }
-    }
-
-    fn visit(&self, line: Line, written: bool) -> Visit {
-        let page = line / self.state.frames.lines_of(Page::Base);
-        Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
     }
 
     /// Of the threads that have their CPU the one with the earliest next step; of several the first.
@@ -224,6 +246,10 @@ impl Run {
         let member = &self.members[at];
         let (now, ended, asleep) = (member.clock, member.end.is_some(), member.asleep);
         let seat = &mut self.seats[member.seat];
+        // One that was moved waits for its new CPU.
+        if seat.running() != Some(at) {
+            return;
+        }
         if !(seat.is_over(now) || ended || asleep || member.looking) {
             return;
         }
@@ -278,6 +304,29 @@ impl Run {
         }
     }
 
+    /// Looks at other pages from now on, for a window.
+    pub(super) fn sample(&mut self, window: (Picos, Picos), draw: Draw) {
+        let mut sampler = Sampler::new(self.lines_of_page(), draw);
+        for it in &self.gangs {
+            sampler.sample(&it.pages, it.gang.cpus.len(), window);
+        }
+        self.sampler = Some(sampler);
+    }
+
+    /// Ends the window: what its pages told.
+    pub(super) fn sampled(&mut self, span: Picos, tid: impl Fn(usize) -> u32) -> Vec<Shared> {
+        self.sampler.take().map_or_else(Vec::new, |it| it.seen(span, tid))
+    }
+
+    /// The accesses of a thread so far.
+    pub(super) fn counted(&self, at: usize) -> MemberCounts {
+        let member = &self.members[at];
+        if self.seats[member.seat].running() == Some(at) {
+            return self.counts(at);
+        }
+        MemberCounts { instructions: member.instructions, ..member.earlier }
+    }
+
     /// The accesses of a thread so far; it has its CPU.
     fn counts(&self, at: usize) -> MemberCounts {
         let member = &self.members[at];
@@ -305,10 +354,12 @@ impl Run {
         let number = at - common.first;
         match act {
             Act::Compute(instructions) => member.compute(instructions),
+            Act::Decide(choice) => return self.decide(at, choice),
             Act::Load(place) => self.touch(at, place, Touch::Load),
             Act::Store(place) | Act::Unlock(_, place) | Act::Give(place) => {
                 self.touch(at, place, Touch::Store);
             }
+            Act::Update(place) => self.touch(at, place, Touch::Locked),
             Act::Lock(_, place) | Act::Take(place) if alone => {
                 self.touch(at, place, Touch::Locked);
             }
@@ -343,6 +394,20 @@ impl Run {
                 self.wake(next, at);
             }
             _ => {}
+        }
+    }
+
+    /// What a thread does next, in place of its script; where it found nothing it looks again.
+    fn decide(&mut self, at: usize, choice: Choice) {
+        let member = &mut self.members[at];
+        let common = &mut self.gangs[member.gang];
+        let number = at - common.first;
+        let tree = number.min(common.trees.len() - 1);
+        let idle = common.trees[tree].decide(number, choice, &mut member.script);
+        (member.step, member.looking) = (0, idle);
+        if idle {
+            member.instructions += u64::from(LOOK);
+            member.clock += LOOK_CYCLES * member.cycle;
         }
     }
 
@@ -394,9 +459,14 @@ impl Run {
             member.end = Some(account);
             return;
         }
+        let due = |&mut (after, ..): &mut (u64, usize, Picos)| after <= member.rounds;
+        let to = member.moves.pop_if(due);
         member.rounds += 1;
         member.step = 0;
         member.part.round(&mut member.script);
+        if let Some((_, cpu, cycle)) = to {
+            self.take_to(at, cpu, cycle);
+        }
     }
 
     /// For threads that take turns, the time of all begins with the last that arrives: a thread that is over
@@ -422,7 +492,10 @@ impl Run {
         let written = touch != Touch::Load
             && (sharing != Sharing::Read || matches!(place, MemoryLine::Own(_)));
         let (cpu, clock) = (member.cpu, member.clock);
-        let took = self.state.act(cpu, self.visit(line, written), manner, clock);
+        let took = self.state.act(cpu, visit(&self.state, line, written), manner, clock);
+        if let (Some(sampler), MemoryLine::Common(_), true) = (&mut self.sampler, place, written) {
+            sampler.write((member.gang, at), line, clock);
+        }
         let member = &mut self.members[at];
         if let MemoryLine::Common(line) = place
             && let common = &mut self.gangs[member.gang]
@@ -463,6 +536,38 @@ impl Member {
             counts: Some(gained(&begin.counts, &end.counts)),
         }
     }
+}
+
+/// The moves of a thread, the last one first.
+fn moves_of(
+    recipe: &Recipe,
+    gang: &Gang,
+    thread: usize,
+) -> Result<Vec<(u64, usize, Picos)>, MachineError> {
+    let to = |it: GangMove| -> Result<_, MachineError> {
+        let after = gang.warm_up.saturating_add(it.after_rounds);
+        Ok((after, recipe.place(it.cpu), cycle(&recipe.platform, it.cpu)?))
+    };
+    gang.moves_of(thread).into_iter().rev().map(to).collect()
+}
+
+/// The trees of tasks of a gang: one for all, or one for each.
+fn trees_of(gang: &Gang) -> Vec<Tree> {
+    let Program::ForkJoin { number } = gang.program else { return Vec::new() };
+    let (threads, alone) = (gang.cpus.len(), gang.sharing != Sharing::Write);
+    let trees = if alone { threads } else { 1 };
+    vec![Tree::new(number, threads, alone); trees]
+}
+
+/// One access at a time, or more, to small pages.
+pub(super) const fn manner(parallelism: u64) -> Manner {
+    Manner { parallelism: Some(parallelism * 1_000), huge: false, by_page: false, pause: 0 }
+}
+
+/// A load of a line, or a store.
+pub(super) fn visit(state: &MachineState, line: Line, written: bool) -> Visit {
+    let page = line / state.frames.lines_of(Page::Base);
+    Visit { line, reads: !written, writes: written, fetches: false, words: 0, page }
 }
 
 /// A cycle of a CPU.

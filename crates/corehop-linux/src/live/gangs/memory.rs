@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use corehop_core::experiment::Gang;
+use corehop_core::workload::fork_join::fibonacci;
 use corehop_core::workload::gang::{Channel, Program, Sharing};
+
+use super::fork_join::Tree;
 
 /// The words of a mutex.
 const MUTEX: usize = 10;
@@ -39,6 +42,8 @@ pub(super) struct Memory {
     sums: Vec<SumLine>,
     /// For every thread where it reads, and where another writes for it.
     channels: Vec<(File, File)>,
+    /// The tasks of a fork and join.
+    tree: Option<Tree>,
     /// The word behind the data that come first: locks, or counters.
     second: usize,
 }
@@ -68,6 +73,7 @@ impl Memory {
             Program::BucketSort { items, buckets } => items * 4 + u64::from(*buckets) * 44 * copies,
             Program::LinearRegression { items } => items * 2,
             Program::Exchange { items, .. } => items * LINE * threads * copies,
+            Program::ForkJoin { number } => Tree::bytes(*number, threads) * copies,
         }
     }
 
@@ -81,6 +87,7 @@ impl Memory {
             }
             Program::LinearRegression { .. } => (0, 0, threads + 1),
             Program::Exchange { items, .. } => (*items as usize * 16 * threads, 1, 0),
+            Program::ForkJoin { .. } => (0, 0, 0),
         };
         let lines: Vec<Line> =
             std::iter::repeat_with(Line::default).take((first + words(second)) / 16).collect();
@@ -96,7 +103,11 @@ impl Memory {
         };
         let channels = (0..threads).filter_map(|_| channel(through)).collect::<io::Result<_>>()?;
         let sums = std::iter::repeat_with(SumLine::default).take(sums).collect();
-        Ok(Self { lines, sums, channels, second: first })
+        let tree = match gang.program {
+            Program::ForkJoin { number } => Some(Tree::new(number, threads)),
+            _ => None,
+        };
+        Ok(Self { lines, sums, channels, tree, second: first })
     }
 
     /// A word of the data that come first: an item, a mutex's first word, a word that is handed over.
@@ -123,6 +134,12 @@ impl Memory {
         // 16 bytes of a header, and 24 of the record before the sums.
         let at = 2 + member * 8 + 3 + which;
         &self.sums[at / 8].0[at % 8]
+    }
+
+    /// The tasks of a fork and join, if it is one.
+    #[inline]
+    pub(super) const fn tree(&self) -> Option<&Tree> {
+        self.tree.as_ref()
     }
 
     /// The end that a thread reads from.
@@ -156,6 +173,10 @@ impl Memory {
             (Program::BucketSort { buckets, .. }, Sharing::Write) => {
                 let count = |at: usize| self.behind(at).load(Ordering::Relaxed);
                 (all(u64::from(*buckets), &count), rounds * gang.cpus.len() as u64)
+            }
+            (Program::ForkJoin { number }, Sharing::Write | Sharing::None) => {
+                let got = self.tree().map_or(0, Tree::results);
+                (got, rounds * fibonacci(*number))
             }
             _ => return Ok(()),
         };

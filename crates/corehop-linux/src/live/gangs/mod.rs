@@ -6,6 +6,7 @@
 //! count of switches and in the median over many, and the shortest one has seen none of it. Threads have
 //! the ordinary policy, so that those of one CPU take turns as the kernel has it.
 
+mod fork_join;
 mod gate;
 mod memory;
 mod work;
@@ -16,7 +17,7 @@ use std::sync::Arc;
 use corehop_core::experiment::{Gang, Gangs};
 use corehop_core::machine::{MachineError, RunEnd, Sink};
 use corehop_core::samples::{Batch, GangRecord, MemberRecord};
-use corehop_core::units::CpuList;
+use corehop_core::units::{Cpu, CpuList};
 
 use super::distance::{Exchanges, Pair};
 use super::{LiveMachine, failed};
@@ -124,7 +125,7 @@ fn burst(
     clock: Clock,
 ) -> Result<Vec<Vec<MemberRecord>>, GangFailure> {
     let memories = Memory::of(gang)?;
-    let gate = Arc::new(Gate::new(gang.cpus.len(), CpuList::new(gang.cpus.iter().copied()).len()));
+    let gate = Arc::new(Gate::new(gang.cpus.len(), fewest_cpus(gang)));
     let of_threads = std::thread::scope(|scope| -> Result<Vec<_>, GangFailure> {
         let mut threads = Vec::new();
         for (member, memory) in memories.iter().enumerate() {
@@ -150,6 +151,13 @@ fn burst(
     Ok((0..runs as usize).map(of_run).collect())
 }
 
+/// The CPUs of a gang, where its threads are moved at their first place or at their last: the fewer of both.
+fn fewest_cpus(gang: &Gang) -> usize {
+    let last = |thread: usize| gang.moves_of(thread).last().map_or(gang.cpus[thread], |it| it.cpu);
+    let first = CpuList::new(gang.cpus.iter().copied());
+    first.len().min(CpuList::new((0..gang.cpus.len()).map(last)).len())
+}
+
 /// The runs of one thread.
 fn of_thread(
     gang: &Gang,
@@ -159,8 +167,7 @@ fn of_thread(
     clock: Clock,
 ) -> Result<Vec<MemberRecord>, GangFailure> {
     interrupt::keep_off_this_thread();
-    let outcome = pin(gang.cpus[member])
-        .map_err(|error| GangFailure::Cpu(error.to_string()))
+    let outcome = go_to(gang.cpus[member])
         .and_then(|()| (0..runs).map(|_| one_run(gang, member, &mut work, clock)).collect());
     if outcome.is_err() {
         work.give_up();
@@ -175,13 +182,28 @@ fn one_run(
     work: &mut Work,
     clock: Clock,
 ) -> Result<MemberRecord, GangFailure> {
+    let moves = gang.moves_of(member);
+    if !moves.is_empty() {
+        go_to(gang.cpus[member])?;
+    }
     work.pass_gate()?;
     work.rounds(gang.warm_up)?;
     let before = usage();
     let begun = work.pass_gate()?;
-    work.rounds(gang.rounds)?;
+    let mut done = 0;
+    for it in moves {
+        work.rounds(it.after_rounds - done)?;
+        go_to(it.cpu)?;
+        done = it.after_rounds;
+    }
+    work.rounds(gang.rounds - done)?;
     let took = clock.between(begun, crate::clock::now()).max(0.0);
     let preempted = Some(usage().since(before).switches);
     let picos = (took * 1e3) as u64;
     Ok(MemberRecord { cpu: gang.cpus[member], picos, preempted, counts: None })
+}
+
+/// Puts the calling thread on a CPU.
+fn go_to(cpu: Cpu) -> Result<(), GangFailure> {
+    pin(cpu).map_err(|error| GangFailure::Cpu(error.to_string()))
 }

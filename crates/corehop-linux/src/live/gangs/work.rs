@@ -7,9 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use corehop_core::experiment::Gang;
+use corehop_core::workload::fork_join::Task;
 use corehop_core::workload::gang::{Channel, Program, Sharing};
 
 use super::GangFailure;
+use super::fork_join::Tree;
 use super::gate::Gate;
 use super::memory::Memory;
 use crate::clock::Ticks;
@@ -30,6 +32,9 @@ pub(super) struct Work {
     own: Vec<u16>,
     /// The place in it of the next round.
     next: usize,
+    /// The rounds of a fork and join that it has begun, and the thread that it steals from next.
+    begun: u32,
+    victim: usize,
     numbers: Numbers,
     message: Vec<u8>,
 }
@@ -70,7 +75,7 @@ impl Work {
             Program::BucketSort { .. } => (2 * part, 0),
             Program::LinearRegression { .. } => (part, 0),
             Program::Exchange { items, .. } => (0, items * Program::MESSAGE),
-            Program::Swap { .. } => (0, 0),
+            Program::Swap { .. } | Program::ForkJoin { .. } => (0, 0),
         };
         // Never 0, which has no successor.
         let start = ((seed << 8) ^ (member as u64 + 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -84,6 +89,8 @@ impl Work {
             gate,
             own: (0..own).map(|_| numbers.below(1 << 16) as u16).collect(),
             next: 0,
+            begun: 0,
+            victim: (member + 1) % threads,
             numbers,
             message: vec![1; message as usize],
         }
@@ -123,6 +130,9 @@ impl Work {
             }
             Program::Exchange { instructions, .. } => {
                 (0..rounds).try_for_each(|_| self.pass_message(instructions))
+            }
+            Program::ForkJoin { number } => {
+                (0..rounds).try_for_each(|_| self.fork_join(Task::root(number)))
             }
         }
     }
@@ -210,6 +220,47 @@ impl Work {
                 sum.store(value.wrapping_add(more), Ordering::Relaxed);
             }
         }
+    }
+
+    /// One Fibonacci number, by all threads together. With data of its own a thread computes it alone, and with data
+    /// that is only read it goes through the tasks.
+    fn fork_join(&mut self, root: Task) -> Result<(), GangFailure> {
+        let memory = self.memory.clone();
+        let Some(tree) = memory.tree() else { return Ok(()) };
+        if self.reads() {
+            black_box(tree.read(root));
+            return Ok(());
+        }
+        self.begun = self.begun.wrapping_add(1);
+        if self.member == 0 || !self.takes_turns() {
+            tree.run(self.member, root);
+        }
+        while let Some(task) = self.seek(tree)? {
+            tree.run(self.member, task);
+        }
+        Ok(())
+    }
+
+    /// The next task: its own, or another thread's; None where the round is over.
+    #[inline]
+    fn seek(&mut self, tree: &Tree) -> Result<Option<Task>, GangFailure> {
+        let mut task = tree.pop(self.member);
+        if task.is_some() {
+            return Ok(task);
+        }
+        let (begun, member, threads) = (self.begun, self.member, self.threads);
+        let victim = &mut self.victim;
+        let found = || {
+            if tree.done().wrapping_sub(begun).cast_signed() >= 0 {
+                return true;
+            }
+            task = tree.steal(*victim);
+            let next = (*victim + 1) % threads;
+            *victim = if next == member { (next + 1) % threads } else { next };
+            task.is_some()
+        };
+        self.gate.until(found).ok_or_else(given_up)?;
+        Ok(task)
     }
 
     /// Whether its turn depends on the others.

@@ -30,7 +30,7 @@ pub(super) struct Args {
     samples: Option<u32>,
     #[command(flatten)]
     precise: Precise,
-    /// swap, bucket-sort, linear-regression, exchange; default: all
+    /// swap, bucket-sort, linear-regression, exchange, fork-join; default: all
     #[arg(long = "program", value_name = "PROGRAMS", value_delimiter = ',', value_parser = clap::builder::PossibleValuesParser::new(Program::WORDS), help_heading = HEADING)]
     programs: Vec<String>,
     /// Items, points, or handed-over lines, for example `100,4k,1M` (thousands, millions)
@@ -44,13 +44,16 @@ pub(super) struct Args {
         help_heading = HEADING
     )]
     buckets: Vec<u32>,
+    /// The Fibonacci numbers of fork-join, 2 to 20
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "8,12,16", help_heading = HEADING)]
+    fibonacci: Vec<u32>,
     /// Use random numbers in swap whose low bits never change in the first thread
     #[arg(long, help_heading = HEADING)]
     fixed_low_bits: bool,
     /// The kind of sharing between threads: write, read, none
     #[arg(long = "sharing", value_delimiter = ',', help_heading = HEADING)]
     sharings: Vec<Sharing>,
-    /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU); default: all that the machine has
+    /// The placement of threads: shared (with a common cache), separate (without one), or same (all on one CPU); default: all of these that the machine has; moved: from the farther to the nearer after half of the iterations
     #[arg(long = "placing", value_delimiter = ',', help_heading = HEADING)]
     placings: Vec<Placing>,
     /// The channel of the messages of exchange: memory, socket, pipe [default: all live, memory simulated]
@@ -59,7 +62,7 @@ pub(super) struct Args {
     /// The number of threads
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(2..=MOST_THREADS as i64), help_heading = HEADING)]
     threads: u32,
-    /// The number of iterations of each thread [default: about a fifth of a millisecond live, 100,000 simulated]
+    /// The number of iterations of each thread [default: about a fifth of a millisecond live; 100,000 simulated, or as many tasks of fork-join]
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..), help_heading = HEADING)]
     rounds: Option<u64>,
 }
@@ -67,7 +70,7 @@ pub(super) struct Args {
 /// The default sizes of each program.
 const ITEMS: [u64; 3] = [100, 10_000, 1_000_000];
 /// The default rounds and runs on a simulated machine, and the runs and replicates on a live one.
-const SIMULATED_ROUNDS: u64 = 100_000;
+const SIMULATED_STEPS: u64 = 100_000;
 const SIMULATED_SAMPLES: u32 = 4;
 const LIVE_SAMPLES: u32 = 240;
 const LIVE_REPLICATES: u32 = 24;
@@ -117,8 +120,13 @@ impl Args {
 
     /// One program in all its sizes.
     fn sizes(&self, word: &str) -> Vec<Program> {
-        if word == "exchange" {
-            return self.exchanges();
+        match word {
+            "exchange" => return self.exchanges(),
+            "fork-join" => {
+                let numbers = self.fibonacci.iter();
+                return numbers.map(|&number| Program::ForkJoin { number }).collect();
+            }
+            _ => {}
         }
         let usual: &[u64] = &ITEMS;
         let sizes = if self.items.is_empty() { usual } else { &self.items };
@@ -138,10 +146,10 @@ impl Args {
         let or_all = |given: &[Sharing]| {
             if given.is_empty() { Sharing::ALL.to_vec() } else { given.to_vec() }
         };
-        let (rounds, samples, replicates) = if self.to.is_live() {
+        let (steps, samples, replicates) = if self.to.is_live() {
             (None, LIVE_SAMPLES, LIVE_REPLICATES)
         } else {
-            (Some(SIMULATED_ROUNDS), SIMULATED_SAMPLES, 1)
+            (Some(SIMULATED_STEPS), SIMULATED_SAMPLES, 1)
         };
         let samples = self.samples.unwrap_or(samples);
         SharedData {
@@ -149,7 +157,8 @@ impl Args {
             sharings: or_all(&self.sharings),
             placings: self.placings.clone(),
             threads: self.threads as usize,
-            rounds: self.rounds.or(rounds),
+            rounds: self.rounds,
+            steps,
             samples,
             // A replicate without a run is none.
             replicates: replicates.min(samples),

@@ -7,7 +7,7 @@ use corehop_core::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake
 use corehop_core::decision::placer::terrain::Terrain;
 use corehop_core::decision::placer::{Action, Start};
 use corehop_core::units::Cpu;
-use corehop_core::workload::gang::{Channel, Program};
+use corehop_core::workload::gang::{Channel, Program, Sharing};
 use serde_json::json;
 
 use super::Args;
@@ -33,8 +33,9 @@ pub(super) fn run(args: &Args, machine: &str) -> Result<Exit, Failure> {
     let start = args.start.clone().unwrap_or(Start::Spread);
     let cpus: Vec<Cpu> = start.cpus(&terrain).into_iter().cycle().take(2 * pairs).collect();
     let program = Program::Exchange { items: 1, instructions: 0, through: Channel::Socket };
-    let done = rehearse(&platform, &Pairs { program, cpus }, costs, args.search, 1)
-        .map_err(|error| failed(&error))?;
+    let pairs_of = Pairs { program, sharing: Sharing::Write, cpus };
+    let done =
+        rehearse(&platform, &pairs_of, costs, args.search, 1).map_err(|error| failed(&error))?;
     if args.json {
         let answer = json!({
             "machine": platform.id, "pairs": pairs, "start": start, "wake_costs": costs,

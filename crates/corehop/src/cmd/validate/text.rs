@@ -23,7 +23,7 @@ pub(super) fn of(sheet: &Sheet) -> String {
     } else {
         sheet.quantities.iter().for_each(|it| text.push_str(&summary(it)));
     }
-    if kind.is_none() {
+    if kind.is_none() || !sheet.claims.is_empty() {
         text.push_str(&claims(&sheet.claims));
     }
     text + "\n"

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A Fibonacci number by fork and join: the tasks, and the deques from which threads take and steal them.
+//!
+//! A task forks into the two numbers before its own and puts the smaller one into its thread's deque; it is over when
+//! both are. Thieves take the oldest task of another thread. Every task has a record of one line at its place in the
+//! tree, so that a task that is stolen takes the lines of all tasks below it along.
+
+/// A task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Task {
+    /// Its place in the tree, counted from 0: itself, all tasks below the first that it forks into, then the second.
+    pub at: u32,
+    /// Which Fibonacci number it computes.
+    pub number: u32,
+}
+
+impl Task {
+    /// The largest number: one of its tasks' places and a number fit into a word.
+    pub const MOST: u32 = 20;
+
+    /// The places in a deque: its tasks are of different numbers.
+    pub const SLOTS: usize = 32;
+
+    const NUMBER_BITS: u32 = 5;
+
+    /// The task that all others are below.
+    pub const fn root(number: u32) -> Self {
+        Self { at: 0, number }
+    }
+
+    /// The number itself, where it is known without a fork.
+    pub const fn value(self) -> Option<u64> {
+        if self.number < 2 { Some(self.number as u64) } else { None }
+    }
+
+    /// The two tasks that it forks into, the larger first. It computes a number that is not known.
+    pub fn children(self) -> [Self; 2] {
+        let first = Self { at: self.at + 1, number: self.number - 1 };
+        let behind = TASKS[first.number as usize];
+        [first, Self { at: first.at + behind, number: self.number - 2 }]
+    }
+
+    /// It in a word of a deque.
+    pub const fn word(self) -> u32 {
+        self.at << Self::NUMBER_BITS | self.number
+    }
+
+    /// The task of a word.
+    pub const fn of_word(word: u32) -> Self {
+        let number = word & ((1 << Self::NUMBER_BITS) - 1);
+        Self { at: word >> Self::NUMBER_BITS, number }
+    }
+}
+
+/// The number of tasks of each Fibonacci number.
+const TASKS: [u32; Task::MOST as usize + 1] = {
+    let mut tasks = [1; Task::MOST as usize + 1];
+    let mut number = 2;
+    while number < tasks.len() {
+        tasks[number] = 1 + tasks[number - 1] + tasks[number - 2];
+        number += 1;
+    }
+    tasks
+};
+
+/// The number of tasks of a Fibonacci number; those of the largest for larger ones.
+pub const fn tasks(number: u32) -> u32 {
+    TASKS[if number < Task::MOST { number as usize } else { Task::MOST as usize }]
+}
+
+/// The Fibonacci number itself.
+pub fn fibonacci(number: u32) -> u64 {
+    (0..number).fold((0, 1), |(this, next), _| (next, this + next)).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fourth_fibonacci_number_is_three_and_takes_nine_tasks() {
+        assert_eq!([0, 1, 2, 3, 4, 5, 20].map(fibonacci), [0, 1, 1, 2, 3, 5, 6_765]);
+        assert_eq!([0, 1, 2, 3, 4].map(tasks), [1, 1, 3, 5, 9]);
+        assert_eq!(tasks(20), 21_891);
+    }
+
+    #[test]
+    fn every_task_has_a_place_of_its_own_and_fits_into_a_word() {
+        let (mut open, mut places) = (vec![Task::root(9)], Vec::new());
+        while let Some(task) = open.pop() {
+            assert_eq!(Task::of_word(task.word()), task);
+            places.push(task.at);
+            if task.value().is_none() {
+                open.extend(task.children());
+            }
+        }
+        places.sort_unstable();
+        assert_eq!(places, (0..tasks(9)).collect::<Vec<_>>());
+    }
+}
