@@ -148,7 +148,7 @@ impl Handler {
                 self.uffd.release((page, page + PAGE))?;
                 let Some(tid) = self.threads.seen(fault.tid) else { continue };
                 if self.sampler.fault(fault.address, tid, now_ns) == After::Stop {
-                    self.memory.release_all(fault.address, &self.uffd)?;
+                    self.memory.release_all(fault.address, &self.uffd, &self.sampler)?;
                 }
             }
         }

@@ -53,6 +53,7 @@ impl Memory {
     /// # Errors
     /// `ESRCH` where the process has ended or runs another program.
     pub(super) fn refresh(&mut self, uffd: &Uffd) -> io::Result<()> {
+        uffd.check()?;
         let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
         let now: HashSet<Range> = areas(&maps).into_iter().collect();
         self.areas.retain(|it| now.contains(it));
@@ -61,11 +62,9 @@ impl Memory {
             if !self.known.insert(area) {
                 continue;
             }
-            match uffd.register(area) {
-                Ok(()) => self.areas.push(area),
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(error),
-                // Memory of a kind that cannot be protected, or gone meanwhile.
-                Err(_) => {}
+            // Memory of a kind that cannot be protected, or gone meanwhile, is left out.
+            if uffd.register(area).is_ok() {
+                self.areas.push(area);
             }
         }
         self.areas.sort_unstable();
@@ -86,19 +85,17 @@ impl Memory {
             if self.protected.contains_key(&place.0) {
                 continue;
             }
-            let found = populated(&self.pagemap, place)?;
-            if found.is_empty() && place == self.areas[at] {
-                // Another mapping may have taken the place of one that was registered.
-                self.known.remove(&self.areas.swap_remove(at));
-                continue;
+            let found = populated(&self.pagemap, place)?.into_iter();
+            let runs = found.flat_map(|run| unknown(run, sampler)).collect();
+            if !self.protect(place.0, runs, uffd)? {
+                // It is not mapped any more, or anew: the next refresh finds out.
+                self.known.remove(&self.areas.remove(at));
             }
-            let runs = found.into_iter().flat_map(|run| unknown(run, sampler)).collect();
-            self.protect(place.0, runs, uffd)?;
         }
         while self.order.len() > MOST
             && let Some(oldest) = self.order.pop_front()
         {
-            self.release(oldest, uffd)?;
+            self.release(oldest, uffd, sampler)?;
         }
         Ok(())
     }
@@ -128,39 +125,45 @@ impl Memory {
         self.areas.iter().position(within).unwrap_or(0)
     }
 
-    fn protect(&mut self, place: u64, runs: Vec<Range>, uffd: &Uffd) -> io::Result<()> {
-        let mut done = Vec::with_capacity(runs.len());
-        for run in runs {
+    /// Whether all runs could be protected.
+    fn protect(&mut self, place: u64, runs: Vec<Range>, uffd: &Uffd) -> io::Result<bool> {
+        let mut all = true;
+        for &run in &runs {
             match uffd.protect(run) {
-                Ok(()) => done.push(run),
+                Ok(()) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Err(error),
-                // Unmapped meanwhile, at least in part.
-                Err(_) => uffd.release(run)?,
+                Err(_) => all = false,
             }
         }
-        self.protected.insert(place, done);
+        self.protected.insert(place, runs);
         self.order.push_back(place);
-        Ok(())
+        Ok(all)
     }
 
     /// Lifts all protection that is there to explore, around an address first.
     ///
     /// # Errors
     /// `ESRCH` where the process has ended or runs another program.
-    pub(super) fn release_all(&mut self, address: u64, uffd: &Uffd) -> io::Result<()> {
+    pub(super) fn release_all(
+        &mut self,
+        address: u64,
+        uffd: &Uffd,
+        sampler: &Sampler,
+    ) -> io::Result<()> {
         let near = |place: &&u64| address.wrapping_sub(**place) < PLACE;
         if let Some(&near) = self.order.iter().find(near) {
-            self.release(near, uffd)?;
+            self.release(near, uffd, sampler)?;
         }
         while let Some(place) = self.order.pop_front() {
-            self.release(place, uffd)?;
+            self.release(place, uffd, sampler)?;
         }
         Ok(())
     }
 
-    fn release(&mut self, place: u64, uffd: &Uffd) -> io::Result<()> {
-        let runs = self.protected.remove(&place).unwrap_or_default();
-        runs.into_iter().try_for_each(|run| uffd.release(run))
+    /// Pages that have shown themselves meanwhile are looked at by plan: their protection stays.
+    fn release(&mut self, place: u64, uffd: &Uffd, sampler: &Sampler) -> io::Result<()> {
+        let runs = self.protected.remove(&place).unwrap_or_default().into_iter();
+        runs.flat_map(|run| unknown(run, sampler)).try_for_each(|run| uffd.release(run))
     }
 }
 

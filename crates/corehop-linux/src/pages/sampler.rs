@@ -22,6 +22,8 @@ const QUICK: u32 = 4;
 const REST_NS: u64 = 8_000_000;
 /// From the first write to the second look at a page. The rests before the third and fourth are 4 and 16 times as long.
 const FIRST_REST_NS: u64 = 3_000_000;
+/// A page that was not written for so long is forgotten.
+const FORGET_NS: u64 = 5_000_000_000;
 /// The most pages that are known at a time.
 const MOST: usize = 4_096;
 
@@ -198,7 +200,8 @@ impl Sampler {
         self.faults
     }
 
-    /// The pairs with new hand-overs. Pages that turned out to be one thread's own are forgotten.
+    /// The pairs with new hand-overs. Pages that turned out to be one thread's own are forgotten, and those that are not
+    /// written any more: they may not be mapped any more.
     pub(super) fn report(&mut self, now_ns: u64) -> Vec<Sampled> {
         let mut pairs: BTreeMap<Pair, (u64, f64)> = BTreeMap::new();
         for known in self.pages.values_mut() {
@@ -207,7 +210,8 @@ impl Sampler {
                 *sum = (sum.0 + seen, sum.1 + per_second);
             }
         }
-        self.pages.retain(|_, it| !it.page.is_own());
+        let recent = |it: &Write| now_ns.saturating_sub(it.at_ns) < FORGET_NS;
+        self.pages.retain(|_, it| !it.page.is_own() && it.page.last().as_ref().is_some_and(recent));
         self.budget.forget(now_ns);
         let new = pairs.into_iter().filter(|(_, (seen, _))| *seen > 0);
         new.map(|(pair, (seen, per_second))| Sampled { pair, seen, per_second }).collect()

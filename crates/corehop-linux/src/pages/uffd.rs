@@ -24,7 +24,6 @@ const EVENT_FAULT: u8 = 0x12;
 pub(super) const PAGE: u64 = 4_096;
 
 const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
-const CAN_PROTECT: u64 = 1 << 0;
 const PRESENT: u64 = 1 << 3;
 const ZERO: u64 = 1 << 5;
 const HUGE: u64 = 1 << 6;
@@ -103,6 +102,18 @@ impl Uffd {
             // It was unmapped meanwhile: who waits has to find out.
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => self.wake(range),
             done => done,
+        }
+    }
+
+    /// Nothing, as long as the process runs the program of which the descriptor is.
+    ///
+    /// # Errors
+    /// `ESRCH` where it has ended or runs another program.
+    pub(super) fn check(&self) -> io::Result<()> {
+        // Only calls that protect and release tell that the memory is gone. This address is the lowest that may be mapped.
+        match self.set((1 << 16, (1 << 16) + PAGE), 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -187,7 +198,7 @@ struct Region {
     _categories: u64,
 }
 
-/// The pages of a range that are there and can be protected, in runs, huge ones left out; the first 64 runs.
+/// The pages of a range that are there, in runs, huge ones left out; the first 64 runs.
 ///
 /// # Errors
 /// `ENOTTY` before Linux 6.7; `ESRCH` or nothing at all where the process has ended.
@@ -200,7 +211,7 @@ pub(super) fn populated(pagemap: &File, (start, end): Range) -> io::Result<Vec<R
         regions: regions.as_mut_ptr() as u64,
         regions_len: regions.len() as u64,
         inverted: HUGE | ZERO,
-        all_of: PRESENT | CAN_PROTECT | HUGE | ZERO,
+        all_of: PRESENT | HUGE | ZERO,
         told: PRESENT,
         ..Scan::default()
     };

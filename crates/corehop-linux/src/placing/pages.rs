@@ -42,7 +42,11 @@ impl Source for Pages {
         let sampling = match sampling {
             Ok(sampling) => sampling,
             Err(_) => {
-                return Err(self.0.take().and_then(Result::err).map_or(Off::NotStarted, Off::Pages));
+                return Err(self
+                    .0
+                    .take()
+                    .and_then(Result::err)
+                    .map_or(Off::NotStarted, Off::Pages));
             }
         };
         let alive: HashSet<u32> = window.threads.iter().map(|it| it.tid).collect();

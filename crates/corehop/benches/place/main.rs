@@ -8,6 +8,7 @@
 mod decision;
 mod locks;
 mod model;
+mod pages;
 mod pairs;
 mod programs;
 mod simulated;
@@ -37,6 +38,9 @@ fn main() -> Fallible<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(swap) = arguments.iter().find_map(|word| word.strip_prefix(swap::PROGRAM)) {
         return swap::run(swap);
+    }
+    if let Some(pages) = arguments.iter().find_map(|word| word.strip_prefix(pages::PROGRAM)) {
+        return pages::run(pages);
     }
     let out = arguments.iter().find(|word| !word.starts_with("--"));
     let out = out.map_or_else(|| PathBuf::from("out/bench.json"), PathBuf::from);
@@ -71,6 +75,9 @@ fn live(short: bool, only: Option<&str>) -> Fallible<Vec<Value>> {
     }
     if only.is_none_or(|it| it == "swap") {
         figures.extend(swap::figures([a, b], if short { 1 } else { 3 })?);
+    }
+    if only.is_none_or(|it| it == "pages") {
+        figures.extend(pages::figures(short)?);
     }
     let Some(packages) = packages::Packages::fetched()? else { return Ok(figures) };
     if only.is_none() && !short {
