@@ -217,3 +217,137 @@ impl Sampler {
         new.map(|(pair, (seen, per_second))| Sampled { pair, seen, per_second }).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    const PAGE: u64 = 4_096;
+    const STEP_NS: u64 = 20_000;
+    const SECOND: u64 = 1_000_000_000;
+    const ROUND_NS: u64 = 20_000_000;
+
+    /// Threads that write all the time to private pages, and now and then to a page with their partner.
+    struct World {
+        sampler: Sampler,
+        draw: Draw,
+        threads: u32,
+        private: u64,
+        /// One write of so many is to the shared page.
+        shared_one_of: u64,
+        protected: HashSet<u64>,
+        to_explore: HashSet<u64>,
+        faults: BTreeMap<u32, u64>,
+        seen: BTreeMap<Pair, u64>,
+    }
+
+    impl World {
+        fn new(threads: u32, private: u64, shared_one_of: u64) -> Self {
+            Self {
+                sampler: Sampler::new(100, 7, 0),
+                draw: Draw::new(3, 1),
+                threads,
+                private,
+                shared_one_of,
+                protected: HashSet::new(),
+                to_explore: HashSet::new(),
+                faults: BTreeMap::new(),
+                seen: BTreeMap::new(),
+            }
+        }
+
+        /// Threads 1 and 2 share page 0, threads 3 and 4 page 1, and so on; private pages follow.
+        fn page(&mut self, tid: u32) -> u64 {
+            if self.shared_one_of > 0 && self.draw.below(self.shared_one_of) == 0 {
+                return u64::from((tid - 1) / 2) * PAGE;
+            }
+            let first = u64::from(self.threads) + u64::from(tid - 1) * self.private;
+            (first + self.draw.below(self.private)) * PAGE
+        }
+
+        fn step(&mut self, now_ns: u64) {
+            for tid in 1..=self.threads {
+                let page = self.page(tid);
+                let found = self.protected.remove(&page) | self.to_explore.remove(&page);
+                if !found {
+                    continue;
+                }
+                *self.faults.entry(tid).or_default() += 1;
+                let line = self.draw.below(64) << 6;
+                if self.sampler.fault(page + line, tid, now_ns) == After::Stop {
+                    self.to_explore.clear();
+                }
+            }
+            self.protected.extend(self.sampler.take_due(now_ns));
+        }
+
+        /// Protects a part of all pages.
+        fn explore(&mut self, now_ns: u64) {
+            let all = u64::from(self.threads) * (self.private + 1);
+            if self.sampler.may_explore(now_ns) {
+                for _ in 0..16 {
+                    let place = self.sampler.below(all) / 512 * 512;
+                    let pages = (place..(place + 512).min(all)).map(|it| it * PAGE);
+                    self.to_explore.extend(pages.filter(|it| !self.sampler.knows(*it)));
+                }
+            }
+        }
+
+        fn run(&mut self, seconds: u64) {
+            for now_ns in (0..seconds * SECOND).step_by(STEP_NS as usize) {
+                self.step(now_ns);
+                if now_ns % ROUND_NS == 0 {
+                    self.explore(now_ns);
+                    for it in self.sampler.report(now_ns) {
+                        *self.seen.entry(it.pair).or_default() += it.seen;
+                    }
+                }
+            }
+        }
+
+        fn most_faults_per_second(&self, seconds: u64) -> f64 {
+            self.faults.values().copied().max().unwrap_or(0) as f64 / seconds as f64
+        }
+    }
+
+    #[test]
+    fn one_shared_page_among_a_hundred_megabytes_of_private_ones_is_found() {
+        let mut world = World::new(8, 3_200, 50);
+        world.run(10);
+        let pairs: Vec<Pair> = world.seen.keys().copied().collect();
+        assert_eq!(pairs, [(1, 2), (3, 4), (5, 6), (7, 8)], "{:?}", world.seen);
+        assert!(world.seen.values().all(|seen| *seen >= 20), "{:?}", world.seen);
+        let most = world.most_faults_per_second(10);
+        assert!(most <= 105.0, "{most}");
+    }
+
+    #[test]
+    fn threads_with_pages_of_their_own_have_no_ties_and_few_faults() {
+        let mut world = World::new(4, 100, 0);
+        world.run(5);
+        assert_eq!(world.seen, BTreeMap::new());
+        let most = world.most_faults_per_second(5);
+        assert!(most <= 105.0 && most >= 10.0, "{most}");
+    }
+
+    #[test]
+    fn a_budget_of_ten_faults_is_kept_too() {
+        let mut world = World::new(4, 100, 10);
+        world.sampler = Sampler::new(10, 7, 0);
+        world.run(10);
+        let most = world.most_faults_per_second(10);
+        assert!(most <= 12.0, "{most}");
+    }
+
+    #[test]
+    fn pages_that_are_not_written_any_more_are_forgotten() {
+        let mut sampler = Sampler::new(100, 1, 0);
+        sampler.fault(PAGE, 1, 0);
+        sampler.report(SECOND);
+        assert!(sampler.knows(PAGE));
+        sampler.report(10 * SECOND);
+        assert!(!sampler.knows(PAGE));
+    }
+}
