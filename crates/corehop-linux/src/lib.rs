@@ -17,6 +17,7 @@ mod overheads;
 pub mod control_page;
 mod perf_event;
 pub mod offload;
+mod pages;
 pub mod placing;
 pub mod preflight;
 pub mod probe;

@@ -96,6 +96,7 @@ pub fn ratio(
         Placing::Same => Some(0.0),
         Placing::Shared => around.lines.shared_cache_ns,
         Placing::Separate => around.lines.separate_ns,
+        Placing::Moved => None,
     };
     let fitted = fitted.filter(|it| (it.near, it.far) == (near, far));
     let lines = line(near).zip(line(far));

@@ -94,7 +94,8 @@ impl PlacingHost {
                 Target::Process(pid) => followed.process(*pid)?,
                 Target::Cgroup(path) => followed.cgroup(path).map_err(missing(target))?,
                 Target::Command(words) => {
-                    child = Some(start(words, wishes.to_stderr, &mut followed, target)?);
+                    child =
+                        Some(start(words, wishes.to_stderr, &mut followed, &mut sources, target)?);
                 }
             }
         }
@@ -276,12 +277,14 @@ fn start(
     words: &[Argument],
     to_stderr: bool,
     followed: &mut Followed,
+    sources: &mut Sources,
     target: &Target,
 ) -> Result<Child, PlacingError> {
     let no_words = || missing(target)(io::Error::from_raw_os_error(libc::ENOENT));
     let mut command = command_of(words, to_stderr).ok_or_else(no_words)?;
     let failed = |source| PlacingError::Failed { what: "following a process", source };
-    let child = followed.child(|| command.spawn()).map_err(failed)?.map_err(missing(target))?;
+    let child =
+        followed.child(|| sources.spawn(&mut command)).map_err(failed)?.map_err(missing(target))?;
     followed.started(child.id());
     Ok(child)
 }

@@ -9,6 +9,7 @@ mod distances;
 mod followed;
 mod host;
 mod locks;
+mod pages;
 mod progress;
 mod sources;
 mod threads;

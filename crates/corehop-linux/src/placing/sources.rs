@@ -4,23 +4,31 @@
 //! A source that the host does not give is off, with the reason; so is one that fails later. Placing goes on with the
 //! others. To add one: implement [`Source`], and open it in [`open`].
 
-use std::fmt;
+use std::process::{Child, Command};
 use std::sync::Arc;
+use std::{fmt, io};
 
 use corehop_core::host::{Activity, Evidence};
 
 use super::PlacingError;
 use super::counted::Counters;
 use super::locks::Locks;
+use super::pages::Pages;
 use super::wakes::Wakes;
 use crate::bpf::BpfError;
 use crate::bpf::sharing::WakeGraph;
 use crate::counters::CounterError;
+use crate::pages::PagesError;
 
 /// A source of evidence under way.
 pub(super) trait Source: fmt::Debug {
     /// Its word.
     fn evidence(&self) -> Evidence;
+
+    /// Starts the command, if the source has to be there from its start.
+    fn start(&mut self, _command: &mut Command) -> Option<io::Result<Child>> {
+        None
+    }
 
     /// Adds what it saw since the last time. The length of the window and the threads are there already.
     ///
@@ -49,9 +57,12 @@ pub(super) enum Off {
     /// It fails in the middle.
     #[error("it tells nothing any more: {0}")]
     Lost(#[from] std::io::Error),
-    /// This build has no such source.
-    #[error("this corehop has no such source")]
-    Absent,
+    /// Pages are not sampled, or not any more.
+    #[error(transparent)]
+    Pages(#[from] PagesError),
+    /// There is no command to start.
+    #[error("it samples a program from its start on: give the program after `--`")]
+    NotStarted,
 }
 
 /// The sources under way.
@@ -98,6 +109,15 @@ impl Sources {
         Ok(())
     }
 
+    /// Starts the command, with the source that has to be there from its start.
+    ///
+    /// # Errors
+    /// As [`Command::spawn`].
+    pub(super) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
+        let started = self.all.iter_mut().find_map(|it| it.start(command));
+        started.unwrap_or_else(|| command.spawn())
+    }
+
     /// The words of those under way.
     pub(super) fn words(&self) -> Vec<Evidence> {
         self.all.iter().map(|it| it.evidence()).collect()
@@ -134,14 +154,13 @@ fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
             Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
         }
         Evidence::Counters => Box::new(Counters::open()?),
-        Evidence::Pages => return Err(Off::Absent),
+        Evidence::Pages => Box::new(Pages::ready()?),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io;
 
     /// A source that fails from its second window on.
     #[derive(Debug)]

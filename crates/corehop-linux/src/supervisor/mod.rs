@@ -6,8 +6,8 @@
 //! the supervisor does: a second, tiny process that was started before the first change. When both
 //! die, the list is still on disk, and [`restore`] works through it.
 //!
-//! The supervisor and the keepers of background loads are this same program, started anew with a
-//! hidden first argument: `main` asks [`main_if_asked`] before anything else.
+//! The supervisor, the keepers of background loads and the handler of page sampling are this same program, started anew
+//! with a hidden first argument: `main` asks [`main_if_asked`] before anything else.
 //!
 //! Out of reach: a host that loses power (settings of its kernel are gone then, a journal of an
 //! earlier boot takes back ordinary files alone), and changes that were not announced here.
@@ -37,10 +37,12 @@ use corehop_core::units::CpuList;
 use journal::Journal;
 use whole::{Lock, Waited};
 
+use crate::pages;
+
 pub use journal::journal_directories;
 pub use load::{LoadChild, LoadCommand, spawn_load};
 pub use process::ProcessId;
-pub(crate) use process::pidfd;
+pub(crate) use process::{READY, enter_helper, pidfd, start_helper};
 pub(crate) use restore::REMEDY;
 pub use restore::{
     Leftover, Restored, Verdict, all_leftovers, leftovers, refuse_leftovers, restore,
@@ -528,6 +530,7 @@ pub fn main_if_asked() -> Option<ExitCode> {
     let done = match (role.to_str()?, &rest[..]) {
         (watch::ROLE, [journal]) => watch::supervise(journal),
         (load::ROLE, [cpus, command]) => load::keep(cpus, command),
+        (pages::ROLE, [pid, faults]) => pages::handle(pid, faults),
         _ => return None,
     };
     Some(if done.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

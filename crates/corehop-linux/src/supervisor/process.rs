@@ -197,7 +197,7 @@ pub(super) fn dispose(signals: &[libc::c_int], disposition: libc::sighandler_t) 
 /// # Errors
 /// When it cannot be started, or is not ready within ten seconds (`NotConnected` where the
 /// program does not know the role: it has not called [`super::main_if_asked`]).
-pub(super) fn start_helper(
+pub(crate) fn start_helper(
     role: &str,
     arguments: &[&OsStr],
     stdout: Stdio,
@@ -228,12 +228,12 @@ fn await_ready(mut lifeline: &UnixStream) -> io::Result<()> {
 }
 
 /// The first message of a helper.
-pub(super) const READY: &[u8; 1] = b"R";
+pub(crate) const READY: &[u8; 1] = b"R";
 
 /// Begins a helper's `main`: becomes independent of the caller, takes a name, lets go of every descriptor
 /// inherited beyond the first three (a pipe of the caller's would else stay open), and takes hold of its
 /// lifeline and of a notice of its parent's death.
-pub(super) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
+pub(crate) fn enter_helper(name: &std::ffi::CStr) -> io::Result<UnixStream> {
     leave_the_parent()?;
     // Anyone can start a helper, with a journal or a command of their own.
     rights::give_up_lent()?;

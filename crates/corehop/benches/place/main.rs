@@ -9,6 +9,7 @@
 mod decision;
 mod locks;
 mod model;
+mod pages;
 mod pairs;
 mod placer;
 mod programs;
@@ -63,6 +64,9 @@ fn main() -> Fallible<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(swap) = arguments.iter().find_map(|word| word.strip_prefix(swap::PROGRAM)) {
         return swap::run(swap);
+    }
+    if let Some(pages) = arguments.iter().find_map(|word| word.strip_prefix(pages::PROGRAM)) {
+        return pages::run(pages);
     }
     let (wish, begun) = (Wish::of(&arguments)?, Instant::now());
     let _alone = alone()?;
@@ -150,6 +154,9 @@ fn live(wish: &Wish, figures: &mut Figures) -> Fallible<()> {
     }
     if wish.has("swap") {
         figures.add("swap", swap::figures([a, b], SWAP_BLOCKS[usize::from(wish.short)]));
+    }
+    if wish.has("pages") {
+        figures.add("pages", pages::figures(wish.short));
     }
     let Some(packages) = Packages::fetched()? else { return Ok(()) };
     if wish.has_long("pairs") {

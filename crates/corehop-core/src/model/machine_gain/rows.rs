@@ -129,6 +129,7 @@ fn side(it: &SharingSummary, placing: Placing) -> Option<Side> {
         Placing::Shared => it.shared,
         Placing::Separate => it.separate,
         Placing::Same => it.same,
+        Placing::Moved => it.moved,
     }
 }
 
@@ -136,6 +137,8 @@ fn side(it: &SharingSummary, placing: Placing) -> Option<Side> {
 fn stated(platform: &Platform, placing: Placing) -> Option<f64> {
     let (distances, affinities) = match placing {
         Placing::Same => return Some(0.0),
+        // Threads that are moved are near for a part of the time.
+        Placing::Moved => return None,
         Placing::Shared => ([Distance::L3, Distance::L2], [Affinity::L3, Affinity::L2]),
         Placing::Separate => ([Distance::Package, Distance::Machine], [Affinity::Memory; 2]),
     };

@@ -183,6 +183,7 @@ fn runs_of_several_machines_are_refused_and_so_are_runs_without_a_second_placing
         shared: None,
         separate: None,
         same: None,
+        moved: None,
         runtime_ratio: None,
         ratio_interval: None,
         replicates: None,

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The faults that sampling may cause: so many a second for each thread, and for all threads together.
+
+use std::collections::HashMap;
+
+/// The purpose of a fault. Each has one half of a thread's faults, so that neither starves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To find pages that are written, and by which threads.
+    Explore,
+    /// To look again at pages that several threads write.
+    Watch,
+}
+
+/// All threads together may cause so many faults a second.
+const ALL_PER_SECOND: f64 = 1_000.0;
+/// Faults that were not used add up to those of so many seconds.
+const DEPTH_S: f64 = 0.1;
+
+/// Faults that are left, and when that was so.
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    left: f64,
+    at_ns: u64,
+}
+
+impl Bucket {
+    fn full(per_second: f64, now_ns: u64) -> Self {
+        Self { left: depth(per_second), at_ns: now_ns }
+    }
+
+    /// The faults that are left now. Less than zero: too many were made.
+    fn left(&self, per_second: f64, now_ns: u64) -> f64 {
+        let passed_s = now_ns.saturating_sub(self.at_ns) as f64 * 1e-9;
+        (self.left + passed_s * per_second).min(depth(per_second))
+    }
+
+    fn charge(&mut self, faults: f64, per_second: f64, now_ns: u64) {
+        self.left = self.left(per_second, now_ns) - faults;
+        self.at_ns = self.at_ns.max(now_ns);
+    }
+}
+
+fn depth(per_second: f64) -> f64 {
+    (per_second * DEPTH_S).max(2.0)
+}
+
+/// The faults of threads.
+#[derive(Debug)]
+pub(super) struct Budget {
+    /// For one purpose of one thread.
+    per_second: f64,
+    threads: HashMap<u32, [Bucket; 2]>,
+    all: Bucket,
+}
+
+impl Budget {
+    /// At most `faults_per_second` for each thread, both purposes together.
+    pub(super) fn new(faults_per_second: u32, now_ns: u64) -> Self {
+        let per_second = f64::from(faults_per_second) / 2.0;
+        Self { per_second, threads: HashMap::new(), all: Bucket::full(ALL_PER_SECOND, now_ns) }
+    }
+
+    /// Whether this thread, and all together, may cause one more fault.
+    pub(super) fn allows(&self, tid: u32, purpose: Purpose, now_ns: u64) -> bool {
+        let own = self.threads.get(&tid).map(|it| it[purpose as usize]);
+        own.is_none_or(|it| it.left(self.per_second, now_ns) >= 1.0) && self.all_left(now_ns)
+    }
+
+    /// Whether every thread may cause one more fault.
+    pub(super) fn allows_each(&self, purpose: Purpose, now_ns: u64) -> bool {
+        let allows = |it: &[Bucket; 2]| it[purpose as usize].left(self.per_second, now_ns) >= 1.0;
+        self.threads.values().all(allows) && self.all_left(now_ns)
+    }
+
+    fn all_left(&self, now_ns: u64) -> bool {
+        self.all.left(ALL_PER_SECOND, now_ns) >= 1.0
+    }
+
+    /// Enters faults of a thread; fewer than none gives back what was entered beforehand.
+    pub(super) fn charge(&mut self, tid: u32, purpose: Purpose, faults: f64, now_ns: u64) {
+        let rate = self.per_second;
+        let buckets = self.threads.entry(tid).or_insert([Bucket::full(rate, now_ns); 2]);
+        buckets[purpose as usize].charge(faults, rate, now_ns);
+        self.all.charge(faults, ALL_PER_SECOND, now_ns);
+    }
+
+    /// The time after which a thread that may cause no fault may cause one.
+    pub(super) fn wait_ns(&self) -> u64 {
+        (1e9 / self.per_second.max(0.1)) as u64
+    }
+
+    /// Forgets threads whose faults are as those of a new one: they may have ended.
+    pub(super) fn forget(&mut self, now_ns: u64) {
+        let (rate, full) = (self.per_second, depth(self.per_second));
+        self.threads.retain(|_, it| it.iter().any(|it| it.left(rate, now_ns) < full));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// The faults that a thread may cause if it tries so many times a second.
+    fn caused(budget: &mut Budget, tids: &[u32], seconds: u64, purposes: &[Purpose]) -> Vec<u32> {
+        let mut counts = vec![0; tids.len()];
+        for now in (0..seconds * SECOND).step_by(100_000) {
+            for (count, &tid) in counts.iter_mut().zip(tids) {
+                for &purpose in purposes {
+                    if budget.allows(tid, purpose, now) {
+                        budget.charge(tid, purpose, 1.0, now);
+                        *count += 1;
+                    }
+                }
+            }
+        }
+        counts
+    }
+
+    #[test]
+    fn a_thread_has_a_hundred_faults_a_second_and_each_purpose_one_half() {
+        let both = [Purpose::Explore, Purpose::Watch];
+        let all = caused(&mut Budget::new(100, 0), &[1], 10, &both);
+        // Ten more from the beginning: what fits into a tenth of a second.
+        assert!((1_000..=1_010).contains(&all[0]), "{all:?}");
+        let half = caused(&mut Budget::new(100, 0), &[1, 2], 10, &[Purpose::Watch]);
+        assert!(half.iter().all(|it| (500..=505).contains(it)), "{half:?}");
+    }
+
+    #[test]
+    fn many_threads_share_a_thousand_faults_a_second() {
+        let tids: Vec<u32> = (1..=40).collect();
+        let all = caused(&mut Budget::new(100, 0), &tids, 5, &[Purpose::Explore]);
+        let sum: u32 = all.iter().sum();
+        assert!((5_000..=5_100).contains(&sum), "{sum}");
+    }
+
+    #[test]
+    fn faults_beyond_the_budget_are_made_up_for_and_rest_does_not_add_up() {
+        let mut budget = Budget::new(100, 0);
+        budget.charge(1, Purpose::Watch, 55.0, 0);
+        assert!(!budget.allows(1, Purpose::Watch, SECOND));
+        assert!(!budget.allows_each(Purpose::Watch, SECOND));
+        assert!(budget.allows(1, Purpose::Watch, SECOND + SECOND / 20));
+        assert!(budget.allows(1, Purpose::Explore, 0));
+        budget.forget(SECOND);
+        assert_eq!(budget.threads.len(), 1);
+        budget.forget(100 * SECOND);
+        assert_eq!(budget.threads.len(), 0);
+        let mut rested = Budget::new(100, 0);
+        let count = (0..50).filter(|_| {
+            let allowed = rested.allows(7, Purpose::Watch, 100 * SECOND);
+            rested.charge(7, Purpose::Watch, 1.0, 100 * SECOND);
+            allowed
+        });
+        assert_eq!(count.count(), 5);
+    }
+}

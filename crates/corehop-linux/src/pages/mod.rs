@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Page sampling: which threads of a program write to the same pages.
+//!
+//! Pages are write-protected (userfaultfd(2)). The kernel tells which thread writes to one and lets it wait; a handler
+//! lifts the protection, and protects the page again soon after, so that the next writer shows itself.
+//! [The concept](../../../docs/concepts/page-sampling.md) has the blind spots and the costs.
+//!
+//! The handler is a process of its own and has the only descriptor: whatever kills it, the kernel then lifts all
+//! protection. If it hangs, it is killed. `budget`, `page`, `sampler` and `areas` make no system calls.
+
+mod areas;
+mod budget;
+mod page;
+mod sampler;
+mod uffd;
+mod threads;
+mod memory;
+mod passing;
+mod inject;
+mod handler;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, BufRead, BufReader};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
+
+use corehop_core::host::{Evidence, Shared};
+use serde::{Deserialize, Serialize};
+
+use crate::supervisor::start_helper;
+
+pub(crate) use handler::{ROLE, handle};
+
+/// The most faults a second that sampling causes to a thread.
+pub(crate) const FAULTS_PER_SECOND: u32 = 100;
+/// A handler that has said nothing for so long does not answer any more. It reports ten times as often.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Why pages cannot be sampled, or not any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PagesError {
+    /// The kernel refuses, or lacks something.
+    #[error(
+        "the kernel refuses write protection that programs do not notice ({0}): it takes root, or CAP_SYS_PTRACE in the \
+         program itself, or `sysctl vm.unprivileged_userfaultfd=1`"
+    )]
+    Refused(io::Error),
+    /// A kernel without what it takes.
+    #[error("the kernel lacks it ({0}): Linux 6.7 with CONFIG_USERFAULTFD has it")]
+    Lacking(io::Error),
+    /// The descriptor was not got.
+    #[error("the program's memory cannot be watched ({0}); the program runs without it")]
+    NotTaken(io::Error),
+    /// The handler cannot be started.
+    #[error("its handler cannot be started ({0}); the program runs without it")]
+    NoHandler(io::Error),
+    /// The handler is gone.
+    #[error("its handler was ended from outside; the program's pages are as before")]
+    Died,
+    /// The handler hangs.
+    #[error(
+        "its handler did not answer for {} s and was ended; the program's pages are as before",
+        SILENCE.as_secs()
+    )]
+    Silent,
+    /// Another program runs in the process.
+    #[error("the program runs another one now (exec), whose pages are not sampled")]
+    Gone,
+}
+
+/// A message of the handler.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Report {
+    /// Pairs of threads, their new hand-overs, and their rate.
+    pairs: Vec<(u32, u32, u64, f64)>,
+    /// All faults so far.
+    faults: u64,
+    /// Whether the memory is gone: exec, or the end.
+    gone: bool,
+}
+
+/// What was heard of the handler since the last time.
+#[derive(Debug, Default)]
+struct Heard {
+    pairs: BTreeMap<(u32, u32), (u64, f64)>,
+    faults: u64,
+    lost: Option<PagesError>,
+}
+
+/// Sampling under way. It ends when this is dropped; nothing is protected then.
+#[derive(Debug)]
+pub(crate) struct PageSampling {
+    handler: Child,
+    socket: UnixStream,
+    heard: Arc<Mutex<Heard>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+/// Whether pages can be sampled here.
+///
+/// # Errors
+/// [`PagesError`] with the remedy.
+pub(crate) fn check() -> Result<(), PagesError> {
+    let probe = uffd::Uffd::own().and_then(|_| {
+        let pagemap = std::fs::File::open("/proc/self/pagemap")?;
+        uffd::populated(&pagemap, (0, uffd::PAGE))
+    });
+    match probe {
+        Ok(_) => Ok(()),
+        Err(error) if error.raw_os_error() == Some(libc::EPERM) => Err(PagesError::Refused(error)),
+        Err(error) => Err(PagesError::Lacking(error)),
+    }
+}
+
+/// Starts a command whose pages are sampled from its first instruction until it runs another program. If they cannot be, the
+/// command runs all the same.
+///
+/// # Errors
+/// As [`Command::spawn`].
+pub(crate) fn start(
+    command: &mut Command,
+    faults_per_second: u32,
+) -> io::Result<(Child, Result<PageSampling, PagesError>)> {
+    let (child, descriptor) = inject::start(command)?;
+    let sampling = descriptor.map_err(PagesError::NotTaken).and_then(|it| {
+        PageSampling::begin(child.id(), it, faults_per_second).map_err(PagesError::NoHandler)
+    });
+    Ok((child, sampling))
+}
+
+impl PageSampling {
+    /// Samples the process of which `descriptor` is.
+    fn begin(pid: u32, descriptor: OwnedFd, faults_per_second: u32) -> io::Result<Self> {
+        let (pid, faults) = (pid.to_string(), faults_per_second.to_string());
+        let arguments = [OsStr::new(&pid), OsStr::new(&faults)];
+        let (mut handler, socket) = start_helper(ROLE, &arguments, Stdio::null(), Stdio::null())?;
+        let heard = Arc::new(Mutex::new(Heard::default()));
+        let number = handler.id().cast_signed();
+        let reader = passing::send(&socket, descriptor.as_fd()).and_then(|()| {
+            socket.set_read_timeout(Some(SILENCE))?;
+            let (theirs, heard) = (socket.try_clone()?, heard.clone());
+            let named = std::thread::Builder::new().name("pages".into());
+            named.spawn(move || listen(theirs, number, &heard))
+        });
+        match reader {
+            Ok(reader) => Ok(Self { handler, socket, heard, reader: Some(reader) }),
+            Err(error) => {
+                // It is our child and was not waited for, so its number is its own.
+                handler.kill()?;
+                handler.wait()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The threads that were seen at the same pages since the last time.
+    ///
+    /// # Errors
+    /// Why nothing more will be seen.
+    pub(crate) fn take(&mut self) -> Result<Vec<Shared>, PagesError> {
+        let mut heard = locked(&self.heard);
+        if let Some(why) = heard.lost.take() {
+            return Err(why);
+        }
+        let pairs = std::mem::take(&mut heard.pairs).into_iter();
+        let shared =
+            |((a, b), (seen, per_second))| Shared { a, b, by: Evidence::Pages, seen, per_second };
+        Ok(pairs.map(shared).collect())
+    }
+}
+
+impl Drop for PageSampling {
+    fn drop(&mut self) {
+        // Both ends hear of it, the handler and the thread that listens.
+        let _closed_already = self.socket.shutdown(Shutdown::Both);
+        let _no_panic = self.reader.take().map(JoinHandle::join);
+        let begun = Instant::now();
+        while matches!(self.handler.try_wait(), Ok(None)) {
+            if begun.elapsed() > SILENCE {
+                let _ends_it = self.handler.kill();
+            }
+            sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+fn locked(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Takes reports until there are no more. A handler that is silent is killed, so that the program goes on at once,
+/// whatever the placer does meanwhile.
+fn listen(socket: UnixStream, handler: i32, heard: &Mutex<Heard>) {
+    let mut lines = BufReader::new(socket);
+    let mut line = Vec::new();
+    let why = loop {
+        line.clear();
+        match lines.read_until(b'\n', &mut line) {
+            Ok(0) => break PagesError::Died,
+            Ok(_) => {}
+            Err(_) => {
+                // SAFETY: takes two integers. The child is waited for after this thread, so the number is its own.
+                unsafe { libc::kill(handler, libc::SIGKILL) };
+                break PagesError::Silent;
+            }
+        }
+        // A handler that was killed may leave half a line.
+        let Ok(report) = serde_json::from_slice::<Report>(&line) else { continue };
+        if report.gone {
+            break PagesError::Gone;
+        }
+        let mut heard = locked(heard);
+        heard.faults = report.faults;
+        for (a, b, seen, per_second) in report.pairs {
+            let sum = heard.pairs.entry((a, b)).or_default();
+            *sum = (sum.0 + seen, per_second);
+        }
+    };
+    locked(heard).lost.get_or_insert(why);
+}

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One page: the threads that were seen writing to it, and how often it went from one to another.
+
+/// Lines that are remembered of a thread.
+const LINES: usize = 16;
+/// Threads that are remembered of a page.
+const WRITERS: usize = 6;
+/// Writes in a row of one thread after which a page is that thread's own.
+const OWN_AFTER: u32 = 4;
+/// The same for a page that several threads wrote.
+const LEFT_AFTER: u32 = 12;
+/// Writes after which older ones count half.
+const MANY: u32 = 64;
+
+/// A thread that wrote to the page, and the lines that it wrote to last.
+#[derive(Debug, Clone)]
+struct Writer {
+    tid: u32,
+    lines: Vec<u8>,
+}
+
+/// Hand-overs, and the time in which they were seen.
+#[derive(Debug, Clone, Copy, Default)]
+struct Seen {
+    handovers: f64,
+    ns: f64,
+}
+
+impl Seen {
+    fn per_second(&self) -> f64 {
+        if self.ns > 0.0 { self.handovers * 1e9 / self.ns } else { 0.0 }
+    }
+
+    fn halve(&mut self) {
+        self.handovers /= 2.0;
+        self.ns /= 2.0;
+    }
+}
+
+/// A write to a page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Write {
+    /// The thread.
+    pub(super) tid: u32,
+    /// The number of the line in the page.
+    pub(super) line: u8,
+    pub(super) at_ns: u64,
+    /// Whether the page was protected again at once after the write before.
+    pub(super) quick: bool,
+}
+
+/// What is known of a page.
+#[derive(Debug, Default)]
+pub(super) struct Page {
+    writers: Vec<Writer>,
+    last: Option<Write>,
+    /// Writes of the last one in a row.
+    in_a_row: u32,
+    /// Writes that count.
+    writes: u32,
+    /// Seen soon after a write, and after a rest. Both are lower bounds.
+    soon: Seen,
+    late: Seen,
+    /// Hand-overs by pair of threads: all that count, and those that were not taken yet.
+    pairs: Vec<(Pair, f64, u64)>,
+}
+
+/// Two threads, the one with the lower number first.
+pub(super) type Pair = (u32, u32);
+
+impl Page {
+    /// Takes a write. True if it hands the page over: another thread wrote before, and this one before that.
+    ///
+    /// A page that passes to a thread for good is handed over by none: data that one thread prepares for another.
+    pub(super) fn take(&mut self, write: Write) -> bool {
+        let returns = self.writers.iter().any(|it| it.tid == write.tid);
+        let before = self.last.replace(write);
+        let changes = before.is_some_and(|it| it.tid != write.tid);
+        self.enter(write);
+        self.in_a_row = if changes { 1 } else { self.in_a_row + 1 };
+        let handed_over = changes && returns;
+        if let Some(before) = before {
+            let seen = if write.quick { &mut self.soon } else { &mut self.late };
+            seen.ns += write.at_ns.saturating_sub(before.at_ns) as f64;
+            seen.handovers += f64::from(u8::from(handed_over));
+            if handed_over {
+                self.count((before.tid.min(write.tid), before.tid.max(write.tid)));
+            }
+        }
+        self.fade();
+        handed_over
+    }
+
+    fn enter(&mut self, write: Write) {
+        let at = self.writers.iter().position(|it| it.tid == write.tid);
+        let mut writer = match at {
+            Some(at) => self.writers.remove(at),
+            None => Writer { tid: write.tid, lines: Vec::with_capacity(LINES) },
+        };
+        if writer.lines.len() == LINES {
+            writer.lines.remove(0);
+        }
+        writer.lines.push(write.line);
+        if self.writers.len() == WRITERS {
+            self.writers.remove(0);
+        }
+        self.writers.push(writer);
+    }
+
+    fn count(&mut self, pair: Pair) {
+        match self.pairs.iter_mut().find(|it| it.0 == pair) {
+            Some((_, all, new)) => {
+                *all += 1.0;
+                *new += 1;
+            }
+            None => self.pairs.push((pair, 1.0, 1)),
+        }
+    }
+
+    fn fade(&mut self) {
+        self.writes += 1;
+        if self.writes < MANY {
+            return;
+        }
+        self.writes /= 2;
+        self.soon.halve();
+        self.late.halve();
+        self.pairs.iter_mut().for_each(|it| it.1 /= 2.0);
+        self.pairs.retain(|it| it.1 >= 0.25 || it.2 > 0);
+    }
+
+    /// The thread that wrote last.
+    pub(super) fn last(&self) -> Option<Write> {
+        self.last
+    }
+
+    /// Whether several threads write to it, as far as is known.
+    pub(super) fn is_shared(&self) -> bool {
+        self.writers.len() > 1
+    }
+
+    /// The number of writes in a row of the thread that wrote last.
+    pub(super) fn in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+
+    /// Whether there is nothing more to see: it is one thread's own, or its threads write to lines of their own.
+    pub(super) fn is_own(&self) -> bool {
+        let alone = self.in_a_row >= if self.is_shared() { LEFT_AFTER } else { OWN_AFTER };
+        alone || (!self.pairs.is_empty() && self.pairs.iter().all(|it| self.apart(it.0)))
+    }
+
+    /// Whether the threads of this pair write to lines of their own, so that the page is all that they share.
+    ///
+    /// If both drew from the same lines, writes of one and the other would meet in a line as often as two writes of one.
+    /// They are apart if they never meet where at least five meetings are expected (probability below 1 %).
+    fn apart(&self, (a, b): Pair) -> bool {
+        let lines = |tid: u32| self.writers.iter().find(|it| it.tid == tid).map(|it| &it.lines);
+        let (Some(a), Some(b)) = (lines(a), lines(b)) else { return false };
+        if a.iter().any(|line| b.contains(line)) {
+            return false;
+        }
+        let all = |of: &[u8]| (of.len() * of.len().saturating_sub(1) / 2) as f64;
+        let pairs = all(a) + all(b);
+        let met = (met(a) + met(b)) as f64;
+        pairs > 0.0 && (a.len() * b.len()) as f64 * met / pairs >= 5.0
+    }
+
+    /// The pairs with hand-overs that were not taken yet: their number, and the page's share of the pair's rate.
+    pub(super) fn pairs(&mut self) -> Vec<(Pair, u64, f64)> {
+        let rate = self.soon.per_second().max(self.late.per_second());
+        let all: f64 = self.pairs.iter().map(|it| it.1).sum();
+        let pairs: Vec<Pair> = self.pairs.iter().map(|it| it.0).collect();
+        let apart: Vec<bool> = pairs.into_iter().map(|it| self.apart(it)).collect();
+        let one = |((pair, count, new), apart): (&mut (Pair, f64, u64), bool)| {
+            let new = std::mem::take(new);
+            (!apart).then(|| (*pair, new, rate * *count / all))
+        };
+        self.pairs.iter_mut().zip(apart).filter_map(one).collect()
+    }
+}
+
+/// Pairs of writes that met in a line.
+fn met(lines: &[u8]) -> usize {
+    let later = |(at, line): (usize, &u8)| lines[at + 1..].iter().filter(|it| *it == line).count();
+    lines.iter().enumerate().map(later).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page after these writes, each a microsecond after the one before.
+    fn page(writes: impl IntoIterator<Item = (u32, u8)>) -> Page {
+        let mut page = Page::default();
+        for (at, (tid, line)) in writes.into_iter().enumerate() {
+            page.take(Write { tid, line, at_ns: at as u64 * 1_000, quick: true });
+        }
+        page
+    }
+
+    #[test]
+    fn two_threads_that_take_turns_hand_over_at_each_write_but_the_first_two() {
+        let mut it = page([(2, 0), (1, 0), (2, 0), (1, 0), (2, 0)]);
+        let pairs = it.pairs();
+        // Three in four microseconds.
+        assert_eq!(pairs, [((1, 2), 3, 750_000.0)]);
+        // They are told once, the rate as long as the page is known.
+        assert_eq!(it.pairs(), [((1, 2), 0, 750_000.0)]);
+    }
+
+    #[test]
+    fn a_page_that_one_thread_prepares_for_another_is_handed_over_by_none() {
+        let mut it = page([(1, 0), (1, 1), (2, 0), (2, 1), (2, 0)]);
+        assert_eq!(it.pairs(), []);
+        assert!(it.is_shared() && !it.is_own());
+    }
+
+    #[test]
+    fn a_page_that_one_thread_writes_is_its_own_after_four_writes() {
+        assert!(!page([(1, 0); 3]).is_own());
+        assert!(page([(1, 0); 4]).is_own());
+        let left = [(2, 0), (1, 0), (2, 0)].into_iter().chain([(1, 0); 12]);
+        assert!(page(left).is_own());
+    }
+
+    #[test]
+    fn threads_that_write_to_lines_of_their_own_share_nothing() {
+        let turns = |lines: [u8; 2]| (0..12).map(move |at| (1 + at % 2, lines[at as usize % 2]));
+        assert_eq!(page(turns([3, 40])).pairs(), []);
+        assert!(page(turns([3, 40])).is_own() && !page(turns([3, 3])).is_own());
+        assert_eq!(page(turns([3, 3])).pairs().len(), 1);
+        // Lines drawn from the whole page seldom meet: that says nothing.
+        let drawn = (0..12_u32).map(|at| (1 + at % 2, (at * 29 % 64) as u8));
+        assert_eq!(page(drawn).pairs().len(), 1);
+    }
+
+    #[test]
+    fn three_threads_have_the_hand_overs_of_each_pair() {
+        let mut it = page([(1, 0), (2, 0), (3, 0), (1, 0), (2, 0), (3, 0), (1, 0)]);
+        let mut seen: Vec<_> = it.pairs().into_iter().map(|(pair, seen, _)| (pair, seen)).collect();
+        seen.sort_unstable();
+        assert_eq!(seen, [((1, 2), 1), ((1, 3), 2), ((2, 3), 1)]);
+    }
+
+    #[test]
+    fn a_rate_is_the_larger_of_two_lower_bounds() {
+        let mut it = Page::default();
+        for round in 0..3 {
+            let at_ns = round * 1_000_000;
+            it.take(Write { tid: 1, line: 0, at_ns, quick: false });
+            it.take(Write { tid: 2, line: 0, at_ns: at_ns + 10_000, quick: true });
+        }
+        // Soon: two in 30 microseconds, as the first time was no hand-over. Late: two in 2 milliseconds.
+        let (_, seen, rate) = it.pairs()[0];
+        assert_eq!(seen, 4);
+        assert!((rate - 2.0 / 30e-6).abs() < 1.0, "{rate}");
+    }
+}

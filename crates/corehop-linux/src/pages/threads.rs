@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The numbers of threads: a fault has that of the thread's own namespace.
+
+use std::collections::HashMap;
+use std::fs;
+
+/// From numbers in a process's namespace to those that this one sees.
+#[derive(Debug)]
+pub(super) struct Threads {
+    pid: u32,
+    /// None where they are the same.
+    numbers: Option<HashMap<u32, u32>>,
+}
+
+impl Threads {
+    /// Those of a process.
+    pub(super) fn of(pid: u32) -> Self {
+        let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let differ = numbers(&text).is_some_and(|(seen, own)| seen != own);
+        Self { pid, numbers: differ.then(HashMap::new) }
+    }
+
+    /// The number of a thread here; None if it has ended.
+    pub(super) fn seen(&mut self, own: u32) -> Option<u32> {
+        let Some(numbers) = &mut self.numbers else { return Some(own) };
+        if !numbers.contains_key(&own) {
+            numbers.extend(all(self.pid));
+        }
+        numbers.get(&own).copied()
+    }
+}
+
+/// The threads of a process: the number that each has in its own namespace, and the one here.
+fn all(pid: u32) -> Vec<(u32, u32)> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let status = tasks.filter_map(|it| fs::read_to_string(it.path().join("status")).ok());
+    status.filter_map(|text| numbers(&text)).map(|(seen, own)| (own, seen)).collect()
+}
+
+/// The first number of `NSpid`, which is the one seen here, and the last, which is the thread's own.
+fn numbers(status: &str) -> Option<(u32, u32)> {
+    let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    let mut numbers = line.split_whitespace().filter_map(|it| it.parse().ok());
+    let seen = numbers.next()?;
+    Some((seen, numbers.last().unwrap_or(seen)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_a_number_in_each_namespace() {
+        assert_eq!(numbers("Name:\tx\nNSpid:\t4711\t30\t7\n"), Some((4711, 7)));
+        assert_eq!(numbers("NSpid:\t4711\n"), Some((4711, 4711)));
+        assert_eq!(numbers("Name:\tx\n"), None);
+    }
+
+    #[test]
+    fn the_threads_of_this_process_have_the_same_numbers_here() {
+        let own = std::process::id();
+        assert_eq!(Threads::of(own).seen(own), Some(own));
+        assert!(all(own).contains(&(own, own)));
+    }
+}

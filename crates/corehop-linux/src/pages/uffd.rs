@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's interface: write protection that tells who wrote (userfaultfd(2)), and which pages there are
+//! (`PAGEMAP_SCAN`, Linux 6.7).
+//!
+//! <https://docs.kernel.org/admin-guide/mm/userfaultfd.html>, <https://docs.kernel.org/admin-guide/mm/pagemap.html>
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::areas::Range;
+
+const API: u64 = 0xAA;
+const UFFDIO_API: libc::c_ulong = 0xc018_aa3f;
+const UFFDIO_REGISTER: libc::c_ulong = 0xc020_aa00;
+const UFFDIO_WAKE: libc::c_ulong = 0x8010_aa02;
+const UFFDIO_WRITEPROTECT: libc::c_ulong = 0xc018_aa06;
+const REGISTER_WRITE_PROTECTION: u64 = 1 << 1;
+const PROTECT: u64 = 1 << 0;
+/// `UFFD_FEATURE_PAGEFAULT_FLAG_WP`, `_THREAD_ID`, `_EXACT_ADDRESS`, `_WP_HUGETLBFS_SHMEM`.
+const FEATURES: u64 = 1 << 0 | 1 << 8 | 1 << 11 | 1 << 12;
+const EVENT_FAULT: u8 = 0x12;
+/// The length of a page.
+pub(super) const PAGE: u64 = 4_096;
+
+const PAGEMAP_SCAN: libc::c_ulong = 0xc060_6610;
+const PRESENT: u64 = 1 << 3;
+const ZERO: u64 = 1 << 5;
+const HUGE: u64 = 1 << 6;
+
+/// A write to a protected page. The thread waits until the page is unprotected.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, packed)]
+struct Message {
+    event: u8,
+    _reserved: [u8; 7],
+    _flags: u64,
+    address: u64,
+    tid: u32,
+    _unused: u32,
+}
+
+/// A fault: the address, and the thread in the numbers of its own namespace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fault {
+    pub(super) address: u64,
+    pub(super) tid: u32,
+}
+
+/// The descriptor. The memory that was registered with it is released when its last copy is closed.
+#[derive(Debug)]
+pub(super) struct Uffd(OwnedFd);
+
+impl Uffd {
+    /// The one of a process that it was taken from. Asks for the features that sampling needs.
+    ///
+    /// # Errors
+    /// `EINVAL` where the kernel lacks one.
+    pub(super) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let mut words = [API, FEATURES, 0];
+        call(&fd, UFFDIO_API, words.as_mut_ptr())?;
+        Ok(Self(fd))
+    }
+
+    /// One of this process, to see whether it is to be got at all.
+    ///
+    /// # Errors
+    /// `EPERM` without the right, `EINVAL` or `ENOSYS` where the kernel lacks it.
+    pub(super) fn own() -> io::Result<Self> {
+        // SAFETY: takes an integer.
+        let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, FLAGS) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a descriptor that the kernel has just made, with this one owner.
+        Self::new(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    }
+
+    /// Allows pages of this range to be protected.
+    ///
+    /// # Errors
+    /// `EINVAL` where the kernel cannot, or the range is not mapped any more.
+    pub(super) fn register(&self, (start, end): Range) -> io::Result<()> {
+        let mut words = [start, end - start, REGISTER_WRITE_PROTECTION, 0];
+        call(&self.0, UFFDIO_REGISTER, words.as_mut_ptr())
+    }
+
+    /// Protects the pages of a range that are there.
+    ///
+    /// # Errors
+    /// `ENOENT` where it is not mapped any more, `ESRCH` where the process has ended or runs another program.
+    pub(super) fn protect(&self, range: Range) -> io::Result<()> {
+        self.set(range, PROTECT)
+    }
+
+    /// Lifts the protection, and wakes the threads that wait.
+    ///
+    /// # Errors
+    /// `ESRCH` where the process has ended or runs another program. Elsewhere no thread waits after it.
+    pub(super) fn release(&self, range: Range) -> io::Result<()> {
+        match self.set(range, 0) {
+            // It was unmapped meanwhile: who waits has to find out.
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => self.wake(range),
+            done => done,
+        }
+    }
+
+    /// Nothing, as long as the process runs the program of which the descriptor is.
+    ///
+    /// # Errors
+    /// `ESRCH` where it has ended or runs another program.
+    pub(super) fn check(&self) -> io::Result<()> {
+        // Only calls that protect and release tell that the memory is gone. This address is the lowest that may be mapped.
+        match self.set((1 << 16, (1 << 16) + PAGE), 0) {
+            Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&self, (start, end): Range, mode: u64) -> io::Result<()> {
+        loop {
+            let mut words = [start, end - start, mode];
+            match call(&self.0, UFFDIO_WRITEPROTECT, words.as_mut_ptr()) {
+                Err(error) if error.raw_os_error() == Some(libc::EAGAIN) => {}
+                done => return done,
+            }
+        }
+    }
+
+    fn wake(&self, (start, end): Range) -> io::Result<()> {
+        let mut words = [start, end - start];
+        call(&self.0, UFFDIO_WAKE, words.as_mut_ptr())
+    }
+
+    /// The faults that wait.
+    ///
+    /// # Errors
+    /// Those of read(2).
+    pub(super) fn faults(&self) -> io::Result<Vec<Fault>> {
+        let mut messages = [Message::default(); 32];
+        let bytes = size_of_val(&messages);
+        // SAFETY: the kernel writes at most so many bytes to a live local, whose every pattern of bits is valid.
+        let length = unsafe { libc::read(self.0.as_raw_fd(), messages.as_mut_ptr().cast(), bytes) };
+        if length < 0 {
+            return match io::Error::last_os_error() {
+                error if error.kind() == io::ErrorKind::WouldBlock => Ok(Vec::new()),
+                error => Err(error),
+            };
+        }
+        let messages = &messages[..length as usize / size_of::<Message>()];
+        let faults = messages.iter().filter(|it| it.event == EVENT_FAULT);
+        Ok(faults.map(|it| Fault { address: it.address, tid: it.tid }).collect())
+    }
+}
+
+impl AsRawFd for Uffd {
+    fn as_raw_fd(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+/// Faults in the kernel are told too: without that, read(2) into a protected page would fail.
+pub(super) const FLAGS: i32 = libc::O_CLOEXEC | libc::O_NONBLOCK;
+
+/// One of the calls above.
+fn call<T>(fd: &impl AsRawFd, number: libc::c_ulong, argument: *mut T) -> io::Result<()> {
+    // SAFETY: each caller gives a live local of the size that the call's number holds.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), number, argument) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// The argument of `PAGEMAP_SCAN`.
+#[derive(Default)]
+#[repr(C)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    regions: u64,
+    regions_len: u64,
+    most_pages: u64,
+    inverted: u64,
+    all_of: u64,
+    any_of: u64,
+    told: u64,
+}
+
+/// Pages that follow each other.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+struct Region {
+    start: u64,
+    end: u64,
+    _categories: u64,
+}
+
+/// The pages of a range that are there, in runs, huge ones left out; the first 64 runs.
+///
+/// # Errors
+/// `ENOTTY` before Linux 6.7; `ESRCH` or nothing at all where the process has ended.
+pub(super) fn populated(pagemap: &File, (start, end): Range) -> io::Result<Vec<Range>> {
+    let mut regions = [Region::default(); 64];
+    let mut scan = Scan {
+        size: size_of::<Scan>() as u64,
+        start,
+        end,
+        regions: regions.as_mut_ptr() as u64,
+        regions_len: regions.len() as u64,
+        inverted: HUGE | ZERO,
+        all_of: PRESENT | HUGE | ZERO,
+        told: PRESENT,
+        ..Scan::default()
+    };
+    // SAFETY: the kernel reads and writes the argument and writes to `regions`; both outlive the call.
+    let found = unsafe { libc::ioctl(pagemap.as_raw_fd(), PAGEMAP_SCAN, &raw mut scan) };
+    if found < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(regions[..found as usize].iter().map(|it| (it.start, it.end)).collect())
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whatever is killed, no page stays protected and no process remains.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use corehop_linux::supervisor::ProcessId;
+
+use crate::harness::skipped;
+use crate::scene::{PLACER, Scene, children, partners, words};
+
+fn kill(pid: i32, signal: i32) {
+    // SAFETY: takes two integers; the process is a child of this one, or of one that is.
+    unsafe { libc::kill(pid, signal) };
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "{what}");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+/// A scene whose pair was seen, and the handler.
+fn seen() -> Option<(Scene, i32)> {
+    let mut scene = Scene::begin(1, 1, 6, "write")?;
+    scene.until("the pair is seen", |it| !it.seen.is_empty());
+    let handlers = children(std::process::id(), "corehop-pages");
+    assert_eq!(handlers.len(), 1);
+    Some((scene, handlers[0]))
+}
+
+pub(crate) fn the_program_goes_on_without_a_handler_that_was_killed() {
+    let Some((mut scene, handler)) = seen() else { return };
+    kill(handler, libc::SIGKILL);
+    scene.until("it is noticed", |it| it.notes.iter().any(|it| it.contains("ended from outside")));
+    assert_eq!(scene.end(), 0);
+}
+
+pub(crate) fn the_program_goes_on_without_a_handler_that_was_stopped() {
+    let Some((mut scene, handler)) = seen() else { return };
+    kill(handler, libc::SIGSTOP);
+    scene.until("it is noticed", |it| it.notes.iter().any(|it| it.contains("did not answer")));
+    assert_eq!(scene.end(), 0);
+    assert!(children(std::process::id(), "corehop-pages").is_empty());
+}
+
+/// A placer in a process of its own.
+struct Apart {
+    placer: Child,
+    handler: ProcessId,
+    program: ProcessId,
+    file: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Apart {
+    fn begin() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("threads");
+        let this = std::env::current_exe().unwrap();
+        let mut command = Command::new(this);
+        command.arg(PLACER).args(words(1, 1, 7, "write", &file));
+        let placer = command.spawn().unwrap();
+        eventually("its threads run", || file.exists());
+        let handlers = children(placer.id(), "corehop-pages");
+        let name: String = program_name();
+        let programs = children(placer.id(), &name);
+        let (&[handler], &[program]) = (&handlers[..], &programs[..]) else {
+            skipped("pages are not sampled");
+            end(&file, programs[0]);
+            return None;
+        };
+        // Until pages are protected.
+        sleep(Duration::from_millis(500));
+        let [handler, program] = [handler, program].map(|it| ProcessId::of(it).unwrap());
+        Some(Self { placer, handler, program, file, _folder: folder })
+    }
+
+    /// The program goes on and ends, and the handler too.
+    fn check(mut self) {
+        eventually("the handler ends", || !self.handler.is_alive());
+        let before = cpu_ticks(&self.file);
+        eventually("threads run on", || {
+            let now = cpu_ticks(&self.file);
+            now.iter().zip(&before).all(|(now, before)| now > before)
+        });
+        end(&self.file, self.program.pid);
+        eventually("the program ends", || !self.program.is_alive());
+        self.placer.wait().unwrap();
+    }
+}
+
+fn end(file: &Path, pid: i32) {
+    // A program that does not end by itself is ended, and the test fails where it looks.
+    std::fs::remove_file(file).unwrap();
+    let begun = Instant::now();
+    while ProcessId::of(pid).is_ok_and(ProcessId::is_alive) && begun.elapsed().as_secs() < 10 {
+        sleep(Duration::from_millis(10));
+    }
+}
+
+fn program_name() -> String {
+    let path = std::env::current_exe().unwrap();
+    path.file_name().unwrap().to_string_lossy().chars().take(15).collect()
+}
+
+/// The CPU time of each of the program's threads.
+fn cpu_ticks(file: &Path) -> Vec<u64> {
+    let of = |tid: u32| {
+        let text = std::fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    };
+    partners(file).into_keys().map(of).collect()
+}
+
+pub(crate) fn the_program_goes_on_without_the_placer() {
+    let Some(mut it) = Apart::begin() else { return };
+    it.placer.kill().unwrap();
+    it.check();
+}
+
+pub(crate) fn the_program_goes_on_without_placer_and_handler() {
+    let Some(mut it) = Apart::begin() else { return };
+    kill(it.handler.pid, libc::SIGKILL);
+    it.placer.kill().unwrap();
+    it.check();
+}
+
+pub(crate) fn nothing_remains_of_a_program_that_was_killed() {
+    let Some(mut it) = Apart::begin() else { return };
+    kill(it.program.pid, libc::SIGKILL);
+    assert!(it.placer.wait().unwrap().success());
+    assert!(!it.handler.is_alive() && !it.program.is_alive());
+}

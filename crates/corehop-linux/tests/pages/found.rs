@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pairs that are known are found, and programs are as they are without sampling.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use corehop_core::host::{Evidence, Host};
+
+use crate::harness::skipped;
+use crate::scene::{Scene, host};
+
+/// Hand-overs after which a thread's partner is told.
+const ENOUGH: u64 = 5;
+
+/// Samples until every thread of a pair was seen with some thread often enough; the pairs by number of the threads, in order.
+fn pairs(seed: u64) -> Option<BTreeSet<(usize, usize)>> {
+    let mut scene = Scene::begin(3, 2, seed, "write")?;
+    let partners = scene.partners();
+    let paired = partners.iter().filter(|(_, partner)| **partner != 0).map(|(tid, _)| *tid);
+    let paired: Vec<u32> = paired.collect();
+    let often = |scene: &Scene, tid: u32| {
+        scene.seen.iter().any(|((a, b), seen)| *seen >= ENOUGH && (*a == tid || *b == tid))
+    };
+    scene.until("pairs are seen", |it| paired.iter().all(|tid| often(it, *tid)));
+    for (tid, partner) in &partners {
+        if *partner != 0 {
+            assert_eq!(scene.heaviest(*tid), Some(*partner), "{tid}: {:?}", scene.seen);
+        }
+    }
+    // Beside the pairs there is nothing. The first thread shares with all of them what they begin with.
+    scene.seen.retain(|(a, b), _| partners.contains_key(a) && partners.contains_key(b));
+    assert!(scene.seen.keys().all(|(a, b)| partners[a] == *b), "{:?}", scene.seen);
+    let order: Vec<u32> = partners.keys().copied().collect();
+    let at = |tid: u32| order.iter().position(|it| *it == tid).unwrap();
+    let pairs = scene.seen.keys().map(|(a, b)| (at(*a), at(*b))).collect();
+    assert_eq!(scene.end(), 0, "writes were lost");
+    Some(pairs)
+}
+
+pub(crate) fn each_thread_is_found_with_its_partner_and_one_alone_with_none() {
+    if let Some(pairs) = pairs(1) {
+        assert_eq!(pairs.len(), 3);
+    }
+}
+
+pub(crate) fn another_order_of_the_threads_has_other_pairs() {
+    let (Some(one), Some(other)) = (pairs(2), pairs(3)) else { return };
+    assert_ne!(one, other);
+}
+
+pub(crate) fn the_kernel_reads_into_protected_pages() {
+    let Some(mut scene) = Scene::begin(1, 0, 4, "read") else { return };
+    scene.until("the pair is seen", |it| it.seen.values().any(|seen| *seen >= ENOUGH));
+    assert_eq!(scene.end(), 0);
+}
+
+pub(crate) fn a_program_forks_and_its_children_are_not_held_up() {
+    let Some(mut scene) = Scene::begin(1, 0, 5, "fork") else { return };
+    scene.until("the pair is seen", |it| it.seen.values().any(|seen| *seen >= ENOUGH));
+    assert_eq!(scene.end(), 0);
+}
+
+pub(crate) fn a_program_that_starts_another_one_is_lost_and_goes_on() {
+    let words = ["sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exec sleep 1"];
+    let mut host = host(&words.map(str::to_owned));
+    if !host.sources().contains(&Evidence::Pages) {
+        skipped(&host.notes().join("; "));
+        return;
+    }
+    let mut notes = Vec::new();
+    let ended = loop {
+        let window = host.observe(std::time::Duration::from_millis(50)).unwrap();
+        notes.extend(host.notes());
+        if let Some(ended) = window.ended {
+            break ended;
+        }
+    };
+    assert_eq!(ended.status, Some(0));
+    assert!(notes.iter().any(|it| it.contains("pages is off") && it.contains("exec")), "{notes:?}");
+}
+
+pub(crate) fn without_the_right_the_source_is_off_and_says_so() {
+    if std::fs::read_to_string("/proc/sys/vm/unprivileged_userfaultfd")
+        .is_ok_and(|it| it.trim() == "1")
+    {
+        skipped("every user may write-protect pages here");
+        return;
+    }
+    let this = std::env::current_exe().unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", "-sys_ptrace", "--inh-caps", "-all", "--"]).arg(this);
+    command.args([crate::scene::PLACER, "true"]);
+    let Ok(output) = command.output() else {
+        skipped("there is no setpriv");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("--evidence pages is off") && said.contains("CAP_SYS_PTRACE"), "{said}");
+}
