@@ -136,6 +136,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let terrain = Terrain::of(&platform, costs(&times));
     let may_move = args.progress.is_some() && !args.dry_run;
     let moves = may_move || args.start.is_some();
+    let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
     let move_cost_ns = move_costs.dearest().ns;
     let settings = Settings {
         may_move,
