@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use corehop_core::workload::draw::Draw;
 use serde_json::{Value, json};
 
-use super::programs::threads;
+use super::running::threads;
 use crate::Fallible;
 use crate::median::Median;
 

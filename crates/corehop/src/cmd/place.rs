@@ -137,19 +137,14 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     let times = wake_times(&platform).map_err(|error| Failure::new(Exit::Failed, error))?;
     let terrain = Terrain::of(&platform, costs(&times));
     args.check_start(&terrain)?;
-    let may_move = args.progress.is_some() && !args.dry_run;
-    let moves = may_move || args.start.is_some();
-    let ends_after_s = args.length.map(|it| it.get() as f64 * 1e-9);
-    let move_cost_ns = move_costs.on(terrain.caches().len()).ns;
-    let search = args.search;
-    let settings = Settings { may_move, search, move_cost_ns, ends_after_s, ..Settings::default() };
+    let settings = args.settings(move_costs.on(terrain.caches().len()).ns);
     let names: Vec<String> = targets.iter().map(ToString::to_string).collect();
     let wishes = Wishes {
         platform: &platform,
         progress: args.progress.as_ref(),
         evidence: &args.evidence,
         search: args.search,
-        moves,
+        moves: settings.may_move || args.start.is_some(),
         to_stderr: args.json,
     };
     let mut host = PlacingHost::begin(&targets, wishes)?;
@@ -228,6 +223,16 @@ fn costs(times: &WakeTimes) -> WakeCosts {
 }
 
 impl Args {
+    fn settings(&self, move_cost_ns: f64) -> Settings {
+        Settings {
+            may_move: self.progress.is_some() && !self.dry_run,
+            search: self.search,
+            move_cost_ns,
+            ends_after_s: self.length.map(|it| it.get() as f64 * 1e-9),
+            ..Settings::default()
+        }
+    }
+
     /// Before the evidence is there, nothing can be said.
     fn check_length(&self) -> Result<(), Failure> {
         let windows = u64::from(Settings::default().evidence) + 1;

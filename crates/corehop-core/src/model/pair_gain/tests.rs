@@ -15,12 +15,18 @@ fn lines(near: f64, far: f64) -> Around {
 }
 
 /// Both busy for a window of 1 ms.
-fn busy(counted: Option<Counted>, handed_over: Option<f64>) -> Pair {
-    Pair { span_ns: 1_000_000, busy_ns: [1_000_000; 2], counted, handed_over, working_sets: None }
+fn busy(counted: impl Into<Option<Counted>>, handed_over: Option<f64>) -> Pair {
+    Pair {
+        span_ns: 1_000_000,
+        busy_ns: [1_000_000; 2],
+        counted: counted.into(),
+        handed_over,
+        working_sets: None,
+    }
 }
 
-fn counted(from_caches: u64) -> Option<Counted> {
-    Some(Counted { instructions: 2_000_000, misses: from_caches, from_caches })
+const fn counted(from_caches: u64) -> Counted {
+    Counted { instructions: 2_000_000, misses: from_caches, from_caches }
 }
 
 #[test]
