@@ -13,6 +13,8 @@ use crate::units::{Bytes, CpuList};
 
 /// A thread that uses less than this share of a CPU is not worth a try.
 pub(super) const BUSY: f64 = 0.3;
+/// Of more threads no pairs are tried: it would take too long.
+const MOST_PAIRED: usize = 16;
 /// Ties below this certainty join no groups.
 const SURE: f64 = 0.5;
 
@@ -58,6 +60,40 @@ pub(super) fn groups<'a>(
         groups.entry(group[&it.thread.tid]).or_default().push(*it);
     }
     groups.into_values().filter(|it| it.len() > 1).collect()
+}
+
+/// All rounds of a tournament of threads: each round pairs them, and every two are a pair once. (The first stays, the others go
+/// round; of an odd number one sits out.) None of more threads than [`MOST_PAIRED`].
+fn pairings<'a>(threads: &[Candidate<'a>]) -> Vec<Vec<Vec<Candidate<'a>>>> {
+    let seats = threads.len().next_multiple_of(2);
+    if !(3..=MOST_PAIRED).contains(&threads.len()) {
+        return Vec::new();
+    }
+    let round = |round: usize| {
+        let seat = |at: usize| if at == 0 { 0 } else { 1 + (at - 1 + round) % (seats - 1) };
+        let pair = |at: usize| {
+            let both = [seat(at), seat(seats - 1 - at)].map(|it| threads.get(it));
+            both.into_iter().flatten().copied().collect::<Vec<_>>()
+        };
+        (0..seats / 2).map(pair).filter(|it| it.len() == 2).collect()
+    };
+    (0..seats - 1).map(round).collect()
+}
+
+/// The groupings that are tried, in turn: of threads that were seen at the same data theirs; of others all together, and then
+/// pair by pair.
+pub(super) fn groupings<'a>(
+    busy: &[Candidate<'a>],
+    ties: &[Tie],
+    most: usize,
+) -> Vec<Vec<Vec<Candidate<'a>>>> {
+    let seen = groups(busy, ties, most);
+    if !seen.is_empty() {
+        return vec![seen];
+    }
+    let mut all = vec![vec![busy.to_vec()]];
+    all.extend(pairings(busy));
+    all
 }
 
 /// A place for a group.
@@ -161,5 +197,31 @@ mod tests {
         assert_eq!(moved(&pairs, &last), Some(to(["2-3", "2-3", "0-1", "0-1"])));
         assert_eq!(moved(&pairs, &single), Some(to(["2", "2", "0", "0"])));
         assert_eq!(moved(&[all.clone()], &last), None);
+    }
+
+    #[test]
+    fn in_a_tournament_every_two_threads_are_a_pair_once() {
+        for count in 3..=MOST_PAIRED as u32 {
+            let tids: Vec<u32> = (1..=count).collect();
+            let (activity, home) = (threads(&tids), list("0-3"));
+            let busy = busy(&activity, |_| Some(&home));
+            let mut pairs = Vec::new();
+            for round in pairings(&busy) {
+                let mut met: Vec<u32> = round.iter().flatten().map(|it| it.thread.tid).collect();
+                met.sort_unstable();
+                met.dedup();
+                assert_eq!(met.len(), 2 * (count as usize / 2), "{count}");
+                let of = |pair: &Vec<Candidate<'_>>| {
+                    let [a, b] = [pair[0], pair[1]].map(|it| it.thread.tid);
+                    (a.min(b), a.max(b))
+                };
+                pairs.extend(round.iter().map(of));
+            }
+            pairs.sort_unstable();
+            pairs.dedup();
+            assert_eq!(pairs.len() as u32, count * (count - 1) / 2, "{count}");
+        }
+        let (activity, home) = (threads(&[1, 2]), list("0-3"));
+        assert!(pairings(&busy(&activity, |_| Some(&home))).is_empty());
     }
 }

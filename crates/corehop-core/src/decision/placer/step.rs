@@ -457,15 +457,18 @@ impl Placer {
             return None;
         }
         let forecast = Forecast::new(&self.terrain, self.gain.as_ref(), activity);
-        let proposals = search::kinds(&self.terrain).into_iter().filter_map(|places| {
+        let proposals = search::kinds(&self.terrain).into_iter().flat_map(|places| {
             // On one CPU threads take turns: as many as share.
-            let most =
-                places.first().map(|it| it.cpus.len()).filter(|&it| it > 1).unwrap_or(usize::MAX);
-            let groups = if seen { search::groups(&busy, &ties, most) } else { vec![busy.clone()] };
-            let ratio = forecast.of(&groups, &ties, most == usize::MAX);
-            let moves = search::deal(&groups, &places)?;
-            let cost = self.cost(&moves);
-            Some(Proposal { moves, saved: None, cost, seen, ratio })
+            let each = places.first().map_or(0, |it| it.cpus.len());
+            let most = if each > 1 { each } else { usize::MAX };
+            let groupings = search::groupings(&busy, &ties, most).into_iter();
+            let proposal = |groups: Vec<Vec<search::Candidate<'_>>>| {
+                let ratio = forecast.of(&groups, &ties, each == 1);
+                let moves = search::deal(&groups, &places)?;
+                let cost = self.cost(&moves);
+                Some(Proposal { moves, saved: None, cost, seen, ratio })
+            };
+            groupings.filter_map(proposal).collect::<Vec<_>>()
         });
         let hurts = |it: &Proposal| it.ratio.is_some_and(|it| it.hurts());
         let mut new = proposals.filter(|it| !hurts(it) && self.is_new(&it.moves));

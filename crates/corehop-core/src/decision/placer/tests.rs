@@ -512,3 +512,19 @@ fn a_cache_is_not_tried_for_threads_whose_data_it_does_not_hold() {
     assert_eq!(tried(Some(3 << 20)), [1, 4]);
     assert_eq!(tried(Some(6 << 20)), [1]);
 }
+
+#[test]
+fn a_search_without_any_evidence_finds_the_pairs_among_several_threads() {
+    for seed in 0..4 {
+        let terrain = two_caches(2);
+        let mut host = Pairs::new(2, 3.0, &terrain, seed);
+        let mut placer = Placer::new(Settings { search: true, ..may_move() }, terrain);
+        for _ in 0..900 {
+            let actions = placer.step(&without_wake_ups(host.window(), &[]));
+            host.obey(&actions);
+        }
+        for (a, b) in host.partners() {
+            assert!(host.allowed[&a].len() == 1 && host.allowed[&a] == host.allowed[&b]);
+        }
+    }
+}
