@@ -50,7 +50,7 @@ pub trait Host {
     /// [`HostError::Move`] names the thread; the others are put back all the same.
     fn revert(&mut self, receipt: Receipt) -> Result<(), HostError>;
 
-    /// What the user should know of the host, each thing once.
+    /// News of the host for the user, each once.
     fn notes(&mut self) -> Vec<String> {
         Vec::new()
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What threads gain by being together, from runs to a fitted model to predictions, as a user does it.
+//! The gain of threads that are together, from runs to a fitted model to predictions, as a user does it.
 #![expect(clippy::print_stdout, reason = "what is skipped says why")]
 
 use std::path::{Path, PathBuf};

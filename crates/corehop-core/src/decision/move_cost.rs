@@ -11,7 +11,7 @@ use crate::workload::Event;
 pub const ASSUMED_NS: f64 = 200_000.0;
 
 words! {
-    /// Where the cost of a move comes from.
+    /// The origin of the cost of a move.
     CostOrigin, "an origin of a cost" {
         /// No cost of such a move is known: 200 µs.
         Assumed = "assumed",
@@ -29,7 +29,7 @@ words! {
 pub struct MoveCost {
     /// The cost, in nanoseconds.
     pub ns: f64,
-    /// Where it comes from.
+    /// The origin.
     pub origin: CostOrigin,
 }
 

@@ -51,7 +51,7 @@ const fn one() -> u32 {
     1
 }
 
-/// Where the threads of a gang run.
+/// The CPUs of the threads of a gang.
 struct Place {
     placing: Placing,
     /// The CPU of each at first.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks: from the calls of threads at futex words to pairs of threads that hand a lock over.
 //!
-//! A thread that finds a lock taken waits at its word; one that gives it back where others may wait wakes there. Who was
-//! woken by whom is not in the counts: a wait is ended by one of the other threads' wakes, each as likely as the other. A
+//! A thread that finds a lock taken waits at its word; one that gives it back where others may wait wakes there.
+//! The thread that woke it is not in the counts: a wait is ended by one of the other threads' wakes, each as likely as the other. A
 //! lock that is free when it is taken makes no call, so that the hand-overs are a lower bound of its uses.
 //!
 //! Words are told apart by process and address. A lock in memory that processes share is one for each process.

@@ -79,7 +79,7 @@ impl Pair {
 /// [`Placing::Shared`] with a CPU each) to `near`: below a common cache, or onto one CPU. None where nothing speaks for a number or a
 /// bound, and for threads that are on one CPU already.
 ///
-/// Which form answers: the counts by what was fitted on this machine, or by the line times; without line times by the
+/// The form that answers: the counts by what was fitted on this machine, or by the line times; without line times by the
 /// equation for another machine; hand-overs that were seen in samples, by the line times, as a bound. Two busy threads take
 /// turns on one CPU: the ratio goes to 2 as far as their time is not the transfer of lines. What no longer fits into the
 /// shared cache raises it, by an unknown amount where nothing was fitted.

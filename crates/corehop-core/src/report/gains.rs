@@ -46,7 +46,7 @@ fn taken(gain: &MachineGain) -> String {
     })
 }
 
-/// What such a model does not tell.
+/// The limits of such a model.
 fn limits(gain: &MachineGain) -> String {
     let counted = gain.rows.iter().any(|it| it.inputs.mpmi.is_some());
     let mut text = String::new();
@@ -63,7 +63,7 @@ fn limits(gain: &MachineGain) -> String {
     text
 }
 
-/// What is predicted of these threads.
+/// The prediction for these threads.
 pub fn predicted(gain: &MachineGain, asked: &Asked, it: &Predicted) -> String {
     let what = match asked {
         Asked::Program { program, items, sharing } => {

@@ -62,7 +62,7 @@ pub fn text(answer: &Answer) -> String {
     text
 }
 
-/// What was seen of two threads.
+/// The contacts of two threads, in words.
 fn contact(tie: &Tie) -> String {
     let wakes = (tie.per_second > 0.0).then(|| format!("{:.0} wake-ups/s", tie.per_second));
     let lines = tie.lines_at_least;

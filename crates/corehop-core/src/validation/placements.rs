@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a placer that knows of sharing gains on the default scheduler, benchmark by benchmark.
+//! The gain of a placer that knows of sharing on the default scheduler, benchmark by benchmark.
 //!
 //! The placer is rehearsed on the simulated host. The threads begin where the default scheduler of the printed runs put
 //! them, and are left alone there or placed.

@@ -10,7 +10,7 @@
 pub struct Task {
     /// Its place in the tree, counted from 0: itself, all tasks below the first that it forks into, then the second.
     pub at: u32,
-    /// Which Fibonacci number it computes.
+    /// The number of the Fibonacci number that it computes.
     pub number: u32,
 }
 

@@ -103,7 +103,7 @@ pub enum Program {
     /// A Fibonacci number by fork and join: in every round all threads together compute it, each from a
     /// deque of its own and by stealing from the others'. See [`fork_join`](super::fork_join).
     ForkJoin {
-        /// Which number: 2 is the first that forks.
+        /// The place of the number: 2 is the first that forks.
         number: u32,
     },
 }

@@ -103,7 +103,7 @@ impl Moves {
     }
 }
 
-/// How to put a thread back that might run on `cpus`, and is given others.
+/// The way to put a thread back that might run on `cpus`, and is given others.
 fn way_back(thread: ProcessId, cpus: CpuList, given: CpuList) -> Undo {
     let anywhere = cpuset_of(thread.pid).is_some_and(|it| it == cpus);
     Undo::SetAffinity { thread, cpus, given: Some(given), anywhere }

@@ -63,7 +63,7 @@ struct Handler {
     round_ns: u64,
     report_ns: u64,
     refresh_ns: u64,
-    /// What could not be sent yet.
+    /// Evidence that could not be sent yet.
     unsent: Vec<u8>,
 }
 

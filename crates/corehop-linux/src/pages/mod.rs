@@ -85,7 +85,7 @@ struct Report {
     gone: bool,
 }
 
-/// What was heard of the handler since the last time.
+/// News of the handler since the last time.
 #[derive(Debug, Default)]
 struct Heard {
     pairs: BTreeMap<(u32, u32), (u64, f64)>,

@@ -49,7 +49,7 @@ pub(super) struct Write {
     pub(super) quick: bool,
 }
 
-/// What is known of a page.
+/// A page as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct Page {
     writers: Vec<Writer>,

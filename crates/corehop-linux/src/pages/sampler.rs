@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which page is protected when: no system calls, no clock.
+//! The choice of pages and of the times at which they are protected: no system calls, no clock.
 //!
 //! Many pages are protected at once, at random places: the pages that are written most show themselves first, and those
 //! that are not written cost nothing. A page that shows itself is looked at a few times more. If one thread alone
@@ -41,7 +41,7 @@ struct Known {
     more: u32,
 }
 
-/// What is to become of the protection after a fault.
+/// The protection after a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum After {
     /// It stays.

@@ -21,7 +21,7 @@ pub(super) struct Followed {
     /// The kernel's table.
     kernel: Option<Arc<WakeGraph>>,
     cgroups: Vec<PathBuf>,
-    /// What was found, by number, so that a number that became another's is not followed.
+    /// Processes that were found, by number, so that a number that became another's is not followed.
     known: BTreeMap<u32, ProcessId>,
 }
 

@@ -38,7 +38,7 @@ pub struct PlacingHost {
     distances: Option<Distances>,
     /// Whether the distances are measured at the end of a window.
     closely: bool,
-    /// Where there are several caches to choose from.
+    /// None on a host with one cache.
     working_sets: Option<WorkingSets>,
     progress: Option<Progress>,
     /// Whether placing goes on without any evidence.

@@ -18,7 +18,7 @@ impl Pages {
     /// Ready for a command.
     ///
     /// # Errors
-    /// What the host lacks.
+    /// The thing that the host lacks.
     pub(super) fn ready() -> Result<Self, PagesError> {
         check()?;
         Ok(Self(None))

@@ -36,7 +36,7 @@ pub(super) trait Source: fmt::Debug {
     /// Why it sees nothing any more.
     fn take(&mut self, window: &mut Activity) -> Result<(), Off>;
 
-    /// What the user should know of it, each thing once.
+    /// News of it for the user, each once.
     fn note(&mut self) -> Option<String> {
         None
     }

@@ -71,7 +71,7 @@ impl Threads {
         all
     }
 
-    /// What the user should know, once.
+    /// News for the user, once.
     pub(super) fn note(&mut self) -> Option<String> {
         if self.left_out == 0 || self.told {
             return None;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whatever is killed, no page stays protected and no process remains.
+//! Of handler, placer and program any may be killed: no page stays protected and no process remains.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};

@@ -76,7 +76,7 @@ impl Started {
         self.0.id()
     }
 
-    /// How it has ended, if it has.
+    /// Its end, if it has ended.
     pub(crate) fn ended(&mut self) -> Fallible<Option<ExitStatus>> {
         Ok(self.0.try_wait()?)
     }
@@ -120,7 +120,7 @@ impl Drop for Started {
     }
 }
 
-/// What a command prints, if it succeeds.
+/// The output of a command, if it succeeds.
 pub(crate) fn printed(command: &mut Command) -> Fallible<String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

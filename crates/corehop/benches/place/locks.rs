@@ -21,7 +21,7 @@ const CALLS: u32 = 40_000;
 enum Call {
     /// Its number alone.
     Getppid,
-    /// A wake-up of nobody, at a word of this process.
+    /// A wake-up of no thread, at a word of this process.
     Wake,
 }
 

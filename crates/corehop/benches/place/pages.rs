@@ -214,7 +214,7 @@ fn ratio(seed: u64, sampled: bool) -> Fallible<f64> {
     Ok(first / second)
 }
 
-/// What sampling at the default rate takes from the program.
+/// The loss of the program by sampling at the default rate.
 fn loss(seed: u64, blocks: usize) -> Fallible<Value> {
     let (mut losses, mut floors) = (Vec::new(), Vec::new());
     for block in 0..blocks as u64 {

@@ -15,7 +15,7 @@ use crate::packages::Started;
 /// A placer beside a program.
 pub(crate) struct Placer {
     process: Started,
-    /// What it prints: its answer, and what it says.
+    /// Its output: its answer, and what it says.
     folder: TempDir,
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Server {
     MariaDb,
 }
 
-/// What a server and its clients are started with.
+/// The surroundings of a server and its clients.
 struct Place<'a> {
     packages: &'a Packages,
     folder: &'a Path,
@@ -125,7 +125,7 @@ impl Server {
     }
 }
 
-/// Where MariaDB's files come from and where its data are: nothing of this machine's own is read.
+/// The places of MariaDB's files and data: nothing of this machine's own is read.
 const INSTALL: &[&str] = &["--force", "--skip-test-db", "--auth-root-authentication-method=normal"];
 const SERVE: &[&str] = &["--bind-address=127.0.0.1", "--skip-log-bin", "--skip-name-resolve"];
 

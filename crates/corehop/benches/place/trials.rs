@@ -122,7 +122,7 @@ fn of_blocks(name: &str, all: &[Block]) -> Vec<Value> {
     figures.into_iter().flatten().collect()
 }
 
-/// What belongs to the loss beside a placer: the least that could be seen, what trying cost, and what the placer did.
+/// The figures beside the loss under a placer: the least that could be seen, what trying cost, and what the placer did.
 fn explained(mut figure: Value, all: &[Block]) -> Value {
     let floors: Vec<f64> = all.iter().map(|it| it.alone[1] / it.alone[0]).collect();
     if let Some(Median { low: Some(low), high: Some(high), .. }) = Median::of(&floors) {

@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// `syscalls:write,sendmsg`, the calls that it finishes (a proxy)
     #[arg(long, value_name = "SOURCE")]
     progress: Option<ProgressSource>,
-    /// What tells which threads share data: wakes, locks, pages (of a program after `--`), counters. Wake-ups are counted in
+    /// The sources that tell which threads share data: wakes, locks, pages (of a program after `--`), counters. Wake-ups are counted in
     /// any case, where the kernel lets them be
     #[arg(
         long,
@@ -78,10 +78,10 @@ pub(crate) struct Args {
     /// The number of pairs on a simulated machine [default: one for every two CPUs]
     #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program"], value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
-    /// What threads gain on this machine by being together: a model of `corehop fit` of files of `measure shared-data`
+    /// The gain of threads that are together on this machine: a model of `corehop fit` of files of `measure shared-data`
     #[arg(long, value_name = "MODEL.json")]
     model: Option<PathBuf>,
-    /// What it costs to move a thread: a model of `corehop fit`, samples, or a table of costs [default: 200 us are assumed]
+    /// The cost of moving a thread: a model of `corehop fit`, samples, or a table of costs [default: 200 us are assumed]
     #[arg(long, value_name = "FILE")]
     costs: Option<PathBuf>,
     /// End after so long (default: with the program, or at Ctrl-C)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What happens to a program while it is placed: it ends, chooses its own CPUs, changes its cgroup, loses a CPU.
+//! A program while it is placed: it ends, chooses its own CPUs, changes its cgroup, loses a CPU.
 
 use std::path::PathBuf;
 

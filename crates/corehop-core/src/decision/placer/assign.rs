@@ -420,7 +420,7 @@ impl<'a> Assignment<'a> {
 /// The clusters that one has ties to, with what it gains by their cache, and by their node.
 type Neighbours = Vec<(usize, [f64; 2])>;
 
-/// What draws a cluster to each cache, and to each node.
+/// The pull of a cluster's ties to each cache, and to each node.
 struct Pull<'t> {
     terrain: &'t Terrain,
     caches: Vec<f64>,
@@ -433,7 +433,7 @@ impl<'t> Pull<'t> {
         Self { terrain, caches: vec![0.0; caches], nodes: vec![0.0; nodes] }
     }
 
-    /// What draws to clusters that have a cache.
+    /// The pull to clusters that have a cache.
     fn set<'a>(
         &mut self,
         near: impl IntoIterator<Item = &'a (usize, [f64; 2])>,

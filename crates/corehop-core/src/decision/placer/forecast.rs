@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What pairs of threads gain by being together, before anything is tried: the model of a pair, asked for groups.
+//! The predicted gain of groups of threads, before anything is tried: the model of a pair, asked for each.
 
 use super::search::Candidate;
 use super::terrain::Terrain;

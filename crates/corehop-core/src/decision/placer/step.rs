@@ -119,7 +119,7 @@ const SHORTEST_TRIAL: f64 = 24.0;
 pub struct Placer {
     settings: Settings,
     terrain: Terrain,
-    /// What was fitted on this machine.
+    /// The gain of sharing, fitted on this machine.
     gain: Option<MachineGain>,
     graph: ContactGraph,
     phase: Phase,

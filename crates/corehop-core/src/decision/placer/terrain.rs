@@ -232,7 +232,7 @@ impl Terrain {
         self.nodes.groups.len()
     }
 
-    /// What a wake-up and a line cost less in the same cache than in another of the node, and there than in another node.
+    /// The saving of a wake-up and of a line in the same cache over another of the node, and there over another node.
     pub(super) fn steps(&self) -> [(f64, f64); 2] {
         let (wakes, lines) = (self.wake_costs(), self.lines);
         let step = |near: Distance, far: Distance| {

@@ -403,7 +403,7 @@ fn busy_threads_without_wake_ups_are_tried_together_if_a_search_is_asked_for() {
     assert_eq!(run(2.7, false), [list("0-1"), list("0-1")]);
 }
 
-/// A host whose pairs share data and wake nobody: what page sampling tells of them.
+/// A host whose pairs share data and wake no thread, as page sampling sees it.
 fn without_wake_ups(mut window: Activity, pairs: &[(u32, u32)]) -> Activity {
     window.contacts.clear();
     let seen = |&(a, b): &(u32, u32)| Shared {

@@ -79,7 +79,7 @@ pub enum Why {
     NotPlaced,
 }
 
-/// What a trial takes of a window.
+/// The part of a window that a trial takes.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Look {
     /// The progress at its end.

@@ -24,7 +24,7 @@ pub(super) struct Built<'a> {
     pub threads: u64,
 }
 
-/// What follows from the way it is built.
+/// The numbers that follow from the way it is built.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Construction {
     /// The modified lines that another thread had last, for each round of a thread, while all stay in caches.

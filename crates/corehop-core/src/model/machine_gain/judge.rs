@@ -13,7 +13,7 @@ use crate::words::words;
 use crate::workload::gang::Sharing;
 
 words! {
-    /// What a form was not fitted to.
+    /// A kind of rows that a form was not fitted to.
     LeftOut, "something left out" {
         /// A program, in all its sizes.
         Program = "program",
@@ -25,9 +25,9 @@ words! {
 /// The errors of predictions, as factors: 1.25 is a fifth too little or a quarter too much.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// What was left out at a time.
+    /// The kind that was left out at a time.
     pub left_out: LeftOut,
-    /// How many were.
+    /// The number of them.
     pub groups: usize,
     /// The predicted rows.
     pub rows: usize,

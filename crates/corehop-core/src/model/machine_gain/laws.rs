@@ -146,7 +146,7 @@ fn lines(rows: &[&GainRow], crowding: Option<f64>) -> Option<Law> {
     laws.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(law, _)| law)
 }
 
-/// What a share of the data that only fits while threads are apart adds to the ratio, from the twins with private data;
+/// The part of the ratio that a share of the data adds which only fits while threads are apart, from the twins with private data;
 /// None where all fitted.
 pub(super) fn crowding(rows: &[GainRow]) -> Option<f64> {
     let twin = |it: &&GainRow| it.sharing == crate::workload::gang::Sharing::None;

@@ -66,7 +66,7 @@ pub struct MachineGain {
     pub far: Placing,
     /// The rows that it was fitted to.
     pub rows: Vec<GainRow>,
-    /// What is added to the ratio, as a factor, for each share of the data that only fits while threads are apart; None
+    /// The addition to the ratio, as a factor, for each share of the data that only fits while threads are apart; None
     /// where all fitted.
     pub crowding: Option<f64>,
     /// The forms that the rows determine.
@@ -127,7 +127,7 @@ impl MachineGain {
         self.forms.iter().find(|it| it.form == form)
     }
 
-    /// Where it comes from, in words: the machine, the date, the configurations, and the fewest replicates.
+    /// Its origin, in words: the machine, the date, the configurations, and the fewest replicates.
     pub fn source(&self) -> String {
         let kind = if self.simulated { ", simulated" } else { "" };
         let replicates = self.rows.iter().filter_map(|it| it.replicates).min();

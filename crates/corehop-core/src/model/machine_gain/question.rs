@@ -90,7 +90,7 @@ pub enum NoGain {
         program: String,
         /// The way of sharing.
         sharing: Sharing,
-        /// What was measured.
+        /// The range that was measured.
         known: String,
     },
     /// It was measured with several parameters.
@@ -114,7 +114,7 @@ pub enum NoGain {
     Lacks {
         /// The form.
         form: Form,
-        /// What it needs.
+        /// The input that it needs.
         what: &'static str,
     },
 }

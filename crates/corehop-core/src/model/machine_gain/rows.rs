@@ -32,11 +32,11 @@ pub struct GainRow {
     pub high: Option<f64>,
     /// The replicates.
     pub replicates: Option<usize>,
-    /// What predicts it.
+    /// The inputs that predict it.
     pub inputs: Inputs,
 }
 
-/// What a prediction is computed from; None is unknown.
+/// The inputs of a prediction; None is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inputs {
@@ -155,7 +155,7 @@ fn stated(platform: &Platform, placing: Placing) -> Option<f64> {
     known.or_else(|| affinities.iter().find_map(|affinity| nanos(class(affinity)?.median)))
 }
 
-/// What follows from the construction of a program.
+/// The inputs that follow from the construction of a program.
 pub(super) fn shape(
     built: Built<'_>,
     platform: &Platform,

@@ -104,7 +104,7 @@ impl Tree {
         (self.done, self.results)
     }
 
-    /// What a thread does after it has decided: `script` has it, or nothing where its round is over. Whether it
+    /// The next work of a thread after it has decided: `script` has it, or nothing where its round is over. Whether it
     /// found nothing to do, and looks again.
     pub(super) fn decide(&mut self, thread: usize, choice: Choice, script: &mut Vec<Act>) -> bool {
         script.clear();

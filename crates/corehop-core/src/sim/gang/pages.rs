@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What page sampling would tell about gangs: which threads write to the same page, one after the other.
+//! Gangs as page sampling would see them: the threads that write to the same page, one after the other.
 //!
 //! In every window some pages of each gang are write-protected. The first write faults and tells its thread; the
 //! page is then open until it is protected again. So a page tells a few writes of a window, and no read.
@@ -40,7 +40,7 @@ pub(super) struct Sampler {
     lines_of_page: Line,
     draw: Draw,
     gangs: Vec<OfGang>,
-    /// How often one thread was seen after the other, by pair, the lower number first.
+    /// The number of times that one thread was seen after the other, by pair, the lower number first.
     seen: BTreeMap<(usize, usize), u64>,
 }
 

@@ -397,7 +397,7 @@ impl Run {
         }
     }
 
-    /// What a thread does next, in place of its script; where it found nothing it looks again.
+    /// The next work of a thread, in place of its script; where it found nothing it looks again.
     fn decide(&mut self, at: usize, choice: Choice) {
         let member = &mut self.members[at];
         let common = &mut self.gangs[member.gang];
