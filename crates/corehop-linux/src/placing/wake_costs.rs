@@ -2,12 +2,12 @@
 //! The time of waking a thread on one CPU and on two: two threads hand a byte to and fro through pipes.
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write, pipe};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use corehop_core::platform::{Affinity, Platform};
 use corehop_core::units::Cpu;
 
-use crate::thread::set_affinity;
+use crate::thread::{Policy, set_affinity, set_policy};
 
 /// Times from a wake-up until the other thread has answered with one, halved, in nanoseconds; None where the host has no
 /// such pair of CPUs.
@@ -21,12 +21,16 @@ pub struct WakeTimes {
     pub separate_ns: Option<f64>,
 }
 
-/// Batches, of which the median counts.
-const BATCHES: usize = 9;
+/// Batches at most, of which the lower quartile counts: programs that run meanwhile make some of them longer.
+const BATCHES: usize = 45;
 /// Round trips in a batch.
-const TRIPS: u32 = 50;
+const TRIPS: u32 = 10;
+/// The time after which there are no further batches.
+const MOST: Duration = Duration::from_millis(100);
+/// Beside a program that fills the CPUs, a hand-over would wait for the slices of others.
+const URGENT: Policy = Policy::Other(-20);
 
-/// Measures them, for some tens of milliseconds.
+/// Measures them, for some tens of milliseconds. Without CAP_SYS_NICE, threads of others may be in the way.
 ///
 /// # Errors
 /// If threads or pipes cannot be had.
@@ -48,9 +52,10 @@ fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
     std::thread::scope(|scope| {
         let other = scope.spawn(move || echo(b, there, to_here));
         let own = scope.spawn(move || -> io::Result<f64> {
-            set_affinity([a])?;
+            begin_on(a)?;
             let (mut times, mut byte) = (Vec::new(), [0]);
-            for _ in 0..BATCHES {
+            let begun = Instant::now();
+            while times.len() < BATCHES && (times.is_empty() || begun.elapsed() < MOST) {
                 let begin = Instant::now();
                 for _ in 0..TRIPS {
                     to_there.write_all(&byte)?;
@@ -59,7 +64,7 @@ fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
                 times.push(begin.elapsed().as_nanos() as f64 / f64::from(2 * TRIPS));
             }
             times.sort_by(f64::total_cmp);
-            Ok(times[BATCHES / 2])
+            Ok(times[times.len() / 4])
         });
         let died = || io::Error::other("a thread died");
         let time = own.join().map_err(|_| died())?;
@@ -69,10 +74,16 @@ fn hand_over(a: Cpu, b: Cpu) -> io::Result<f64> {
 
 /// Answers each byte until the other side is closed.
 fn echo(cpu: Cpu, mut from: PipeReader, mut to: PipeWriter) -> io::Result<()> {
-    set_affinity([cpu])?;
+    begin_on(cpu)?;
     let mut byte = [0];
     while from.read(&mut byte)? == 1 {
         to.write_all(&byte)?;
     }
     Ok(())
+}
+
+fn begin_on(cpu: Cpu) -> io::Result<()> {
+    // What it may not have, it does without.
+    let _plain = set_policy(URGENT);
+    set_affinity([cpu])
 }
