@@ -157,7 +157,7 @@ impl SimHost {
                 busy_ns: busy.saturating_sub(thread.busy) / 1_000,
                 allowed: thread.allowed.clone(),
                 cpu: Some(cpus[at]),
-                working_set: None,
+                working_set: Some(self.run.working_set(at)),
                 counted: Some(counted(&gained(&thread.counts, &counts))),
             });
             (thread.busy, thread.counts) = (busy, counts);

@@ -318,6 +318,14 @@ impl Run {
         self.sampler.take().map_or_else(Vec::new, |it| it.seen(span, tid))
     }
 
+    /// The bytes of a thread: its own, and its share of those that it has in common with others.
+    pub(super) fn working_set(&self, at: usize) -> u64 {
+        let member = &self.members[at];
+        let gang = &self.gangs[member.gang].gang;
+        let sharers = if gang.sharing == Sharing::None { 1 } else { gang.cpus.len() };
+        64 * (member.own.len() + member.common.len() / sharers) as u64
+    }
+
     /// The accesses of a thread so far.
     pub(super) fn counted(&self, at: usize) -> MemberCounts {
         let member = &self.members[at];
