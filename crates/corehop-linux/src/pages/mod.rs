@@ -118,25 +118,30 @@ pub(crate) fn check() -> Result<(), PagesError> {
     }
 }
 
-/// Starts a command whose pages are sampled from its first instruction until it runs another program. If they cannot be, the
-/// command runs all the same.
+/// Starts a command, and takes a descriptor of its memory, of which it notices nothing. If that fails, the command runs all the
+/// same.
 ///
 /// # Errors
 /// As [`Command::spawn`].
-pub(crate) fn start(
-    command: &mut Command,
-    faults_per_second: u32,
-) -> io::Result<(Child, Result<PageSampling, PagesError>)> {
+pub(crate) fn start(command: &mut Command) -> io::Result<(Child, Result<OwnedFd, PagesError>)> {
     let (child, descriptor) = inject::start(command)?;
-    let sampling = descriptor.map_err(PagesError::NotTaken).and_then(|it| {
-        PageSampling::begin(child.id(), it, faults_per_second).map_err(PagesError::NoHandler)
-    });
-    Ok((child, sampling))
+    Ok((child, descriptor.map_err(PagesError::NotTaken)))
 }
 
 impl PageSampling {
-    /// Samples the process of which `descriptor` is.
-    fn begin(pid: u32, descriptor: OwnedFd, faults_per_second: u32) -> io::Result<Self> {
+    /// Samples the process `pid`, of which `descriptor` is, until it runs another program.
+    ///
+    /// # Errors
+    /// If there is no handler.
+    pub(crate) fn begin(
+        pid: u32,
+        descriptor: OwnedFd,
+        faults_per_second: u32,
+    ) -> Result<Self, PagesError> {
+        Self::with_handler(pid, descriptor, faults_per_second).map_err(PagesError::NoHandler)
+    }
+
+    fn with_handler(pid: u32, descriptor: OwnedFd, faults_per_second: u32) -> io::Result<Self> {
         let (pid, faults) = (pid.to_string(), faults_per_second.to_string());
         let arguments = [OsStr::new(&pid), OsStr::new(&faults)];
         let (mut handler, socket) = start_helper(ROLE, &arguments, Stdio::null(), Stdio::null())?;

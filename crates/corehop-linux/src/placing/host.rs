@@ -286,6 +286,7 @@ fn start(
     let child =
         followed.child(|| sources.spawn(&mut command)).map_err(failed)?.map_err(missing(target))?;
     followed.started(child.id());
+    sources.started();
     Ok(child)
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::process::{Child, Command};
 
 use corehop_core::host::{Activity, Evidence};
@@ -10,9 +11,18 @@ use corehop_core::host::{Activity, Evidence};
 use super::sources::{Off, Source};
 use crate::pages::{FAULTS_PER_SECOND, PageSampling, PagesError, check, start};
 
-/// Page sampling, before and after the start of the command.
+/// Page sampling, from before the start of the command on.
 #[derive(Debug)]
-pub(super) struct Pages(Option<Result<PageSampling, PagesError>>);
+pub(super) enum Pages {
+    /// Nothing is started.
+    Ready,
+    /// The command runs, and this is its memory.
+    Taken(u32, OwnedFd),
+    /// Sampling is under way.
+    Sampled(PageSampling),
+    /// It failed.
+    Off(PagesError),
+}
 
 impl Pages {
     /// Ready for a command.
@@ -21,7 +31,7 @@ impl Pages {
     /// The thing that the host lacks.
     pub(super) fn ready() -> Result<Self, PagesError> {
         check()?;
-        Ok(Self(None))
+        Ok(Self::Ready)
     }
 }
 
@@ -31,22 +41,33 @@ impl Source for Pages {
     }
 
     fn start(&mut self, command: &mut Command) -> Option<io::Result<Child>> {
-        Some(start(command, FAULTS_PER_SECOND).map(|(child, sampling)| {
-            self.0 = Some(sampling);
+        Some(start(command).map(|(child, descriptor)| {
+            *self = match descriptor {
+                Ok(it) => Self::Taken(child.id(), it),
+                Err(why) => Self::Off(why),
+            };
             child
         }))
     }
 
+    fn started(&mut self) {
+        *self = match std::mem::replace(self, Self::Ready) {
+            Self::Taken(pid, descriptor) => {
+                let begun = PageSampling::begin(pid, descriptor, FAULTS_PER_SECOND);
+                begun.map_or_else(Self::Off, Self::Sampled)
+            }
+            other => other,
+        };
+    }
+
     fn take(&mut self, window: &mut Activity) -> Result<(), Off> {
-        let Some(sampling) = &mut self.0 else { return Err(Off::NotStarted) };
-        let sampling = match sampling {
-            Ok(sampling) => sampling,
-            Err(_) => {
-                return Err(self
-                    .0
-                    .take()
-                    .and_then(Result::err)
-                    .map_or(Off::NotStarted, Off::Pages));
+        let sampling = match self {
+            Self::Sampled(sampling) => sampling,
+            other => {
+                return Err(match std::mem::replace(other, Self::Ready) {
+                    Self::Off(why) => why.into(),
+                    _ => Off::NotStarted,
+                });
             }
         };
         let alive: HashSet<u32> = window.threads.iter().map(|it| it.tid).collect();

@@ -30,6 +30,9 @@ pub(super) trait Source: fmt::Debug {
         None
     }
 
+    /// The command was started, and what is started from now on is none of its processes.
+    fn started(&mut self) {}
+
     /// Adds what it saw since the last time. The length of the window and the threads are there already.
     ///
     /// # Errors
@@ -116,6 +119,11 @@ impl Sources {
     pub(super) fn spawn(&mut self, command: &mut Command) -> io::Result<Child> {
         let started = self.all.iter_mut().find_map(|it| it.start(command));
         started.unwrap_or_else(|| command.spawn())
+    }
+
+    /// The command was started, and what is started from now on is none of its processes.
+    pub(super) fn started(&mut self) {
+        self.all.iter_mut().for_each(|it| it.started());
     }
 
     /// The words of those under way.

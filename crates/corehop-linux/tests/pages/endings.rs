@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use corehop_linux::supervisor::ProcessId;
 
 use crate::harness::skipped;
-use crate::scene::{PLACER, Scene, children, partners, words};
+use crate::scene::{HANDLER, PLACER, Scene, children, is_registered, partners, words};
 
 fn kill(pid: i32, signal: i32) {
     // SAFETY: takes two integers; the process is a child of this one, or of one that is.
@@ -28,7 +28,7 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 fn seen() -> Option<(Scene, i32)> {
     let mut scene = Scene::begin(1, 1, 6, "write")?;
     scene.until("the pair is seen", |it| !it.seen.is_empty());
-    let handlers = children(std::process::id(), "corehop-pages");
+    let handlers = children(std::process::id(), HANDLER);
     assert_eq!(handlers.len(), 1);
     Some((scene, handlers[0]))
 }
@@ -45,7 +45,7 @@ pub(crate) fn the_program_goes_on_without_a_handler_that_was_stopped() {
     kill(handler, libc::SIGSTOP);
     scene.until("it is noticed", |it| it.notes.iter().any(|it| it.contains("did not answer")));
     assert_eq!(scene.end(), 0);
-    assert!(children(std::process::id(), "corehop-pages").is_empty());
+    assert!(children(std::process::id(), HANDLER).is_empty());
 }
 
 /// A placer in a process of its own.
@@ -66,7 +66,7 @@ impl Apart {
         command.arg(PLACER).args(words(1, 1, 7, "write", &file));
         let placer = command.spawn().unwrap();
         eventually("its threads run", || file.exists());
-        let handlers = children(placer.id(), "corehop-pages");
+        let handlers = children(placer.id(), HANDLER);
         let name: String = program_name();
         let programs = children(placer.id(), &name);
         let (&[handler], &[program]) = (&handlers[..], &programs[..]) else {
@@ -74,8 +74,8 @@ impl Apart {
             end(&file, programs[0]);
             return None;
         };
-        // Until pages are protected.
-        sleep(Duration::from_millis(500));
+        eventually("pages are protected", || is_registered(program));
+        sleep(Duration::from_millis(300));
         let [handler, program] = [handler, program].map(|it| ProcessId::of(it).unwrap());
         Some(Self { placer, handler, program, file, _folder: folder })
     }
@@ -83,6 +83,7 @@ impl Apart {
     /// The program goes on and ends, and the handler too.
     fn check(mut self) {
         eventually("the handler ends", || !self.handler.is_alive());
+        assert!(!is_registered(self.program.pid), "pages are still protected");
         let before = cpu_ticks(&self.file);
         eventually("threads run on", || {
             let now = cpu_ticks(&self.file);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pairs that are known are found, and programs are as they are without sampling.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use corehop_core::host::{Evidence, Host};
@@ -12,27 +12,38 @@ use crate::scene::{Scene, host};
 /// Hand-overs after which a thread's partner is told.
 const ENOUGH: u64 = 5;
 
+/// Whether each thread of a pair was seen most with its partner, and nothing beside the pairs.
+fn agree(scene: &Scene, partners: &BTreeMap<u32, u32>) -> bool {
+    let right =
+        |(tid, partner): (&u32, &u32)| *partner == 0 || scene.heaviest(*tid) == Some(*partner);
+    partners.iter().all(right) && scene.seen.keys().all(|(a, b)| partners[a] == *b)
+}
+
 /// Samples until every thread of a pair was seen with some thread often enough; the pairs by number of the threads, in order.
 fn pairs(seed: u64) -> Option<BTreeSet<(usize, usize)>> {
     let mut scene = Scene::begin(3, 2, seed, "write")?;
-    let partners = scene.partners();
+    let mut partners = scene.partners();
     let paired = partners.iter().filter(|(_, partner)| **partner != 0).map(|(tid, _)| *tid);
     let paired: Vec<u32> = paired.collect();
     let often = |scene: &Scene, tid: u32| {
         scene.seen.iter().any(|((a, b), seen)| *seen >= ENOUGH && (*a == tid || *b == tid))
     };
     scene.until("pairs are seen", |it| paired.iter().all(|tid| often(it, *tid)));
-    for (tid, partner) in &partners {
-        if *partner != 0 {
-            assert_eq!(scene.heaviest(*tid), Some(*partner), "{tid}: {:?}", scene.seen);
-        }
-    }
-    // Beside the pairs there is nothing. The first thread shares with all of them what they begin with.
+    // The first thread shares with all of them what they begin with.
     scene.seen.retain(|(a, b), _| partners.contains_key(a) && partners.contains_key(b));
-    assert!(scene.seen.keys().all(|(a, b)| partners[a] == *b), "{:?}", scene.seen);
+    assert!(agree(&scene, &partners), "{partners:?} {:?}", scene.seen);
     let order: Vec<u32> = partners.keys().copied().collect();
     let at = |tid: u32| order.iter().position(|it| *it == tid).unwrap();
     let pairs = scene.seen.keys().map(|(a, b)| (at(*a), at(*b))).collect();
+    // Partners that are swapped on purpose are noticed.
+    let others = paired.iter().find(|tid| **tid != paired[0] && partners[*tid] != paired[0]);
+    let others = [*others.unwrap(), partners[others.unwrap()]];
+    let ones = [paired[0], partners[&paired[0]]];
+    for (a, b) in [(ones[0], others[0]), (ones[1], others[1])] {
+        partners.insert(a, b);
+        partners.insert(b, a);
+    }
+    assert!(!agree(&scene, &partners), "{partners:?} {:?}", scene.seen);
     assert_eq!(scene.end(), 0, "writes were lost");
     Some(pairs)
 }

@@ -16,6 +16,8 @@ use crate::program;
 
 /// The argument that makes this test program a placer.
 pub(crate) const PLACER: &str = "__placer";
+/// The name of the handler.
+pub(crate) const HANDLER: &str = "corehop-pages";
 const WINDOW: Duration = Duration::from_millis(50);
 
 /// A host that samples this command.
@@ -83,7 +85,10 @@ impl Scene {
     pub(crate) fn look(&mut self) {
         let window = self.host.observe(WINDOW).unwrap();
         self.ended = self.ended.or(window.ended);
-        for it in window.activity.unwrap_or_default().shared {
+        let activity = window.activity.unwrap_or_default();
+        // The handler is none of the program's threads.
+        assert!(activity.threads.iter().all(|it| it.name != HANDLER), "{:?}", activity.threads);
+        for it in activity.shared {
             assert!(it.by == Evidence::Pages && it.a < it.b && it.per_second > 0.0, "{it:?}");
             *self.seen.entry((it.a, it.b)).or_default() += it.seen;
         }
@@ -130,6 +135,13 @@ pub(crate) fn placer(words: &[String]) -> ExitCode {
     host.notes().iter().for_each(|it| eprintln!("{it}"));
     while host.observe(WINDOW).unwrap().ended.is_none() {}
     ExitCode::SUCCESS
+}
+
+/// Whether some of the program's memory can be write-protected.
+pub(crate) fn is_registered(pid: i32) -> bool {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let mut flags = maps.lines().filter_map(|it| it.strip_prefix("VmFlags:"));
+    flags.any(|it| it.split_whitespace().any(|it| it == "uw"))
 }
 
 /// The processes with this name and parent.
