@@ -9,6 +9,8 @@ const WRITERS: usize = 6;
 const OWN_AFTER: u32 = 4;
 /// The same for a page that several threads wrote.
 const LEFT_AFTER: u32 = 12;
+/// Hand-overs of a pair from which on they are told. One or two are left of how threads begin and end.
+const TOLD_FROM: f64 = 3.0;
 /// Writes after which older ones count half.
 const MANY: u32 = 64;
 
@@ -173,8 +175,8 @@ impl Page {
         let pairs: Vec<Pair> = self.pairs.iter().map(|it| it.0).collect();
         let apart: Vec<bool> = pairs.into_iter().map(|it| self.apart(it)).collect();
         let one = |((pair, count, new), apart): (&mut (Pair, f64, u64), bool)| {
-            let new = std::mem::take(new);
-            (!apart).then(|| (*pair, new, rate * *count / all))
+            let told = *count >= TOLD_FROM && !apart;
+            told.then(|| (*pair, std::mem::take(new), rate * *count / all))
         };
         self.pairs.iter_mut().zip(apart).filter_map(one).collect()
     }
@@ -217,6 +219,14 @@ mod tests {
     }
 
     #[test]
+    fn two_hand_overs_are_told_with_the_third() {
+        let mut it = page([(2, 0), (1, 0), (2, 0), (1, 0)]);
+        assert_eq!(it.pairs(), []);
+        it.take(Write { tid: 2, line: 0, at_ns: 4_000, quick: true });
+        assert_eq!(it.pairs()[0].1, 3);
+    }
+
+    #[test]
     fn a_page_that_one_thread_writes_is_its_own_after_four_writes() {
         assert!(!page([(1, 0); 3]).is_own());
         assert!(page([(1, 0); 4]).is_own());
@@ -237,10 +247,11 @@ mod tests {
 
     #[test]
     fn three_threads_have_the_hand_overs_of_each_pair() {
-        let mut it = page([(1, 0), (2, 0), (3, 0), (1, 0), (2, 0), (3, 0), (1, 0)]);
+        let mut it = page((0..14).map(|at| (1 + at % 3, 0)));
         let mut seen: Vec<_> = it.pairs().into_iter().map(|(pair, seen, _)| (pair, seen)).collect();
         seen.sort_unstable();
-        assert_eq!(seen, [((1, 2), 1), ((1, 3), 2), ((2, 3), 1)]);
+        // Twice or once they hand over before that is no chance any more.
+        assert_eq!(seen, [((1, 2), 4), ((1, 3), 4), ((2, 3), 3)]);
     }
 
     #[test]

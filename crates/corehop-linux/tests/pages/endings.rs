@@ -66,15 +66,18 @@ impl Apart {
         command.arg(PLACER).args(words(1, 1, 7, "write", &file));
         let placer = command.spawn().unwrap();
         eventually("its threads run", || file.exists());
-        let handlers = children(placer.id(), HANDLER);
-        let name: String = program_name();
-        let programs = children(placer.id(), &name);
-        let (&[handler], &[program]) = (&handlers[..], &programs[..]) else {
-            skipped("pages are not sampled");
-            end(&file, programs[0]);
-            return None;
-        };
-        eventually("pages are protected", || is_registered(program));
+        let program = children(placer.id(), &program_name())[0];
+        let begun = Instant::now();
+        while !is_registered(program) {
+            if begun.elapsed() > Duration::from_secs(10) {
+                skipped("pages are not sampled");
+                end(&file, program);
+                return None;
+            }
+            sleep(Duration::from_millis(10));
+        }
+        let handler = children(placer.id(), HANDLER)[0];
+        // Until pages are protected, again and again.
         sleep(Duration::from_millis(300));
         let [handler, program] = [handler, program].map(|it| ProcessId::of(it).unwrap());
         Some(Self { placer, handler, program, file, _folder: folder })

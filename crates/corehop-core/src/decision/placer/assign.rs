@@ -290,7 +290,9 @@ impl<'a> Assignment<'a> {
         }
         let mut group_of = vec![usize::MAX; self.takes.len()];
         for (at, group) in groups.iter().enumerate() {
-            group.iter().for_each(|&it| group_of[it] = at);
+            for &cluster in group {
+                group_of[cluster] = at;
+            }
         }
         let (mut order, mut known) = (Vec::new(), vec![false; groups.len()]);
         for first in 0..groups.len() {

@@ -7,6 +7,7 @@ use crate::host::Activity;
 use crate::model::contacts::Tie;
 use crate::model::machine_gain::{MachineGain, Predicted};
 use crate::model::pair_gain::{Around, Pair, WorkingSets, ratio};
+use crate::units::Bytes;
 use crate::workload::gang::Placing;
 
 /// A window, the host around it, and what was fitted on it.
@@ -26,7 +27,7 @@ impl<'a> Forecast<'a> {
     ) -> Self {
         let several = terrain.caches().len() > 1;
         let far = if several { Placing::Separate } else { Placing::Shared };
-        let capacity = terrain.size(0).map(|it| it.get());
+        let capacity = terrain.size(0).map(Bytes::get);
         Self { activity, around: Around { lines: terrain.line_times(), capacity }, far, fitted }
     }
 

@@ -196,7 +196,7 @@ mod tests {
             |cpus: [&str; 4]| (1..).zip(cpus.map(str::to_owned)).collect::<Vec<(u32, String)>>();
         assert_eq!(moved(&pairs, &last), Some(to(["2-3", "2-3", "0-1", "0-1"])));
         assert_eq!(moved(&pairs, &single), Some(to(["2", "2", "0", "0"])));
-        assert_eq!(moved(&[all.clone()], &last), None);
+        assert_eq!(moved(std::slice::from_ref(&all), &last), None);
     }
 
     #[test]

@@ -102,7 +102,7 @@ enum Phase {
     /// Evidence is gathered: windows so far.
     Watching(u32),
     /// A proposal is tried.
-    Trying(Trial, Proposal),
+    Trying(Box<Trial>, Proposal),
 }
 
 /// Windows after which a proposal that was judged may be tried again, at first; twice as many each time.
@@ -286,7 +286,7 @@ impl Placer {
         let kept = std::mem::take(&mut self.kept);
         let moves = self.alive(&kept, activity);
         let may = self.settings.may_move && activity.progress.is_some();
-        (may && !moves.is_empty()).then(|| Proposal {
+        (may && !moves.is_empty()).then_some(Proposal {
             moves,
             saved: None,
             cost: 0.0,
@@ -303,7 +303,8 @@ impl Placer {
         if !self.is_in_force(&before) {
             actions.extend(self.change_to(before, activity));
         }
-        self.phase = Phase::Trying(Trial::begin(activity.progress.unwrap_or_default()), proposal);
+        self.phase =
+            Phase::Trying(Box::new(Trial::begin(activity.progress.unwrap_or_default())), proposal);
         actions
     }
 
@@ -317,7 +318,12 @@ impl Placer {
         vec![Action::Advise(proposal)]
     }
 
-    fn go_on(&mut self, mut trial: Trial, proposal: Proposal, activity: &Activity) -> Vec<Action> {
+    fn go_on(
+        &mut self,
+        mut trial: Box<Trial>,
+        proposal: Proposal,
+        activity: &Activity,
+    ) -> Vec<Action> {
         let look = Look {
             progress: activity.progress,
             seconds: activity.span_ns as f64 * 1e-9,

@@ -322,7 +322,6 @@ pub(super) mod tests {
     }
 
     #[test]
-    #[expect(clippy::float_cmp, reason = "sums of whole numbers")]
     fn a_wake_up_costs_what_its_distance_costs_and_the_mean_over_lists_of_cpus() {
         let terrain = Terrain::new(&[list("0-1"), list("2-3")], COSTS).with_lines(LINES);
         let between = |a, b| terrain.between(Cpu(a), Cpu(b));
