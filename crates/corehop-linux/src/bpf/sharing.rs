@@ -137,7 +137,9 @@ impl WakeGraph {
     /// The kernel's error, where it does not show its counts any more.
     pub fn take_words(&self) -> io::Result<Vec<WordUse>> {
         let all = self.words.all()?;
-        all.iter().for_each(|(word, _)| self.words.remove(*word));
+        for (word, _) in &all {
+            self.words.remove(*word);
+        }
         let uses = |([address, by], [waits, wakes]): ([u64; 2], [u64; 2])| {
             // In the order of the program's: the process first.
             let (process, tid) = (by as u32, (by >> 32) as u32);

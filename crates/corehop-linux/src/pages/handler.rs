@@ -89,7 +89,7 @@ impl Handler {
 
     /// Until the placer is gone.
     fn run(&mut self) -> io::Result<()> {
-        while self.wait()? {
+        while self.wait() {
             self.answer()?;
             self.look_again()?;
             let now_ns = self.now_ns();
@@ -113,7 +113,7 @@ impl Handler {
     }
 
     /// Waits for a fault or the time of something else; false if the placer is gone.
-    fn wait(&mut self) -> io::Result<bool> {
+    fn wait(&mut self) -> bool {
         let next = [self.round_ns, self.report_ns, self.refresh_ns].into_iter();
         let next_ns = next.chain(self.sampler.next_ns()).min().unwrap_or(0);
         let left = Duration::from_nanos(next_ns.saturating_sub(self.now_ns()));
@@ -127,11 +127,11 @@ impl Handler {
         let ready =
             unsafe { libc::ppoll(polled.as_mut_ptr(), 2, &raw const timeout, std::ptr::null()) };
         if ready <= 0 || polled[1].revents == 0 {
-            return Ok(true);
+            return true;
         }
         match self.socket.read(&mut [0; 64]) {
-            Ok(length) => Ok(length > 0),
-            Err(error) => Ok(error.kind() == io::ErrorKind::WouldBlock),
+            Ok(length) => length > 0,
+            Err(error) => error.kind() == io::ErrorKind::WouldBlock,
         }
     }
 

@@ -88,8 +88,8 @@ impl Stopped {
         let mut word = 0_u64;
         // SAFETY: the raw call, unlike the library's, writes the word to a live local.
         let done = unsafe {
-            let (pid, to) = (self.pid as i64, &raw mut word);
-            libc::syscall(libc::SYS_ptrace, libc::PTRACE_PEEKTEXT as i64, pid, at, to)
+            let (pid, to) = (i64::from(self.pid), &raw mut word);
+            libc::syscall(libc::SYS_ptrace, i64::from(libc::PTRACE_PEEKTEXT), pid, at, to)
         };
         if done == 0 { Ok(word) } else { Err(io::Error::last_os_error()) }
     }

@@ -138,10 +138,11 @@ impl PageSampling {
         descriptor: OwnedFd,
         faults_per_second: u32,
     ) -> Result<Self, PagesError> {
-        Self::with_handler(pid, descriptor, faults_per_second).map_err(PagesError::NoHandler)
+        // The handler has it alone from here on: this one is closed.
+        Self::with_handler(pid, &descriptor, faults_per_second).map_err(PagesError::NoHandler)
     }
 
-    fn with_handler(pid: u32, descriptor: OwnedFd, faults_per_second: u32) -> io::Result<Self> {
+    fn with_handler(pid: u32, descriptor: &OwnedFd, faults_per_second: u32) -> io::Result<Self> {
         let (pid, faults) = (pid.to_string(), faults_per_second.to_string());
         let arguments = [OsStr::new(&pid), OsStr::new(&faults)];
         let (mut handler, socket) = start_helper(ROLE, &arguments, Stdio::null(), Stdio::null())?;

@@ -184,8 +184,8 @@ impl Page {
 
 /// Pairs of writes that met in a line.
 fn met(lines: &[u8]) -> usize {
-    let later = |(at, line): (usize, &u8)| lines[at + 1..].iter().filter(|it| *it == line).count();
-    lines.iter().enumerate().map(later).sum()
+    let pairs = |at: usize| (at + 1..lines.len()).map(move |other| (at, other));
+    (0..lines.len()).flat_map(pairs).filter(|&(a, b)| lines[a] == lines[b]).count()
 }
 
 #[cfg(test)]

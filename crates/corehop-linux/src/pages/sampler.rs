@@ -107,10 +107,7 @@ impl Sampler {
     }
 
     fn after(&self, tid: u32, now_ns: u64) -> After {
-        match self.budget.allows(tid, Purpose::Explore, now_ns) {
-            true => After::GoOn,
-            false => After::Stop,
-        }
+        if self.budget.allows(tid, Purpose::Explore, now_ns) { After::GoOn } else { After::Stop }
     }
 
     /// Plans the next look at a page that was written.
@@ -156,10 +153,7 @@ impl Sampler {
             self.due.pop();
             let Some(known) = self.pages.get_mut(&number) else { continue };
             let Some(last) = known.page.last() else { continue };
-            let purpose = match known.page.is_shared() {
-                true => Purpose::Watch,
-                false => Purpose::Explore,
-            };
+            let purpose = if known.page.is_shared() { Purpose::Watch } else { Purpose::Explore };
             if self.budget.allows(last.tid, purpose, now_ns) {
                 // The thread that wrote last is the likeliest to write next. A fault of another one is settled then.
                 self.budget.charge(last.tid, purpose, 1.0, now_ns);
@@ -329,7 +323,7 @@ mod tests {
         world.run(3);
         assert_eq!(world.seen, BTreeMap::new());
         let most = world.most_faults_per_second(3);
-        assert!(most <= 105.0 && most >= 10.0, "{most}");
+        assert!((10.0..=105.0).contains(&most), "{most}");
     }
 
     #[test]

@@ -42,7 +42,7 @@ fn numbers(status: &str) -> Option<(u32, u32)> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     let mut numbers = line.split_whitespace().filter_map(|it| it.parse().ok());
     let seen = numbers.next()?;
-    Some((seen, numbers.last().unwrap_or(seen)))
+    Some((seen, numbers.next_back().unwrap_or(seen)))
 }
 
 #[cfg(test)]

@@ -11,14 +11,14 @@ use crate::counters::threads::{MOST, ThreadCounters};
 /// Counters of threads that ran lately.
 #[derive(Debug)]
 pub(super) struct Counters {
-    counters: ThreadCounters,
+    by_thread: ThreadCounters,
     note: Option<String>,
     told: bool,
 }
 
 impl Counters {
     pub(super) fn open() -> Result<Self, Off> {
-        Ok(Self { counters: ThreadCounters::open()?, note: None, told: false })
+        Ok(Self { by_thread: ThreadCounters::open()?, note: None, told: false })
     }
 }
 
@@ -36,7 +36,7 @@ impl Source for Counters {
             self.note = Some(format!("counters count for the {MOST} busiest threads alone"));
         }
         let tids: Vec<u32> = busiest.into_iter().map(|(_, tid)| tid).take(MOST).collect();
-        let counted = self.counters.take(&tids);
+        let counted = self.by_thread.take(&tids);
         for it in &mut window.threads {
             it.counted = counted.get(&it.tid).copied();
         }

@@ -217,6 +217,7 @@ fn children(pid: u32) -> Vec<u32> {
 #[expect(clippy::print_stderr, reason = "a skip says why")]
 mod tests {
     use super::*;
+    use std::io::Read as _;
     use std::process::{Child, Command, Stdio};
     use std::time::{Duration, Instant};
 
@@ -233,7 +234,6 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{script}; echo; read x")]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        use std::io::Read as _;
         child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         child
     }
@@ -326,8 +326,9 @@ mod tests {
         for mut followed in both() {
             let mut command = Command::new("python3");
             command.args(["-c", script]).stdout(Stdio::piped());
-            let child = command.spawn().unwrap();
+            let mut child = command.spawn().unwrap();
             if followed.process(child.id()).is_err() {
+                child.wait().unwrap();
                 return eprintln!("skipped: python3 has ended");
             }
             let status = format!("/proc/{0}/task/{0}/status", child.id());

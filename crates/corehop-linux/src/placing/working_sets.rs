@@ -32,7 +32,9 @@ impl WorkingSets {
             self.next = Some(Instant::now() + EVERY);
         }
         let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
-        threads.iter().for_each(|it| *counts.entry(it.pid).or_default() += 1);
+        for it in threads.iter() {
+            *counts.entry(it.pid).or_default() += 1;
+        }
         for it in threads {
             let bytes = self.bytes.get(&it.pid);
             it.working_set = bytes.map(|bytes| bytes / counts[&it.pid]);
@@ -41,7 +43,9 @@ impl WorkingSets {
 
     fn look(&mut self, threads: &[Active]) {
         let mut busy: BTreeMap<u32, u64> = BTreeMap::new();
-        threads.iter().for_each(|it| *busy.entry(it.pid).or_default() += it.busy_ns);
+        for it in threads {
+            *busy.entry(it.pid).or_default() += it.busy_ns;
+        }
         let mut pids: Vec<u32> = busy.keys().copied().collect();
         pids.sort_by_key(|pid| std::cmp::Reverse(busy[pid]));
         pids.truncate(MOST);

@@ -64,7 +64,7 @@ impl Apart {
         let this = std::env::current_exe().unwrap();
         let mut command = Command::new(this);
         command.arg(PLACER).args(words(1, 1, 7, "write", &file));
-        let placer = command.spawn().unwrap();
+        let mut placer = command.spawn().unwrap();
         eventually("its threads run", || file.exists());
         let program = children(placer.id(), &program_name())[0];
         let begun = Instant::now();
@@ -72,6 +72,7 @@ impl Apart {
             if begun.elapsed() > Duration::from_secs(10) {
                 skipped("pages are not sampled");
                 end(&file, program);
+                placer.wait().unwrap();
                 return None;
             }
             sleep(Duration::from_millis(10));

@@ -124,9 +124,10 @@ pub(crate) fn main(words: &[String]) -> i32 {
 fn tell(plan: &Plan, tids: &[(usize, u32)], file: &std::path::Path) {
     let of = |at: usize| tids.iter().find(|it| it.0 == at).unwrap().1;
     let partner = |at: usize| plan.partner[at].map_or(0, of);
-    let lines: String = (0..tids.len()).map(|at| format!("{} {}\n", of(at), partner(at))).collect();
+    let lines: Vec<String> =
+        (0..tids.len()).map(|at| format!("{} {}", of(at), partner(at))).collect();
     let new = file.with_extension("new");
-    std::fs::write(&new, lines).unwrap();
+    std::fs::write(&new, lines.join("\n") + "\n").unwrap();
     std::fs::rename(&new, file).unwrap();
 }
 
