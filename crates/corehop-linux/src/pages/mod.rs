@@ -138,17 +138,19 @@ impl PageSampling {
         descriptor: OwnedFd,
         faults_per_second: u32,
     ) -> Result<Self, PagesError> {
-        // The handler has it alone from here on: this one is closed.
-        Self::with_handler(pid, &descriptor, faults_per_second).map_err(PagesError::NoHandler)
+        Self::with_handler(pid, descriptor, faults_per_second).map_err(PagesError::NoHandler)
     }
 
-    fn with_handler(pid: u32, descriptor: &OwnedFd, faults_per_second: u32) -> io::Result<Self> {
+    fn with_handler(pid: u32, descriptor: OwnedFd, faults_per_second: u32) -> io::Result<Self> {
         let (pid, faults) = (pid.to_string(), faults_per_second.to_string());
         let arguments = [OsStr::new(&pid), OsStr::new(&faults)];
         let (mut handler, socket) = start_helper(ROLE, &arguments, Stdio::null(), Stdio::null())?;
         let heard = Arc::new(Mutex::new(Heard::default()));
         let number = handler.id().cast_signed();
-        let reader = passing::send(&socket, descriptor.as_fd()).and_then(|()| {
+        let sent = passing::send(&socket, descriptor.as_fd());
+        // From here on the handler has it alone.
+        drop(descriptor);
+        let reader = sent.and_then(|()| {
             socket.set_read_timeout(Some(SILENCE))?;
             let (theirs, heard) = (socket.try_clone()?, heard.clone());
             let named = std::thread::Builder::new().name("pages".into());
