@@ -94,7 +94,7 @@ fn a_source_that_is_not_there_is_said_with_its_remedy_and_the_others_go_on() {
     if !has_bpf() {
         return;
     }
-    let output = place(&["--evidence", "counters", "--for", "300ms", "--", "sleep", "1"]);
+    let output = place(&["--evidence", "counters", "--for", "700ms", "--", "sleep", "1"]);
     let text = said(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     if text.contains("--evidence counters is off: ") {
@@ -180,7 +180,7 @@ fn of_more_than_ten_thousand_threads_it_says_how_many_are_left_alone() {
     let mut line = String::new();
     let stdout = program.stdout.as_mut().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).unwrap();
-    let output = place(&["--for", "1ms", &program.id().to_string()]);
+    let output = place(&["--for", "600ms", &program.id().to_string()]);
     program.kill().unwrap();
     program.wait().unwrap();
     if line != "started\n" {
