@@ -77,8 +77,8 @@ bench-servers: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench servers -- $(CURDIR)/out/bench.json
 
-## Placing: the time of a decision, the cost of watching, known pairs, and three servers from the worse side, into
-## out/bench.json: fourteen minutes. The servers are those of `make bench-servers`.
+## Placing: the time of a decision, the cost of watching, known pairs, and real programs left to the placer and placed from
+## the worse side, into out/bench.json: at most 25 minutes. The packages are those of `make bench-servers`.
 bench-place: build
 	@mkdir -p out
 	cargo bench --locked -p corehop --bench place -- $(CURDIR)/out/bench.json

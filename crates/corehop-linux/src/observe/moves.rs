@@ -59,18 +59,26 @@ impl Moves {
         first
     }
 
-    /// All of these, or none.
+    /// All of these, or none. Threads that have ended meanwhile need no move, unless no other is left.
     pub(crate) fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError> {
-        let mut made = Vec::new();
+        let (mut made, mut ended) = (Vec::new(), None);
         for it in moves {
             match self.move_one(it) {
                 Ok(done) => made.push(done),
                 Err(why) => {
+                    let failed = HostError::Move { tid: it.tid, cpus: it.cpus.clone(), why };
+                    if ProcessId::of(it.tid.cast_signed()).is_err() {
+                        ended = Some(failed);
+                        continue;
+                    }
                     // The reason of the first failure is the one that is told.
                     let _second = self.take_back(&made);
-                    return Err(HostError::Move { tid: it.tid, cpus: it.cpus.clone(), why });
+                    return Err(failed);
                 }
             }
+        }
+        if let Some(failed) = ended.filter(|_| made.is_empty()) {
+            return Err(failed);
         }
         self.receipts += 1;
         let before = made.iter().map(|(_, before)| before.clone()).collect();

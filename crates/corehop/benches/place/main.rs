@@ -73,11 +73,11 @@ fn main() -> Fallible<()> {
     interrupt::install()?;
     let mut figures = Figures::default();
     if wish.has("decision") {
-        figures.add("decision", decision::figure().map(|it| vec![it]));
-        figures.add("model", model::figure().map(|it| vec![it]));
+        figures.add("decision", || Ok(vec![decision::figure()?]));
+        figures.add("model", || Ok(vec![model::figure()?]));
     }
     if wish.has("simulated") {
-        figures.add("simulated", simulated::figures(wish.short));
+        figures.add("simulated", || simulated::figures(wish.short));
     }
     live(&wish, &mut figures)?;
     eprintln!("{} s in whole", begun.elapsed().as_secs());
@@ -118,9 +118,12 @@ impl Wish {
 }
 
 impl Figures {
-    /// Takes new ones and tells them, or says what failed: the others go on.
-    fn add(&mut self, what: &str, new: Fallible<Vec<Value>>) {
-        match new {
+    /// Finds new ones and tells them, or says what failed: the others go on. Nothing where the benchmark is asked to end.
+    fn add(&mut self, what: &str, new: impl FnOnce() -> Fallible<Vec<Value>>) {
+        if interrupt::requested() {
+            return;
+        }
+        match new() {
             Ok(new) => {
                 for it in &new {
                     eprintln!("{it}");
@@ -147,30 +150,30 @@ fn live(wish: &Wish, figures: &mut Figures) -> Fallible<()> {
         return Ok(());
     };
     if wish.has("wakes") {
-        figures.add("wakes", wakes::figures(a));
+        figures.add("wakes", || wakes::figures(a));
     }
     if wish.has("locks") {
-        figures.add("locks", locks::figures(a));
+        figures.add("locks", || locks::figures(a));
     }
     if wish.has("swap") {
-        figures.add("swap", swap::figures([a, b], SWAP_BLOCKS[usize::from(wish.short)]));
+        figures.add("swap", || swap::figures([a, b], SWAP_BLOCKS[usize::from(wish.short)]));
     }
     if wish.has("pages") {
         figures.add("pages", pages::figures(wish.short));
     }
     let Some(packages) = Packages::fetched()? else { return Ok(()) };
     if wish.has_long("pairs") {
-        figures.add("pairs", pairs::found(&packages).map(|it| vec![it]));
-        figures.add("pairs", pairs::false_ones(&packages).map(|it| vec![it]));
+        figures.add("pairs", || Ok(vec![pairs::found(&packages)?]));
+    }
+    if wish.has_long("false-pairs") {
+        figures.add("false-pairs", || Ok(vec![pairs::false_ones(&packages)?]));
     }
     for program in wish.programs() {
-        if interrupt::requested() {
-            return Ok(());
-        }
-        let new = trials::figures(program, &packages, [a, b], wish.blocks);
+        let new = || trials::figures(program, &packages, [a, b], wish.blocks);
         figures.add(&program.name(), new);
     }
-    figures.add("all programs", Ok(over_all(&figures.all)));
+    let summary = over_all(&figures.all);
+    figures.add("all programs", || Ok(summary));
     Ok(())
 }
 

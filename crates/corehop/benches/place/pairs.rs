@@ -76,7 +76,7 @@ pub(crate) fn false_ones(packages: &Packages) -> Fallible<Value> {
     sysbench.args(["cpu", "--threads=2", "--time=9", "--report-interval=1", "run"]);
     let of = ["openssl speed -multi 2", "sysbench cpu", "swap without sharing"];
     let answers = [answer(&mut openssl)?, answer(&mut sysbench)?, twin()?];
-    let tried = answers.each_ref().map(|it| it["proposals"].as_array().map_or(0, Vec::len));
+    let tried = answers.map(|it| it["proposals"].as_array().map_or(0, Vec::len));
     Ok(json!({
         "name": "place/false-pairs", "value": tried.iter().sum::<usize>(), "unit": "placements tried", "of": of,
         "each": tried,
