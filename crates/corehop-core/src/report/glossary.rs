@@ -9,6 +9,7 @@ use crate::decision::program_runs::{RunQuantity, Seen};
 use crate::decision::simulated::Division;
 use crate::experiment::{Preset, Renewed};
 use crate::finding::Severity;
+use crate::host::Evidence;
 use crate::model::cpmd::{Method, Statistic};
 use crate::model::estimator::Estimator;
 use crate::model::gain::Form;
@@ -254,6 +255,7 @@ pub fn entries() -> Vec<Entry> {
         MachineForm,
         LeftOut,
         CostOrigin,
+        Evidence,
         Quantity,
         Placement,
         Replacement,

@@ -136,6 +136,14 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "Wake-ups per second between two threads, both ways; with less weight for what is longer ago.",
     ),
     ("at least", "The lower end of the 95 % interval of that rate."),
+    (
+        "hand-overs of data/s, at least",
+        "Lines that one thread takes over from the other without a wake-up, per second: a lower bound, as sources take samples.",
+    ),
+    (
+        "sure to",
+        "The certainty that two threads belong together, from all sources: each errs independently of the others.",
+    ),
     ("SMR separate", "The SMR on two packages."),
     ("MPmI shared", "The MPmI below a common cache."),
     ("MPmI separate", "The MPmI on two packages."),

@@ -93,7 +93,7 @@ impl FromStr for ProgressSource {
 /// Reads from a socket in one look.
 const MOST_READS: usize = 256;
 /// Looks at a file that is empty.
-const TRIES: usize = 10;
+const TRIES: usize = 250;
 
 /// Progress under way.
 #[derive(Debug)]

@@ -246,7 +246,7 @@ fn a_trial_is_judged_and_ends_with_every_thread_back() {
     let Some(scene) = scene() else { return };
     let Scene { turns, count, before, .. } = &scene;
     let pid = turns.0.id().to_string();
-    let options = ["--json", "--for", "15s", "--window", "50ms", "--progress", count, &pid];
+    let options = ["--json", "--for", "25s", "--window", "50ms", "--progress", count, &pid];
     let output = place(&options).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
