@@ -202,14 +202,17 @@ mod tests {
     /// Two processes that hand a byte to and fro, 200 times each, from their first line on stdin. A 0 says
     /// that they have started.
     fn pair() -> Child {
-        let script = "import os, sys\n\
+        // The first twenty times each waits a little, so that the other one sleeps whichever the kernel prefers.
+        let script = "import os, sys, time\n\
             a, b = os.pipe(), os.pipe()\n\
             print(0, flush=True)\n\
             sys.stdin.readline()\n\
             child = os.fork()\n\
-            for _ in range(200):\n    \
-                if child: os.write(a[1], b'x'); os.read(b[0], 1)\n    \
-                else: os.read(a[0], 1); os.write(b[1], b'x')\n\
+            for at in range(200):\n    \
+                if not child: os.read(a[0], 1)\n    \
+                if at < 20: time.sleep(0.002)\n    \
+                os.write((a if child else b)[1], b'x')\n    \
+                if child: os.read(b[0], 1)\n\
             if child: os.wait(); print(child, flush=True); sys.stdin.readline()\n";
         let mut command = Command::new("python3");
         command.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
