@@ -375,6 +375,15 @@ check_place() {
     echo "from CPUs 0 and 4 to $together together, and back to 0-7"
 }
 
+# Futex calls are counted; whether pages can be sampled here is said.
+check_place_evidence() {
+    corehop place --evidence locks,pages --for 2s -- sh -c 'for i in 1 2 3 4 5; do sleep 1; done' >answer 2>&1
+    equals "exit code" 0 $?
+    ! grep "evidence.*locks.* is off" answer || fail "futex calls are not counted"
+    pages=$(grep "evidence.*pages.* is off" answer)
+    echo "locks: counted; pages: ${pages:-sampled}"
+}
+
 # The cpuset of both loses a CPU while they are placed there, and has it again later.
 check_place_cpuset() {
     take_turns
