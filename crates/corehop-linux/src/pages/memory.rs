@@ -86,7 +86,7 @@ impl Memory {
                 continue;
             }
             let found = populated(&self.pagemap, place)?.into_iter();
-            let runs = found.flat_map(|run| unknown(run, sampler)).collect();
+            let runs = found.flat_map(|run| unplanned(run, sampler)).collect();
             if !self.protect(place.0, runs, uffd)? {
                 // It is not mapped any more, or anew: the next refresh finds out.
                 self.known.remove(&self.areas.remove(at));
@@ -160,17 +160,17 @@ impl Memory {
         Ok(())
     }
 
-    /// Pages that have shown themselves meanwhile are looked at by plan: their protection stays.
+    /// Pages that are looked at by plan meanwhile keep their protection.
     fn release(&mut self, place: u64, uffd: &Uffd, sampler: &Sampler) -> io::Result<()> {
         let runs = self.protected.remove(&place).unwrap_or_default().into_iter();
-        runs.flat_map(|run| unknown(run, sampler)).try_for_each(|run| uffd.release(run))
+        runs.flat_map(|run| unplanned(run, sampler)).try_for_each(|run| uffd.release(run))
     }
 }
 
-/// The parts of a run of pages that have not shown themselves.
-fn unknown((start, end): Range, sampler: &Sampler) -> Vec<Range> {
+/// The parts of a run of pages that are not looked at by plan.
+fn unplanned((start, end): Range, sampler: &Sampler) -> Vec<Range> {
     let mut parts: Vec<Range> = Vec::new();
-    for page in (start..end).step_by(PAGE as usize).filter(|it| !sampler.knows(*it)) {
+    for page in (start..end).step_by(PAGE as usize).filter(|it| !sampler.plans(*it)) {
         match parts.last_mut() {
             Some((_, end)) if *end == page => *end += PAGE,
             _ => parts.push((page, page + PAGE)),

@@ -2,7 +2,7 @@
 //! The choice of pages and of the times at which they are protected: no system calls, no clock.
 //!
 //! Many pages are protected at once, at random places: the pages that are written most show themselves first, and those
-//! that are not written cost nothing. A page that shows itself is looked at a few times more. If one thread alone
+//! that are not written cost nothing. A page that shows itself twice is looked at a few times more. If one thread alone
 //! writes to it, it is let go. If several do, it is looked at again and again, each time with a few looks that follow
 //! at once upon a write. The budget limits all of it.
 
@@ -20,7 +20,7 @@ const QUICK_NS: u64 = 50_000;
 const QUICK: u32 = 4;
 /// From a write to the next look at a page that several threads write, on average.
 const REST_NS: u64 = 8_000_000;
-/// From the first write to the second look at a page. The rests before the third and fourth are 4 and 16 times as long.
+/// From a page's second write to a look at it. The rest before the next look is four times as long.
 const FIRST_REST_NS: u64 = 3_000_000;
 /// A page that was not written for so long is forgotten.
 const FORGET_NS: u64 = 5_000_000_000;
@@ -121,6 +121,10 @@ impl Sampler {
             known.more = 0;
             return;
         }
+        if known.page.in_a_row() == 1 && !known.page.is_shared() {
+            // Shown once: if it is written much, it shows itself again.
+            return;
+        }
         let rest_ns = if known.page.is_shared() {
             if known.more > 0 {
                 known.more -= 1;
@@ -131,7 +135,7 @@ impl Sampler {
             known.more = QUICK;
             REST_NS
         } else {
-            FIRST_REST_NS << (2 * (known.page.in_a_row() - 1))
+            FIRST_REST_NS << (2 * known.page.in_a_row().saturating_sub(2))
         };
         known.planned = Some(false);
         let rest_ns = rest_ns / 2 + self.draw.below(rest_ns);
@@ -174,9 +178,9 @@ impl Sampler {
         self.budget.allows_each(Purpose::Explore, now_ns)
     }
 
-    /// Whether a page has shown itself, and is looked at by plan.
-    pub(super) fn knows(&self, number: u64) -> bool {
-        self.pages.contains_key(&number)
+    /// Whether a page is looked at by plan.
+    pub(super) fn plans(&self, number: u64) -> bool {
+        self.pages.get(&number).is_some_and(|it| it.planned.is_some() || it.paid.is_some())
     }
 
     /// A number below `bound`, to choose a place at random.
@@ -284,7 +288,7 @@ mod tests {
                 for _ in 0..16 {
                     let place = self.sampler.below(all) / 512 * 512;
                     let pages = (place..(place + 512).min(all)).map(|it| it * PAGE);
-                    self.to_explore.extend(pages.filter(|it| !self.sampler.knows(*it)));
+                    self.to_explore.extend(pages.filter(|it| !self.sampler.plans(*it)));
                 }
             }
         }
@@ -339,9 +343,12 @@ mod tests {
     fn pages_that_are_not_written_any_more_are_forgotten() {
         let mut sampler = Sampler::new(100, 1, 0);
         sampler.fault(PAGE, 1, 0);
+        assert!(!sampler.plans(PAGE), "shown once");
+        sampler.fault(PAGE, 1, 1);
         sampler.report(SECOND);
-        assert!(sampler.knows(PAGE));
+        assert!(sampler.plans(PAGE));
         sampler.report(10 * SECOND);
-        assert!(!sampler.knows(PAGE));
+        assert!(!sampler.plans(PAGE));
+        assert!(sampler.take_due(10 * SECOND).is_empty());
     }
 }
