@@ -146,6 +146,7 @@ impl Handler {
             for fault in faults {
                 let page = fault.address & !(PAGE - 1);
                 self.uffd.release((page, page + PAGE))?;
+                self.memory.written(fault.address);
                 let Some(tid) = self.threads.seen(fault.tid) else { continue };
                 if self.sampler.fault(fault.address, tid, now_ns) == After::Stop {
                     self.memory.release_all(fault.address, &self.uffd, &self.sampler)?;

@@ -13,7 +13,7 @@ use super::uffd::{PAGE, Uffd, populated};
 /// Pages are looked up and protected in places of this length: a huge page.
 const PLACE: u64 = 2 << 20;
 /// Protecting pages takes at most so long at a time.
-const ROUND: Duration = Duration::from_millis(1);
+const ROUND: Duration = Duration::from_micros(200);
 /// The most places with protected pages: 256 MiB.
 const MOST: usize = 128;
 
@@ -29,6 +29,8 @@ pub(super) struct Memory {
     /// Protected runs of pages, by place, and the places in the order in which that was done.
     protected: HashMap<u64, Vec<Range>>,
     order: VecDeque<u64>,
+    /// Places of which a page was written since.
+    written: HashSet<u64>,
 }
 
 impl Memory {
@@ -45,6 +47,7 @@ impl Memory {
             known: HashSet::new(),
             protected: HashMap::new(),
             order: VecDeque::new(),
+            written: HashSet::new(),
         })
     }
 
@@ -82,7 +85,7 @@ impl Memory {
                 break;
             }
             let (at, place) = self.place(sampler);
-            if self.protected.contains_key(&place.0) {
+            if self.protected.contains_key(&place.0) && !self.written.remove(&place.0) {
                 continue;
             }
             let found = populated(&self.pagemap, place)?.into_iter();
@@ -135,9 +138,20 @@ impl Memory {
                 Err(_) => all = false,
             }
         }
-        self.protected.insert(place, runs);
-        self.order.push_back(place);
+        if self.protected.insert(place, runs).is_none() {
+            self.order.push_back(place);
+        }
         Ok(all)
+    }
+
+    /// A page at this address was written, and is not protected any more.
+    pub(super) fn written(&mut self, address: u64) {
+        self.written.extend(self.place_of(address));
+    }
+
+    fn place_of(&self, address: u64) -> Option<u64> {
+        let near = |place: &u64| address.checked_sub(*place).is_some_and(|it| it < PLACE);
+        self.order.iter().copied().filter(near).max()
     }
 
     /// Lifts all protection that is there to explore, around an address first.
@@ -150,8 +164,7 @@ impl Memory {
         uffd: &Uffd,
         sampler: &Sampler,
     ) -> io::Result<()> {
-        let near = |place: &&u64| address.wrapping_sub(**place) < PLACE;
-        if let Some(&near) = self.order.iter().find(near) {
+        if let Some(near) = self.place_of(address) {
             self.release(near, uffd, sampler)?;
         }
         while let Some(place) = self.order.pop_front() {
@@ -162,6 +175,7 @@ impl Memory {
 
     /// Pages that are looked at by plan meanwhile keep their protection.
     fn release(&mut self, place: u64, uffd: &Uffd, sampler: &Sampler) -> io::Result<()> {
+        self.written.remove(&place);
         let runs = self.protected.remove(&place).unwrap_or_default().into_iter();
         runs.flat_map(|run| unplanned(run, sampler)).try_for_each(|run| uffd.release(run))
     }
