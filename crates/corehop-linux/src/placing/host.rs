@@ -233,11 +233,13 @@ impl Host for PlacingHost {
 
     fn apply(&mut self, moves: &[Move]) -> Result<Receipt, HostError> {
         // The number of one that has ended since may be another program's.
-        if let Some(Move { tid, cpus }) = moves.iter().find(|it| !self.threads.has(it.tid)) {
+        let (known, others): (Vec<Move>, Vec<Move>) =
+            moves.iter().cloned().partition(|it| self.threads.has(it.tid));
+        if let (true, Some(Move { tid, cpus })) = (known.is_empty(), others.into_iter().next()) {
             let why = "it is none of the threads that are followed, or has ended".to_owned();
-            return Err(HostError::Move { tid: *tid, cpus: cpus.clone(), why });
+            return Err(HostError::Move { tid, cpus, why });
         }
-        let receipt = self.moves.apply(moves)?;
+        let receipt = self.moves.apply(&known)?;
         let homes = receipt.before.iter().map(|it| (it.tid, it.cpus.clone())).collect();
         self.in_force = Some((receipt.clone(), homes));
         Ok(receipt)

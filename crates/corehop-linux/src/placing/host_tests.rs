@@ -24,16 +24,11 @@ impl Drop for Sleeper {
 }
 
 fn begin(sleeper: &Sleeper, search: bool) -> Result<PlacingHost, PlacingError> {
-    begin_of(&[sleeper], search)
-}
-
-fn begin_of(sleepers: &[&Sleeper], search: bool) -> Result<PlacingHost, PlacingError> {
     let evidence = &[Evidence::Wakes, Evidence::Locks][..];
     let platform = discover(&SysRoot::live()).unwrap();
     let (platform, to_stderr) = (&platform, false);
     let wishes = Wishes { platform, progress: None, evidence, search, moves: false, to_stderr };
-    let targets: Vec<Target> = sleepers.iter().map(|it| Target::Process(it.0.id())).collect();
-    PlacingHost::begin(&targets, wishes)
+    PlacingHost::begin(&[Target::Process(sleeper.0.id())], wishes)
 }
 
 /// From now on the kernel refuses bpf(2) to the calling thread.
@@ -128,26 +123,5 @@ fn a_thread_that_is_not_followed_or_has_ended_is_not_moved() {
         let pid = sleeper.0.id();
         drop(sleeper);
         assert!(moved(&mut host, pid).is_err());
-    });
-}
-
-#[test]
-fn of_threads_of_which_one_has_ended_the_others_are_moved_and_put_back() {
-    apart(|| {
-        let (ends, stays) = (Sleeper::begin(), Sleeper::begin());
-        let mut host = begin_of(&[&ends, &stays], true).unwrap();
-        host.observe(WINDOW).unwrap();
-        let cpus = CpuList::new(crate::thread::affinity().unwrap().first());
-        let tids = [ends.0.id(), stays.0.id()];
-        let moves = tids.map(|tid| Move { tid, cpus: cpus.clone() });
-        drop(ends);
-        let allowed = || crate::thread::affinity_of(tids[1].cast_signed()).unwrap();
-        let before = allowed();
-        let receipt = host.apply(&moves).unwrap();
-        assert_eq!(allowed(), cpus);
-        let moved: Vec<u32> = receipt.before.iter().map(|it| it.tid).collect();
-        assert_eq!(moved, [tids[1]]);
-        host.revert(receipt).unwrap();
-        assert_eq!(allowed(), before);
     });
 }

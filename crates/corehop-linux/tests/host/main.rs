@@ -11,9 +11,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use corehop_core::experiment::{Argument, Target};
-use corehop_core::host::{Host, HostError, Move};
+use corehop_core::host::{Evidence, Host, HostError, Move};
 use corehop_core::units::{Cpu, CpuList};
+use corehop_linux::discover::{SysRoot, discover};
 use corehop_linux::observe::{How, LiveHost};
+use corehop_linux::placing::{PlacingHost, Wishes};
 use corehop_linux::thread::{affinity, affinity_of};
 
 use harness::{Test, report, skipped, tests};
@@ -23,6 +25,7 @@ const TESTS: &[Test] = tests![
     of_moves_of_which_one_is_not_possible_none_is_made,
     moves_are_taken_back_when_the_host_goes,
     a_move_of_a_thread_that_has_ended_names_it,
+    of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back,
 ];
 
 fn main() -> ExitCode {
@@ -111,4 +114,33 @@ fn a_move_of_a_thread_that_has_ended_names_it() {
     let cpus = affinity().unwrap();
     let error = host.apply(&[Move { tid, cpus }]).unwrap_err();
     assert!(error.to_string().contains(&format!("thread {tid}")), "{error}");
+}
+
+fn of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back() {
+    let sleep = || std::process::Command::new("sleep").arg("60").spawn().unwrap();
+    let (mut ends, mut stays) = (sleep(), sleep());
+    let tids = [ends.id(), stays.id()];
+    let platform = discover(&SysRoot::live()).unwrap();
+    let wishes = Wishes {
+        platform: &platform,
+        progress: None,
+        evidence: &[Evidence::Wakes],
+        search: true,
+        moves: false,
+        to_stderr: false,
+    };
+    let mut host = PlacingHost::begin(&tids.map(Target::Process), wishes).unwrap();
+    host.observe(WINDOW).unwrap();
+    end(tids[0]);
+    ends.wait().unwrap();
+    let before = allowed(tids[1]);
+    let cpus = CpuList::new(before.first());
+    let receipt = host.apply(&tids.map(|tid| Move { tid, cpus: cpus.clone() })).unwrap();
+    assert_eq!(allowed(tids[1]), cpus);
+    let moved: Vec<u32> = receipt.before.iter().map(|it| it.tid).collect();
+    assert_eq!(moved, [tids[1]]);
+    host.revert(receipt).unwrap();
+    assert_eq!(allowed(tids[1]), before);
+    end(tids[1]);
+    stays.wait().unwrap();
 }
