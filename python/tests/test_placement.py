@@ -44,7 +44,7 @@ def test_a_log_that_was_torn_off_is_read_as_far_as_it_goes(tmp_path: Path) -> No
 def test_the_page_of_a_log_has_its_graph(tmp_path: Path) -> None:
     page = loaded(LOG).save_page(tmp_path / "page.html").read_text(encoding="utf-8")
     assert "<svg" in page
-    assert "Threads that wake each other" in page
+    assert "Threads that belong together" in page
 
 
 def test_a_damaged_log_is_refused_with_its_line(tmp_path: Path) -> None:
