@@ -5,7 +5,7 @@
 #
 #     tests/lab.sh BINARY [CHECK...]      the static binary; all checks, if none is named
 #
-# LAB_SECONDS bounds the guest (300), LAB_SUITE is where its kernel comes from (trixie-backports). LAB_ALSO is
+# LAB_SECONDS bounds the guest (600), LAB_SUITE is where its kernel comes from (trixie-backports). LAB_ALSO is
 # one more static program for the guest, a test for instance, that the check `also` runs.
 # If the lab cannot run, it says why and succeeds, unless LAB_REQUIRED is set.
 set -eu
@@ -13,7 +13,7 @@ binary=$1
 shift
 cd "$(dirname "$0")/.."
 lab=target/lab
-seconds=${LAB_SECONDS:-300}
+seconds=${LAB_SECONDS:-600}
 
 skip() {
     echo "lab: skipped: $*"
