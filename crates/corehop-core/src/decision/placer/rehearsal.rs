@@ -261,6 +261,18 @@ mod tests {
     }
 
     #[test]
+    fn pairs_that_swap_are_found_at_their_pages_and_go_on_from_one_cpu_to_two_below_a_cache() {
+        let platform = e5520();
+        let costs = wake_costs(&platform).unwrap();
+        let program = Program::Swap { items: 100, fixed_low_bits: false };
+        let apart = Pairs { program, ..pairs(&[0, 4, 1, 5]) };
+        let it = rehearse(&platform, &apart, costs, false, 1).unwrap();
+        // Better than apart is one CPU, and better than that are two.
+        assert!(it.alone < 0.9 * it.same && it.same < 0.9 * it.together, "{it:?}");
+        assert!(it.placed >= 0.95 * it.best(), "{it:?}");
+    }
+
+    #[test]
     fn threads_that_share_nothing_are_not_moved_without_a_search() {
         let platform = e5520();
         let costs = wake_costs(&platform).unwrap();

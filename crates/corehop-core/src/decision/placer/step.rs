@@ -328,7 +328,7 @@ impl Placer {
             progress: activity.progress,
             seconds: activity.span_ns as f64 * 1e-9,
             lines: activity.lines,
-            together: self.are_together(&proposal.moves, activity),
+            together: self.are_together(trial.arm(), &proposal.moves, activity),
         };
         match trial.take(look) {
             Next::GoOn => {
@@ -364,14 +364,19 @@ impl Placer {
 
     /// Whether threads that are to run on the same CPUs ran as near to each other as these are; None where the host does
     /// not say where they ran.
-    fn are_together(&self, moves: &[Move], activity: &Activity) -> Option<bool> {
+    ///
+    /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control.
+    fn are_together(&self, arm: Arm, moves: &[Move], activity: &Activity) -> Option<bool> {
         let moves: HashMap<u32, &CpuList> = moves.iter().map(|it| (it.tid, &it.cpus)).collect();
         let mut groups: BTreeMap<&CpuList, Vec<Cpu>> = BTreeMap::new();
         for it in &activity.threads {
             let Some(cpus) = moves.get(&it.tid) else { continue };
             groups.entry(cpus).or_default().push(it.cpu?);
         }
-        Some(groups.iter().all(|(cpus, ran)| self.terrain.are_as_near(ran, cpus)))
+        Some(groups.iter().all(|(cpus, ran)| match arm {
+            Arm::Placed => self.terrain.are_as_near(ran, cpus),
+            Arm::Before => self.terrain.are_just_as_near(ran, cpus),
+        }))
     }
 
     /// Whether these threads are placed, and no others.

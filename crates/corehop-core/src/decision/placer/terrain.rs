@@ -263,6 +263,11 @@ impl Terrain {
         self.farthest(cpus.iter().copied()) <= self.farthest(list.iter())
     }
 
+    /// Whether they are, and not nearer than that.
+    pub fn are_just_as_near(&self, cpus: &[Cpu], list: &CpuList) -> bool {
+        self.farthest(cpus.iter().copied()) == self.farthest(list.iter())
+    }
+
     /// The costs of a wake-up by distance.
     const fn wake_costs(&self) -> Costs {
         let WakeCosts { same_cpu_ns, shared_cache_ns, separate_ns } = self.wakes;
