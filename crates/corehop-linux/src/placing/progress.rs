@@ -196,6 +196,24 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_empty_while_it_is_written_is_read_when_it_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("count");
+        // A busy host may stop the writer for longer than it is waited for.
+        let read = (0..10).any(|_| {
+            std::fs::write(&path, "").unwrap();
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(5));
+                    std::fs::write(&path, "12").unwrap();
+                });
+                number_in(&path).is_ok_and(|it| (it - 12.0).abs() < 1e-9)
+            })
+        });
+        assert!(read);
+    }
+
+    #[test]
     fn a_file_that_holds_no_number_is_refused_with_what_it_holds() {
         let path = std::env::temp_dir().join(format!("corehop-progress-{}", std::process::id()));
         std::fs::write(&path, "12\n").unwrap();

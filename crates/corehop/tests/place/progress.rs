@@ -76,9 +76,10 @@ fn progress_that_stands_still_runs_backwards_or_vanishes_keeps_no_placement() {
     };
     let invalid = |why: &str, spoil: &dyn Fn()| {
         let own = path.clone();
-        // In place: a reader may find the file empty.
         let mut grows = Some(Grows::begin(move |count| {
-            std::fs::write(&own, (1_000_000 + count).to_string()).unwrap();
+            let new = own.with_extension("next");
+            std::fs::write(&new, (1_000_000 + count).to_string()).unwrap();
+            std::fs::rename(new, &own).unwrap();
         }));
         until("a number", || std::fs::read_to_string(&path).is_ok_and(|it| !it.is_empty()));
         let trial = judged(&scene, name, || {
