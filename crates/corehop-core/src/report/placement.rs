@@ -48,7 +48,13 @@ pub fn text(answer: &Answer) -> String {
     for why in &answer.refused {
         let _ = writeln!(text, "Refused: {why}");
     }
-    if answer.proposals.is_empty() {
+    if answer.proposals.is_empty() && answer.windows < answer.least_windows {
+        let _ = writeln!(
+            text,
+            "It ended too early: a proposal takes {} windows of evidence, and {} were seen.",
+            answer.least_windows, answer.windows
+        );
+    } else if answer.proposals.is_empty() {
         text.push_str("No placement is worth its moves: none was tried.\n");
     } else if !answer.may_move {
         text.push_str(

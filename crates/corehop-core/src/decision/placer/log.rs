@@ -117,6 +117,9 @@ pub struct Answer {
     /// The names of the threads.
     #[serde(skip)]
     pub names: BTreeMap<u32, String>,
+    /// The windows before a proposal.
+    #[serde(skip)]
+    pub least_windows: u64,
     #[serde(skip)]
     counted: Option<Counted>,
     #[serde(skip)]
@@ -157,6 +160,7 @@ impl Answer {
             ties: Vec::new(),
             wakes_by_interrupts: 0,
             misses: None,
+            least_windows: u64::from(head.settings.evidence),
             counted: None,
             names: BTreeMap::new(),
             graph: ContactGraph::new(head.settings.half_life_s),

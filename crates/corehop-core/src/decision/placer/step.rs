@@ -254,7 +254,7 @@ impl Placer {
             }
         }
         let proposed = self.propose(activity).or_else(|| self.guess(activity));
-        let Some(proposal) = proposed else { return Vec::new() };
+        let Some(proposal) = proposed.or_else(|| self.started()) else { return Vec::new() };
         if !self.settings.may_move || activity.progress.is_none() {
             return self.advise(proposal);
         }
@@ -288,6 +288,19 @@ impl Placer {
         let may = self.settings.may_move && activity.progress.is_some();
         (may && !moves.is_empty()).then_some(Proposal {
             moves,
+            saved: None,
+            cost: 0.0,
+            seen: true,
+            ratio: None,
+        })
+    }
+
+    /// The start, where the evidence speaks for nothing else: it may be worse than leaving alone.
+    fn started(&self) -> Option<Proposal> {
+        let is_start = self.kept.is_empty() && !self.placed.is_empty();
+        let moves = || self.placed.iter().map(|(&tid, cpus)| Move { tid, cpus: cpus.clone() });
+        (is_start && self.settings.may_move).then(|| Proposal {
+            moves: moves().collect(),
             saved: None,
             cost: 0.0,
             seen: true,
@@ -426,6 +439,9 @@ impl Placer {
         let cost = self.cost(&moves);
         // Another placement that is as good gains nothing: without this, equal ones would follow each other.
         let gain = placement.saved - saved(&crowd, &self.terrain, &self.in_force(&threads));
+        // Costs of wake-ups are those of idle CPUs: together they can come to more time than the threads use.
+        let members = placement.placed.iter().flat_map(|it| &it.members);
+        let gain = gain.min(members.map(|&it| crowd.members[it].busy).sum());
         let worth = gain - cost >= self.settings.least_gain;
         let new = worth && self.is_new(&moves);
         new.then_some(Proposal { moves, saved: Some(gain), cost, seen: true, ratio: None })

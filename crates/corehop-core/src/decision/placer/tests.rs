@@ -351,6 +351,40 @@ fn recorded_windows_give_the_same_actions_again() {
 }
 
 #[test]
+fn a_start_that_no_evidence_speaks_for_is_tried_against_leaving_alone_and_put_back_where_it_is_worse()
+ {
+    let terrain = two_caches(1);
+    for (worse, stays) in [(0.5, false), (2.0, true)] {
+        let mut placer = Placer::new(may_move(), terrain.clone());
+        let (mut moved, mut progress, mut verdicts) = (false, 0.0, Vec::new());
+        for window in 0..200 {
+            let allowed = |tid| placer.placed().get(&tid).unwrap_or(terrain.cpus()).clone();
+            let thread = |tid| Active { tid, pid: 1, allowed: allowed(tid), ..Active::default() };
+            progress += if moved { worse } else { 1.0 };
+            let activity = Activity {
+                span_ns: 100_000_000,
+                threads: [1, 2].map(thread).to_vec(),
+                progress: Some(progress),
+                ..Activity::default()
+            };
+            let mut actions = placer.step(&activity);
+            if window == 0 {
+                actions.extend(placer.start(&"0".parse().unwrap(), &activity));
+            }
+            for it in actions {
+                match it {
+                    Action::Place { .. } => moved = true,
+                    Action::Restore => moved = false,
+                    Action::Judge { kept, .. } => verdicts.push(kept),
+                    _ => {}
+                }
+            }
+        }
+        assert_eq!((verdicts, moved), (vec![stays], stays));
+    }
+}
+
+#[test]
 fn a_thread_that_chooses_its_own_cpus_is_left_alone_from_then_on() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(3, 3.0, &terrain, 4);
