@@ -37,8 +37,8 @@ use crate::supervisor::start_helper;
 
 pub(crate) use handler::{ROLE, handle};
 
-/// The most faults a second that sampling causes to a thread.
-pub(crate) const FAULTS_PER_SECOND: u32 = 100;
+/// The most faults a second that sampling causes to a thread, unless something else is asked for.
+pub const FAULTS_PER_SECOND: u32 = 100;
 /// A handler that has said nothing for so long does not answer any more. It reports ten times as often.
 const SILENCE: Duration = Duration::from_secs(1);
 

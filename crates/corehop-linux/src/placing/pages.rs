@@ -9,15 +9,15 @@ use std::process::{Child, Command};
 use corehop_core::host::{Activity, Evidence};
 
 use super::sources::{Off, Source};
-use crate::pages::{FAULTS_PER_SECOND, PageSampling, PagesError, check, start};
+use crate::pages::{PageSampling, PagesError, check, start};
 
 /// Page sampling, from before the start of the command on.
 #[derive(Debug)]
 pub(super) enum Pages {
-    /// Nothing is started.
-    Ready,
-    /// The command runs, and this is its memory.
-    Taken(u32, OwnedFd),
+    /// Nothing is started; so many faults a second it may cause to a thread.
+    Ready(u32),
+    /// The command runs, this is its memory, and so many faults.
+    Taken(u32, OwnedFd, u32),
     /// Sampling is under way.
     Sampled(PageSampling),
     /// It failed.
@@ -25,13 +25,13 @@ pub(super) enum Pages {
 }
 
 impl Pages {
-    /// Ready for a command.
+    /// Ready for a command, whose threads take at most so many faults a second.
     ///
     /// # Errors
     /// The thing that the host lacks.
-    pub(super) fn ready() -> Result<Self, PagesError> {
+    pub(super) fn ready(faults: u32) -> Result<Self, PagesError> {
         check()?;
-        Ok(Self::Ready)
+        Ok(Self::Ready(faults))
     }
 }
 
@@ -41,9 +41,10 @@ impl Source for Pages {
     }
 
     fn start(&mut self, command: &mut Command) -> Option<io::Result<Child>> {
+        let Self::Ready(faults) = *self else { return None };
         Some(start(command).map(|(child, descriptor)| {
             *self = match descriptor {
-                Ok(it) => Self::Taken(child.id(), it),
+                Ok(it) => Self::Taken(child.id(), it, faults),
                 Err(why) => Self::Off(why),
             };
             child
@@ -51,9 +52,9 @@ impl Source for Pages {
     }
 
     fn started(&mut self) {
-        *self = match std::mem::replace(self, Self::Ready) {
-            Self::Taken(pid, descriptor) => {
-                let begun = PageSampling::begin(pid, descriptor, FAULTS_PER_SECOND);
+        *self = match std::mem::replace(self, Self::Ready(0)) {
+            Self::Taken(pid, descriptor, faults) => {
+                let begun = PageSampling::begin(pid, descriptor, faults);
                 begun.map_or_else(Self::Off, Self::Sampled)
             }
             other => other,
@@ -64,7 +65,7 @@ impl Source for Pages {
         let sampling = match self {
             Self::Sampled(sampling) => sampling,
             other => {
-                return Err(match std::mem::replace(other, Self::Ready) {
+                return Err(match std::mem::replace(other, Self::Ready(0)) {
                     Self::Off(why) => why.into(),
                     _ => Off::NotStarted,
                 });

@@ -77,14 +77,15 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Opens those that are asked for; wake-ups are counted in any case.
-    pub(super) fn open(asked: &[Evidence], kernel: &Kernel) -> Self {
+    /// Opens those that are asked for; wake-ups are counted in any case. Page sampling may cause so many faults a second
+    /// to a thread.
+    pub(super) fn open(asked: &[Evidence], page_faults: u32, kernel: &Kernel) -> Self {
         let (mut all, mut off) = (Vec::new(), Vec::<(String, String)>::new());
         for &evidence in Evidence::ALL {
             if evidence != Evidence::Wakes && !asked.contains(&evidence) {
                 continue;
             }
-            let why = match open(evidence, kernel) {
+            let why = match open(evidence, page_faults, kernel) {
                 Ok(source) => {
                     all.push(source);
                     continue;
@@ -153,7 +154,7 @@ impl Sources {
 }
 
 /// Begins with one source.
-fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
+fn open(evidence: Evidence, page_faults: u32, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
     let graph = || kernel.clone().map_err(Off::Kernel);
     Ok(match evidence {
         Evidence::Wakes => Box::new(Wakes::new(graph()?)),
@@ -162,7 +163,7 @@ fn open(evidence: Evidence, kernel: &Kernel) -> Result<Box<dyn Source>, Off> {
             Box::new(begun.map_err(|error| Off::Kernel(Arc::new(error)))?)
         }
         Evidence::Counters => Box::new(Counters::open()?),
-        Evidence::Pages => Box::new(Pages::ready()?),
+        Evidence::Pages => Box::new(Pages::ready(page_faults)?),
     })
 }
 
@@ -197,7 +198,7 @@ mod tests {
 
     #[test]
     fn sources_that_lack_the_same_are_named_together_with_the_remedy() {
-        let mut sources = Sources::open(&[Evidence::Locks], &refused());
+        let mut sources = Sources::open(&[Evidence::Locks], 100, &refused());
         assert_eq!(sources.words(), []);
         let error = sources.some().unwrap_err().to_string();
         assert!(error.contains("--evidence wakes,locks is off: ") && error.contains("setcap"));
@@ -206,7 +207,7 @@ mod tests {
 
     #[test]
     fn wake_ups_are_counted_though_another_source_was_asked_for() {
-        let mut sources = Sources::open(&[Evidence::Counters], &refused());
+        let mut sources = Sources::open(&[Evidence::Counters], 100, &refused());
         assert!(sources.notes().iter().any(|it| it.starts_with("--evidence wakes is off: ")));
         assert_eq!(sources.notes(), [""; 0], "each reason once");
     }

@@ -125,6 +125,7 @@ fn of_threads_of_which_one_has_ended_the_others_are_placed_and_put_back() {
         platform: &platform,
         progress: None,
         evidence: &[Evidence::Wakes],
+        page_faults: 100,
         search: true,
         moves: false,
         to_stderr: false,

@@ -28,6 +28,7 @@ pub(crate) fn host(words: &[String]) -> PlacingHost {
         platform: &platform,
         progress: None,
         evidence: &[Evidence::Pages],
+        page_faults: 100,
         search: true,
         moves: false,
         to_stderr: false,

@@ -19,7 +19,7 @@ use corehop_core::host::{Ended, Evidence, HostError};
 use corehop_core::units::Nanos;
 use corehop_linux::discover::SysRoot;
 use corehop_linux::placing::{
-    PlacingError, PlacingHost, ProgressSource, WakeTimes, Wishes, wake_times,
+    PAGE_FAULTS, PlacingError, PlacingHost, ProgressSource, WakeTimes, Wishes, wake_times,
 };
 use corehop_linux::preflight;
 use corehop_linux::supervisor::interrupt;
@@ -60,6 +60,9 @@ pub(crate) struct Args {
         conflicts_with = "on"
     )]
     evidence: Vec<Evidence>,
+    /// The faults a second that `--evidence pages` may cause to a thread; each takes it some 10 to 50 us
+    #[arg(long, value_name = "N", default_value_t = PAGE_FAULTS, value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with = "on")]
+    page_faults: u32,
     /// Move nothing: say what would be tried
     #[arg(long)]
     dry_run: bool,
@@ -68,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long)]
     search: bool,
     /// Put the threads somewhere first: `spread`, `packed`, or CPUs such as `0,2-3`, a thread on each in turns. It stays
-    /// until a placement is tried, and is undone at the end
+    /// until a placement is tried; where no other is found it is tried itself. It is undone at the end
     #[arg(long, value_name = "spread|packed|CPUS", conflicts_with = "dry_run")]
     start: Option<Start>,
     /// Place pairs of threads on a simulated machine instead, and compare with leaving them alone: the id of a platform,
@@ -143,6 +146,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
         platform: &platform,
         progress: args.progress.as_ref(),
         evidence: &args.evidence,
+        page_faults: args.page_faults,
         search: args.search,
         moves: settings.may_move || args.start.is_some(),
         to_stderr: args.json,
@@ -151,13 +155,17 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     // Not before: a command that is refused leaves the file as it is.
     let mut log = Log::begin(Head::new(settings, &terrain, &names, host.sources()), output)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain).with_gain(gain), &mut log);
-    let ended = ended?;
+    // A command goes on without being placed until it ends by itself.
+    let ended = ended.inspect_err(|_| {
+        host.end();
+    })?;
     log.end(host.from_interrupts())?;
     log.say(args.json)?;
     let status = match ended {
         Some(Ended { status, .. }) => status,
         None => host.end(),
     };
+    log.whole()?;
     Ok(match status {
         _ if interrupt::requested() => Exit::Interrupted,
         Some(code) if code != 0 => Exit::Of(u8::try_from(code).unwrap_or(255)),
@@ -176,11 +184,21 @@ fn place(
     mut placer: Placer,
     log: &mut Log,
 ) -> Result<Option<Ended>, Failure> {
-    let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
     let mut session = Session::new(host);
+    let ended = windows(args, &mut session, &mut placer, log);
+    session.restore().map_err(failed)?;
+    ended
+}
+
+fn windows(
+    args: &Args,
+    session: &mut Session<'_>,
+    placer: &mut Placer,
+    log: &mut Log,
+) -> Result<Option<Ended>, Failure> {
+    let (begin, window) = (Instant::now(), Duration::from_nanos(args.window.get()));
     let mut start = args.start.as_ref();
     let mut ended = None;
-    // A command goes on without being placed until it ends by itself.
     let over = |begin: Instant| {
         args.length.is_some_and(|it| begin.elapsed() >= Duration::from_nanos(it.get()))
     };
@@ -196,12 +214,11 @@ fn place(
         }
         log.window(activity, &actions)?;
         for action in actions {
-            if let Some(refused) = session.act(&action, &mut placer).map_err(failed)? {
+            if let Some(refused) = session.act(&action, placer).map_err(failed)? {
                 log.refused(&refused)?;
             }
         }
     }
-    session.restore().map_err(failed)?;
     Ok(ended)
 }
 

@@ -9,6 +9,7 @@ use corehop_core::decision::placer::log::{Answer, End, Head, Line};
 use corehop_core::host::{Activity, HostError};
 use corehop_core::report::placement;
 
+use super::note;
 use crate::exit::{Exit, Failure};
 use crate::output::{OutputFile, print};
 
@@ -17,6 +18,8 @@ use crate::output::{OutputFile, print};
 pub(super) struct Log {
     /// The file, line by line as things happen: what ends the placer does not take them away.
     file: Option<File>,
+    /// The reason why the file ends before the placer does.
+    torn: Option<std::io::Error>,
     answer: Answer,
 }
 
@@ -28,7 +31,7 @@ impl Log {
     pub(super) fn begin(head: Head, output: Option<OutputFile>) -> Result<Self, Failure> {
         let file = output.map(OutputFile::into_path).map(File::create).transpose();
         let file = file.map_err(unwritten)?;
-        let mut log = Self { file, answer: Answer::new(&head) };
+        let mut log = Self { file, torn: None, answer: Answer::new(&head) };
         log.take(&Line::Head(head))?;
         Ok(log)
     }
@@ -38,7 +41,19 @@ impl Log {
         let Some(file) = &mut self.file else { return Ok(()) };
         let mut text = serde_json::to_string(line).map_err(|it| Failure::new(Exit::Failed, it))?;
         text.push('\n');
-        file.write_all(text.as_bytes()).map_err(unwritten)
+        if let Err(error) = file.write_all(text.as_bytes()) {
+            note(&format!("the log ends here, placing goes on: {error}"));
+            (self.file, self.torn) = (None, Some(error));
+        }
+        Ok(())
+    }
+
+    /// Whether all of it was written.
+    ///
+    /// # Errors
+    /// Exit 6 where the file ends too early.
+    pub(super) fn whole(self) -> Result<(), Failure> {
+        self.torn.map_or(Ok(()), |error| Err(unwritten(error)))
     }
 
     pub(super) fn window(&mut self, window: Activity, actions: &[Action]) -> Result<(), Failure> {
