@@ -47,7 +47,15 @@ SHOWN_ARRAY(corehop_lost, u64, 1);
 SHOWN_ARRAY(corehop_handlers, u64, CPUS);
 /* By number: 1 where finished calls count. */
 SHOWN_ARRAY(corehop_wishes, u64, NUMBERS);
-SHOWN_ARRAY(corehop_finished, u64, 1);
+
+/* The calls that ended on a CPU, and those of them that count. A cache line, so that no CPU waits for another's. */
+struct calls {
+	u64 ended;
+	u64 finished;
+	u64 unused[6];
+};
+
+SHOWN_ARRAY(corehop_calls, struct calls, CPUS);
 
 INLINE u64 *handlers(void)
 {
@@ -206,15 +214,17 @@ TRACEPOINT(sys_exit)
 int hop_finished(u64 *context)
 {
 	struct pt_regs *regs = (void *)context[0];
-	u32 number = regs->orig_ax, zero = 0;
-	u64 *wish = map_lookup(&corehop_wishes, &number), *count;
+	u32 number = regs->orig_ax, cpu = this_cpu();
+	u64 *wish = map_lookup(&corehop_wishes, &number);
+	struct calls *calls = map_lookup(&corehop_calls, &cpu);
 
-	/* A call that failed did nothing. */
-	if (!wish || !*wish || (s64)context[1] < 0 || !is_counted(current_thread() >> 32))
+	if (!calls)
 		return 0;
-	count = map_lookup(&corehop_finished, &zero);
-	if (count)
-		__sync_fetch_and_add(count, 1);
+	/* No other thread comes between: programs at a tracepoint run without preemption. */
+	calls->ended++;
+	/* A call that failed did nothing. */
+	if (wish && *wish && (s64)context[1] >= 0 && is_counted(current_thread() >> 32))
+		calls->finished++;
 	return 0;
 }
 

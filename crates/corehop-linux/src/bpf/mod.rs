@@ -217,6 +217,13 @@ impl Shown {
     }
 }
 
+/// The CPUs that this machine may ever have.
+pub(crate) fn configured_cpus() -> usize {
+    // SAFETY: sysconf has no preconditions.
+    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(cpus).unwrap_or(1).max(1)
+}
+
 /// Keeps the kernel counting the run time of BPF programs (two clock readings per run).
 #[derive(Debug)]
 pub struct RunTimeStatistics {

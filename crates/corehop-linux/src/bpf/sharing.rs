@@ -8,19 +8,20 @@
 //!
 //! Not seen is sharing without wake-ups: spin locks, locks without a waiter, data that threads read and write without waiting.
 //!
-//! Futex calls are counted by word and thread, at the entry of every system call of the machine, so only for some time
-//! ([`count_locks`](WakeGraph::count_locks)).
+//! Futex calls are counted by word and thread, at the entry of every system call of the machine, and finished calls at the
+//! exit of every one: so only for some time ([`count_locks`](WakeGraph::count_locks),
+//! [`count_calls`](WakeGraph::count_calls)).
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use corehop_core::host::Contact;
 use corehop_core::host::locks::WordUse;
 
 use super::object::{Attachment, Object, Table};
-use super::{BpfError, Shown, kernel_types};
+use super::{BpfError, Shown, configured_cpus, kernel_types};
 
 /// The programs, `bpf/sharing.bpf.c`.
 const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sharing.bpf.o");
@@ -29,6 +30,8 @@ const OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/sharing.bpf.o");
 const NUMBERS: u32 = 512;
 /// The value of a process that is counted, in `bpf/processes.h`.
 const COUNTED: u32 = 2;
+/// Words of a CPU's count of calls.
+const LINE: usize = 8;
 
 /// Counts of wake-ups between threads, running. They end when this is dropped.
 #[derive(Debug)]
@@ -40,8 +43,17 @@ pub struct WakeGraph {
     words: Table<[u64; 2], [u64; 2]>,
     lost: Shown,
     wishes: Shown,
-    finished: Shown,
-    counts_calls: AtomicBool,
+    calls: Shown,
+    cpus: usize,
+}
+
+/// System calls while they were counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Calls {
+    /// All of the host.
+    pub ended: u64,
+    /// Those of followed processes that were asked for and did not fail.
+    pub finished: u64,
 }
 
 impl WakeGraph {
@@ -52,7 +64,7 @@ impl WakeGraph {
     pub fn open() -> Result<Self, BpfError> {
         let types = kernel_types()?;
         let mut object = Object::load(OBJECT, types, &[], &[])?;
-        let (lost, finished) = (object.show("corehop_lost")?, object.show("corehop_finished")?);
+        let (lost, calls) = (object.show("corehop_lost")?, object.show("corehop_calls")?);
         let wishes = object.show("corehop_wishes")?;
         let processes = object.take_table("corehop_processes")?;
         let pairs = object.take_table("corehop_wakes")?;
@@ -72,9 +84,9 @@ impl WakeGraph {
         for (program, tracepoint) in programs {
             object.attach(program, tracepoint, types)?;
         }
-        let counts_calls = AtomicBool::new(false);
+        let cpus = configured_cpus().min(calls.len() / LINE);
         let object = Mutex::new(object);
-        Ok(Self { object, processes, pairs, words, lost, wishes, finished, counts_calls })
+        Ok(Self { object, processes, pairs, words, lost, wishes, calls, cpus })
     }
 
     /// Follows a process, and those that it starts from now on.
@@ -101,22 +113,23 @@ impl WakeGraph {
         Ok(self.processes.all()?.into_iter().map(|(process, _)| process).collect())
     }
 
-    /// Counts the calls of these numbers that followed processes finish without an error.
-    ///
-    /// # Errors
-    /// If the kernel lacks the tracepoint.
+    /// The numbers of the calls that count as finished.
     ///
     /// # Panics
     /// For a number of 512 or more.
-    pub fn count_calls(&self, numbers: &[u32]) -> Result<(), BpfError> {
+    pub fn wish_calls(&self, numbers: &[u32]) {
         for &number in numbers {
             assert!(number < NUMBERS, "the system call {number}");
             self.wishes.word(number as usize).store(1, Ordering::Relaxed);
         }
-        if !self.counts_calls.swap(true, Ordering::Relaxed) {
-            self.object().attach("hop_finished", "sys_exit", kernel_types()?)?;
-        }
-        Ok(())
+    }
+
+    /// Counts calls for as long as the attachment is kept.
+    ///
+    /// # Errors
+    /// If the kernel lacks the tracepoint.
+    pub fn count_calls(&self) -> Result<Attachment, BpfError> {
+        self.object().attach_for_now("hop_finished", "sys_exit", kernel_types()?)
     }
 
     fn object(&self) -> MutexGuard<'_, Object> {
@@ -148,9 +161,15 @@ impl WakeGraph {
         Ok(all.into_iter().map(uses).collect())
     }
 
-    /// The calls finished so far.
-    pub fn calls(&self) -> u64 {
-        self.finished.word(0).load(Ordering::Relaxed)
+    /// The calls so far, of the times in which they were counted.
+    pub fn calls(&self) -> Calls {
+        let mut all = Calls::default();
+        for cpu in 0..self.cpus {
+            let [ended, finished] = self.calls.words(LINE * cpu);
+            all.ended += ended;
+            all.finished += finished;
+        }
+        all
     }
 
     /// Wake-ups so far, by pair. Those in interrupts are not among them.
@@ -234,7 +253,8 @@ mod tests {
     #[test]
     fn two_processes_that_wake_each_other_are_counted_both_ways_and_others_are_not() {
         let Some(graph) = open() else { return };
-        graph.count_calls(&[libc::SYS_write as u32]).unwrap();
+        graph.wish_calls(&[libc::SYS_write as u32]);
+        let _counting = graph.count_calls().unwrap();
         let (mut followed, mut other) = (pair(), pair());
         graph.follow(followed.id()).unwrap();
         assert_eq!((line_from(&mut followed), line_from(&mut other)), (0, 0));
@@ -254,8 +274,10 @@ mod tests {
         assert!(all, "{there} {back}");
         assert!(!wakes.iter().any(|it| [it.waker, it.woken].contains(&stranger)), "{wakes:?}");
         // Both write 200 bytes, and a line at the end.
-        let calls = graph.calls() - begin;
-        assert!((400..=410).contains(&calls), "{calls}");
+        let calls = graph.calls();
+        let finished = calls.finished - begin.finished;
+        assert!((400..=410).contains(&finished), "{finished}");
+        assert!(calls.ended - begin.ended > 2 * finished, "{calls:?}");
         graph.forget(&HashSet::from([child]));
         assert!(!graph.wakes().unwrap().iter().any(|it| [it.waker, it.woken].contains(&child)));
         for child in [&mut followed, &mut other] {

@@ -49,8 +49,8 @@ pub struct PlacingHost {
     /// The moves in force, and the CPUs that each of its threads had before.
     in_force: Option<(Receipt, BTreeMap<u32, CpuList>)>,
     looked: Instant,
-    /// The CPU time of a look.
-    look_time: Duration,
+    /// The CPU time of the last looks.
+    look_times: [Duration; 3],
 }
 
 /// The wishes of the one who places.
@@ -62,6 +62,8 @@ pub struct Wishes<'a> {
     pub progress: Option<&'a ProgressSource>,
     /// The sources of evidence; wake-ups are counted in any case, where the host lets them be.
     pub evidence: &'a [Evidence],
+    /// The faults a second that page sampling may cause to a thread.
+    pub page_faults: u32,
     /// Whether placing goes on without any evidence.
     pub search: bool,
     /// Whether threads will be moved.
@@ -81,7 +83,7 @@ impl PlacingHost {
         let guard = Guard::new();
         let alone = wishes.moves.then(|| guard.lock_whole_host()).transpose()?;
         let kernel = WakeGraph::open().map(Arc::new).map_err(Arc::new);
-        let mut sources = Sources::open(wishes.evidence, &kernel);
+        let mut sources = Sources::open(wishes.evidence, wishes.page_faults, &kernel);
         if !wishes.search {
             sources.some()?;
         }
@@ -114,7 +116,7 @@ impl PlacingHost {
             _alone: alone,
             in_force: None,
             looked: Instant::now(),
-            look_time: Duration::ZERO,
+            look_times: [Duration::ZERO; 3],
         })
     }
 
@@ -154,7 +156,8 @@ impl PlacingHost {
         let lines = self.distances.as_ref().filter(|_| self.closely).and_then(Distances::now);
         let mut window = Activity { span_ns, threads, progress, lines, ..Activity::default() };
         self.sources.take(&mut window);
-        self.look_time = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
+        self.look_times.rotate_left(1);
+        self.look_times[2] = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
         window
     }
 
@@ -202,6 +205,17 @@ impl PlacingHost {
         None
     }
 
+    /// Waits until then, or until the command ends or this is to end.
+    fn wait(&mut self, end: Instant) {
+        while !interrupt::requested() && !self.command_ended() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(50)));
+        }
+    }
+
     /// Whether the command has ended.
     fn command_ended(&mut self) -> bool {
         self.child.as_mut().is_some_and(|it| matches!(it.try_wait(), Ok(Some(_))))
@@ -211,16 +225,19 @@ impl PlacingHost {
 impl Host for PlacingHost {
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError> {
         // A look takes at most a 250th of one CPU, so that a fifth of half a percent is left for the decision and the log.
-        let window = window.max(250 * self.look_time);
-        let end = self.looked + window;
-        while !interrupt::requested() && !self.command_ended() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(Duration::from_millis(50)));
+        // (One look that took long, as the host was away, is not the rule.)
+        let [_, usual, _] = sorted(self.look_times);
+        let window = window.max(250 * usual);
+        let after = self.progress.as_ref().map_or(Duration::ZERO, |it| it.begins_after(window));
+        self.wait(self.looked + after);
+        let before = thread_cpu_time().get();
+        if let Some(it) = &mut self.progress {
+            it.begin();
         }
+        let begun = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
+        self.wait(self.looked + window);
         let activity = self.look();
+        self.look_times[2] += begun;
         if !self.search && self.sources.words().is_empty() {
             let what = "nothing tells any more which threads share data";
             let source = io::Error::other(self.sources.notes().join("; "));
@@ -263,6 +280,11 @@ impl Host for PlacingHost {
         notes.extend(self.threads.note());
         notes
     }
+}
+
+fn sorted<T: Ord, const N: usize>(mut values: [T; N]) -> [T; N] {
+    values.sort();
+    values
 }
 
 fn has_several_caches(platform: &Platform) -> bool {

@@ -26,8 +26,15 @@ impl Drop for Sleeper {
 fn begin(sleeper: &Sleeper, search: bool) -> Result<PlacingHost, PlacingError> {
     let evidence = &[Evidence::Wakes, Evidence::Locks][..];
     let platform = discover(&SysRoot::live()).unwrap();
-    let (platform, to_stderr) = (&platform, false);
-    let wishes = Wishes { platform, progress: None, evidence, search, moves: false, to_stderr };
+    let wishes = Wishes {
+        platform: &platform,
+        progress: None,
+        evidence,
+        page_faults: 100,
+        search,
+        moves: false,
+        to_stderr: false,
+    };
     PlacingHost::begin(&[Target::Process(sleeper.0.id())], wishes)
 }
 

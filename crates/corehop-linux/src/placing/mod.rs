@@ -4,6 +4,7 @@
 //! A window costs a look at each thread in `/proc`, and what the sources of evidence take. Nothing is done at the
 //! threads themselves.
 
+mod calls;
 mod counted;
 mod distances;
 mod followed;
@@ -19,6 +20,7 @@ mod working_sets;
 
 use std::io;
 
+pub use crate::pages::FAULTS_PER_SECOND as PAGE_FAULTS;
 pub use host::{PlacingHost, Wishes};
 pub use locks::ONE_IN as LOCK_WINDOWS;
 pub use progress::{ProgressError, ProgressSource};

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::calls::CallCount;
 use super::sources::Kernel;
-use crate::bpf::sharing::WakeGraph;
 
 /// A place to read progress from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -100,7 +100,7 @@ const TRIES: usize = 250;
 pub(super) enum Progress {
     File(PathBuf),
     Socket { stream: UnixStream, pending: Vec<u8>, last: Option<f64> },
-    Calls(Arc<WakeGraph>),
+    Calls(CallCount),
 }
 
 impl Progress {
@@ -121,9 +121,21 @@ impl Progress {
             }
             ProgressSource::Calls(numbers) => {
                 let graph = kernel.clone().map_err(ProgressError::NoCount)?;
-                graph.count_calls(numbers).map_err(|it| ProgressError::NoCount(Arc::new(it)))?;
-                Ok(Self::Calls(graph))
+                let begun = CallCount::begin(graph, numbers);
+                Ok(Self::Calls(begun.map_err(|it| ProgressError::NoCount(Arc::new(it)))?))
             }
+        }
+    }
+
+    /// The time from the begin of a window at which [`begin`](Self::begin) is due.
+    pub(super) fn begins_after(&self, window: Duration) -> Duration {
+        if let Self::Calls(count) = self { count.begins_after(window) } else { Duration::ZERO }
+    }
+
+    /// Counts what is counted for some part of a window.
+    pub(super) fn begin(&mut self) {
+        if let Self::Calls(count) = self {
+            count.count();
         }
     }
 
@@ -131,7 +143,7 @@ impl Progress {
     pub(super) fn now(&mut self) -> Option<f64> {
         match self {
             Self::File(path) => number_in(path).ok(),
-            Self::Calls(graph) => Some(graph.calls() as f64),
+            Self::Calls(count) => count.now(),
             Self::Socket { stream, pending, last } => {
                 let mut buffer = [0; 4096];
                 // A sender that writes faster than this reads does not keep it.

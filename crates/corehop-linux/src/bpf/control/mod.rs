@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::object::{Object, Ring, Table};
-use super::{BpfError, Btf, ProgramInfo, Shown, kernel_types};
+use super::{BpfError, Btf, ProgramInfo, Shown, configured_cpus, kernel_types};
 use word::{
     AWAY, COMMON_LOST, COMMON_NEXT, COMMON_PLACES, COMMON_UNFOLLOWED, CPU_IDLE, CPU_WORDS, ENDED,
     NOT_YET, PINNED, PLACES, PREEMPTED, SLOT_WORDS, UNSEEN, Word,
@@ -233,13 +233,6 @@ pub struct Times {
     pub waited_ns: u64,
 }
 
-/// The CPUs that this machine may ever have.
-fn cpus() -> u32 {
-    // SAFETY: sysconf has no preconditions.
-    let cpus = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
-    u32::try_from(cpus).unwrap_or(1).max(1)
-}
-
 /// The two halves of a thread's name.
 const fn name(begin: u64, end: u64) -> Name {
     (begin as u128 | (end as u128) << 64).to_le_bytes()
@@ -279,7 +272,7 @@ impl ControlPages {
     pub fn open_with(types: &Btf, mode: Mode) -> Result<Arc<Self>, BpfError> {
         let follow = mode == Mode::Follow;
         let [slots, ring, cpus, names] = if follow {
-            [MOST_SLOTS, RING_BYTES, cpus(), MOST_NAMES]
+            [MOST_SLOTS, RING_BYTES, configured_cpus() as u32, MOST_NAMES]
         } else {
             [FEW_SLOTS, NO_RING_BYTES, 1, 1]
         };

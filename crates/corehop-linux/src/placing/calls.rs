@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Finished system calls that stand for progress.
+//!
+//! While they are counted, every system call of the host takes longer. Where there are few, all are counted. Where there
+//! are many, they are counted at the end of each window, for as long as costs a hundredth of the host's CPU time, and stand
+//! for the whole window.
+
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::bpf::object::Attachment;
+use crate::bpf::sharing::{Calls, WakeGraph};
+use crate::bpf::{BpfError, configured_cpus};
+
+/// The share of the host's CPU time that counting may take.
+const COST: f64 = 0.01;
+/// Seconds that counting adds to a system call (`place/progress-call-ns` of `make bench-place`, rounded up).
+const PER_CALL: f64 = 200e-9;
+/// The share of a window from which on all of it is counted.
+const WHOLE: f64 = 0.5;
+/// The least share of a window.
+const LEAST: f64 = 0.05;
+/// A count of less time says nothing.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// Counts of some windows.
+#[derive(Debug)]
+pub(super) struct CallCount {
+    graph: Arc<WakeGraph>,
+    counting: Option<Counting>,
+    share: f64,
+    progress: f64,
+    looked: Instant,
+}
+
+/// Under way.
+#[derive(Debug)]
+struct Counting {
+    _attachment: Attachment,
+    begin: Instant,
+    before: Calls,
+}
+
+impl CallCount {
+    /// Counts the calls of these numbers, all of them in the first window.
+    pub(super) fn begin(graph: Arc<WakeGraph>, numbers: &[u32]) -> Result<Self, BpfError> {
+        graph.wish_calls(numbers);
+        let counting = Some(Counting::begin(&graph)?);
+        Ok(Self { graph, counting, share: 1.0, progress: 0.0, looked: Instant::now() })
+    }
+
+    /// The time from the begin of a window at which counting is to begin.
+    pub(super) fn begins_after(&self, window: Duration) -> Duration {
+        if self.counting.is_some() { Duration::ZERO } else { window.mul_f64(1.0 - self.share) }
+    }
+
+    /// Counts from now on, if it does not already.
+    pub(super) fn count(&mut self) {
+        if self.counting.is_none() {
+            // What cannot be counted is not told at the end of the window.
+            self.counting = Counting::begin(&self.graph).ok();
+        }
+    }
+
+    /// The calls since the begin, as far as is known; None where they were not counted in this window.
+    pub(super) fn now(&mut self) -> Option<f64> {
+        let now = Instant::now();
+        let span = now - mem::replace(&mut self.looked, now);
+        let Counting { begin, before, .. } = self.counting.as_ref()?;
+        let (calls, seconds) = (self.graph.calls(), (now - *begin).as_secs_f64());
+        if now - *begin < SHORTEST {
+            return None;
+        }
+        let [ended, finished] =
+            [calls.ended - before.ended, calls.finished - before.finished].map(|it| it as f64);
+        self.progress += finished * span.as_secs_f64() / seconds;
+        self.share = share(ended / seconds, configured_cpus());
+        if self.share < 1.0 {
+            self.counting = None;
+        } else if let Some(counting) = &mut self.counting {
+            (counting.begin, counting.before) = (now, calls);
+        }
+        Some(self.progress)
+    }
+}
+
+impl Counting {
+    fn begin(graph: &WakeGraph) -> Result<Self, BpfError> {
+        let attachment = graph.count_calls()?;
+        Ok(Self { _attachment: attachment, before: graph.calls(), begin: Instant::now() })
+    }
+}
+
+/// The share of the windows in which calls are counted, at this rate of them.
+fn share(per_second: f64, cpus: usize) -> f64 {
+    let share = COST * cpus as f64 / (per_second * PER_CALL);
+    if share >= WHOLE { 1.0 } else { share.max(LEAST) }
+}
+
+#[cfg(test)]
+#[expect(clippy::print_stderr, reason = "a skip says why")]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::os::unix::fs::FileExt as _;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::thread::sleep;
+
+    #[test]
+    fn all_calls_are_counted_where_they_are_few_and_a_part_that_costs_a_hundredth_where_they_are_many()
+     {
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
+        assert!([0.0, 10_000.0, 100_000.0, 200_000.0].iter().all(|it| near(share(*it, 2), 1.0)));
+        assert!(near(share(500_000.0, 2), 0.2), "500,000 × 200 ns × 0.2 = 1 % of two CPUs");
+        assert!(near(share(50e6, 2), LEAST) && near(share(500_000.0, 64), 1.0));
+    }
+
+    /// Writes of this process for some windows: those that were made, those that are told, and the share of the last window
+    /// that was counted.
+    fn counted(pause: Duration) -> Option<(f64, f64, f64)> {
+        let graph = match WakeGraph::open() {
+            Ok(graph) => Arc::new(graph),
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                return None;
+            }
+        };
+        graph.follow(std::process::id()).unwrap();
+        let window = Duration::from_millis(60);
+        let mut count = CallCount::begin(graph, &[libc::SYS_pwrite64 as u32]).unwrap();
+        let (made, end) = (AtomicU64::new(0), AtomicBool::new(false));
+        let told = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let file = File::create("/dev/null").unwrap();
+                while !end.load(Ordering::Relaxed) {
+                    file.write_at(b"x", 0).unwrap();
+                    made.fetch_add(1, Ordering::Relaxed);
+                    sleep(pause);
+                }
+            });
+            let mut told = 0.0;
+            for _ in 0..10 {
+                let end = Instant::now() + window;
+                sleep(count.begins_after(window));
+                count.count();
+                sleep(end.saturating_duration_since(Instant::now()));
+                told = count.now().unwrap_or(told);
+            }
+            end.store(true, Ordering::Relaxed);
+            told
+        });
+        let made = made.load(Ordering::Relaxed) as f64;
+        Some((made, told, count.share))
+    }
+
+    #[test]
+    fn few_calls_are_told_exactly_and_many_nearly() {
+        let Some((made, told, share)) = counted(Duration::from_millis(1)) else { return };
+        assert!((share - 1.0).abs() < 1e-9 && (told - made).abs() <= 2.0, "{told} of {made}");
+        let Some((made, told, share)) = counted(Duration::ZERO) else { return };
+        // Others may have had the CPU while they were counted, or while they were not.
+        assert!(share < WHOLE && (0.3..3.0).contains(&(told / made)), "{told} of {made}, {share}");
+    }
+}
