@@ -378,15 +378,20 @@ impl Placer {
     /// Whether threads that are to run on the same CPUs ran as near to each other as these are; None where the host does
     /// not say where they ran.
     ///
-    /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control.
+    /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control, also where
+    /// another such two were kept on the next CPU.
     fn are_together(&self, arm: Arm, moves: &[Move], activity: &Activity) -> Option<bool> {
-        let moves: HashMap<u32, &CpuList> = moves.iter().map(|it| (it.tid, &it.cpus)).collect();
-        let mut groups: BTreeMap<&CpuList, Vec<Cpu>> = BTreeMap::new();
+        let by_thread = |moves| -> HashMap<u32, &CpuList> {
+            <[Move]>::iter(moves).map(|it| (it.tid, &it.cpus)).collect()
+        };
+        let before: &[Move] = if arm == Arm::Before { &self.kept } else { &[] };
+        let (moves, kept) = (by_thread(moves), by_thread(before));
+        let mut groups: BTreeMap<(&CpuList, Option<&CpuList>), Vec<Cpu>> = BTreeMap::new();
         for it in &activity.threads {
             let Some(cpus) = moves.get(&it.tid) else { continue };
-            groups.entry(cpus).or_default().push(it.cpu?);
+            groups.entry((cpus, kept.get(&it.tid).copied())).or_default().push(it.cpu?);
         }
-        Some(groups.iter().all(|(cpus, ran)| match arm {
+        Some(groups.iter().all(|((cpus, _), ran)| match arm {
             Arm::Placed => self.terrain.are_as_near(ran, cpus),
             Arm::Before => self.terrain.are_just_as_near(ran, cpus),
         }))

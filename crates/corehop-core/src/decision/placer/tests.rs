@@ -476,6 +476,35 @@ fn pairs_that_were_seen_at_the_same_pages_are_tried_together_and_no_others() {
 }
 
 #[test]
+fn four_pairs_that_were_kept_on_one_cpu_each_go_on_to_two_cpus_each_below_a_cache_where_that_is_better()
+ {
+    let terrain = two_caches(4);
+    let mut host = Pairs::new(4, 1.0, &terrain, 12);
+    let pairs: Vec<(u32, u32)> = host.partners().collect();
+    let mut placer = Placer::new(may_move(), terrain);
+    let mut progress = 0.0;
+    for _ in 0..200 {
+        let mut window = without_wake_ups(host.window(), &pairs);
+        let gain = |(a, b): &(u32, u32)| match (&host.allowed[a], &host.allowed[b]) {
+            (a, b) if a != b || a.len() == 8 => 1.0,
+            (a, _) if a.len() == 1 => 1.4,
+            _ => 2.0,
+        };
+        progress += pairs.iter().map(gain).sum::<f64>();
+        window.progress = Some(progress);
+        // The kernel keeps the two of a pair below two caches, and below one cache on two CPUs.
+        for (at, it) in window.threads.iter_mut().enumerate() {
+            let cpu = if it.allowed.len() == 8 { at % 2 * 4 + at / 2 } else { at % 4 };
+            it.cpu = it.allowed.iter().nth(cpu % it.allowed.len());
+        }
+        host.obey(&placer.step(&window));
+    }
+    for (a, b) in pairs {
+        assert!(host.allowed[&a].len() == 4 && host.allowed[&a] == host.allowed[&b], "{a}, {b}");
+    }
+}
+
+#[test]
 fn a_placement_that_does_not_pay_any_more_is_tried_anew_and_taken_back() {
     let terrain = two_caches(4);
     let mut host = Pairs::new(2, 3.0, &terrain, 4);
