@@ -141,6 +141,8 @@ impl PlacingHost {
     }
 
     fn look(&mut self) -> Activity {
+        // Not in the time of a look: calls have a budget of their own.
+        let progress = self.progress.as_mut().and_then(Progress::now);
         let before = thread_cpu_time().get();
         let mut threads = self.threads.look(&self.followed.now());
         self.release(&threads);
@@ -148,7 +150,6 @@ impl PlacingHost {
         if let Some(it) = &mut self.working_sets {
             it.take(&mut threads);
         }
-        let progress = self.progress.as_mut().and_then(Progress::now);
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
         let span_ns = span.as_nanos() as u64;
@@ -230,14 +231,11 @@ impl Host for PlacingHost {
         let window = window.max(250 * usual);
         let after = self.progress.as_ref().map_or(Duration::ZERO, |it| it.begins_after(window));
         self.wait(self.looked + after);
-        let before = thread_cpu_time().get();
         if let Some(it) = &mut self.progress {
             it.begin();
         }
-        let begun = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
         self.wait(self.looked + window);
         let activity = self.look();
-        self.look_times[2] += begun;
         if !self.search && self.sources.words().is_empty() {
             let what = "nothing tells any more which threads share data";
             let source = io::Error::other(self.sources.notes().join("; "));
@@ -273,6 +271,9 @@ impl Host for PlacingHost {
 
     fn look_closely(&mut self, closely: bool) {
         self.closely = closely;
+        if let Some(it) = &mut self.progress {
+            it.look_closely(closely);
+        }
     }
 
     fn notes(&mut self) -> Vec<String> {

@@ -132,6 +132,13 @@ impl Progress {
         if let Self::Calls(count) = self { count.begins_after(window) } else { Duration::ZERO }
     }
 
+    /// Whether a placement is tried in the next window.
+    pub(super) const fn look_closely(&mut self, closely: bool) {
+        if let Self::Calls(count) = self {
+            count.look_closely(closely);
+        }
+    }
+
     /// Counts what is counted for some part of a window.
     pub(super) fn begin(&mut self) {
         if let Self::Calls(count) = self {

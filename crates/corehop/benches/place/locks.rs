@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The time that counting futex calls adds to system calls: a thread makes the cheapest call there is, counted and not, in
-//! turns.
+//! The time that counting futex calls, or finished ones, adds to system calls: a thread makes the cheapest call there is,
+//! counted and not, in turns.
 
-use std::time::Instant;
+use std::collections::BTreeMap;
 
 use corehop_core::units::Cpu;
 use corehop_linux::bpf::sharing::WakeGraph;
@@ -44,15 +44,25 @@ impl Call {
     }
 }
 
+/// What is counted.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    Locks,
+    Progress,
+}
+
 pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
     let before = corehop_linux::thread::affinity()?;
     set_affinity([cpu])?;
     let graph = WakeGraph::open()?;
-    let (mut figures, mut switches) = (Vec::new(), Vec::new());
-    for (name, call, followed) in [
-        ("place/locks-call-ns", Call::Getppid, true),
-        ("place/locks-call-of-others-ns", Call::Getppid, false),
-        ("place/locks-futex-ns", Call::Wake, true),
+    let (mut figures, mut switches) = (Vec::new(), BTreeMap::new());
+    graph.wish_calls(&[libc::SYS_getppid as u32]);
+    for (name, what, call, followed) in [
+        ("place/locks-call-ns", What::Locks, Call::Getppid, true),
+        ("place/locks-call-of-others-ns", What::Locks, Call::Getppid, false),
+        ("place/locks-futex-ns", What::Locks, Call::Wake, true),
+        ("place/progress-call-ns", What::Progress, Call::Getppid, true),
+        ("place/progress-call-of-others-ns", What::Progress, Call::Getppid, false),
     ] {
         if followed {
             graph.follow(std::process::id())?;
@@ -62,29 +72,41 @@ pub(crate) fn figures(cpu: Cpu) -> Fallible<Vec<Value>> {
         let (mut added, mut plain) = (Vec::new(), Vec::new());
         for _ in 0..BLOCKS {
             let alone = call.ns();
-            let begun = Instant::now();
-            let counting = graph.count_locks()?;
-            let attached = begun.elapsed();
+            let begun = thread_cpu_time().get();
+            let counting = match what {
+                What::Locks => graph.count_locks()?,
+                What::Progress => graph.count_calls()?,
+            };
+            let attached = thread_cpu_time().get() - begun;
             let counted = call.ns();
-            let begun = Instant::now();
+            let begun = thread_cpu_time().get();
             drop(counting);
-            switches.push((attached + begun.elapsed()).as_secs_f64() * 1e6);
+            let switch = (attached + thread_cpu_time().get() - begun) as f64 * 1e-3;
+            switches.entry(what).or_insert_with(Vec::new).push(switch);
             added.push(counted - f64::midpoint(alone, call.ns()));
             plain.push(alone);
             graph.take_words()?;
         }
-        figures.extend(figure(name, &added, &plain));
+        figures.extend(figure(name, what, &added, &plain));
     }
     set_affinity(before.iter())?;
-    figures.extend(Median::of(&switches).map(|it| it.figure("place/locks-switch-us", "µs")));
+    for (what, all) in switches {
+        let name = match what {
+            What::Locks => "place/locks-switch-us",
+            What::Progress => "place/progress-switch-us",
+        };
+        figures.extend(Median::of(&all).map(|it| it.figure(name, "µs of CPU time")));
+    }
     Ok(figures)
 }
 
-fn figure(name: &str, added: &[f64], plain: &[f64]) -> Option<Value> {
+fn figure(name: &str, what: What, added: &[f64], plain: &[f64]) -> Option<Value> {
     let added = Median::of(added)?;
     let mut figure = added.figure(name, "ns");
     figure["uncounted_call_ns"] = json!(Median::of(plain)?.value);
-    // Attached in one window of so many.
-    figure["at_default_rate_ns"] = json!(added.value / LOCK_WINDOWS as f64);
+    if what == What::Locks {
+        // Attached in one window of so many.
+        figure["at_default_rate_ns"] = json!(added.value / LOCK_WINDOWS as f64);
+    }
     Some(figure)
 }

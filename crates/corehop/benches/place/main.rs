@@ -19,6 +19,7 @@ mod simulated;
 mod swap;
 mod trials;
 mod wakes;
+mod watching;
 #[path = "../list/mod.rs"]
 mod list;
 #[path = "../median/mod.rs"]
@@ -43,7 +44,7 @@ type Fallible<T> = Result<T, Box<dyn std::error::Error>>;
 /// Blocks of a program: with six, a median has an interval of 96.9 %.
 const BLOCKS: usize = 6;
 /// Blocks of each size of swap, and of a short run.
-const SWAP_BLOCKS: [usize; 2] = [3, 1];
+const SWAP_BLOCKS: [usize; 2] = [2, 1];
 
 /// The words of the command line.
 struct Wish {

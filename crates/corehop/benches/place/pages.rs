@@ -240,5 +240,5 @@ fn loss(seed: u64, blocks: usize) -> Fallible<Value> {
 /// The figures of page sampling.
 pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
     let seed = 1;
-    Ok(vec![found(seed)?, loss(seed, if short { 6 } else { 12 })?])
+    Ok(vec![found(seed)?, loss(seed, if short { 6 } else { 8 })?])
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pairs of threads on simulated machines with several caches: what a placer comes to from any start.
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use corehop_core::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
+use corehop_core::decision::placer::rehearsal::{Pairs, rehearse, wake_costs};
 use corehop_core::experiment::Draw;
 use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
@@ -18,29 +21,29 @@ const PLATFORMS: [&str; 3] = ["xeon_e5520", "epyc_7313", "xeon_l7455"];
 /// A start: a name, and the CPUs of the threads.
 type Start = (&'static str, Vec<Cpu>);
 
+/// Pairs on a machine.
+struct Case {
+    machine: &'static str,
+    start: &'static str,
+    pairs: Pairs,
+}
+
 /// The figures: the least share of the best placement, and the most that was lost against leaving alone.
 pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
     let mut cases = Vec::new();
-    for id in &PLATFORMS[..if short { 1 } else { PLATFORMS.len() }] {
-        let platform = Platform::named(id).ok_or("no such platform")??;
-        let costs = wake_costs(&platform)?;
+    for machine in &PLATFORMS[..if short { 1 } else { PLATFORMS.len() }] {
+        let platform = Platform::named(machine).ok_or("no such platform")??;
         let cpus = platform.usable().len();
         for threads in [2, cpus / 2, cpus].map(|it| it.max(2)) {
             for (start, cpus) in starts(&platform, threads) {
                 for program in programs(threads) {
-                    let begun = Instant::now();
-                    let word = program.word();
-                    let sharing = Sharing::Write;
-                    let pairs = Pairs { program, sharing, cpus: cpus.clone() };
-                    let it = rehearse(&platform, &pairs, costs, false, 1)?;
-                    let seconds = begun.elapsed().as_secs_f64();
-                    let case = case((id, threads, start, word), &it, seconds);
-                    eprintln!("{case}");
-                    cases.push(case);
+                    let pairs = Pairs { program, sharing: Sharing::Write, cpus: cpus.clone() };
+                    cases.push(Case { machine, start, pairs });
                 }
             }
         }
     }
+    let cases = rehearsed(&cases)?;
     let least = |what: &str| {
         let values = cases.iter().filter_map(|it| it[what].as_f64());
         values.fold(f64::INFINITY, f64::min)
@@ -50,6 +53,29 @@ pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
         json!({"name": "place/simulated-of-best-percent", "value": 100.0 * least("of_best"), "unit": "%", "cases": cases}),
         json!({"name": "place/simulated-worse-than-alone-percent", "value": lost.max(0.0), "unit": "%", "of": cases.len()}),
     ])
+}
+
+/// Each case, in their order, on as many CPUs at once as there are.
+fn rehearsed(cases: &[Case]) -> Fallible<Vec<Value>> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || -> Result<(), String> {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(at) else { return Ok(()) };
+            let value = case.rehearsed().map_err(|it| it.to_string())?;
+            found.lock().map_err(|it| it.to_string())?.insert(at, value);
+        }
+    };
+    let workers = std::thread::available_parallelism()?.get();
+    std::thread::scope(|scope| -> Fallible<()> {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
+        for it in workers {
+            it.join().map_err(|_| "a rehearsal panicked")??;
+        }
+        Ok(())
+    })?;
+    let found = found.into_inner().map_err(|it| it.to_string())?;
+    Ok(found.into_values().collect())
 }
 
 /// Pairs that send each other messages, and pairs that swap items of common memory, of which no wake-up tells; of many
@@ -64,24 +90,25 @@ fn programs(threads: usize) -> Vec<Program> {
     programs
 }
 
-fn case(
-    (id, threads, start, program): (&str, usize, &str, &str),
-    it: &Rehearsed,
-    seconds: f64,
-) -> Value {
-    json!({
-        "program": program,
-        "machine": id,
-        "threads": threads,
-        "start": start,
-        "of_best": it.placed / it.best(),
-        "of_alone": it.placed / it.alone,
-        "alone_of_best": it.alone / it.best(),
-        "same_of_best": it.same / it.best(),
-        "together_of_best": it.together / it.best(),
-        "said": it.said.len(),
-        "seconds": seconds,
-    })
+impl Case {
+    fn rehearsed(&self) -> Fallible<Value> {
+        let begun = Instant::now();
+        let platform = Platform::named(self.machine).ok_or("no such platform")??;
+        let it = rehearse(&platform, &self.pairs, wake_costs(&platform)?, false, 1)?;
+        Ok(json!({
+            "program": self.pairs.program.word(),
+            "machine": self.machine,
+            "threads": self.pairs.cpus.len(),
+            "start": self.start,
+            "of_best": it.placed / it.best(),
+            "of_alone": it.placed / it.alone,
+            "alone_of_best": it.alone / it.best(),
+            "same_of_best": it.same / it.best(),
+            "together_of_best": it.together / it.best(),
+            "said": it.said.len(),
+            "seconds": begun.elapsed().as_secs_f64(),
+        }))
+    }
 }
 
 /// Threads one after the other on all CPUs, on the CPUs of all packages in turn, and in disorder.

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::placer::Placer;
 use super::programs::Program;
 use super::running::Running;
+use super::watching;
 use crate::median::Median;
 use crate::packages::Packages;
 use crate::{Fallible, pause};
@@ -18,17 +19,19 @@ use crate::{Fallible, pause};
 const STRETCH: Duration = Duration::from_millis(700);
 /// From a change to the stretch after it.
 const SETTLE: Duration = Duration::from_millis(100);
-/// A placer first measures what a wake-up costs.
-const BEGIN: Duration = Duration::from_millis(1500);
-/// The time after which a placer is to have found the better side.
-const FOUND: Duration = Duration::from_secs(5);
+/// The time after which a placer is to have found the better side, from the one at which it is started.
+const FOUND: Duration = Duration::from_millis(6500);
+
+/// Blocks in which programs other than the servers with one connection are placed from the worse side, too.
+const FROM_WORST: usize = 2;
 
 /// The rates of a block, in counts per second.
 #[derive(Debug, Clone)]
 struct Block {
     alone: [f64; 2],
     fixed: Option<Fixed>,
-    watched: Option<Watched>,
+    /// The CPU time of a placer that moves nothing, in CPUs.
+    watching: Option<f64>,
     left: Placed,
 }
 
@@ -37,14 +40,8 @@ struct Block {
 struct Fixed {
     same: f64,
     separate: f64,
-    placed: Placed,
-}
-
-/// A rate beside a placer that moves nothing, and the CPU time of that, in CPUs.
-#[derive(Debug, Clone)]
-struct Watched {
-    rate: f64,
-    cpus: f64,
+    /// From the worse of both.
+    placed: Option<Placed>,
 }
 
 /// The rate that a placer comes to, and the one until then.
@@ -85,9 +82,13 @@ pub(crate) fn figures(
         }
     };
     let worst = program.has_sides().then(|| worst(&running, cpus)).transpose()?;
-    let block = || block(program, &running, cpus, worst.as_deref());
-    let all = (0..blocks).map(|_| block()).collect::<Fallible<Vec<Block>>>()?;
+    let from_worst = if program.is_watched() { blocks } else { FROM_WORST };
+    let block = |at| block(program, &running, cpus, worst.as_deref(), at < from_worst);
+    let all = (0..blocks).map(block).collect::<Fallible<Vec<Block>>>()?;
     let mut figures = of_blocks(&name, &all);
+    if program.is_watched() {
+        figures.extend(watching::loss(&name, &running, cpus)?);
+    }
     for it in &mut figures {
         it["blocks"] = json!(blocks);
         if let Some(worst) = &worst {
@@ -102,20 +103,19 @@ fn of_blocks(name: &str, all: &[Block]) -> Vec<Value> {
         let values: Vec<f64> = all.iter().filter_map(value).collect();
         Median::of(&values).map(|it| it.figure(&format!("place/{name}-{what}"), unit))
     };
-    let fixed = |what: &str, value: fn(&Fixed) -> f64| {
-        of(what, "ratio", &|it| Some(value(it.fixed.as_ref()?) / it.alone()))
+    let fixed = |what: &str, value: fn(&Fixed) -> Option<f64>| {
+        of(what, "ratio", &|it| Some(value(it.fixed.as_ref()?)? / it.alone()))
     };
     let figures = [
         of("floor", "ratio", &|it| Some(it.alone[1] / it.alone[0])),
-        fixed("same-over-alone", |it| it.same),
-        fixed("separate-over-alone", |it| it.separate),
-        fixed("placed-over-alone", |it| it.placed.rate),
+        fixed("same-over-alone", |it| Some(it.same)),
+        fixed("separate-over-alone", |it| Some(it.separate)),
+        fixed("placed-over-alone", |it| Some(it.placed.as_ref()?.rate)),
         of("live-of-best-percent", "%", &|it| {
             let fixed = it.fixed.as_ref()?;
-            Some(100.0 * fixed.placed.rate / fixed.same.max(fixed.separate))
+            Some(100.0 * fixed.placed.as_ref()?.rate / fixed.same.max(fixed.separate))
         }),
-        of("loss-percent", "%", &|it| Some(it.lacks(it.watched.as_ref()?.rate))),
-        of("cpu-percent", "%", &|it| Some(100.0 * it.watched.as_ref()?.cpus)),
+        of("cpu-percent", "%", &|it| Some(100.0 * it.watching?)),
         of("worse-than-alone-percent", "%", &|it| Some(it.lacks(it.left.rate)))
             .map(|it| explained(it, all)),
     ];
@@ -140,18 +140,18 @@ fn block(
     running: &Running,
     cpus: [Cpu; 2],
     worst: Option<&str>,
+    from_worst: bool,
 ) -> Fallible<Block> {
     running.release()?;
     let before = settled(running)?;
     let sides = worst.map(|_| sides(running, cpus)).transpose()?;
-    let watched = program.is_watched().then(|| watched(running)).transpose()?;
+    let watching = program.is_watched().then(|| watching::cpus(running)).transpose()?;
     let left = placed(running, &[])?;
     let after = settled(running)?;
-    let fixed = sides.zip(worst).map(|([same, separate], worst)| {
-        Ok(Fixed { same, separate, placed: placed(running, &["--start", worst])? })
-    });
-    let fixed = fixed.transpose().map_err(|error: Box<dyn std::error::Error>| error)?;
-    Ok(Block { alone: [before, after], fixed, watched, left })
+    let worst = worst.filter(|_| from_worst);
+    let placed = worst.map(|it| placed(running, &["--start", it])).transpose()?;
+    let fixed = sides.map(|[same, separate]| Fixed { same, separate, placed });
+    Ok(Block { alone: [before, after], fixed, watching, left })
 }
 
 fn settled(running: &Running) -> Fallible<f64> {
@@ -169,20 +169,10 @@ fn sides(running: &Running, [a, b]: [Cpu; 2]) -> Fallible<[f64; 2]> {
     Ok([same, separate])
 }
 
-fn watched(running: &Running) -> Fallible<Watched> {
-    let placer = Placer::watching(running)?;
-    pause(BEGIN)?;
-    let before = placer.cpu_s()?;
-    let rate = running.rate(2 * STRETCH)?;
-    let cpus = (placer.cpu_s()? - before) / (2 * STRETCH).as_secs_f64();
-    placer.end()?;
-    Ok(Watched { rate, cpus })
-}
-
 /// A placer beside the program. At its end every thread has its CPUs back.
 fn placed(running: &Running, more: &[&str]) -> Fallible<Placed> {
     let placer = Placer::placing(running, more)?;
-    let trying = running.rate(BEGIN + FOUND)?;
+    let trying = running.rate(FOUND)?;
     let rate = running.rate(STRETCH)?;
     let answer = placer.end()?;
     running.is_free()?;
