@@ -2,16 +2,17 @@
 //! Of handler, placer and program any may be killed: no page stays protected and no process remains.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use corehop_core::workload::draw::Draw;
 use corehop_linux::supervisor::ProcessId;
 
 use crate::harness::skipped;
 use crate::scene::{HANDLER, PLACER, Scene, children, is_registered, partners, words};
 
-fn kill(pid: i32, signal: i32) {
+fn send(pid: i32, signal: i32) {
     // SAFETY: takes two integers; the process is a child of this one, or of one that is.
     unsafe { libc::kill(pid, signal) };
 }
@@ -35,14 +36,14 @@ fn seen() -> Option<(Scene, i32)> {
 
 pub(crate) fn the_program_goes_on_without_a_handler_that_was_killed() {
     let Some((mut scene, handler)) = seen() else { return };
-    kill(handler, libc::SIGKILL);
+    send(handler, libc::SIGKILL);
     scene.until("it is noticed", |it| it.notes.iter().any(|it| it.contains("ended from outside")));
     assert_eq!(scene.end(), 0);
 }
 
 pub(crate) fn the_program_goes_on_without_a_handler_that_was_stopped() {
     let Some((mut scene, handler)) = seen() else { return };
-    kill(handler, libc::SIGSTOP);
+    send(handler, libc::SIGSTOP);
     scene.until("it is noticed", |it| it.notes.iter().any(|it| it.contains("did not answer")));
     assert_eq!(scene.end(), 0);
     assert!(children(std::process::id(), HANDLER).is_empty());
@@ -130,14 +131,76 @@ pub(crate) fn the_program_goes_on_without_the_placer() {
 
 pub(crate) fn the_program_goes_on_without_placer_and_handler() {
     let Some(mut it) = Apart::begin() else { return };
-    kill(it.handler.pid, libc::SIGKILL);
+    send(it.handler.pid, libc::SIGKILL);
     it.placer.kill().unwrap();
     it.check();
 }
 
+/// A placer, its handler, or both are killed: from before the program has started until its pages are protected again and again.
+pub(crate) fn killed_at_any_time_they_leave_no_protected_page_and_no_process() {
+    // `COREHOP_TEST_KILLS=100` takes longer.
+    let kills: u64 = std::env::var("COREHOP_TEST_KILLS").map_or(9, |it| it.parse().unwrap());
+    let mut draw = Draw::new(3, 0);
+    let mut went_on = 0;
+    for kill in 0..kills {
+        let after = Duration::from_millis(draw.below(900));
+        let case = format!("kill {kill} (kind {}) after {after:?}", kill % 3);
+        went_on += u64::from(killed_after(after, kill % 3, &case));
+    }
+    println!("{kills} kills, {went_on} programs went on");
+    assert!(2 * went_on >= kills, "{went_on} of {kills}");
+}
+
+/// Whether the program had started, and went on.
+fn killed_after(after: Duration, kind: u64, case: &str) -> bool {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("threads");
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut placer = command
+        .arg(PLACER)
+        .args(words(1, 1, 7, "write", &file))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    sleep(after);
+    let started = |name: &str| children(placer.id(), name).first().map(|it| ProcessId::of(*it));
+    let [program, handler] = [started(&program_name()), started(HANDLER)].map(|it| it?.ok());
+    if kind != 0 {
+        handler.inspect(|it| send(it.pid, libc::SIGKILL));
+    }
+    if kind != 1 {
+        placer.kill().unwrap();
+        placer.wait().unwrap();
+    }
+    let Some(program) = program else {
+        // It is told to end where it may still start.
+        eventually(case, || file.exists() || kind != 1);
+        std::fs::remove_file(&file).ok();
+        placer.wait().unwrap();
+        return false;
+    };
+    eventually(case, || kind == 1 || handler.is_none_or(|it| !it.is_alive()));
+    eventually(case, || file.exists() || !program.is_alive());
+    let goes_on = program.is_alive();
+    if goes_on {
+        // Of a placer that lives on, the handler may begin after the look for it.
+        let may_be = kind == 1 && handler.is_none();
+        eventually(&format!("{case}: pages are protected"), || {
+            may_be || !is_registered(program.pid)
+        });
+        let before = cpu_ticks(&file);
+        let later = |now: Vec<u64>| now.iter().zip(&before).all(|(now, before)| now > before);
+        eventually(case, || later(cpu_ticks(&file)));
+    }
+    std::fs::remove_file(&file).ok();
+    eventually(case, || !program.is_alive());
+    placer.wait().unwrap();
+    goes_on
+}
+
 pub(crate) fn nothing_remains_of_a_program_that_was_killed() {
     let Some(mut it) = Apart::begin() else { return };
-    kill(it.program.pid, libc::SIGKILL);
+    send(it.program.pid, libc::SIGKILL);
     assert!(it.placer.wait().unwrap().success());
     assert!(!it.handler.is_alive() && !it.program.is_alive());
 }

@@ -27,6 +27,7 @@ const TESTS: &[Test] = tests![
     endings::the_program_goes_on_without_a_handler_that_was_stopped,
     endings::the_program_goes_on_without_the_placer,
     endings::the_program_goes_on_without_placer_and_handler,
+    endings::killed_at_any_time_they_leave_no_protected_page_and_no_process,
     endings::nothing_remains_of_a_program_that_was_killed,
 ];
 

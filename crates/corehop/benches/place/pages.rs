@@ -238,7 +238,7 @@ fn loss(seed: u64, blocks: usize) -> Fallible<Value> {
 }
 
 /// The figures of page sampling.
-pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
+pub(crate) fn figures() -> Fallible<Vec<Value>> {
     let seed = 1;
-    Ok(vec![found(seed)?, loss(seed, if short { 6 } else { 8 })?])
+    Ok(vec![found(seed)?, loss(seed, 6)?])
 }

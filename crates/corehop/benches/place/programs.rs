@@ -54,6 +54,11 @@ impl Program {
         matches!(self, Self::Server(server, 1) if server != Server::MariaDb)
     }
 
+    /// Whether the loss by watching is measured.
+    pub(crate) fn loses(self) -> bool {
+        matches!(self, Self::Server(Server::Redis | Server::Memcached, 1))
+    }
+
     /// Whether there are static placements to compare with. More connections are only left to the placer.
     pub(crate) fn has_sides(self) -> bool {
         !matches!(self, Self::Server(_, 2..))

@@ -22,8 +22,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// The time after which a placer is to have found the better side, from the one at which it is started.
 const FOUND: Duration = Duration::from_millis(6500);
 
-/// Blocks in which programs other than the servers with one connection are placed from the worse side, too.
-const FROM_WORST: usize = 2;
+/// Blocks in which programs other than the servers with one connection are placed statically, and from the worse side.
+const WITH_SIDES: usize = 2;
 
 /// The rates of a block, in counts per second.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ struct Fixed {
     same: f64,
     separate: f64,
     /// From the worse of both.
-    placed: Option<Placed>,
+    placed: Placed,
 }
 
 /// The rate that a placer comes to, and the one until then.
@@ -82,11 +82,14 @@ pub(crate) fn figures(
         }
     };
     let worst = program.has_sides().then(|| worst(&running, cpus)).transpose()?;
-    let from_worst = if program.is_watched() { blocks } else { FROM_WORST };
-    let block = |at| block(program, &running, cpus, worst.as_deref(), at < from_worst);
+    let with_sides = if program.is_watched() { blocks } else { WITH_SIDES };
+    let block = |at| {
+        let worst = worst.as_deref().filter(|_| at < with_sides);
+        block(program, &running, cpus, worst)
+    };
     let all = (0..blocks).map(block).collect::<Fallible<Vec<Block>>>()?;
     let mut figures = of_blocks(&name, &all);
-    if program.is_watched() {
+    if program.loses() {
         figures.extend(watching::loss(&name, &running, cpus)?);
     }
     for it in &mut figures {
@@ -103,17 +106,17 @@ fn of_blocks(name: &str, all: &[Block]) -> Vec<Value> {
         let values: Vec<f64> = all.iter().filter_map(value).collect();
         Median::of(&values).map(|it| it.figure(&format!("place/{name}-{what}"), unit))
     };
-    let fixed = |what: &str, value: fn(&Fixed) -> Option<f64>| {
-        of(what, "ratio", &|it| Some(value(it.fixed.as_ref()?)? / it.alone()))
+    let fixed = |what: &str, value: fn(&Fixed) -> f64| {
+        of(what, "ratio", &|it| Some(value(it.fixed.as_ref()?) / it.alone()))
     };
     let figures = [
         of("floor", "ratio", &|it| Some(it.alone[1] / it.alone[0])),
-        fixed("same-over-alone", |it| Some(it.same)),
-        fixed("separate-over-alone", |it| Some(it.separate)),
-        fixed("placed-over-alone", |it| Some(it.placed.as_ref()?.rate)),
+        fixed("same-over-alone", |it| it.same),
+        fixed("separate-over-alone", |it| it.separate),
+        fixed("placed-over-alone", |it| it.placed.rate),
         of("live-of-best-percent", "%", &|it| {
             let fixed = it.fixed.as_ref()?;
-            Some(100.0 * fixed.placed.as_ref()?.rate / fixed.same.max(fixed.separate))
+            Some(100.0 * fixed.placed.rate / fixed.same.max(fixed.separate))
         }),
         of("cpu-percent", "%", &|it| Some(100.0 * it.watching?)),
         of("worse-than-alone-percent", "%", &|it| Some(it.lacks(it.left.rate)))
@@ -140,7 +143,6 @@ fn block(
     running: &Running,
     cpus: [Cpu; 2],
     worst: Option<&str>,
-    from_worst: bool,
 ) -> Fallible<Block> {
     running.release()?;
     let before = settled(running)?;
@@ -148,9 +150,10 @@ fn block(
     let watching = program.is_watched().then(|| watching::cpus(running)).transpose()?;
     let left = placed(running, &[])?;
     let after = settled(running)?;
-    let worst = worst.filter(|_| from_worst);
-    let placed = worst.map(|it| placed(running, &["--start", it])).transpose()?;
-    let fixed = sides.map(|[same, separate]| Fixed { same, separate, placed });
+    let fixed = sides.zip(worst).map(|([same, separate], worst)| {
+        Ok(Fixed { same, separate, placed: placed(running, &["--start", worst])? })
+    });
+    let fixed = fixed.transpose().map_err(|error: Box<dyn std::error::Error>| error)?;
     Ok(Block { alone: [before, after], fixed, watching, left })
 }
 
