@@ -389,6 +389,24 @@ check_place() {
     echo "from CPUs 0 and 4 $together, and back to 0-7"
 }
 
+# Beside the kernel's cache-aware balancing, which moves threads too: it is named, and nothing stays placed.
+check_place_llc() {
+    llc=/sys/kernel/debug/sched/llc_balancing/enabled
+    [ -e $llc ] || { echo "this kernel ($(uname -r)) has no cache-aware balancing"; exit 0; }
+    before=$(cat $llc)
+    echo 1 >$llc || fail "it cannot be turned on"
+    take_turns
+    placing --start 0,4 --progress syscalls:write $there $back
+    eventually "the start" turns_are_on "0 4"
+    eventually "a window" windows_in_log 0
+    goes_on
+    ends
+    echo "$before" >$llc
+    grep -q "cache-aware-balancing" said.place || fail "the placer does not name it"
+    equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
+    echo "named; from CPUs 0 and 4 back to 0-7"
+}
+
 # Futex calls are counted; whether pages can be sampled here is said.
 check_place_evidence() {
     corehop place --evidence locks,pages --for 2s -- sh -c 'for i in 1 2 3 4 5; do sleep 1; done' >answer 2>&1

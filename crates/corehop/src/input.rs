@@ -44,7 +44,7 @@ fn damaged(path: &Path, error: FileError) -> Failure {
 }
 
 /// Opens an ordinary file. A device never ends, and opening a pipe waits for its writer.
-fn file(path: &Path) -> Result<File, Failure> {
+pub(crate) fn file(path: &Path) -> Result<File, Failure> {
     let named = || path.display().to_string();
     let about = std::fs::metadata(path).map_err(|error| match error.kind() {
         ErrorKind::NotFound => Failure::says(

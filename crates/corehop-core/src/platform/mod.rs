@@ -23,12 +23,14 @@ pub mod mechanism;
 mod check_against;
 mod consistency;
 mod difference;
+mod gaps;
 mod workings;
 mod library;
 mod text;
 
 pub use affinity::{Affinity, MemoryArchitecture, MissingClass};
 pub use fact::{Check, Fact, Source};
+pub use gaps::Gap;
 pub use groups::CpuGroups;
 pub use hash::Index;
 pub use mechanism::{

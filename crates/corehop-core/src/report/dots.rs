@@ -2,6 +2,7 @@
 //! Printed values beside simulated ones, to be drawn.
 
 use crate::validation::aim::Errors;
+use crate::validation::sheet::Role;
 
 /// Values that belong into one drawing.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -37,6 +38,6 @@ pub struct Dot {
     pub printed: f64,
     /// The simulated value.
     pub simulated: f64,
-    /// Whether a parameter was fitted on it.
-    pub fitted: bool,
+    /// The part it has in the judgement.
+    pub role: Role,
 }

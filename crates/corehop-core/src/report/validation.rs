@@ -46,9 +46,8 @@ impl Dots {
     fn section(&self) -> Section {
         let mut table = Table::new("printed and simulated", &["value", "printed", "simulated", ""]);
         let row = |dot: &Dot| {
-            let fitted = if dot.fitted { "fitted" } else { "" };
             let numbers = [format!("{}", dot.printed), format!("{:.2}", dot.simulated)];
-            [vec![dot.label.clone()], numbers.to_vec(), vec![fitted.to_owned()]].concat()
+            [vec![dot.label.clone()], numbers.to_vec(), vec![dot.role.mark().to_owned()]].concat()
         };
         table.rows = self.dots.iter().map(row).collect();
         let error = |error: f64| {
@@ -85,8 +84,8 @@ impl Dot {
                 format!("{program} {parameters}, {items} items"),
             ),
         };
-        let (printed, fitted) = (row.printed, row.fitted);
-        Some(Self { series, label, printed, simulated: row.simulated?, fitted })
+        let (printed, role) = (row.printed, row.role);
+        Some(Self { series, label, printed, simulated: row.simulated?, role })
     }
 }
 
@@ -100,14 +99,15 @@ pub fn page(seed: u64, all: &[Dots]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::validation::sheet::Role;
 
     fn dots(log: bool) -> Dots {
-        let dot = |printed, simulated, fitted| Dot {
+        let dot = |printed, simulated, role| Dot {
             series: "a & b".to_owned(),
             label: "x".to_owned(),
             printed,
             simulated,
-            fitted,
+            role,
         };
         Dots {
             id: "x".to_owned(),
@@ -116,7 +116,11 @@ mod tests {
             least: 0.1,
             limit: Some(0.1),
             relative: log,
-            dots: vec![dot(1.0, 1.0, false), dot(100.0, 10.0, true), dot(0.0, -2.0, false)],
+            dots: vec![
+                dot(1.0, 1.0, Role::Judged),
+                dot(100.0, 10.0, Role::Fitted),
+                dot(0.0, -2.0, Role::NotModelled),
+            ],
             ..Dots::default()
         }
     }
@@ -128,6 +132,9 @@ mod tests {
         assert!(svg.contains("cx=\"195.3\" cy=\"280.7\""), "{svg}");
         assert!(svg.contains("cx=\"72.0\" cy=\"404.0\""), "{svg}");
         assert!(svg.contains("hollow: fitted on") && svg.contains("±10 %"));
+        assert!(
+            svg.contains("grey: not modelled") && svg.contains("simulated -2.00, not modelled")
+        );
         assert!(svg.contains("a &amp; b"));
     }
 

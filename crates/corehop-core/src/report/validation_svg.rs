@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::dots::{Dot, Dots};
 use super::escape::escape;
+use crate::validation::sheet::Role;
 
 /// Colours that are told apart with any colour vision (Okabe and Ito).
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#a04f84", "#b08a00", "#4c6a88"];
@@ -117,18 +118,26 @@ fn agreement(svg: &mut String, scale: &Scale, limit: Option<f64>, relative: bool
     );
 }
 
-/// One value: a form and a colour for its series, hollow where a parameter was fitted on it.
+/// The colour of what is not modelled.
+const GREY: &str = "#b4bac2";
+
+/// One value: a form and a colour for its series, hollow where a parameter was fitted on it, grey where it is not modelled.
 fn mark(x: f64, y: f64, number: usize, dot: &Dot) -> String {
-    let colour = COLOURS[number % COLOURS.len()];
-    let fill = if dot.fitted { "#ffffff" } else { colour };
+    let own = COLOURS[number % COLOURS.len()];
+    let (colour, fill) = match dot.role {
+        Role::Judged => (own, own),
+        Role::Fitted => (own, "#ffffff"),
+        Role::NotModelled => (GREY, GREY),
+    };
+    let mark = if dot.role == Role::Judged { "" } else { ", " };
     let style =
         format!("fill=\"{fill}\" fill-opacity=\"0.8\" stroke=\"{colour}\" stroke-width=\"1.3\"");
     let title = format!(
-        "<title>{}: printed {}, simulated {:.2}{}</title>",
+        "<title>{}: printed {}, simulated {:.2}{mark}{}</title>",
         escape(&dot.label),
         dot.printed,
         dot.simulated,
-        if dot.fitted { ", fitted" } else { "" }
+        dot.role.mark(),
     );
     match number % 4 {
         0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" {style}>{title}</circle>\n"),
@@ -157,10 +166,9 @@ fn mark(x: f64, y: f64, number: usize, dot: &Dot) -> String {
 
 fn legend(svg: &mut String, series: &[&str], dots: &Dots) {
     let left = PLOT.2 + 24.0;
-    let example = |fitted| Dot { fitted, ..Dot::default() };
     for (number, name) in series.iter().enumerate() {
         let level = PLOT.1 + 12.0 + 22.0 * number as f64;
-        svg.push_str(&mark(left, level - 4.0, number, &example(false)));
+        svg.push_str(&mark(left, level - 4.0, number, &Dot::default()));
         let _ = writeln!(svg, "<text x=\"{}\" y=\"{level}\">{}</text>", left + 12.0, escape(name));
     }
     let mut level = PLOT.1 + 24.0 + 22.0 * series.len() as f64;
@@ -168,8 +176,12 @@ fn legend(svg: &mut String, series: &[&str], dots: &Dots) {
         let _ = writeln!(svg, "<text x=\"{left}\" y=\"{level}\" fill=\"#56616d\">{text}</text>");
         level += 18.0;
     };
-    if dots.dots.iter().any(|dot| dot.fitted) {
+    let has = |role| dots.dots.iter().any(|dot| dot.role == role);
+    if has(Role::Fitted) {
         line("hollow: fitted on");
+    }
+    if has(Role::NotModelled) {
+        line("grey: not modelled");
     }
     match (dots.limit, dots.relative) {
         (Some(limit), true) => line(&format!("band: ±{:.0} %", limit * 100.0)),

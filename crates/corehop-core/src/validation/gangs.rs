@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::sheet::{GangQuantity, Judged, Row, Sheet, What};
+use super::sheet::{GangQuantity, Judged, Role, Row, Sheet, What};
 use super::table_text::lines;
 use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{Experiment, ExperimentError, Plan, SharedData};
@@ -178,7 +178,7 @@ impl GangStudy {
                 printed: row.value,
                 simulated,
                 n: None,
-                fitted,
+                role: Role::fitted(fitted),
                 error: simulated.map(|simulated| quantity.error(row.value, simulated)),
             }
         };
@@ -295,7 +295,10 @@ mod tests {
             assert!((error.unwrap() - by_hand).abs() < 1e-12, "{errors:?}");
         }
         assert_eq!(errors[4], None);
-        assert_eq!(rows.iter().map(|row| row.fitted).collect::<Vec<_>>()[1..3], [false, true]);
+        assert_eq!(
+            rows.iter().map(|row| row.role).collect::<Vec<_>>()[1..3],
+            [Role::Judged, Role::Fitted]
+        );
     }
 
     #[test]

@@ -6,7 +6,7 @@
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Row, Sheet, Tested, What};
+use super::sheet::{Judged, Role, Row, Sheet, Tested, What};
 use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::decision::placer::Action;
 use crate::decision::placer::rehearsal::{Pairs, Rehearsed, rehearse, wake_costs};
@@ -78,7 +78,7 @@ impl Benchmark {
                 printed,
                 simulated: Some(simulated),
                 n: None,
-                fitted: false,
+                role: Role::Judged,
                 error: Some((simulated - printed).abs() / 100.0),
             }
         };

@@ -4,7 +4,7 @@
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Row, Sheet, What};
+use super::sheet::{Judged, Role, Row, Sheet, What};
 use super::tables::synthetic;
 use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{Experiment, Group, Length, Synthetic};
@@ -124,7 +124,7 @@ impl PointStudy {
             printed: point.printed,
             simulated: Some(simulated),
             n: Some(values.len()),
-            fitted: !point.fitted.is_empty(),
+            role: Role::fitted(!point.fitted.is_empty()),
             error: Some(Row::relative(point.printed, simulated, 1.0)),
         }
     }

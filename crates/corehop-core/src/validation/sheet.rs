@@ -44,10 +44,39 @@ pub struct Row {
     pub simulated: Option<f64>,
     /// Over how many samples, where that differs from row to row.
     pub n: Option<usize>,
-    /// Whether a parameter was fitted on it.
-    pub fitted: bool,
+    /// The part it has in the judgement.
+    pub role: Role,
     /// Its error, as its quantity states it.
     pub error: Option<f64>,
+}
+
+/// The part that a printed value has in the judgement of a study.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Role {
+    /// The simulation is held against it.
+    #[default]
+    Judged,
+    /// A parameter was fitted on it: it cannot judge.
+    Fitted,
+    /// What it tells of is none of the effects that are simulated. It is shown with its error, counted beside the judged ones,
+    /// and nothing is fitted on it.
+    NotModelled,
+}
+
+impl Role {
+    /// Of a value that a parameter was fitted on, or was not.
+    pub(super) const fn fitted(fitted: bool) -> Self {
+        if fitted { Self::Fitted } else { Self::Judged }
+    }
+
+    /// The mark of such a row; none of a judged one.
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Judged => "",
+            Self::Fitted => "fitted",
+            Self::NotModelled => "not modelled",
+        }
+    }
 }
 
 /// The kind of a printed value.
@@ -125,7 +154,10 @@ impl Row {
         let unit = if matches!(self.what, What::Cost { .. }) { "_us" } else { "" };
         row[format!("printed{unit}")] = json!(self.printed);
         row[format!("simulated{unit}")] = json!(self.simulated);
-        row["fitted"] = json!(self.fitted);
+        row["fitted"] = json!(self.role == Role::Fitted);
+        if self.role == Role::NotModelled {
+            row["not_modelled"] = json!(true);
+        }
         row["error"] = json!(self.error);
         if let Some(n) = self.n {
             row["n"] = json!(n);
@@ -145,8 +177,10 @@ pub struct Judged {
     pub limit: Option<f64>,
     /// The errors of rows that nothing was fitted on.
     pub judged: Option<Errors>,
-    /// The errors of the others.
+    /// The errors of those that a parameter was fitted on.
     pub fitted: Option<Errors>,
+    /// The errors of those that tell of nothing that is simulated.
+    pub not_modelled: Option<Errors>,
     /// Whether events come in the printed order, where rows have events.
     pub order: Option<Order>,
     /// Whether the aim is reached.
@@ -156,8 +190,16 @@ pub struct Judged {
 impl Judged {
     /// A quantity whose errors are relative and not yet known.
     pub(super) fn new(word: &'static str, limit: Option<f64>) -> Self {
-        let (judged, fitted, order, aim) = (None, None, None, None);
-        Self { word, relative: true, limit, judged, fitted, order, aim }
+        Self {
+            word,
+            relative: true,
+            limit,
+            judged: None,
+            fitted: None,
+            not_modelled: None,
+            order: None,
+            aim: None,
+        }
     }
 }
 
@@ -170,7 +212,9 @@ impl Sheet {
         quantities: Vec<Judged>,
     ) -> Self {
         let judge = |mut it: Judged| {
-            (it.judged, it.fitted) = (errors(&rows, &it, false), errors(&rows, &it, true));
+            [it.judged, it.fitted, it.not_modelled] =
+                [Role::Judged, Role::Fitted, Role::NotModelled]
+                    .map(|role| errors(&rows, &it, role));
             it.aim = it.limit.map(|limit| Aim::of(it.judged, it.order, limit, samples));
             it
         };
@@ -200,9 +244,9 @@ impl Sheet {
     }
 }
 
-/// The errors of `quantity` among `rows`: of those fitted on, or of the others. None without any.
-pub(super) fn errors(rows: &[Row], quantity: &Judged, fitted: bool) -> Option<Errors> {
-    let wanted = rows.iter().filter(|row| row.fitted == fitted && row.is_of(quantity));
+/// The errors of `quantity` among the `rows` that have this part. None without any.
+pub(super) fn errors(rows: &[Row], quantity: &Judged, role: Role) -> Option<Errors> {
+    let wanted = rows.iter().filter(|row| row.role == role && row.is_of(quantity));
     Errors::over(wanted.filter_map(|row| row.error).collect())
 }
 

@@ -127,6 +127,7 @@ impl GangStudy {
 
 #[cfg(test)]
 mod tests {
+    use super::super::sheet::Role;
     use super::*;
     use crate::experiment::Experiment;
 
@@ -168,7 +169,7 @@ mod tests {
             let gangs = plan.gangs().unwrap().gangs.len();
             assert!(gangs > 0 && gangs.is_multiple_of(2), "{id}");
             let rows = study.join(&[]);
-            let fitted = rows.iter().filter(|row| row.fitted).count();
+            let fitted = rows.iter().filter(|row| row.role == Role::Fitted).count();
             assert!(fitted * 2 < rows.len(), "{id}: {fitted} rows were read from");
         }
     }
@@ -195,6 +196,13 @@ mod tests {
             assert!(crate::platform::Platform::named(&study.platform).is_some(), "{id}");
             let fitted = study.printed.iter().filter(|row| study.is_fitted(row)).count();
             assert!(fitted * 2 < study.printed.len(), "{id}: {fitted} rows are fitted on");
+            assert!(
+                !study
+                    .printed
+                    .iter()
+                    .any(|row| study.is_fitted(row) && study.role(row) != Role::Fitted),
+                "{id}: what is not modelled is not fitted on"
+            );
             let parameters: usize = study.fitted.iter().map(|it| it.parameters.len()).sum();
             let rows = study.fitted.iter().map(|it| it.wss_kib.len()).sum::<usize>();
             assert!(parameters * 3 <= rows, "{id}: {parameters} parameters on {rows} rows");

@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::sheet::{Judged, Row, Sheet, What};
+use super::sheet::{Judged, Role, Row, Sheet, What};
 use super::table_text::lines;
 use super::{Head, Lab, Study, StudyError, ValidationError, described};
 use crate::experiment::{CoreSwitch, Experiment, ExperimentError, Plan};
@@ -160,7 +160,7 @@ impl Study for SwitchStudy {
                 printed: row.value,
                 simulated,
                 n: None,
-                fitted: self.is_fitted(row),
+                role: Role::fitted(self.is_fitted(row)),
                 error,
             });
         }

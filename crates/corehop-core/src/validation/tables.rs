@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use serde::Deserialize;
 
 use super::aim::Order;
-use super::sheet::{Judged, Row, Sheet, What};
+use super::sheet::{Judged, Role, Row, Sheet, What};
 use super::table_text::lines;
 use super::{Head, Lab, Study, StudyError, ValidationError, described, numa_home};
 use crate::experiment::{Experiment, ExperimentError, Group, Length, Plan, Synthetic};
@@ -59,9 +59,22 @@ pub struct TableStudy {
     /// The rows that parameters of the platform were fitted on.
     #[serde(default)]
     pub fitted: Vec<Fitted>,
+    /// The rows that tell of nothing that is simulated.
+    #[serde(default)]
+    pub not_modelled: Vec<NotModelled>,
     /// The printed rows; they come from a file of their own.
     #[serde(skip)]
     pub printed: Vec<Printed>,
+}
+
+/// Rows of these sizes, whatever the event, that tell of an effect that is not simulated.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotModelled {
+    /// The working-set sizes in KiB.
+    pub wss_kib: Vec<u64>,
+    /// The effect, and how it is known, for the reader.
+    pub why: String,
 }
 
 /// Rows that parameters were fitted on: those of this event, with one of these sizes.
@@ -198,13 +211,21 @@ impl TableStudy {
         let joined = |row: &Printed| {
             let key = (row.length.clone(), row.wss_kib, row.event);
             let values = &delays[cells.iter().position(|cell| *cell == key)?];
-            Some(row.beside(values, self.is_fitted(row)))
+            Some(row.beside(values, self.role(row)))
         };
         self.printed.iter().filter_map(joined).collect()
     }
 
     pub(super) fn is_fitted(&self, row: &Printed) -> bool {
         self.fitted.iter().any(|it| it.event == row.event && it.wss_kib.contains(&row.wss_kib))
+    }
+
+    /// The part that a row has in the judgement.
+    pub(super) fn role(&self, row: &Printed) -> Role {
+        if self.not_modelled.iter().any(|it| it.wss_kib.contains(&row.wss_kib)) {
+            return Role::NotModelled;
+        }
+        Role::fitted(self.is_fitted(row))
     }
 }
 
@@ -258,7 +279,7 @@ const COST: &str = "µs";
 
 impl Printed {
     /// It beside simulated values in microseconds. Only averages are judged.
-    fn beside(&self, values: &[f64], fitted: bool) -> Row {
+    fn beside(&self, values: &[f64], role: Role) -> Row {
         let simulated = statistic(&self.statistic, values);
         Row {
             what: What::Cost {
@@ -271,7 +292,7 @@ impl Printed {
             printed: self.cost_us,
             simulated: Some(simulated),
             n: Some(values.len()),
-            fitted,
+            role,
             error: Some(Row::relative(self.cost_us, simulated, LEAST_US)),
         }
     }
@@ -294,9 +315,10 @@ impl Order {
     /// Pairs whose larger value is not so many times the smaller one are left out.
     const APART: f64 = 1.2;
 
-    /// The order of the costs in `rows`.
+    /// The order of the costs in `rows`, but for those that are not modelled.
     fn of(rows: &[Row]) -> Self {
         let average = |row: &Row| match &row.what {
+            _ if row.role == Role::NotModelled => None,
             What::Cost { event, statistic, wss_kib, .. } if statistic == "avg" => {
                 Some((*event, *wss_kib, row.printed, row.simulated))
             }
@@ -368,8 +390,9 @@ mod tests {
     #[test]
     fn errors_are_relative_to_what_was_printed_and_to_a_microsecond_at_least() {
         let study = study();
-        let row =
-            |at: usize, values: &[f64]| study.printed[at].beside(values, false).error.unwrap();
+        let row = |at: usize, values: &[f64]| {
+            study.printed[at].beside(values, Role::Judged).error.unwrap()
+        };
         assert!((row(0, &[0.7]) - 0.2).abs() < 1e-12);
         assert!((row(1, &[6.0, 6.0]) - 0.25).abs() < 1e-12);
     }
@@ -379,11 +402,24 @@ mod tests {
         let study = study();
         let rows = study.printed.iter();
         let rows: Vec<Row> =
-            rows.map(|row| row.beside(&[row.cost_us * 1.1], study.is_fitted(row))).collect();
+            rows.map(|row| row.beside(&[row.cost_us * 1.1], study.role(row))).collect();
         let cost = Judged::new(COST, None);
-        let judged = errors(&rows, &cost, false).unwrap();
-        assert_eq!((judged.rows, errors(&rows, &cost, true).unwrap().rows), (3, 1));
-        assert!((judged.median - 0.1).abs() < 1e-9 && errors(&[], &cost, true).is_none());
+        let judged = errors(&rows, &cost, Role::Judged).unwrap();
+        assert_eq!((judged.rows, errors(&rows, &cost, Role::Fitted).unwrap().rows), (3, 1));
+        assert!((judged.median - 0.1).abs() < 1e-9 && errors(&[], &cost, Role::Fitted).is_none());
+    }
+
+    #[test]
+    fn rows_that_are_not_modelled_are_counted_and_judge_nothing_not_even_the_order() {
+        let mut study = study();
+        study.not_modelled.push(NotModelled { wss_kib: vec![64], why: "too large".to_owned() });
+        let rows = study.printed.iter();
+        let rows: Vec<Row> =
+            rows.map(|row| row.beside(&[row.cost_us * 3.0], study.role(row))).collect();
+        let counts = [Role::Judged, Role::Fitted, Role::NotModelled]
+            .map(|role| errors(&rows, &Judged::new(COST, None), role).map_or(0, |it| it.rows));
+        assert_eq!((counts, Order::of(&rows).pairs), ([2, 0, 2], 1));
+        assert!(rows[3].json()["not_modelled"] == true && rows[0].json()["not_modelled"].is_null());
     }
 
     #[test]
@@ -392,7 +428,7 @@ mod tests {
         let simulated = |factors: [f64; 4]| {
             let rows = study.printed.iter().zip(factors);
             let rows: Vec<Row> =
-                rows.map(|(row, by)| row.beside(&[row.cost_us * by], false)).collect();
+                rows.map(|(row, by)| row.beside(&[row.cost_us * by], Role::Judged)).collect();
             Order::of(&rows)
         };
         assert_eq!(simulated([1.0; 4]), Order { pairs: 2, agree: 2 });

@@ -138,7 +138,9 @@ mod tests {
             let found = share(per_second, cpus, COST[0], window);
             assert!((found - expected).abs() < 1e-9, "{per_second} on {cpus}: {found}");
         };
-        [0.0, 10_000.0, 200_000.0].iter().for_each(|it| is(*it, 2, 1.0));
+        for few in [0.0, 10_000.0, 200_000.0] {
+            is(few, 2, 1.0);
+        }
         // 0.7 ms of the switch and 500,000 × 200 ns × 13 ms are 2 ms in 100.
         is(500_000.0, 2, 0.13);
         is(50e6, 2, LEAST);

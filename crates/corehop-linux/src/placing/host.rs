@@ -153,12 +153,15 @@ impl PlacingHost {
         let now = Instant::now();
         let span = now - mem::replace(&mut self.looked, now);
         let span_ns = span.as_nanos() as u64;
-        // The exchange falls into the next window, in both arms of a trial alike.
+        // The exchange falls into the next window, in both arms of a trial alike. It is none of what every look takes.
+        let exchange = thread_cpu_time().get();
         let lines = self.distances.as_ref().filter(|_| self.closely).and_then(Distances::now);
+        let exchange = thread_cpu_time().get() - exchange;
         let mut window = Activity { span_ns, threads, progress, lines, ..Activity::default() };
         self.sources.take(&mut window);
         self.look_times.rotate_left(1);
-        self.look_times[2] = Duration::from_nanos(thread_cpu_time().get().saturating_sub(before));
+        let look = (thread_cpu_time().get() - before).saturating_sub(exchange);
+        self.look_times[2] = Duration::from_nanos(look);
         window
     }
 
@@ -225,10 +228,10 @@ impl PlacingHost {
 
 impl Host for PlacingHost {
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError> {
-        // A look takes at most a 250th of one CPU, so that a fifth of half a percent is left for the decision and the log.
+        // A look takes at most a 300th of one CPU, so that a third of half a percent is left for the decision and the log.
         // (One look that took long, as the host was away, is not the rule.)
         let [_, usual, _] = sorted(self.look_times);
-        let window = window.max(250 * usual);
+        let window = window.max(300 * usual);
         let after = self.progress.as_ref().map_or(Duration::ZERO, |it| it.begins_after(window));
         self.wait(self.looked + after);
         if let Some(it) = &mut self.progress {

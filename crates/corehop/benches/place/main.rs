@@ -160,7 +160,7 @@ fn live(wish: &Wish, figures: &mut Figures) -> Fallible<()> {
         figures.add("swap", || swap::figures([a, b], SWAP_BLOCKS[usize::from(wish.short)]));
     }
     if wish.has("pages") {
-        figures.add("pages", || pages::figures());
+        figures.add("pages", pages::figures);
     }
     let Some(packages) = Packages::fetched()? else { return Ok(()) };
     if wish.has_long("pairs") {

@@ -26,6 +26,8 @@ const ITEMS: [u64; 5] = [10, 100, 800, 8_000, 100_000];
 const STRETCH: Duration = Duration::from_millis(500);
 /// The time that a search is given.
 const SEARCH: Duration = Duration::from_secs(14);
+/// The percentage of the faster side from which on that side was taken.
+const TAKEN: f64 = 90.0;
 /// The program ends by itself after this, whatever becomes of the benchmark.
 const MOST: Duration = Duration::from_mins(5);
 /// The time between two writes of the count.
@@ -136,39 +138,54 @@ fn placed(swap: &Running) -> Fallible<f64> {
     Ok(rate)
 }
 
+fn mean(rates: &[f64]) -> f64 {
+    rates.iter().sum::<f64>() / rates.len() as f64
+}
+
+/// The logarithm of the largest over the smallest.
+fn spread(rates: &[f64]) -> f64 {
+    let most = rates.iter().copied().fold(f64::MIN, f64::max);
+    let least = rates.iter().copied().fold(f64::MAX, f64::min);
+    (most / least).ln()
+}
+
 /// The figures: for each size the ratio of both static placements, and what of the better one a search comes to.
 pub(crate) fn figures([a, b]: [Cpu; 2], blocks: usize) -> Fallible<Vec<Value>> {
     let mut figures = Vec::new();
-    let mut right = 0;
+    let (mut right, mut apart) = (0, 0);
     for items in ITEMS {
         let swap = begin(SHARED, items)?;
         let (mut ratios, mut floors, mut of_best) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..blocks {
-            let first = on(&swap, [a, b])?;
-            let same = on(&swap, [a, a])?;
-            let again = on(&swap, [a, b])?;
-            let shared = f64::midpoint(first, again);
+            let before = [on(&swap, [a, b])?, on(&swap, [a, a])?, on(&swap, [a, b])?];
             swap.release()?;
             let placed = placed(&swap)?;
+            // The host may have moved its CPUs meanwhile.
+            let after = [on(&swap, [a, b])?, on(&swap, [a, a])?];
+            let (shared, same) = ([before[0], before[2], after[0]], [before[1], after[1]]);
+            floors.extend([spread(&shared), spread(&same)]);
+            let [shared, same] = [mean(&shared), mean(&same)];
             ratios.push(same / shared);
-            floors.push((first / again).ln().abs());
             of_best.push(100.0 * placed / same.max(shared));
         }
         let (Some(ratio), Some(of_best)) = (Median::of(&ratios), Median::of(&of_best)) else {
             continue;
         };
-        let floor = 100.0 * floors.iter().copied().fold(0.0, f64::max);
-        // What the control alone differs by says nothing about a placement.
-        let is_right = of_best.value >= 100.0 - floor.max(10.0);
-        right += u32::from(is_right);
+        let Some(floor) = Median::of(&floors) else { continue };
+        // What a side alone differs by, from one look to the next, says nothing about a placement.
+        let is_apart = ratio.value.ln().abs() > floor.value;
+        right += u32::from(!is_apart || of_best.value >= TAKEN);
+        apart += u32::from(is_apart);
         let mut it = of_best.figure(&format!("place/swap-{items}-of-best-percent"), "%");
         it["same_over_shared"] = ratio.figure("", "ratio")["value"].clone();
-        it["floor_percent"] = json!(floor);
+        it["floor_percent"] = json!(100.0 * floor.value.exp_m1());
+        it["told_apart"] = json!(is_apart);
         it["blocks"] = json!(blocks);
         figures.push(it);
     }
     let of = ITEMS.len();
-    figures
-        .push(json!({"name": "place/swap-faster-side", "value": right, "unit": "sizes", "of": of}));
+    figures.push(json!({
+        "name": "place/swap-faster-side", "value": right, "unit": "sizes", "of": of, "told_apart": apart,
+    }));
     Ok(figures)
 }

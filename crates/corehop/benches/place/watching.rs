@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The cost of watching: what a program loses, in turns of a tenth of a second with and without it, and the CPU time of the placer.
+//! The cost of watching: what a program loses, in turns of a fifth of a second with and without it, and the CPU time of the placer.
 //!
 //! The kernel moves a program that is left to it, and its rate changes by tens of percent. So it is bound here: to one CPU,
 //! where all that is added to a wake-up takes time from it, and to two.
@@ -24,10 +24,12 @@ use crate::median::Median;
 use crate::{Fallible, pause};
 
 /// A turn, and the time before it.
-const TURN: Duration = Duration::from_millis(100);
+const TURN: Duration = Duration::from_millis(200);
 const SETTLE: Duration = Duration::from_millis(30);
 /// Turns with watching on each side.
-const TURNS: usize = 80;
+const TURNS: usize = 50;
+/// Looks before a turn.
+const FIRST: u32 = 3;
 /// The default of `corehop place`.
 const WINDOW: Duration = Duration::from_millis(100);
 /// A placer first measures what a wake-up costs.
@@ -105,10 +107,16 @@ fn watched<T>(
     let watch = |ready: &mpsc::Sender<()>| -> Result<(), String> {
         let mut host = PlacingHost::begin(&targets, wishes).map_err(|it| it.to_string())?;
         let mut decision = Decision::new(Settings::default(), Terrain::of(platform, costs));
+        let mut window = |length| -> Result<(), String> {
+            let window = host.observe(length).map_err(|it| it.to_string())?;
+            window.activity.map(|it| decision.step(&it));
+            Ok(())
+        };
+        // The first looks meet new threads, and take longer.
+        (0..FIRST).try_for_each(|_| window(WINDOW / 4))?;
         ready.send(()).ok();
         while !end.load(Ordering::Relaxed) {
-            let window = host.observe(WINDOW).map_err(|it| it.to_string())?;
-            window.activity.map(|it| decision.step(&it));
+            window(WINDOW)?;
         }
         Ok(())
     };

@@ -5,6 +5,7 @@ mod costs;
 mod gain;
 mod log;
 mod rehearse;
+mod replay;
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use corehop_core::decision::placer::log::Head;
+use corehop_core::decision::placer::replay::actions_of;
 use corehop_core::decision::placer::terrain::{Terrain, WakeCosts};
 use corehop_core::decision::placer::{Placer, Session, Settings, Start};
 use corehop_core::experiment::{Argument, Target};
@@ -27,7 +29,7 @@ use corehop_linux::supervisor::interrupt;
 use self::log::Log;
 use crate::cmd::measure::on;
 use crate::exit::{Exit, Failure};
-use crate::output::{Force, OutputFile};
+use crate::output::{Force, OutputFile, note};
 
 /// Find threads that wake each other, move them together, check that it pays, and keep or undo it.
 ///
@@ -78,6 +80,9 @@ pub(crate) struct Args {
     /// or a platform file
     #[arg(long, value_name = "PLATFORM", conflicts_with_all = ["pids", "cgroup", "program", "progress", "dry_run", "length", "output"])]
     on: Option<String>,
+    /// Play a log back instead: does the placer decide again as it did? Nothing is moved
+    #[arg(long, value_name = "LOG.jsonl", conflicts_with_all = ["pids", "cgroup", "program", "progress", "evidence", "page_faults", "dry_run", "search", "start", "on", "costs", "length", "window", "output"])]
+    replay: Option<PathBuf>,
     /// The number of pairs on a simulated machine [default: one for every two CPUs]
     #[arg(long, value_name = "N", requires = "on", conflicts_with_all = ["pids", "cgroup", "program"], value_parser = clap::value_parser!(u32).range(1..=512))]
     pairs: Option<u32>,
@@ -109,6 +114,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(machine) = &args.on {
         return rehearse::run(args, machine);
+    }
+    if let Some(log) = &args.replay {
+        return replay::run(args, log);
     }
     let targets = args.targets()?;
     if args.search && args.progress.is_none() {
@@ -153,7 +161,8 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     };
     let mut host = PlacingHost::begin(&targets, wishes)?;
     // Not before: a command that is refused leaves the file as it is.
-    let mut log = Log::begin(Head::new(settings, &terrain, &names, host.sources()), output)?;
+    let head = Head::new(settings, &terrain, &names, host.sources(), args.start.clone());
+    let mut log = Log::begin(head, output)?;
     let ended = place(args, &mut host, Placer::new(settings, terrain).with_gain(gain), &mut log);
     // A command goes on without being placed until it ends by itself.
     let ended = ended.inspect_err(|_| {
@@ -208,10 +217,7 @@ fn windows(
         session.host().notes().iter().for_each(|it| note(it));
         ended = observation.ended;
         let Some(activity) = observation.activity.filter(|_| ended.is_none()) else { continue };
-        let mut actions = placer.step(&activity);
-        if let Some(start) = start.take() {
-            actions.extend(placer.start(start, &activity));
-        }
+        let actions = actions_of(placer, start.take(), &activity);
         log.window(activity, &actions)?;
         for action in actions {
             if let Some(refused) = session.act(&action, placer).map_err(failed)? {
@@ -220,11 +226,6 @@ fn windows(
         }
     }
     Ok(ended)
-}
-
-#[expect(clippy::print_stderr, reason = "stdout is the program's own")]
-fn note(text: &str) {
-    eprintln!("note: {text}");
 }
 
 fn failed(error: HostError) -> Failure {

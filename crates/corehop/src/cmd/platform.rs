@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{Force, OutputFile, print};
+use crate::output::{Force, OutputFile, note, print};
 
 /// Describe a machine: CPUs, caches, their sharing, and what cannot be measured on it.
 #[derive(Debug, clap::Args)]
@@ -58,6 +58,9 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     };
     if args.measure {
         measure(&mut platform, Duration::from_secs(args.watch))?;
+    }
+    if args.platform.is_some() {
+        platform.gaps().iter().for_each(|gap| note(&gap.to_string()));
     }
     if let Some(file) = output {
         file.write(platform.to_toml())?;

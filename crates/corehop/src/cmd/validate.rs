@@ -19,7 +19,7 @@ use crate::output::{Force, OutputFile, print};
 /// Rerun published experiments on the simulated machine, and report its error.
 ///
 /// The output joins every printed row with the simulated one. It marks rows that platform parameters were
-/// fitted on, and judges them separately. The simulation samples some sets of all caches (one in 2 to 64) for
+/// fitted on, and rows that tell of something that is not modelled, and judges neither. The simulation samples some sets of all caches (one in 2 to 64) for
 /// working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile and
 /// the order of the events all meet it. With fewer samples than the study's number the aim is not judged.
 ///
@@ -145,6 +145,9 @@ fn json(sheet: &Sheet) -> Value {
         value["aim"] = json!(it.aim);
         value["judged"] = json!(it.judged);
         value["fitted"] = json!(it.fitted);
+        if let Some(errors) = it.not_modelled {
+            value["not_modelled"] = json!(errors);
+        }
         if let Some(order) = it.order {
             value["order"] = json!(order);
         }

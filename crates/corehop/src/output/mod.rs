@@ -9,6 +9,12 @@ pub(crate) use file::{Force, OutputFile};
 
 use crate::exit::{Exit, Failure};
 
+/// Says something on stderr that is no error.
+#[expect(clippy::print_stderr, reason = "stdout is the answer's, or the program's own")]
+pub(crate) fn note(text: &str) {
+    eprintln!("note: {text}");
+}
+
 /// Prints `text`. A reader that has seen enough and went away (`| head`) is no error.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();

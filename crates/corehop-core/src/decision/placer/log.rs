@@ -6,6 +6,7 @@ use std::io::{BufRead, Read};
 
 use serde::{Deserialize, Serialize};
 
+use super::Start;
 use super::step::{Action, Proposal, Settings};
 use super::terrain::{Terrain, WakeCosts};
 use super::trial::Verdict;
@@ -37,6 +38,12 @@ pub struct Head {
     /// The sources of evidence. A log that names none was written when there was one.
     #[serde(default = "wakes_alone")]
     pub sources: Vec<Evidence>,
+    /// All of the CPUs that the placer decides by; None in a log of a version that did not record them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terrain: Option<Terrain>,
+    /// The places of the threads at the beginning, where they were put somewhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<Start>,
 }
 
 fn wakes_alone() -> Vec<Evidence> {
@@ -58,7 +65,7 @@ pub struct End {
 #[serde(untagged)]
 pub enum Line {
     /// The first.
-    Head(Head),
+    Head(Box<Head>),
     /// A window.
     Window {
         /// The activity in it.
@@ -133,6 +140,7 @@ impl Head {
         terrain: &Terrain,
         targets: &[String],
         sources: Vec<Evidence>,
+        start: Option<Start>,
     ) -> Self {
         Self {
             corehop_placement: VERSION,
@@ -141,6 +149,8 @@ impl Head {
             caches: terrain.caches().to_vec(),
             wake_costs: terrain.costs(),
             sources,
+            terrain: Some(terrain.clone()),
+            start,
         }
     }
 }
@@ -268,33 +278,13 @@ impl PlacementLog {
     ///
     /// # Errors
     /// [`LogError`] says what is wrong where.
-    pub fn read(mut from: impl BufRead) -> Result<Self, LogError> {
-        let mut first = Vec::new();
-        // Another file may have no line at all.
-        from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut first)?;
-        if first != MAGIC {
-            return Err(LogError::NotOurs);
-        }
-        line_of(&mut from, &mut first, 1)?;
-        let head: Head =
-            serde_json::from_slice(&first).map_err(|why| LogError::Line { number: 1, why })?;
-        if head.corehop_placement > VERSION {
-            return Err(LogError::Version(head.corehop_placement));
-        }
+    pub fn read(from: impl BufRead) -> Result<Self, LogError> {
+        let mut lines = lines_of(from)?;
+        let head = lines.head.clone();
         let mut log = Self { answer: Answer::new(&head), head, rates: Vec::new(), is_whole: false };
         let (mut progress, mut placed) = (Progress::default(), false);
-        let mut line = Vec::new();
-        for number in 2.. {
-            line.clear();
-            if line_of(&mut from, &mut line, number)? == 0 {
-                break;
-            }
-            match serde_json::from_slice::<Line>(&line) {
-                Ok(line) => log.take(&line, &mut progress, &mut placed),
-                // Torn off: the line is the last, and has no end.
-                Err(_) if line.last() != Some(&b'\n') => break,
-                Err(why) => return Err(LogError::Line { number, why }),
-            }
+        while let Some(line) = lines.next_line()? {
+            log.take(&line, &mut progress, &mut placed);
         }
         log.answer.settle();
         Ok(log)
@@ -316,6 +306,49 @@ impl PlacementLog {
             Line::End { .. } => self.is_whole = true,
             Line::Refused { .. } => *placed = false,
             Line::Head(_) => {}
+        }
+    }
+}
+
+/// The lines of a log, one after the other.
+pub(super) struct Lines<R> {
+    /// The first.
+    pub(super) head: Head,
+    from: R,
+    number: usize,
+    line: Vec<u8>,
+}
+
+/// Reads the first line.
+pub(super) fn lines_of<R: BufRead>(mut from: R) -> Result<Lines<R>, LogError> {
+    let mut line = Vec::new();
+    // Another file may have no line at all.
+    from.by_ref().take(MAGIC.len() as u64).read_to_end(&mut line)?;
+    if line != MAGIC {
+        return Err(LogError::NotOurs);
+    }
+    line_of(&mut from, &mut line, 1)?;
+    let damaged = |why| LogError::Line { number: 1, why };
+    let head: Head = serde_json::from_slice(&line).map_err(damaged)?;
+    if head.corehop_placement > VERSION {
+        return Err(LogError::Version(head.corehop_placement));
+    }
+    Ok(Lines { head, from, number: 1, line })
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The next one; None at the end, and at a last line that was torn off.
+    pub(super) fn next_line(&mut self) -> Result<Option<Line>, LogError> {
+        self.line.clear();
+        self.number += 1;
+        if line_of(&mut self.from, &mut self.line, self.number)? == 0 {
+            return Ok(None);
+        }
+        match serde_json::from_slice::<Line>(&self.line) {
+            Ok(line) => Ok(Some(line)),
+            // Torn off: the line is the last, and has no end.
+            Err(_) if self.line.last() != Some(&b'\n') => Ok(None),
+            Err(why) => Err(LogError::Line { number: self.number, why }),
         }
     }
 }
@@ -352,7 +385,7 @@ mod tests {
     fn log() -> String {
         let terrain = Terrain::new(&[list("0-1")], COSTS);
         let targets = ["process 7".to_owned()];
-        let head = Head::new(Settings::default(), &terrain, &targets, vec![Evidence::Locks]);
+        let head = Head::new(Settings::default(), &terrain, &targets, vec![Evidence::Locks], None);
         let thread = |tid| Active {
             tid,
             pid: 7,
@@ -369,7 +402,7 @@ mod tests {
             ..Activity::default()
         };
         let place = vec![Action::Place { moves: Vec::new() }];
-        let mut lines = vec![Line::Head(head)];
+        let mut lines = vec![Line::Head(Box::new(head))];
         for at in 0..4 {
             let actions = if at == 1 { place.clone() } else { Vec::new() };
             lines.push(Line::Window { window: window(at), actions });

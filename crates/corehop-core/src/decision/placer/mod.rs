@@ -3,13 +3,14 @@
 //!
 //! [`assign`] computes a placement from ties and loads, [`trial`] whether one is better than leaving alone, and
 //! [`step`](Placer::step) goes from one window to the next: it watches, proposes, tries, keeps or takes back. All of it is
-//! pure: recorded windows give the same actions again. A [`Session`] carries the actions out on a host, live or simulated, and a
+//! pure: recorded windows give the same actions again ([`replay`]). A [`Session`] carries the actions out on a host, live or simulated, and a
 //! [`rehearsal`] shows what comes of them on a simulated one.
 
 pub mod assign;
 pub mod log;
 pub mod regions;
 pub mod rehearsal;
+pub mod replay;
 pub mod terrain;
 pub mod trial;
 mod forecast;

@@ -85,7 +85,8 @@ impl Level {
 }
 
 /// The CPUs that threads can be placed on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Written", into = "Written")]
 pub struct Terrain {
     cpus: CpuList,
     caches: Level,
@@ -99,6 +100,50 @@ pub struct Terrain {
     sizes: Vec<Option<Bytes>>,
     wakes: WakeCosts,
     lines: Costs,
+}
+
+/// A terrain in a log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Written {
+    cpus: CpuList,
+    caches: Vec<CpuList>,
+    inner: Vec<CpuList>,
+    cores: Vec<CpuList>,
+    nodes: Vec<CpuList>,
+    sizes: Vec<Option<Bytes>>,
+    wakes: WakeCosts,
+    lines: Costs,
+}
+
+impl From<Written> for Terrain {
+    fn from(it: Written) -> Self {
+        let level = |groups: &[CpuList]| Level::new(groups, &it.cpus);
+        Self {
+            caches: level(&it.caches),
+            inner: level(&it.inner),
+            cores: level(&it.cores),
+            nodes: level(&it.nodes),
+            sizes: it.sizes,
+            wakes: it.wakes,
+            lines: it.lines,
+            cpus: it.cpus,
+        }
+    }
+}
+
+impl From<Terrain> for Written {
+    fn from(it: Terrain) -> Self {
+        Self {
+            cpus: it.cpus,
+            caches: it.caches.groups,
+            inner: it.inner.groups,
+            cores: it.cores.groups,
+            nodes: it.nodes.groups,
+            sizes: it.sizes,
+            wakes: it.wakes,
+            lines: it.lines,
+        }
+    }
 }
 
 impl Terrain {

@@ -14,6 +14,8 @@ use super::trial::{Verdict, Why};
 use crate::host::{Active, Activity, Contact, Evidence, Shared};
 use crate::units::{Cpu, CpuList};
 
+mod replayed;
+
 fn two_caches(cpus_each: u32) -> Terrain {
     let group = |from: u32| CpuList::new((from..from + cpus_each).map(Cpu));
     Terrain::new(&[group(0), group(cpus_each)], COSTS)

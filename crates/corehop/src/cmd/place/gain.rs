@@ -8,9 +8,9 @@ use corehop_core::model::machine_gain::MachineGain;
 use corehop_core::platform::Platform;
 use corehop_linux::live;
 
-use super::note;
 use crate::exit::Failure;
 use crate::input;
+use crate::output::note;
 
 /// The model in a file, with a note where it is of another machine.
 ///

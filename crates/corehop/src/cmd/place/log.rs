@@ -9,9 +9,8 @@ use corehop_core::decision::placer::log::{Answer, End, Head, Line};
 use corehop_core::host::{Activity, HostError};
 use corehop_core::report::placement;
 
-use super::note;
 use crate::exit::{Exit, Failure};
-use crate::output::{OutputFile, print};
+use crate::output::{OutputFile, note, print};
 
 /// The log of a run.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Log {
         let file = output.map(OutputFile::into_path).map(File::create).transpose();
         let file = file.map_err(unwritten)?;
         let mut log = Self { file, torn: None, answer: Answer::new(&head) };
-        log.take(&Line::Head(head))?;
+        log.take(&Line::Head(Box::new(head)))?;
         Ok(log)
     }
 

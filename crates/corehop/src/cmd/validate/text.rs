@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use corehop_core::model::verdict::TestOutcome;
 use corehop_core::validation::aim::{Aim, Errors, Reached};
-use corehop_core::validation::sheet::{Judged, Row, Sheet, Tested, What};
+use corehop_core::validation::sheet::{Judged, Role, Row, Sheet, Tested, What};
 
 /// Every row of a study, and what it comes to.
 pub(super) fn of(sheet: &Sheet) -> String {
@@ -48,13 +48,14 @@ fn heading(kind: Option<&What>) -> String {
 fn line(row: &Row) -> String {
     let error = row.error.unwrap_or_default();
     let (printed, simulated) = (row.printed, row.simulated.unwrap_or_default());
-    let fitted = if row.fitted { " fitted" } else { "" };
+    let mark = Some(row.role.mark()).filter(|it| !it.is_empty());
+    let mark = mark.map_or_else(String::new, |it| format!(" {it}"));
     match &row.what {
         What::Cost { statistic, .. } if statistic == "std" => String::new(),
         What::Cost { event, preemption_length, statistic, wss_kib } => {
             let note = match row.n {
                 Some(n) if statistic == "max" => format!(" maximum of {n}, not judged"),
-                _ => fitted.to_owned(),
+                _ => mark,
             };
             format!(
                 "{:18}{preemption_length:16}{wss_kib:>10}{printed:>12.2}{simulated:>12.2}{:>8.1}%{note}\n",
@@ -63,7 +64,7 @@ fn line(row: &Row) -> String {
             )
         }
         What::Point { name } => {
-            format!("{name:44}{printed:>12.2}{simulated:>12.2}{:>8.1}%{fitted}\n", error * 100.0)
+            format!("{name:44}{printed:>12.2}{simulated:>12.2}{:>8.1}%{mark}\n", error * 100.0)
         }
         What::Gang { program, items, parameters, quantity } => {
             let program = format!("{program} {parameters}");
@@ -71,7 +72,7 @@ fn line(row: &Row) -> String {
             let error =
                 row.error.map_or_else(|| "no miss".to_owned(), |it| show(!quantity.is_share(), it));
             format!(
-                "{program:36}{items:>10}  {:16}{printed:>12.2}{simulated:>12}{error:>9}{fitted}\n",
+                "{program:36}{items:>10}  {:16}{printed:>12.2}{simulated:>12}{error:>9}{mark}\n",
                 quantity.word(),
             )
         }
@@ -88,7 +89,9 @@ fn summary(it: &Judged) -> String {
             order.agree, order.pairs
         );
     }
-    for (what, errors) in [("judged", it.judged), ("fitted on", it.fitted)] {
+    for (what, errors) in
+        [("judged", it.judged), ("fitted on", it.fitted), ("not modelled", it.not_modelled)]
+    {
         if let Some(Errors { rows, median, p90 }) = errors {
             let _ = writeln!(
                 text,
@@ -122,7 +125,7 @@ fn said(aim: &Aim) -> String {
 fn quantity(sheet: &Sheet, it: &Judged) -> String {
     let Some(errors) = it.judged else { return String::new() };
     let aim = it.aim.as_ref().map_or_else(String::new, |aim| {
-        let of = sheet.rows.iter().filter(|row| row.is_of(it) && !row.fitted);
+        let of = sheet.rows.iter().filter(|row| row.is_of(it) && row.role == Role::Judged);
         let within = of.filter(|row| row.error.is_some_and(|error| error <= aim.median)).count();
         format!("; {within} rows are within {}\n{}", aim.median, said(aim))
     });

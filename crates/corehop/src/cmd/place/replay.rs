@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A log of the placer, played back.
+
+use std::io::BufReader;
+use std::path::Path;
+
+use corehop_core::decision::placer::Action;
+use corehop_core::decision::placer::log::LogError;
+use corehop_core::decision::placer::replay::{Difference, Replay, ReplayError, replay};
+
+use super::{Args, gain};
+use crate::cmd::measure::on;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::print;
+
+/// Plays a log back, and says whether the placer decides as it did.
+pub(super) fn run(args: &Args, log: &Path) -> Result<Exit, Failure> {
+    let gain = match &args.model {
+        Some(_) => gain::of_machine(args.model.as_deref(), &on::platform(on::LIVE)?)?,
+        None => None,
+    };
+    let name = log.display();
+    let done = replay(BufReader::new(input::file(log)?), gain).map_err(|error| {
+        let unread = matches!(error, ReplayError::Log(LogError::Io(_)));
+        let exit = if unread { Exit::Failed } else { Exit::Damaged };
+        Failure::new(exit, error).context(name.to_string())
+    })?;
+    if args.json {
+        let json =
+            serde_json::to_string_pretty(&done).map_err(|it| Failure::new(Exit::Failed, it))?;
+        print(&format!("{json}\n"))?;
+    } else {
+        print(&format!("{name}: {}\n", text(&done)))?;
+    }
+    Ok(if done.difference.is_none() { Exit::Done } else { Exit::No })
+}
+
+fn text(done: &Replay) -> String {
+    let Replay { windows, actions, difference } = done;
+    let Some(Difference { window, recorded, now }) = difference else {
+        return format!("{windows} windows, {actions} actions, the same again");
+    };
+    format!(
+        "window {window} of the log has other actions now\n  recorded: {}\n  now:      {}",
+        words(recorded),
+        words(now)
+    )
+}
+
+fn words(actions: &[Action]) -> String {
+    let one = |it: &Action| serde_json::to_string(it).unwrap_or_default();
+    if actions.is_empty() {
+        "none".to_owned()
+    } else {
+        actions.iter().map(one).collect::<Vec<_>>().join(" ")
+    }
+}
