@@ -71,6 +71,8 @@ pub struct Wishes<'a> {
     /// Whether a command's output goes to stderr.
     pub to_stderr: bool,
 }
+/// A window takes so many times the CPU time of a look, and a third of that while a placement is tried.
+const LOOK_SHARE: u32 = 300;
 /// The time that a command has to end after a signal.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -229,9 +231,10 @@ impl PlacingHost {
 impl Host for PlacingHost {
     fn observe(&mut self, window: Duration) -> Result<Observation, HostError> {
         // A look takes at most a 300th of one CPU, so that a third of half a percent is left for the decision and the log.
-        // (One look that took long, as the host was away, is not the rule.)
+        // (One look that took long, as the host was away, is not the rule.) A trial is short, and is to remain so.
         let [_, usual, _] = sorted(self.look_times);
-        let window = window.max(300 * usual);
+        let share = if self.closely { LOOK_SHARE / 3 } else { LOOK_SHARE };
+        let window = window.max(share * usual);
         let after = self.progress.as_ref().map_or(Duration::ZERO, |it| it.begins_after(window));
         self.wait(self.looked + after);
         if let Some(it) = &mut self.progress {

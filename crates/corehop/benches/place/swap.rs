@@ -155,30 +155,33 @@ pub(crate) fn figures([a, b]: [Cpu; 2], blocks: usize) -> Fallible<Vec<Value>> {
     let (mut right, mut apart) = (0, 0);
     for items in ITEMS {
         let swap = begin(SHARED, items)?;
-        let (mut ratios, mut floors, mut of_best) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ratios, mut of_best) = (Vec::new(), Vec::new());
+        let (mut shared, mut same) = (Vec::new(), Vec::new());
         for _ in 0..blocks {
-            let before = [on(&swap, [a, b])?, on(&swap, [a, a])?, on(&swap, [a, b])?];
+            let at = shared.len();
+            shared.push(on(&swap, [a, b])?);
+            same.push(on(&swap, [a, a])?);
+            shared.push(on(&swap, [a, b])?);
             swap.release()?;
             let placed = placed(&swap)?;
             // The host may have moved its CPUs meanwhile.
-            let after = [on(&swap, [a, b])?, on(&swap, [a, a])?];
-            let (shared, same) = ([before[0], before[2], after[0]], [before[1], after[1]]);
-            floors.extend([spread(&shared), spread(&same)]);
-            let [shared, same] = [mean(&shared), mean(&same)];
-            ratios.push(same / shared);
-            of_best.push(100.0 * placed / same.max(shared));
+            shared.push(on(&swap, [a, b])?);
+            same.push(on(&swap, [a, a])?);
+            let [apart, together] = [mean(&shared[at..]), mean(&same[at / 3 * 2..])];
+            ratios.push(together / apart);
+            of_best.push(100.0 * placed / together.max(apart));
         }
         let (Some(ratio), Some(of_best)) = (Median::of(&ratios), Median::of(&of_best)) else {
             continue;
         };
-        let Some(floor) = Median::of(&floors) else { continue };
-        // What a side alone differs by, from one look to the next, says nothing about a placement.
-        let is_apart = ratio.value.ln().abs() > floor.value;
+        // What a side alone differs by, from one look to another, says nothing about a placement.
+        let floor = spread(&shared).max(spread(&same));
+        let is_apart = ratio.value.ln().abs() > floor;
         right += u32::from(!is_apart || of_best.value >= TAKEN);
         apart += u32::from(is_apart);
         let mut it = of_best.figure(&format!("place/swap-{items}-of-best-percent"), "%");
         it["same_over_shared"] = ratio.figure("", "ratio")["value"].clone();
-        it["floor_percent"] = json!(100.0 * floor.value.exp_m1());
+        it["floor_percent"] = json!(100.0 * floor.exp_m1());
         it["told_apart"] = json!(is_apart);
         it["blocks"] = json!(blocks);
         figures.push(it);
