@@ -128,18 +128,34 @@ fn a_torn_log_is_shown_and_reported_as_far_as_it_goes_and_a_damaged_one_names_it
     placer.interrupted();
     let whole = std::fs::read_to_string(&log).unwrap();
     let name = log.to_str().unwrap();
+    let replayed = || {
+        let output = corehop(&["place", "--replay", name]);
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &said(&output),
+        )
+    };
+    let (status, text) = replayed();
+    assert!(status == Some(0) && text.contains("the same again"), "{text}");
     let page = folder.path().join("page.html");
     std::fs::write(&log, &whole[..whole.len() * 2 / 3]).unwrap();
     let shown = corehop(&["show", name]);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(shown.status.success() && text.contains("torn off"), "{text}{}", said(&shown));
+    let (status, text) = replayed();
+    assert!(status == Some(0) && text.contains("the same again"), "{text}");
     let reported = corehop(&["report", "-o", page.to_str().unwrap(), name]);
     assert!(reported.status.success(), "{}", said(&reported));
     assert!(std::fs::read_to_string(&page).unwrap().contains("torn off"));
     let mut lines: Vec<&str> = whole.lines().collect();
     lines[2] = &lines[2][..10];
     std::fs::write(&log, lines.join("\n")).unwrap();
-    for words in [&["show", name][..], &["report", "--force", "-o", page.to_str().unwrap(), name]] {
+    let page = page.to_str().unwrap();
+    for words in [
+        &["show", name][..],
+        &["report", "--force", "-o", page, name],
+        &["place", "--replay", name],
+    ] {
         let refused = corehop(words);
         assert_eq!(refused.status.code(), Some(4), "{words:?}: {}", said(&refused));
         assert!(said(&refused).contains("line 3"), "{}", said(&refused));

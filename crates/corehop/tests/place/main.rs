@@ -244,9 +244,12 @@ fn without_progress_the_pair_is_named_and_nothing_is_moved() {
 #[test]
 fn a_trial_is_judged_and_ends_with_every_thread_back() {
     let Some(scene) = scene() else { return };
-    let Scene { turns, count, before, .. } = &scene;
+    let Scene { turns, count, before, folder, .. } = &scene;
     let pid = turns.0.id().to_string();
-    let options = ["--json", "--for", "25s", "--window", "50ms", "--progress", count, &pid];
+    let log = folder.path().join("log.jsonl");
+    let log = log.to_str().unwrap();
+    let options =
+        ["--json", "--for", "25s", "--window", "50ms", "--progress", count, "-o", log, &pid];
     let output = place(&options).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -256,6 +259,10 @@ fn a_trial_is_judged_and_ends_with_every_thread_back() {
         assert_eq!(it["kept"] == true, it["verdict"] == "better", "{answer}");
     }
     assert_eq!(turns.cpus(), *before);
+    let replayed = corehop(&["place", "--replay", log, "--json"]);
+    let replayed: Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert_eq!((&replayed["windows"], &replayed["difference"]), (&answer["windows"], &Value::Null));
+    assert!(replayed["actions"].as_u64() > Some(3), "{replayed}");
 }
 
 #[test]
