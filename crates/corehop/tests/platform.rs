@@ -16,10 +16,30 @@ fn corehop(args: &[&str]) -> Output {
 
 /// The printed text of a command that ends well and prints no error.
 fn answer(args: &[&str]) -> String {
+    let (text, notes) = answer_with_notes(args);
+    assert!(notes.lines().all(|it| it.starts_with("note: [[")), "{args:?}: {notes}");
+    text
+}
+
+/// The printed text of a command that ends well, and what it says on stderr.
+fn answer_with_notes(args: &[&str]) -> (String, String) {
     let output = corehop(args);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && errors.is_empty(), "{args:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+    let [text, notes] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert!(output.status.success(), "{args:?}: {notes}");
+    (text, notes)
+}
+
+#[test]
+fn a_platform_that_lacks_what_several_cores_share_is_told_what_a_simulation_takes_instead() {
+    assert_eq!(answer_with_notes(&["xeon_x5650"]).1, "");
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("mine.toml");
+    let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
+    platform.servers.clear();
+    platform.latencies.clear();
+    fs::write(&path, platform.to_toml()).unwrap();
+    let (_, notes) = answer_with_notes(&[path.to_str().unwrap()]);
+    assert!(notes.contains("[[server]]") && notes.contains("shared_l3, other_package"), "{notes}");
 }
 
 /// The error of a command, with its exit code.
