@@ -106,13 +106,19 @@ int hop_waking(u64 *context)
 		return 0;
 	if (in && *in)
 		pair.waker = 0;
-	else if (!is_counted(by >> 32))
-		return 0;
 	count = map_lookup(&corehop_wakes, &pair);
+	if (count && pair.waker) {
+		/* A thread alone changes the counts of what it wakes. */
+		*count += 1;
+		return 0;
+	}
 	if (count) {
 		__sync_fetch_and_add(count, 1);
 		return 0;
 	}
+	/* Asked for a new pair alone; those of threads that are followed no more are forgotten at the next look. */
+	if (pair.waker && !is_counted(by >> 32))
+		return 0;
 	return map_update(&corehop_wakes, &pair, &one, 0) ? lose() : 0;
 }
 
