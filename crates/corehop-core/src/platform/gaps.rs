@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a platform leaves open of how several cores get at lines, and what a simulation takes instead.
+//! Facts about several cores that a platform leaves open, and what a simulation takes instead.
 
 use super::mechanism::{Distance, Supplier, Traffic};
 use super::{Affinity, Platform};
@@ -10,7 +10,7 @@ use crate::units::CpuList;
 pub struct Gap {
     /// Its table in the file.
     pub table: &'static str,
-    /// What is not stated, and what follows.
+    /// The missing fact, and what follows.
     pub what: String,
 }
 

@@ -58,8 +58,8 @@ pub enum Role {
     Judged,
     /// A parameter was fitted on it: it cannot judge.
     Fitted,
-    /// What it tells of is none of the effects that are simulated. It is shown with its error, counted beside the judged ones,
-    /// and nothing is fitted on it.
+    /// It tells of an effect that is not simulated. It is shown with its error, counted beside the judged ones, and nothing
+    /// is fitted on it.
     NotModelled,
 }
 

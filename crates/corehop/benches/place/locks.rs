@@ -44,7 +44,7 @@ impl Call {
     }
 }
 
-/// What is counted.
+/// The calls that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
     Locks,

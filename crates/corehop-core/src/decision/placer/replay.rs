@@ -10,7 +10,7 @@ use super::step::{Action, Placer};
 use crate::host::Activity;
 use crate::model::machine_gain::MachineGain;
 
-/// What came of it.
+/// The result of playing a log back.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Replay {
     /// The windows that were played back.
