@@ -31,6 +31,8 @@ const SHORTEST: Duration = Duration::from_millis(1);
 pub(super) struct CallCount {
     graph: Arc<WakeGraph>,
     counting: Option<Counting>,
+    /// Those of the host. Asking for their number reads a file: not in every window.
+    cpus: usize,
     /// Whether a placement is tried.
     closely: bool,
     /// Calls of the host per second.
@@ -52,8 +54,8 @@ impl CallCount {
     pub(super) fn begin(graph: Arc<WakeGraph>, numbers: &[u32]) -> Result<Self, BpfError> {
         graph.wish_calls(numbers);
         let counting = Some(Counting::begin(&graph)?);
-        let looked = Instant::now();
-        Ok(Self { graph, counting, closely: false, rate: 0.0, progress: 0.0, looked })
+        let (cpus, looked) = (configured_cpus(), Instant::now());
+        Ok(Self { graph, counting, cpus, closely: false, rate: 0.0, progress: 0.0, looked })
     }
 
     /// Whether a placement is tried in the next window.
@@ -63,7 +65,7 @@ impl CallCount {
 
     /// The share of a window that is counted.
     fn share(&self, window: Duration) -> f64 {
-        share(self.rate, configured_cpus(), COST[usize::from(self.closely)], window)
+        share(self.rate, self.cpus, COST[usize::from(self.closely)], window)
     }
 
     /// The time from the begin of a window at which counting is to begin.

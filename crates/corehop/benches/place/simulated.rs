@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use corehop_core::decision::placer::rehearsal::{Pairs, rehearse, wake_costs};
+use corehop_core::decision::placer::terrain::WakeCosts;
 use corehop_core::experiment::Draw;
 use corehop_core::platform::Platform;
 use corehop_core::units::{Cpu, CpuList};
@@ -25,6 +26,7 @@ type Start = (&'static str, Vec<Cpu>);
 struct Case {
     machine: &'static str,
     start: &'static str,
+    costs: WakeCosts,
     pairs: Pairs,
 }
 
@@ -33,12 +35,13 @@ pub(crate) fn figures(short: bool) -> Fallible<Vec<Value>> {
     let mut cases = Vec::new();
     for machine in &PLATFORMS[..if short { 1 } else { PLATFORMS.len() }] {
         let platform = Platform::named(machine).ok_or("no such platform")??;
+        let costs = wake_costs(&platform)?;
         let cpus = platform.usable().len();
         for threads in [2, cpus / 2, cpus].map(|it| it.max(2)) {
             for (start, cpus) in starts(&platform, threads) {
                 for program in programs(machine, start, threads) {
                     let pairs = Pairs { program, sharing: Sharing::Write, cpus: cpus.clone() };
-                    cases.push(Case { machine, start, pairs });
+                    cases.push(Case { machine, start, costs, pairs });
                 }
             }
         }
@@ -97,7 +100,7 @@ impl Case {
     fn rehearsed(&self) -> Fallible<Value> {
         let begun = Instant::now();
         let platform = Platform::named(self.machine).ok_or("no such platform")??;
-        let it = rehearse(&platform, &self.pairs, wake_costs(&platform)?, false, 1)?;
+        let it = rehearse(&platform, &self.pairs, self.costs, false, 1)?;
         Ok(json!({
             "program": self.pairs.program.word(),
             "machine": self.machine,

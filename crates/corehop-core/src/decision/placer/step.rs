@@ -73,6 +73,13 @@ pub struct Proposal {
     pub ratio: Option<Predicted>,
 }
 
+impl Proposal {
+    /// A placement that is there already: moving costs nothing, and nothing is predicted.
+    const fn in_force(moves: Vec<Move>) -> Self {
+        Self { moves, saved: None, cost: 0.0, seen: true, ratio: None }
+    }
+}
+
 /// Something to do, or to say.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
@@ -286,26 +293,14 @@ impl Placer {
         let kept = std::mem::take(&mut self.kept);
         let moves = self.alive(&kept, activity);
         let may = self.settings.may_move && activity.progress.is_some();
-        (may && !moves.is_empty()).then_some(Proposal {
-            moves,
-            saved: None,
-            cost: 0.0,
-            seen: true,
-            ratio: None,
-        })
+        (may && !moves.is_empty()).then(|| Proposal::in_force(moves))
     }
 
     /// The start, where the evidence speaks for nothing else: it may be worse than leaving alone.
     fn started(&self) -> Option<Proposal> {
         let is_start = self.kept.is_empty() && !self.placed.is_empty();
         let moves = || self.placed.iter().map(|(&tid, cpus)| Move { tid, cpus: cpus.clone() });
-        (is_start && self.settings.may_move).then(|| Proposal {
-            moves: moves().collect(),
-            saved: None,
-            cost: 0.0,
-            seen: true,
-            ratio: None,
-        })
+        (is_start && self.settings.may_move).then(|| Proposal::in_force(moves().collect()))
     }
 
     /// Begins to try a proposal.
@@ -381,9 +376,6 @@ impl Placer {
     /// Left as they were they may have been nearer, as two that were kept on one CPU are: that is a control, also where
     /// another such two were kept on the next CPU.
     fn are_together(&self, arm: Arm, moves: &[Move], activity: &Activity) -> Option<bool> {
-        let by_thread = |moves| -> HashMap<u32, &CpuList> {
-            <[Move]>::iter(moves).map(|it| (it.tid, &it.cpus)).collect()
-        };
         let before: &[Move] = if arm == Arm::Before { &self.kept } else { &[] };
         let (moves, kept) = (by_thread(moves), by_thread(before));
         let mut groups: BTreeMap<(&CpuList, Option<&CpuList>), Vec<Cpu>> = BTreeMap::new();
@@ -533,6 +525,10 @@ impl Placer {
 /// The share of a CPU that a thread used in a window.
 fn share(it: &Active, activity: &Activity) -> f64 {
     it.busy_ns as f64 / activity.span_ns.max(1) as f64
+}
+
+fn by_thread(moves: &[Move]) -> HashMap<u32, &CpuList> {
+    moves.iter().map(|it| (it.tid, &it.cpus)).collect()
 }
 
 fn moves(placed: &[Placed], threads: &[u32]) -> Vec<Move> {
