@@ -407,6 +407,26 @@ check_place_llc() {
     echo "named; from CPUs 0 and 4 back to 0-7"
 }
 
+# Beside a scheduler of sched_ext, which decides where threads run: it is named, stays in charge, and nothing stays placed.
+check_place_sched_ext() {
+    take_turns
+    set_of sched_ext --tasks 8 $LIGHT --duration 60s --allow-system &
+    measurement=$!
+    ours_is_in_charge
+    placing --start 0,4 --progress syscalls:write $there $back
+    eventually "the start" turns_are_on "0 4"
+    eventually "a window" windows_in_log 0
+    goes_on
+    ours_is_in_charge
+    ends
+    kill -INT $measurement
+    wait $measurement
+    grep -q "sched_ext" said.place || fail "the placer does not name it"
+    equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
+    nothing_left
+    echo "named; from CPUs 0 and 4 back to 0-7, and the scheduler in charge all the time"
+}
+
 # Futex calls are counted; whether pages can be sampled here is said.
 check_place_evidence() {
     corehop place --evidence locks,pages --for 2s -- sh -c 'for i in 1 2 3 4 5; do sleep 1; done' >answer 2>&1

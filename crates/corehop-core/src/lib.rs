@@ -21,5 +21,6 @@ pub mod campaign;
 pub mod sched;
 pub mod study;
 pub mod decision;
+pub mod calibration;
 pub mod validation;
 pub mod report;

@@ -16,7 +16,7 @@ use corehop_core::model::machine_gain::MachineGain;
 use corehop_core::model::overheads::{Overheads, csv};
 use corehop_core::platform::Platform;
 use corehop_core::report::data::{FileNote, Gather, ReportData};
-use corehop_core::samples::{FileError, OverheadFacts, OverheadTime, Reader, RowKind};
+use corehop_core::samples::{FileError, OverheadFacts, OverheadTime, Reader, Row, RowKind, Sample};
 use corehop_core::study::{StoreError, StudyCounts};
 use corehop_core::workload::set_file;
 use corehop_core::workload::task::TaskSet;
@@ -160,6 +160,17 @@ pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
     }
     let text = text(Path::new(name)).map_err(|error| error.context("reading the platform file"))?;
     Platform::from_toml(&text).map_err(|error| Failure::from(error).context(name.to_owned()))
+}
+
+/// The samples of delays in a file.
+pub(crate) fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
+    let mut reader = open(path)?;
+    let rows = reader.kind().rows.clone();
+    if rows != Sample::KIND {
+        let what = format!("{} contains {rows}, not samples of delays", path.display());
+        return Err(Failure::says(Exit::Usage, what));
+    }
+    reader.all::<Sample>().map_err(|error| damaged(path, error))
 }
 
 /// The joined data of `files`.

@@ -24,6 +24,7 @@ mod check_against;
 mod consistency;
 mod difference;
 mod gaps;
+mod loss;
 mod workings;
 mod library;
 mod text;
@@ -33,6 +34,7 @@ pub use fact::{Check, Fact, Source};
 pub use gaps::Gap;
 pub use groups::CpuGroups;
 pub use hash::Index;
+pub use loss::Loss;
 pub use mechanism::{
     Coherence, Core, Distance, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism, PrefetchKind,
     Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
@@ -114,6 +116,9 @@ pub struct Platform {
     /// The distances that pairs of CPUs had while they were watched; empty where no pair could be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Fact<Vec<observed::DistanceLevel>>>,
+    /// What is lost from the caches while a job is away though nothing of the machine's owner runs.
+    #[serde(default, rename = "loss", skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<Loss>,
     /// The NUMA nodes.
     #[serde(default, rename = "node", skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Node>,

@@ -24,6 +24,7 @@ pub mod overheads;
 pub mod switching;
 pub mod sections;
 pub mod screen;
+pub mod host_sheet;
 mod html;
 pub mod page;
 pub mod placement;

@@ -119,6 +119,13 @@ impl<'a> ChunkRun<'a> {
         }
     }
 
+    /// The draw of what others of the host take out of the caches while a job is away: of every job another.
+    fn draw_of_others(&self, job: usize) -> Draw {
+        let replicate =
+            self.plan.phases[self.phase].replicate.map_or(0, |number| u64::from(number) + 1);
+        Draw::new(self.seed, 3 << 62 | replicate << 40 | (self.phase as u64) << 32 | job as u64)
+    }
+
     pub(super) fn run(mut self, jobs: &[usize]) -> Result<Done, MachineError> {
         let records: Result<Vec<JobRecord>, MachineError> =
             jobs.iter().map(|&job| self.job(job)).collect();
@@ -151,6 +158,7 @@ impl<'a> ChunkRun<'a> {
             leaves: Vec::new(),
         };
         self.state.begin_on(here);
+        let mut others = self.draw_of_others(number);
         for step in &job.steps {
             match step {
                 Step::Prepare(state) => self.prepare(*state, here, &mut memory)?,
@@ -162,6 +170,8 @@ impl<'a> ChunkRun<'a> {
                 }
                 Step::Leave(away) => {
                     record.leaves.push(self.leave(job, *away, here, &memory)?);
+                    let share = self.recipe.lost(set, away.length.get() * 1_000, &mut others);
+                    self.state.lose(memory.order(), share, &mut others);
                     here = self.recipe.place(away.to);
                     self.state.take_cpu(here);
                 }

@@ -4,6 +4,7 @@
 //! The earliest thread acts next, so requests reach the caches and the servers in the order of
 //! simulated time, exactly. Time is in whole picoseconds.
 
+use crate::experiment::Draw;
 use crate::machine::Rest;
 use crate::platform::{Platform, Traffic};
 
@@ -142,6 +143,18 @@ impl MachineState {
                 self.caches.expect(0, later);
             }
             self.caches.flush(line);
+        }
+    }
+
+    /// Takes a share of the lines out of all caches, each with that probability: others of the host had them.
+    pub(super) fn lose(&mut self, lines: &[Line], share: f64, draw: &mut Draw) {
+        if share <= 0.0 {
+            return;
+        }
+        for &line in lines {
+            if draw.unit() < share {
+                self.caches.flush(line);
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::experiment::Draw;
 use crate::machine::MachineError;
 use crate::platform::Platform;
-use crate::units::{Bytes, Cpu};
+use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::frames::{Colours, FramesError};
@@ -96,6 +96,15 @@ impl Recipe {
 
     fn reads_ahead(&self) -> bool {
         self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value)
+    }
+
+    /// The share of a working set that others of the host take out of the caches during an absence, drawn anew. Nothing is
+    /// drawn where the platform states no loss.
+    pub(super) fn lost(&self, set: &WorkingSet, away: Picos, draw: &mut Draw) -> f64 {
+        if self.platform.losses.is_empty() {
+            return 0.0;
+        }
+        self.platform.lost_share(set.wss, Nanos::new(away / 1_000), draw.unit())
     }
 
     /// The place of a CPU among all of the platform's.

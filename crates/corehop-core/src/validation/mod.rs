@@ -16,6 +16,7 @@ pub mod placements;
 pub mod switches;
 pub mod regression;
 pub mod claims;
+pub mod host;
 mod studies;
 
 pub use lab::Lab;

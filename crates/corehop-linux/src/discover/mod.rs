@@ -84,6 +84,7 @@ pub fn discover(root: &SysRoot) -> Result<Platform, DiscoverError> {
         servers: Vec::new(),
         exchange: None,
         distance: None,
+        losses: Vec::new(),
         nodes: memory::nodes(root, &cpus.value)?,
         cpus,
         online: Some(online),

@@ -71,6 +71,37 @@ pub(crate) fn the_kernel_reads_into_protected_pages() {
     assert_eq!(scene.end(), 0);
 }
 
+pub(crate) fn a_pair_in_memory_that_other_processes_could_share_is_found() {
+    let Some(mut scene) = Scene::begin(1, 1, 8, "shared") else { return };
+    scene.until("the pair is seen", |it| it.seen.values().any(|seen| *seen >= ENOUGH));
+    let partners = scene.partners();
+    scene.seen.retain(|(a, b), _| partners.contains_key(a) && partners.contains_key(b));
+    assert!(agree(&scene, &partners), "{partners:?} {:?}", scene.seen);
+    assert_eq!(scene.end(), 0, "writes were lost");
+}
+
+/// The memory of a program in huge pages, in KiB.
+fn in_huge_pages(scene: &Scene) -> u64 {
+    let tid = *scene.partners().keys().next().unwrap();
+    let text = std::fs::read_to_string(format!("/proc/{tid}/smaps_rollup")).unwrap();
+    let line = text.lines().find_map(|it| it.strip_prefix("AnonHugePages:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Protecting a part would split it, and the program would be slower from then on.
+pub(crate) fn huge_pages_are_left_whole() {
+    let Some(mut scene) = Scene::begin(1, 0, 9, "huge") else { return };
+    let before = in_huge_pages(&scene);
+    if before == 0 {
+        skipped("there are no huge pages here");
+    }
+    for _ in 0..40 {
+        scene.look();
+    }
+    assert_eq!(in_huge_pages(&scene), before);
+    assert_eq!(scene.end(), 0, "writes were lost");
+}
+
 pub(crate) fn a_program_forks_and_its_children_are_not_held_up() {
     let Some(mut scene) = Scene::begin(1, 0, 5, "fork") else { return };
     scene.until("the pair is seen", |it| it.seen.values().any(|seen| *seen >= ENOUGH));

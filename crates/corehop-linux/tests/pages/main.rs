@@ -20,6 +20,8 @@ const TESTS: &[Test] = tests![
     found::each_thread_is_found_with_its_partner_and_one_alone_with_none,
     found::another_order_of_the_threads_has_other_pairs,
     found::the_kernel_reads_into_protected_pages,
+    found::a_pair_in_memory_that_other_processes_could_share_is_found,
+    found::huge_pages_are_left_whole,
     found::a_program_forks_and_its_children_are_not_held_up,
     found::a_program_that_starts_another_one_is_lost_and_goes_on,
     found::without_the_right_the_source_is_off_and_says_so,

@@ -2,6 +2,7 @@
 //! The program that is sampled: threads in pairs, each pair with pages of its own, and no system calls.
 
 use std::io::Read;
+use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
@@ -26,15 +27,49 @@ impl Page {
     }
 }
 
-/// Pages that threads write to.
-type Pages = Arc<[Page; PAGES]>;
+/// Pages that threads write to: they stay as long as the program.
+type Pages = &'static [Page; PAGES];
 
-fn pages() -> Pages {
-    Arc::new(std::array::from_fn(|_| Page::new()))
+/// A huge page on x86 and on most others.
+const HUGE: usize = 2 << 20;
+
+/// Pages of the heap, in memory that other processes could share (`shared`), or at the start of a huge page (`huge`).
+fn pages(word: &str) -> Pages {
+    let new = || std::array::from_fn(|_| Page::new());
+    match word {
+        "shared" => mapped(libc::MAP_SHARED, HUGE, |_| {}).write(new()),
+        "huge" => mapped(libc::MAP_PRIVATE, 2 * HUGE, whole).write(new()),
+        _ => Box::leak(Box::new(new())),
+    }
+}
+
+/// Asks for the first aligned huge page.
+fn whole(start: *mut libc::c_void) {
+    // SAFETY: memory of this process, of which the kernel is told how it is to be backed.
+    let advised = unsafe { libc::madvise(start, HUGE, libc::MADV_HUGEPAGE) };
+    assert_eq!(advised, 0);
+}
+
+/// Room in a mapping of its own, at a multiple of a huge page where there is one within it.
+fn mapped(
+    kind: i32,
+    bytes: usize,
+    advise: fn(*mut libc::c_void),
+) -> &'static mut MaybeUninit<[Page; PAGES]> {
+    let rights = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: new memory, wherever the kernel has room.
+    let start = unsafe {
+        libc::mmap(std::ptr::null_mut(), bytes, rights, kind | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    assert_ne!(start, libc::MAP_FAILED);
+    let aligned = start.map_addr(|it| if bytes > HUGE { it.next_multiple_of(HUGE) } else { it });
+    advise(aligned);
+    // SAFETY: it is not unmapped, nothing else has it, and it is aligned and long enough.
+    unsafe { &mut *aligned.cast() }
 }
 
 /// Steps through the pages at random, adding one to each word it comes to; their number.
-fn write(pages: &Pages, seed: u64, end: &AtomicBool) -> u64 {
+fn write(pages: Pages, seed: u64, end: &AtomicBool) -> u64 {
     let (mut draw, mut steps) = (Draw::new(seed, 1), 0);
     while !end.load(Ordering::Relaxed) {
         let at = draw.below((PAGES * WORDS) as u64) as usize;
@@ -53,17 +88,17 @@ struct Plan {
 }
 
 impl Plan {
-    /// So many pairs, and threads alone, in an order of the seed.
-    fn new(pairs: usize, alone: usize, seed: u64) -> Self {
+    /// So many pairs, and threads alone, in an order of the seed, in memory as the word says.
+    fn new(pairs: usize, alone: usize, seed: u64, word: &str) -> Self {
         let mut draw = Draw::new(seed, 0);
         let mut order: Vec<usize> = (0..2 * pairs + alone).collect();
         draw.shuffle(&mut order);
         let mut partner = vec![None; order.len()];
-        let mut all: Vec<Pages> = order.iter().map(|_| pages()).collect();
+        let mut all: Vec<Pages> = order.iter().map(|_| pages(word)).collect();
         for pair in order[..2 * pairs].chunks(2) {
             partner[pair[0]] = Some(pair[1]);
             partner[pair[1]] = Some(pair[0]);
-            all[pair[0]] = all[pair[1]].clone();
+            all[pair[0]] = all[pair[1]];
         }
         Self { seed, pages: all, partner }
     }
@@ -76,12 +111,12 @@ fn begin(
     tids: &Arc<Mutex<Vec<(usize, u32)>>>,
     end: &Arc<AtomicBool>,
 ) -> JoinHandle<u64> {
-    let (pages, tids, end) = (plan.pages[at].clone(), tids.clone(), end.clone());
+    let (pages, tids, end) = (plan.pages[at], tids.clone(), end.clone());
     let seed = plan.seed + at as u64;
     let name = format!("{:08x}", Draw::new(seed, 2).bits() as u32);
     let work = move || {
         tids.lock().unwrap().push((at, tid()));
-        write(&pages, seed, &end)
+        write(pages, seed, &end)
     };
     std::thread::Builder::new().name(name).spawn(work).unwrap()
 }
@@ -96,7 +131,7 @@ fn tid() -> u32 {
 pub(crate) fn main(words: &[String]) -> i32 {
     let number = |at: usize| words[at].parse::<u64>().unwrap();
     let (word, file) = (words[3].as_str(), std::path::PathBuf::from(&words[4]));
-    let plan = Plan::new(number(0) as usize, number(1) as usize, number(2));
+    let plan = Plan::new(number(0) as usize, number(1) as usize, number(2), word);
     let (tids, end) = (Arc::default(), Arc::new(AtomicBool::new(false)));
     let threads: Vec<_> = (0..plan.pages.len()).map(|at| begin(&plan, at, &tids, &end)).collect();
     while tids.lock().unwrap().len() < threads.len() {
@@ -112,10 +147,11 @@ pub(crate) fn main(words: &[String]) -> i32 {
     let before: u64 = (0..WORDS as u64).sum::<u64>() * PAGES as u64;
     let mut seen = Vec::new();
     let sum = plan.pages.iter().map(|it| {
-        if seen.contains(&Arc::as_ptr(it)) {
+        let first = it.as_ptr();
+        if seen.contains(&first) {
             return 0;
         }
-        seen.push(Arc::as_ptr(it));
+        seen.push(first);
         it.iter().flat_map(|it| &it.0).map(|it| it.load(Ordering::Relaxed)).sum::<u64>() - before
     });
     i32::from(sum.sum::<u64>() != steps)
@@ -134,7 +170,7 @@ fn tell(plan: &Plan, tids: &[(usize, u32)], file: &std::path::Path) {
 /// More than writing to memory.
 fn act(word: &str, plan: &Plan) {
     match word {
-        "write" => {}
+        "write" | "shared" | "huge" => {}
         // The kernel itself writes to pages that may be protected.
         "read" => {
             let mut zeros = std::fs::File::open("/dev/zero").unwrap();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop platform`
 
+mod calibrate;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -44,12 +46,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure")]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
+    /// Measure, and find the numbers with which the simulated machine does what this host does (some five minutes). Writes
+    /// the platform file and, beside it, the live samples (`.parquet`). Prints live beside simulated, cell by cell.
+    #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg"])]
+    calibrate: bool,
+    /// Resume an interrupted calibration from its FILE.parquet.part
+    #[arg(long, requires = "calibrate")]
+    resume: bool,
 }
 
 /// The interval at which a watched pair is sampled.
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(file) = args.output.as_ref().filter(|_| args.calibrate) {
+        return calibrate::run(args, file);
+    }
     let (output, svg) = outputs(args)?;
     let mut platform = match (&args.platform, &args.sysfs_root) {
         (Some(name), _) => input::platform(name)?,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `corehop validate`
 
+mod host;
 mod text;
 
 use std::path::PathBuf;
@@ -23,11 +24,18 @@ use crate::output::{Force, OutputFile, print};
 /// working sets of a mebibyte and more. A study reaches its aim if the median error, the 90th percentile and
 /// the order of the events all meet it. With fewer samples than the study's number the aim is not judged.
 ///
+/// A platform file is compared with its host instead: the quick experiment, live beside simulated, cell by cell. The live
+/// samples go to a file beside it (`.live.parquet`).
+///
 /// Exit code 1: an aim is not reached or not judged, or a claim does not come out as printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Platforms or studies, such as `xeon_x5650` or `waechtler-a4`; default: all.
+    /// Platforms or studies, such as `xeon_x5650` or `waechtler-a4`; default: all. Or the platform file of a host.
+    #[arg(value_name = "NAME|FILE.toml")]
     what: Vec<String>,
+    /// The live samples of the host that the platform file describes, in place of a measurement now.
+    #[arg(long, value_name = "FILE.parquet")]
+    live: Option<PathBuf>,
     /// Samples per cell; default: the study's number.
     #[arg(long, value_name = "N")]
     samples: Option<u32>,
@@ -57,6 +65,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
+    if let Some(file) = host::file(args)? {
+        return host::run(args, file);
+    }
     let mut lab = Lab::new(args.seed, args.samples, args.exact);
     let mut answers = Vec::new();
     let mut drawings = Vec::new();

@@ -114,6 +114,11 @@ impl Job {
         }
     }
 
+    /// The time since it lost its CPU; None where it has one, or never had.
+    pub(super) fn away_until(&self, now: Picos) -> Option<Picos> {
+        self.lost.map(|lost| now - lost.at)
+    }
+
     /// It gets a CPU; it passes over so many lines at a time.
     pub(super) fn gain(&mut self, cpu: usize, now: Picos, lines: usize) {
         self.lines = lines;

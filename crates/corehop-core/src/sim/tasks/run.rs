@@ -288,6 +288,10 @@ impl<'a> Run<'a> {
             None => self.recipe.set_on(&mut self.state, cpu, set, &mut self.draw)?,
         };
         if let Some(job) = &mut it.job {
+            if let Some(picos) = job.away_until(now) {
+                let share = self.recipe.lost(set, picos, &mut self.draw);
+                self.state.lose(walker.order(), share, &mut self.draw);
+            }
             job.gain(cpu, now, walker.lines());
         }
         it.walker = Some(walker);

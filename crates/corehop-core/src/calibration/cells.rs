@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The cells of a calibration: those of the quick experiment, and its own.
+
+use crate::experiment::{Group, Length, Preset, Synthetic};
+use crate::model::cell::CellKey;
+use crate::platform::Platform;
+use crate::units::{Bytes, Nanos};
+use crate::workload::{Absence, Event, Load, Page, WorkingSet};
+
+/// The sizes of working sets that fit into private caches; the quick experiment has others.
+pub(super) const SMALL: [Bytes; 2] = [Bytes::from_kib(32), Bytes::from_kib(512)];
+/// The lengths of absences in which nothing of ours runs; the quick experiment has others.
+pub(super) const LENGTHS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(8)];
+/// Samples of a cell, and of one whose working set is a large one.
+const SAMPLES: [u32; 2] = [60, 12];
+/// Samples of an absence: its loss is a distribution.
+const OF_ABSENCE: u32 = 100;
+/// The largest working set: a walk takes some milliseconds.
+const LARGEST: Bytes = Bytes::from_mib(24);
+/// A size of the quick experiment among the large ones.
+const QUICK: Bytes = Bytes::from_mib(4);
+
+/// The live experiment of a calibration: the quick one's cells, and those that give the numbers.
+pub fn experiment(platform: &Platform) -> Synthetic {
+    let mut quick = Preset::Quick.synthetic(platform, None, None);
+    quick.groups.extend(own(platform));
+    quick
+}
+
+/// The groups that give the numbers.
+pub(super) fn own(platform: &Platform) -> Vec<Group> {
+    let events = Preset::Quick
+        .synthetic(platform, None, None)
+        .groups
+        .into_iter()
+        .flat_map(|group| group.events);
+    let mut classes: Vec<Event> = events.filter(|event| event.is_migration()).collect();
+    classes.sort_unstable();
+    classes.dedup();
+    let mut groups = vec![
+        group(&SMALL, vec![Event::None, Event::Flush], Length::ZERO, SAMPLES[0]),
+        group(&large(platform), vec![Event::None], Length::ZERO, SAMPLES[1]),
+    ];
+    groups
+        .extend(LENGTHS.map(|length| {
+            group(&SMALL, vec![Event::IdleLeave], Length::Fixed(length), OF_ABSENCE)
+        }));
+    if !classes.is_empty() {
+        groups.push(group(&SMALL, classes, Length::ZERO, SAMPLES[0]));
+    }
+    groups
+}
+
+fn group(sizes: &[Bytes], events: Vec<Event>, length: Length, samples: u32) -> Group {
+    let set = |&wss: &Bytes| WorkingSet { page: Page::Base, ..WorkingSet::list(wss, 0.5) };
+    let sets = sizes.iter().map(set).collect();
+    Group { load: Load::Idle, sets, events, length, absence: Absence::Nothing, samples }
+}
+
+/// The sizes that tell the capacity of the last level: by half octaves from twice the largest private cache to twice what is
+/// stated of the last one.
+pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
+    let private = platform.largest_private_cache().unwrap_or(Bytes::from_mib(1)).get();
+    let last =
+        platform.caches.iter().filter_map(|cache| cache.size.as_ref()).map(|size| size.value.get());
+    let most = (2 * last.max().unwrap_or(LARGEST.get())).min(LARGEST.get());
+    let sizes = (0..40).flat_map(|power| [1_u64 << power, (3_u64 << power) / 2]).map(Bytes::new);
+    let fits = |size: &Bytes| {
+        size.get() >= 2 * private && size.get() <= most && *size != QUICK && !SMALL.contains(size)
+    };
+    sizes.filter(|size| size.get() >= 1 << 20).filter(fits).collect()
+}
+
+/// Whether a cell belongs to the calibration, and not to the quick experiment.
+pub fn is_own(cell: &CellKey, platform: &Platform) -> bool {
+    let size = Bytes::new(cell.wss_bytes);
+    &*cell.load == Load::Idle.word() && (SMALL.contains(&size) || large(platform).contains(&size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_cell_of_the_quick_experiment_is_one_that_gives_a_number() {
+        for platform in Platform::names() {
+            let platform = Platform::named(platform).unwrap().unwrap();
+            let quick = Preset::Quick.synthetic(&platform, None, None);
+            let idle = |group: &&Group| group.load == Load::Idle;
+            let sizes = |groups: &[Group]| -> Vec<Bytes> {
+                groups
+                    .iter()
+                    .filter(idle)
+                    .flat_map(|group| group.sets.iter().map(|set| set.wss))
+                    .collect()
+            };
+            let quick = sizes(&quick.groups);
+            let own = sizes(&own(&platform));
+            assert!(!own.iter().any(|size| quick.contains(size)), "{}: {own:?}", platform.id);
+            assert!(own.len() >= 8, "{}: {own:?}", platform.id);
+        }
+    }
+}

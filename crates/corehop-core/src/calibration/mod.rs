@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Calibrating: a description of this host on which its own experiments come out as they do live.
+//!
+//! One live experiment, [`experiment`], has the cells of the quick one and a few of its own, mixed in the same replicates,
+//! so that a host that changes in the course of minutes changes for both. The own cells give the numbers of the
+//! description ([`calibrate`]); they are of sizes and lengths that the quick experiment does not have, and judge nothing.
+//! The others judge ([`crate::validation::host`]).
+//!
+//! Each number is the one at which the simulated machine shows what the live one showed, found with the simulator in the
+//! loop:
+//!
+//! | number | cells that give it |
+//! |---|---|
+//! | capacity of the last level | warm touches from twice the second level to beyond the last one |
+//! | time of memory | flushes |
+//! | time of a line from another core, by class | migrations that resume at once |
+//! | loss while away | absences of two lengths in which nothing of ours ran |
+
+mod cells;
+mod fit;
+mod lost;
+mod solve;
+mod trial;
+
+pub use cells::{experiment, is_own};
+pub use fit::{Calibrated, CalibrationError, Number, calibrate};
+pub use trial::change_of_speed;

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The quick experiment live beside the same experiment simulated on the description of that host, cell by cell.
+//!
+//! A cell that gave a number of the description judges nothing, nor does a control, in which nothing happens, nor a delay
+//! that live is not told from none. How far the two halves of the live run are apart says what no description can better:
+//! the host changes in the course of minutes.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::aim::{Errors, Order};
+use crate::calibration::is_own;
+use crate::experiment::{Experiment, Preset};
+use crate::machine::samples_of;
+use crate::model::cell::CellKey;
+use crate::model::delay::nested_quantile;
+use crate::model::estimator::Estimator;
+use crate::model::ordered::Interval;
+use crate::model::replicates::Nested;
+use crate::model::summary::replicate_of;
+use crate::platform::Platform;
+use crate::samples::Sample;
+use crate::sim::SimMachine;
+use crate::words::words;
+use crate::workload::Event;
+
+use super::ValidationError;
+
+/// Fewer live samples of a cell say nothing.
+const FEWEST: usize = 12;
+/// Two delays that differ by less, over the smaller one, have no order.
+const APART: f64 = 0.25;
+/// A delay below this share of the warm touch is not told from none where it has no interval.
+const NONE_OF_WARM: f64 = 0.02;
+
+words! {
+    /// The part that a cell has in the judgement.
+    Part, "a part in the judgement" {
+        /// The simulation is held against it.
+        Judged = "judged",
+        /// It gave a number of the description.
+        Calibrating = "calibrating",
+        /// Nothing happens between its touches.
+        Control = "control",
+        /// Live it is not told from no delay.
+        NotTold = "not told from none",
+        /// It has too few valid samples, live or simulated.
+        TooFew = "too few samples",
+    }
+}
+
+/// A cell of both.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Beside {
+    /// The common properties of its samples.
+    pub cell: CellKey,
+    /// The median delay live, in microseconds.
+    pub live_us: f64,
+    /// Its interval, where it has one.
+    pub live_interval: Option<Interval>,
+    /// Valid live samples.
+    pub n: usize,
+    /// The median delay simulated, in microseconds; None where the simulated machine has no such cell.
+    pub simulated_us: Option<f64>,
+    /// The median warm touch live, in microseconds.
+    pub warm_live_us: f64,
+    /// The same simulated.
+    pub warm_simulated_us: Option<f64>,
+    /// The part that it has in the judgement.
+    pub part: Part,
+    /// The error of the simulated delay, over the live one; None where there is nothing to hold it against.
+    pub error: Option<f64>,
+    /// How far the two halves of the live run are apart, over both together.
+    pub halves: Option<f64>,
+}
+
+/// A live run beside a simulated one.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct HostSheet {
+    /// The host, by id.
+    pub platform: String,
+    /// The cells, sorted.
+    pub cells: Vec<Beside>,
+    /// The errors of the judged cells.
+    pub judged: Option<Errors>,
+    /// The errors of the cells that gave numbers.
+    pub calibrating: Option<Errors>,
+    /// How far the two halves of the live run are apart in the judged cells.
+    pub halves: Option<Errors>,
+    /// The errors of warm touches, in cells that gave no number.
+    pub warm: Option<Errors>,
+    /// The pairs of judged cells of one size that differ live, and how many of them come in the same order.
+    pub order: Order,
+}
+
+/// Simulates the quick experiment, and what a calibration adds to it where the live `samples` have that, on `platform`, and
+/// holds it against the samples. `exact` simulates all sets of all caches.
+///
+/// # Errors
+/// If the platform cannot be simulated.
+pub fn beside(
+    platform: &Platform,
+    samples: &[Sample],
+    exact: bool,
+) -> Result<HostSheet, ValidationError> {
+    let own = samples.iter().any(|sample| is_own(&CellKey::of(sample), platform));
+    let experiment = match own {
+        true => crate::calibration::experiment(platform),
+        false => Preset::Quick.synthetic(platform, None, None),
+    };
+    let plan = experiment.replicated(platform, SEED, REPLICATES)?;
+    let machine = SimMachine::new(platform.clone())?;
+    let mut machine = if exact { machine } else { machine.sampled() };
+    Ok(held_against(platform, samples, &samples_of(&mut machine, &plan)?))
+}
+
+/// The seed of every simulation here.
+const SEED: u64 = 1;
+/// The replicates of the simulated run: each has its frames.
+const REPLICATES: u32 = 10;
+
+/// The valid samples of a cell, in microseconds.
+#[derive(Debug, Default)]
+struct Values {
+    delays: Vec<f64>,
+    warm: Vec<f64>,
+    replicates: Vec<u64>,
+}
+
+fn by_cell(samples: &[Sample]) -> BTreeMap<CellKey, Values> {
+    let mut all: BTreeMap<CellKey, Values> = BTreeMap::new();
+    for (sample, delay) in Estimator::Difference.delays_us(samples) {
+        // The same host, whatever its description is called.
+        let cell = CellKey { machine: "".into(), ..CellKey::of(sample) };
+        let values = all.entry(cell).or_default();
+        values.delays.push(delay);
+        values.warm.push(sample.warm_ns / 1e3);
+        values.replicates.push(replicate_of(sample));
+    }
+    all
+}
+
+fn median(values: &[f64], replicates: &[u64]) -> Option<(f64, Option<Interval>)> {
+    let nested = Nested::from_labelled(values, replicates).ok()?;
+    let of = nested_quantile(&nested, 0.5)?;
+    Some((of.estimate, of.interval()))
+}
+
+/// Live samples beside simulated ones of one plan.
+pub fn held_against(platform: &Platform, live: &[Sample], simulated: &[Sample]) -> HostSheet {
+    let simulated = by_cell(simulated);
+    let live = by_cell(live);
+    let cells =
+        live.iter().filter_map(|(cell, values)| one(cell, values, simulated.get(cell), platform));
+    let cells: Vec<Beside> = cells.collect();
+    let of = |part: Part, value: &dyn Fn(&Beside) -> Option<f64>| {
+        Errors::over(cells.iter().filter(|it| it.part == part).filter_map(value).collect())
+    };
+    let warm =
+        |it: &Beside| Some((it.warm_simulated_us? - it.warm_live_us).abs() / it.warm_live_us);
+    let others =
+        cells.iter().filter(|it| it.part != Part::Calibrating && it.cell.event == Event::None);
+    HostSheet {
+        platform: platform.id.clone(),
+        judged: of(Part::Judged, &|it| it.error),
+        calibrating: of(Part::Calibrating, &|it| it.error),
+        halves: of(Part::Judged, &|it| it.halves),
+        warm: Errors::over(others.filter_map(warm).collect()),
+        order: order(&cells),
+        cells,
+    }
+}
+
+fn one(
+    cell: &CellKey,
+    live: &Values,
+    simulated: Option<&Values>,
+    platform: &Platform,
+) -> Option<Beside> {
+    let (live_us, live_interval) = median(&live.delays, &live.replicates)?;
+    let (warm_live_us, _) = median(&live.warm, &live.replicates)?;
+    let of = |it: &Values| {
+        Some((median(&it.delays, &it.replicates)?.0, median(&it.warm, &it.replicates)?.0))
+    };
+    let simulated = simulated.and_then(of);
+    let none = match live_interval {
+        Some(interval) => interval.low <= 0.0,
+        None => live_us <= NONE_OF_WARM * warm_live_us,
+    };
+    let part = if is_own(cell, platform) {
+        Part::Calibrating
+    } else if cell.event == Event::None {
+        Part::Control
+    } else if live.delays.len() < FEWEST || simulated.is_none() {
+        Part::TooFew
+    } else if none {
+        Part::NotTold
+    } else {
+        Part::Judged
+    };
+    let relative = |us: f64| (us - live_us).abs() / live_us;
+    let tells = !none && cell.event != Event::None;
+    Some(Beside {
+        cell: cell.clone(),
+        live_us,
+        live_interval,
+        n: live.delays.len(),
+        simulated_us: simulated.map(|it| it.0),
+        warm_live_us,
+        warm_simulated_us: simulated.map(|it| it.1),
+        part,
+        error: simulated.filter(|_| tells).map(|it| relative(it.0)),
+        halves: halves(live).filter(|_| tells).map(|[a, b]| (a - b).abs() / live_us),
+    })
+}
+
+/// The medians of the earlier and of the later replicates.
+fn halves(values: &Values) -> Option<[f64; 2]> {
+    let mut replicates = values.replicates.clone();
+    replicates.sort_unstable();
+    replicates.dedup();
+    let later = *replicates.get(replicates.len() / 2).filter(|_| replicates.len() > 1)?;
+    let half = |is_later: bool| {
+        let of = values
+            .delays
+            .iter()
+            .zip(&values.replicates)
+            .filter(|(_, it)| (**it >= later) == is_later);
+        let (delays, labels): (Vec<f64>, Vec<u64>) =
+            of.map(|(delay, label)| (*delay, *label)).unzip();
+        Some(median(&delays, &labels)?.0)
+    };
+    Some([half(false)?, half(true)?])
+}
+
+/// The order of the judged cells that share everything but the event and what belongs to it.
+fn order(cells: &[Beside]) -> Order {
+    let judged: Vec<&Beside> = cells.iter().filter(|it| it.part == Part::Judged).collect();
+    let mut order = Order { pairs: 0, agree: 0 };
+    for (at, a) in judged.iter().enumerate() {
+        for b in &judged[at + 1..] {
+            let alike = a.cell.wss_bytes == b.cell.wss_bytes && a.cell.same_panel(&b.cell);
+            if !alike || (a.live_us - b.live_us).abs() < APART * a.live_us.min(b.live_us) {
+                continue;
+            }
+            order.pairs += 1;
+            order.agree +=
+                usize::from((a.live_us > b.live_us) == (a.simulated_us > b.simulated_us));
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::example::sample;
+    use crate::units::Bytes;
+
+    /// Samples of a cell with this delay, over so many replicates.
+    fn cell(event: Event, kib: u64, us: f64) -> Vec<Sample> {
+        let base = sample();
+        let (wss_bytes, lines) = (Bytes::from_kib(kib).get(), kib * 16);
+        let one = |at: u64| Sample {
+            event,
+            wss_bytes,
+            lines,
+            load: "idle".into(),
+            replicate: Some(at % 10),
+            resumed_ns: base.warm_ns + 1e3 * us * (1.0 + 0.01 * (at % 3) as f64),
+            ..base.clone()
+        };
+        (0..40).map(one).collect()
+    }
+
+    fn platform() -> Platform {
+        Platform::named("xeon_x5650").unwrap().unwrap()
+    }
+
+    #[test]
+    fn what_calibrates_controls_and_what_is_no_delay_judges_nothing() {
+        let live = [
+            cell(Event::Preemption, 64, 100.0),
+            cell(Event::Flush, 64, 400.0),
+            cell(Event::None, 64, 50.0),
+            cell(Event::Flush, 32, 200.0),
+            cell(Event::IdleLeave, 64, -1.0),
+        ]
+        .concat();
+        let simulated = [
+            cell(Event::Preemption, 64, 110.0),
+            cell(Event::Flush, 64, 200.0),
+            cell(Event::None, 64, 0.0),
+            cell(Event::Flush, 32, 20.0),
+            cell(Event::IdleLeave, 64, 70.0),
+        ]
+        .concat();
+        let sheet = held_against(&platform(), &live, &simulated);
+        let part = |event: Event, kib: u64| {
+            let wss = Bytes::from_kib(kib).get();
+            sheet
+                .cells
+                .iter()
+                .find(|it| it.cell.event == event && it.cell.wss_bytes == wss)
+                .unwrap()
+        };
+        assert_eq!(part(Event::None, 64).part, Part::Control);
+        assert_eq!(part(Event::Flush, 32).part, Part::Calibrating);
+        assert_eq!(part(Event::IdleLeave, 64).part, Part::NotTold);
+        assert_eq!(part(Event::IdleLeave, 64).error, None);
+        assert_eq!(sheet.judged.unwrap().rows, 2);
+        assert!((part(Event::Preemption, 64).error.unwrap() - 0.1).abs() < 1e-9);
+        assert!((sheet.judged.unwrap().p90 - 0.5).abs() < 1e-9);
+        assert!((sheet.calibrating.unwrap().median - 0.9).abs() < 1e-9);
+        // A flush costs more than a preemption, live and simulated.
+        assert_eq!(sheet.order, Order { pairs: 1, agree: 1 });
+        assert!(sheet.halves.unwrap().p90 < 0.03);
+    }
+
+    #[test]
+    fn a_cell_that_only_one_machine_has_is_shown_and_not_judged() {
+        let live = cell(Event::MemoryMigration, 64, 90.0);
+        let sheet = held_against(&platform(), &live, &cell(Event::Flush, 64, 1.0));
+        assert_eq!((sheet.cells.len(), sheet.cells[0].part), (1, Part::TooFew));
+        assert_eq!((sheet.cells[0].simulated_us, sheet.judged), (None, None));
+        let few = held_against(&platform(), &live[..5], &live);
+        assert_eq!(few.cells[0].part, Part::TooFew);
+    }
+
+    #[test]
+    fn a_host_that_changed_in_the_middle_is_told_by_its_halves() {
+        let mut live = cell(Event::Flush, 64, 100.0);
+        live.iter_mut().filter(|it| it.replicate >= Some(5)).for_each(|it| it.resumed_ns += 100e3);
+        let sheet = held_against(&platform(), &live, &live);
+        assert_eq!(sheet.judged.unwrap().median, 0.0);
+        assert!(sheet.halves.unwrap().median > 0.5, "{:?}", sheet.halves);
+    }
+}

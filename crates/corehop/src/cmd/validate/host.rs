@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `corehop validate FILE.toml`: a description of a host against the host.
+
+use std::path::{Path, PathBuf};
+
+use corehop_core::campaign::sampling::Goal;
+use corehop_core::experiment::Preset;
+use corehop_core::platform::Platform;
+use corehop_core::report::host_sheet;
+use corehop_core::samples::Sample;
+use corehop_core::validation::host::{self, HostSheet};
+use corehop_linux::discover::SysRoot;
+use corehop_linux::live::{LiveMachine, Options};
+use serde_json::json;
+
+use super::super::platform::found;
+use super::Args;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{OutputFile, print};
+use crate::run::{Destination, Run};
+
+/// Replicates of the live run.
+const REPLICATES: u32 = 20;
+
+/// The platform file among the names, if there is one.
+pub(super) fn file(args: &Args) -> Result<Option<&str>, Failure> {
+    let is_file = |it: &&String| Path::new(it).extension().is_some_and(|it| it == "toml");
+    match args.what.iter().find(is_file) {
+        Some(file) if args.what.len() > 1 => {
+            let what = format!(
+                "{file} is a platform file, and is compared alone: leave the other names out"
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
+        None if args.live.is_some() => {
+            let what = "--live belongs to a platform file: `corehop validate FILE.toml --live FILE.parquet`";
+            Err(Failure::says(Exit::Usage, what))
+        }
+        found => Ok(found.map(String::as_str)),
+    }
+}
+
+/// Compares, with the live samples of a file or of a run now.
+pub(super) fn run(args: &Args, file: &str) -> Result<Exit, Failure> {
+    let studies = [
+        ("--samples", args.samples.is_some()),
+        ("--wss", !args.wss.is_empty()),
+        ("--on", args.on.is_some()),
+        ("--output", args.output.is_some()),
+        ("--svg", args.svg.is_some()),
+    ];
+    crate::exit::refuse("a platform file is compared with its host, not with a study", &studies)?;
+    let platform = input::platform(file)?;
+    let samples = match &args.live {
+        Some(path) => of_host(&platform, input::samples(path)?, path)?,
+        None => measured(args, &platform, Path::new(file))?,
+    };
+    let Some(samples) = samples else { return Ok(Exit::Interrupted) };
+    let sheet = host::beside(&platform, &samples, args.exact)?;
+    if args.json {
+        print(&format!("{:#}\n", json!(sheet)))?;
+    } else {
+        print(&host_sheet::sheet(&sheet))?;
+    }
+    Ok(if reached(&sheet) { Exit::Done } else { Exit::No })
+}
+
+/// The aims: half of the judged cells within 20 %, nine in ten within 50 %, and 95 % of the order.
+fn reached(sheet: &HostSheet) -> bool {
+    let order = sheet.order.agree * 100 >= sheet.order.pairs * 95;
+    sheet.judged.is_some_and(|it| it.median <= 0.2 && it.p90 <= 0.5) && order
+}
+
+/// The samples of a file, which must be of this host.
+fn of_host(
+    platform: &Platform,
+    samples: Vec<Sample>,
+    path: &Path,
+) -> Result<Option<Vec<Sample>>, Failure> {
+    let other = samples.iter().find(|it| *it.machine != *platform.id);
+    match other {
+        Some(other) => {
+            let what = format!(
+                "{} has samples of {}, the description is of {}: name a file of that host",
+                path.display(),
+                other.machine,
+                platform.id
+            );
+            Err(Failure::says(Exit::Usage, what))
+        }
+        None => Ok(Some(samples)),
+    }
+}
+
+/// The quick experiment now; None where it was interrupted.
+fn measured(args: &Args, platform: &Platform, file: &Path) -> Result<Option<Vec<Sample>>, Failure> {
+    let here = found(&SysRoot::live())?;
+    if let Some(why) = here.difference(platform, "the description has") {
+        let what = format!("{} describes another machine than this one: {why}", file.display());
+        let remedy = "measure there with `corehop measure synthetic -o FILE.parquet`, and compare with --live FILE.parquet";
+        return Err(Failure::says(Exit::NotPossible, format!("{what}; {remedy}")));
+    }
+    let rows: PathBuf =
+        OutputFile::ordinary(&file.with_extension("live.parquet"), &[], args.force)?.into_path();
+    let run = Run {
+        destination: Some(Destination::File {
+            path: rows.clone(),
+            resume: false,
+            force: args.force,
+        }),
+        goal: Goal::Count,
+        replicates: REPLICATES,
+        budget: None,
+        quiet: false,
+        json: args.json,
+    };
+    let mut machine = LiveMachine::new(platform.clone(), Options::default());
+    let experiment = Preset::Quick.synthetic(platform, None, None);
+    let ended = run.carry_out(&mut machine, &experiment, args.seed)?;
+    if ended.exit != Exit::Done {
+        return Ok(None);
+    }
+    input::samples(&rows).map(Some)
+}
