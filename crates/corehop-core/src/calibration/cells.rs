@@ -17,8 +17,8 @@ const SAMPLES: [u32; 2] = [60, 12];
 const OF_ABSENCE: u32 = 100;
 /// The largest working set: a walk takes some milliseconds.
 const LARGEST: Bytes = Bytes::from_mib(24);
-/// A size of the quick experiment among the large ones.
-const QUICK: Bytes = Bytes::from_mib(4);
+/// The sizes of the quick experiment among the large ones.
+const QUICK: [Bytes; 2] = [Bytes::from_mib(1), Bytes::from_mib(4)];
 
 /// The live experiment of a calibration: the quick one's cells, and those that give the numbers.
 pub fn experiment(platform: &Platform) -> Synthetic {
@@ -66,7 +66,10 @@ pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
     let most = (2 * last.max().unwrap_or(LARGEST.get())).min(LARGEST.get());
     let sizes = (0..40).flat_map(|power| [1_u64 << power, (3_u64 << power) / 2]).map(Bytes::new);
     let fits = |size: &Bytes| {
-        size.get() >= 2 * private && size.get() <= most && *size != QUICK && !SMALL.contains(size)
+        size.get() >= 2 * private
+            && size.get() <= most
+            && !QUICK.contains(size)
+            && !SMALL.contains(size)
     };
     sizes.filter(|size| size.get() >= 1 << 20).filter(fits).collect()
 }

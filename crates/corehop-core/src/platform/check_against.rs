@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Holding what is stated of a machine against what was measured of it.
 
-use super::observed::{Contention, Curve, Exchange, Observed, about};
-use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform};
+use super::observed::{Contention, Controller, Curve, Exchange, Observed, about};
+use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Traffic};
 use crate::units::{Bytes, Cpu, CpuList};
 
 /// From this slowdown on two CPUs share a core, below the other they do not; in between nothing is
@@ -44,6 +44,9 @@ impl Platform {
             let how = "half of a round trip of one line, first touched by the CPU that measures";
             self.exchange = Some(Fact::measured(observed.exchanges.clone(), how));
         }
+        if let Some(controller) = observed.controller.filter(|_| self.servers.is_empty()) {
+            self.servers.push(memory_server(self, controller));
+        }
     }
 
     fn check_curve(&mut self, curve: &Curve) {
@@ -66,6 +69,26 @@ impl Platform {
         if let Some(ns) = curve.remote {
             self.memory.remote = Some(Fact::measured(nanos(ns), how("another")));
         }
+    }
+}
+
+/// The server that a machine with this rate of its memory has: one a node.
+fn memory_server(platform: &Platform, measured: Controller) -> Server {
+    let Controller { one_ns, all_ns, cpus } = measured;
+    let nodes =
+        platform.nodes.iter().map(|node| node.cpus.value.clone()).filter(|it| !it.is_empty());
+    let nodes: Vec<CpuList> = nodes.collect();
+    let nodes = if nodes.is_empty() { vec![platform.cpus.value.clone()] } else { nodes };
+    let how = format!(
+        "the CPUs ask for eight lines at once each: {one_ns:.1} ns a line to one, {all_ns:.1} ns to {cpus} together"
+    );
+    let all = vec![Traffic::MemoryRead, Traffic::WriteBack];
+    Server {
+        name: "memory".to_owned(),
+        instances: Fact::assumed(CpuGroups::new(nodes), "one controller a node"),
+        carries: Fact::assumed(all, "what is read and what is written share it"),
+        service: Fact::measured(nanos(one_ns.min(all_ns)), how),
+        side: None,
     }
 }
 

@@ -105,6 +105,17 @@ pub struct Contention {
     pub slowdown: f64,
 }
 
+/// What memory serves when it is asked for as much as CPUs can ask.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Controller {
+    /// Nanoseconds between two lines to one CPU.
+    pub one_ns: f64,
+    /// The same to all CPUs that were measured, together.
+    pub all_ns: f64,
+    /// The number of these.
+    pub cpus: u32,
+}
+
 /// All that was measured.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Observed {
@@ -116,6 +127,8 @@ pub struct Observed {
     pub exchanges: Vec<Exchange>,
     /// The contentions.
     pub contentions: Vec<Contention>,
+    /// What the memory of a node serves.
+    pub controller: Option<Controller>,
 }
 
 /// Up to this many usable CPUs every pair is measured.

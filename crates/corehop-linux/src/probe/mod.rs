@@ -7,6 +7,7 @@
 //! is certified, and each value is the shortest or the median of many.
 
 mod contention;
+mod controller;
 mod curve;
 pub(crate) mod exchange;
 pub(crate) mod partners;
@@ -64,7 +65,8 @@ pub fn observe(
     for cpu in platform.curve_cpus() {
         curves.push(curve::on(platform, cpu, &clock, progress)?);
     }
-    Ok(Observed { counter, curves, exchanges, contentions })
+    let controller = controller::of(platform, &clock, progress)?;
+    Ok(Observed { counter, curves, exchanges, contentions, controller })
 }
 
 /// Puts the calling thread on `cpu`, ahead of other work as far as the user may.

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What memory serves: the CPUs of a node read lines that are in no cache, eight at a time each, alone and all together.
+//!
+//! A chase waits for one line after the other and never comes near this rate; a polluter beside it may.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use corehop_core::experiment::Draw;
+use corehop_core::platform::Platform;
+use corehop_core::platform::observed::Controller;
+use corehop_core::units::{Bytes, Cpu};
+use corehop_core::workload::{Page, WorkingSet};
+
+use super::{ProbeError, joined, pin};
+use crate::clock::{Clock, Ticks, now};
+use crate::memory::available_memory;
+use crate::set_memory::SetMemory;
+use crate::walk::Walk;
+
+/// The list of each CPU: a walk takes some milliseconds.
+const LIST: Bytes = Bytes::from_mib(8);
+/// The chains of each: as many lines are under way at once.
+const CHAINS: u8 = 8;
+/// Rounds, of which the fastest counts: what disturbs one makes it longer.
+const ROUNDS: u32 = 8;
+/// No more CPUs than this: a controller has its fill of fewer.
+const MOST: usize = 16;
+/// A walk that takes longer than this is given up.
+const PATIENCE_NS: f64 = 1e9;
+
+/// The time between two lines that the first node serves, to one CPU and to all of its usable ones. None where memory is
+/// short, or a walk does not end in time.
+pub(super) fn of(
+    platform: &Platform,
+    clock: &Clock,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Option<Controller>, ProbeError> {
+    let usable = platform.usable();
+    let first = platform
+        .nodes
+        .iter()
+        .map(|node| node.cpus.value.intersection(&usable))
+        .find(|it| !it.is_empty());
+    let cpus: Vec<Cpu> = first.unwrap_or(usable).iter().take(MOST).collect();
+    if available_memory().get() / 4 < LIST.get() * cpus.len() as u64 {
+        return Ok(None);
+    }
+    progress("what memory serves");
+    let (Some(one), Some(all)) = (rate(&cpus[..1], clock)?, rate(&cpus, clock)?) else {
+        return Ok(None);
+    };
+    Ok(Some(Controller { one_ns: one, all_ns: all, cpus: cpus.len() as u32 }))
+}
+
+/// Nanoseconds between two lines to these CPUs together.
+fn rate(cpus: &[Cpu], clock: &Clock) -> Result<Option<f64>, ProbeError> {
+    let set = WorkingSet { page: Page::Transparent, chains: CHAINS, ..WorkingSet::list(LIST, 0.0) };
+    let meeting = Meeting { of: cpus.len(), arrived: AtomicUsize::new(0) };
+    let walked: Result<Vec<Vec<Option<(Ticks, Ticks)>>>, ProbeError> =
+        std::thread::scope(|scope| {
+            let start = |(at, &cpu): (usize, &Cpu)| {
+                let (set, meeting) = (&set, &meeting);
+                std::thread::Builder::new().spawn_scoped(scope, move || {
+                    let ready = pin(cpu)
+                        .and_then(|()| Ok(SetMemory::new(set, &mut Draw::new(at as u64, 2))?));
+                    let rounds = (0..ROUNDS as usize).map(|round| {
+                        let memory = ready.as_ref().ok()?;
+                        memory.flush();
+                        meeting.wait(round, clock).then(|| walk(set, memory, clock))?
+                    });
+                    let rounds: Vec<_> = rounds.collect();
+                    ready.map(|_| rounds)
+                })
+            };
+            let threads: Result<Vec<_>, _> = cpus.iter().enumerate().map(start).collect();
+            threads?.into_iter().map(joined).collect()
+        });
+    let lines = set.lines() * cpus.len() as u64;
+    let walked = walked?;
+    let round = |at: usize| -> Option<Ticks> {
+        let all: Option<Vec<(Ticks, Ticks)>> = walked.iter().map(|of| of[at]).collect();
+        let all = all?;
+        Some(all.iter().map(|it| it.1).max()? - all.iter().map(|it| it.0).min()?)
+    };
+    let shortest = (0..ROUNDS as usize).filter_map(round).min();
+    Ok(shortest.map(|ticks| clock.nanos(ticks) / lines as f64))
+}
+
+/// Threads that begin a round together.
+struct Meeting {
+    of: usize,
+    arrived: AtomicUsize,
+}
+
+impl Meeting {
+    /// Waits until all have come to this round. False where one stays away.
+    fn wait(&self, round: usize, clock: &Clock) -> bool {
+        self.arrived.fetch_add(1, Ordering::AcqRel);
+        let end = now() + clock.ticks(PATIENCE_NS);
+        while self.arrived.load(Ordering::Acquire) < (round + 1) * self.of {
+            if now() > end {
+                return false;
+            }
+            std::hint::spin_loop();
+        }
+        true
+    }
+}
+
+/// When a walk of lines that are in no cache began and ended, if it came to its end.
+fn walk(set: &WorkingSet, memory: &SetMemory, clock: &Clock) -> Option<(Ticks, Ticks)> {
+    let mut walk = Walk::new(set, memory.linked());
+    let began = now();
+    let walked = walk.walk(None, Ticks::MAX, began + clock.ticks(PATIENCE_NS));
+    walked.complete.then(|| (began, now()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::discover::{SysRoot, discover};
+
+    #[test]
+    fn memory_serves_many_chains_faster_than_one_waits_for_a_line() {
+        let clock = Clock::calibrate(Duration::from_millis(20));
+        let platform = discover(&SysRoot::live()).unwrap();
+        let Some(it) = of(&platform, &clock, &mut |_| {}).unwrap() else { return };
+        assert!((0.05..200.0).contains(&it.one_ns) && it.all_ns < 2.0 * it.one_ns, "{it:?}");
+        assert_eq!(it.cpus as usize, platform.usable().len().min(MOST));
+    }
+}
