@@ -25,6 +25,8 @@ pub(crate) struct Mapping {
     /// The part that is used, aligned to a huge page where huge pages are wanted.
     start: NonNull<u8>,
     length: usize,
+    /// The same in whole pages of its kind.
+    room: usize,
 }
 
 // SAFETY: a mapping is plain memory that its owner alone refers to.
@@ -109,7 +111,8 @@ impl Mapping {
         let offset = if huge { whole.start::<u8>().as_ptr().align_offset(HUGE) } else { 0 };
         // SAFETY: the mapping was made large enough for this offset and `length` bytes after it.
         let start = unsafe { whole.start::<u8>().add(offset) };
-        Ok(Self { whole, start, length })
+        let room = length.next_multiple_of(if huge { HUGE } else { 4096 });
+        Ok(Self { whole, start, length, room })
     }
 
     fn advise(&mut self, page: Page) {
@@ -140,10 +143,11 @@ impl Mapping {
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// Keeps the pages in memory. What the limit on locked memory refuses stays merely prefaulted.
+    /// Keeps the pages in memory, whole ones: a huge page of which a part is locked is mapped as small ones from then on. What
+    /// the limit on locked memory refuses stays merely prefaulted.
     pub(crate) fn lock(&self) -> io::Result<()> {
         // SAFETY: names our own mapping.
-        let answer = unsafe { libc::mlock(self.start.as_ptr().cast(), self.length) };
+        let answer = unsafe { libc::mlock(self.start.as_ptr().cast(), self.room) };
         if answer == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
@@ -192,7 +196,7 @@ impl Mapping {
         if !self.whole.advise(libc::MADV_DONTNEED) {
             // Locked pages are not given back.
             // SAFETY: our own mapping.
-            unsafe { libc::munlock(self.start.as_ptr().cast(), self.length) };
+            unsafe { libc::munlock(self.start.as_ptr().cast(), self.room) };
             self.whole.advise(libc::MADV_DONTNEED);
         }
         if let Some(node) = node {
@@ -236,4 +240,31 @@ pub(crate) fn available_memory() -> Bytes {
     let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
     let free = kib.map_or(Bytes::new(u64::MAX), Bytes::from_kib);
     group_memory::room().map_or(free, |room| room.min(free))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use corehop_core::workload::WorkingSet;
+
+    use crate::set_memory::SetMemory;
+
+    #[test]
+    fn a_working_set_smaller_than_a_huge_page_stays_on_one() {
+        let set =
+            WorkingSet { page: Page::Transparent, ..WorkingSet::list(Bytes::from_mib(1), 0.0) };
+        let memory =
+            SetMemory::new(&set, &mut corehop_core::workload::draw::Draw::new(1, 1)).unwrap();
+        // Where no huge page is free there is none.
+        let share = memory.huge_share();
+        assert!(share == 1.0 || share == 0.0, "{share}");
+        let larger = WorkingSet { wss: Bytes::from_mib(8), ..set };
+        let larger =
+            SetMemory::new(&larger, &mut corehop_core::workload::draw::Draw::new(1, 1)).unwrap();
+        assert_eq!(
+            share > 0.0,
+            larger.huge_share() > 0.0,
+            "small sets have them where large ones do"
+        );
+    }
 }

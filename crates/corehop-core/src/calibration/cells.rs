@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of a calibration: those of the quick experiment, and its own.
 
-use crate::experiment::{Group, Length, Preset, Synthetic};
+use crate::experiment::{Group, Length, Preset, Synthetic, migrations};
 use crate::model::cell::CellKey;
 use crate::platform::Platform;
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event, Load, Page, WorkingSet};
 
-/// The sizes of working sets that fit into private caches; the quick experiment has others.
-pub(super) const SMALL: [Bytes; 2] = [Bytes::from_kib(32), Bytes::from_kib(512)];
+/// The sizes of working sets that are flushed and left alone; the quick experiment has others.
+pub(super) const SIZES: [Bytes; 3] =
+    [Bytes::from_kib(32), Bytes::from_kib(512), Bytes::from_mib(2)];
+/// Those that migrate: into private caches they fit.
+pub(super) const SMALL: [Bytes; 2] = [SIZES[0], SIZES[1]];
 /// The lengths of absences in which nothing of ours runs; the quick experiment has others.
 pub(super) const LENGTHS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(8)];
 /// Samples of a cell, and of one whose working set is a large one.
@@ -27,23 +30,30 @@ pub fn experiment(platform: &Platform) -> Synthetic {
     quick
 }
 
+/// Groups as `described` can run them: a class of migration that it lacks becomes the farthest one, which it is while a host
+/// has put its cores apart.
+pub(crate) fn on_described(groups: &mut [Group], described: &Platform) {
+    let classes = migrations(described);
+    for group in groups {
+        for event in &mut group.events {
+            if event.is_migration() && !classes.contains(event) {
+                *event = Event::MemoryMigration;
+            }
+        }
+        group.events.dedup();
+    }
+}
+
 /// The groups that give the numbers.
 pub(super) fn own(platform: &Platform) -> Vec<Group> {
-    let events = Preset::Quick
-        .synthetic(platform, None, None)
-        .groups
-        .into_iter()
-        .flat_map(|group| group.events);
-    let mut classes: Vec<Event> = events.filter(|event| event.is_migration()).collect();
-    classes.sort_unstable();
-    classes.dedup();
+    let classes = migrations(platform);
     let mut groups = vec![
-        group(&SMALL, vec![Event::None, Event::Flush], Length::ZERO, SAMPLES[0]),
+        group(&SIZES, vec![Event::None, Event::Flush], Length::ZERO, SAMPLES[0]),
         group(&large(platform), vec![Event::None], Length::ZERO, SAMPLES[1]),
     ];
     groups
         .extend(LENGTHS.map(|length| {
-            group(&SMALL, vec![Event::IdleLeave], Length::Fixed(length), OF_ABSENCE)
+            group(&SIZES, vec![Event::IdleLeave], Length::Fixed(length), OF_ABSENCE)
         }));
     if !classes.is_empty() {
         groups.push(group(&SMALL, classes, Length::ZERO, SAMPLES[0]));
@@ -65,19 +75,15 @@ pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
         platform.caches.iter().filter_map(|cache| cache.size.as_ref()).map(|size| size.value.get());
     let most = (2 * last.max().unwrap_or(LARGEST.get())).min(LARGEST.get());
     let sizes = (0..40).flat_map(|power| [1_u64 << power, (3_u64 << power) / 2]).map(Bytes::new);
-    let fits = |size: &Bytes| {
-        size.get() >= 2 * private
-            && size.get() <= most
-            && !QUICK.contains(size)
-            && !SMALL.contains(size)
-    };
+    let fits =
+        |size: &Bytes| size.get() >= 2 * private && size.get() <= most && !QUICK.contains(size);
     sizes.filter(|size| size.get() >= 1 << 20).filter(fits).collect()
 }
 
 /// Whether a cell belongs to the calibration, and not to the quick experiment.
 pub fn is_own(cell: &CellKey, platform: &Platform) -> bool {
     let size = Bytes::new(cell.wss_bytes);
-    &*cell.load == Load::Idle.word() && (SMALL.contains(&size) || large(platform).contains(&size))
+    &*cell.load == Load::Idle.word() && (SIZES.contains(&size) || large(platform).contains(&size))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::samples::Sample;
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
-use super::cells::{LENGTHS, SMALL, large, own};
+use super::cells::{LENGTHS, SIZES, SMALL, large, on_described, own};
 use super::lost::losses;
 use super::solve::solve;
 use super::trial::{Times, Told, simulated};
@@ -63,22 +63,25 @@ pub enum CalibrationError {
     Experiment(#[from] ExperimentError),
 }
 
-/// Finds the numbers of `platform` that the live `samples` of [`super::experiment`] tell. `progress` is told what is being
-/// done.
+/// Finds the numbers of `described` that live `samples` of [`super::experiment`] tell, which ran on the host as `declared`:
+/// the same, or the same with its cores apart ([`Platform::apart`]). `progress` is told what is being done.
 ///
 /// # Errors
 /// [`CalibrationError`] where the platform cannot be simulated at all.
 pub fn calibrate(
-    platform: Platform,
+    declared: &Platform,
+    described: Platform,
     samples: &[Sample],
     progress: &mut dyn FnMut(&str),
 ) -> Result<Calibrated, CalibrationError> {
     let live = Times::of(samples);
-    let mut fit = Fit { live, platform, numbers: Vec::new(), notes: Vec::new() };
-    progress("the capacity of the last level");
-    fit.capacity()?;
+    let declared = declared.clone();
+    let mut fit =
+        Fit { live, declared, platform: described, numbers: Vec::new(), notes: Vec::new() };
     progress("the time of memory");
     fit.memory()?;
+    progress("the capacity of the last level, and walks of the page tables");
+    fit.capacity()?;
     progress("lines from other cores");
     fit.peers()?;
     fit.losses();
@@ -89,6 +92,8 @@ pub fn calibrate(
 /// A description on its way.
 struct Fit {
     live: Times,
+    /// The host as the cells were planned for it.
+    declared: Platform,
     platform: Platform,
     numbers: Vec<Number>,
     notes: Vec<String>,
@@ -97,7 +102,8 @@ struct Fit {
 impl Fit {
     /// The own groups with this event, of these sizes.
     fn groups(&self, event: Event, sizes: &[Bytes]) -> Vec<Group> {
-        let mut groups = own(&self.platform);
+        let mut groups = own(&self.declared);
+        on_described(&mut groups, &self.platform);
         for group in &mut groups {
             group.events.retain(|it| *it == event);
             group.sets.retain(|set| sizes.contains(&set.wss));
@@ -112,21 +118,21 @@ impl Fit {
 
     /// The time of memory at which flushes cost what they cost live.
     fn memory(&mut self) -> Result<(), CalibrationError> {
-        let Some(live) = self.live.mean_delay(Event::Flush, &SMALL, NO_LENGTH) else {
+        let Some(live) = self.live.mean_delay(Event::Flush, &SIZES, NO_LENGTH) else {
             self.no_sample("memory.local", Event::Flush);
             return Ok(());
         };
-        let groups = self.groups(Event::Flush, &SMALL);
+        let groups = self.groups(Event::Flush, &SIZES);
         let platform = &mut self.platform;
         let first = picos(platform.memory.local.as_ref().map(|it| it.value)).unwrap_or(100.0);
         let found = solve([1.0, LONGEST_NS], first, live.median, |ns| {
             platform.memory.local = Some(Fact::measured(nanos(ns), ""));
-            mean(platform, &groups, Event::Flush)
+            mean(platform, &groups, Event::Flush, &SIZES)
         })?;
         let how = interval_text(found, live);
         self.platform.memory.local =
-            Some(Fact::measured(nanos(found), format!("flushes of 32 and 512 KiB, {how}")));
-        self.told("memory.local", found, live, "flush of 32 and 512 KiB");
+            Some(Fact::measured(nanos(found), format!("flushes of 32 KiB to 2 MiB, {how}")));
+        self.told("memory.local", found, live, "flush of 32 KiB to 2 MiB");
         Ok(())
     }
 
@@ -147,7 +153,7 @@ impl Fit {
             let platform = &mut self.platform;
             let found = solve([1.0, 4.0 * memory], live.median.max(1.0), live.median, |ns| {
                 state_peer(platform, distance, Fact::measured(nanos(ns), ""));
-                mean(platform, &groups, event)
+                mean(platform, &groups, event, &SMALL)
             })?;
             let how = interval_text(found, live);
             let how =
@@ -178,7 +184,7 @@ impl Fit {
                 n: self.live.delays(Event::IdleLeave, loss.wss, loss.length).len(),
             });
         }
-        if self.platform.losses.len() < SMALL.len() * LENGTHS.len() {
+        if self.platform.losses.len() < SIZES.len() * LENGTHS.len() {
             self.notes.push("loss: some lengths and sizes have no valid sample".to_owned());
         }
     }
@@ -197,12 +203,14 @@ impl Fit {
 }
 
 impl Fit {
-    /// The capacity of the last level at which warm touches take as long as live.
+    /// The capacity of the last level, and the time of a walk of the page tables, at which warm touches take as long as live:
+    /// the first decides where they become slow, the second how slow they become beyond what the TLBs hold.
     fn capacity(&mut self) -> Result<(), CalibrationError> {
-        let sizes = large(&self.platform);
+        let sizes = large(&self.declared);
+        let live = self.live.clone();
         let live: Vec<(Bytes, Told)> =
-            sizes.iter().filter_map(|&wss| Some((wss, self.live.warm(wss)?))).collect();
-        let Some((place, stated)) = last_level(&self.platform).filter(|_| live.len() >= 2) else {
+            sizes.iter().filter_map(|&wss| Some((wss, live.warm(wss)?))).collect();
+        let Some((place, stated)) = last_level(&self.platform).filter(|_| live.len() >= 3) else {
             self.no_sample("capacity of the last level", Event::None);
             return Ok(());
         };
@@ -211,31 +219,118 @@ impl Fit {
         for part in PARTS {
             let mut platform = self.platform.clone();
             set_capacity(&mut platform, place, share_of(stated, part), stated);
-            trials.push((part, simulated(&platform, groups.clone(), OF_LARGE)?));
+            trials.push(Trial::of(&platform, share_of(stated, part), &groups, &sizes)?);
         }
         let best = |of: &dyn Fn(&Told) -> f64| {
-            let off = |times: &Times| -> f64 {
-                let each = live
-                    .iter()
-                    .filter_map(|(wss, told)| Some((times.warm(*wss)?.median / of(told)).ln()));
-                each.map(|it| it * it).sum()
-            };
-            let nearest = trials.iter().min_by(|a, b| off(&a.1).total_cmp(&off(&b.1)));
-            share_of(stated, nearest.map_or(WHOLE, |it| it.0))
+            let wanted: Vec<(Bytes, f64)> =
+                live.iter().map(|(wss, told)| (*wss, of(told))).collect();
+            let fits = trials.iter().map(|trial| trial.fit(&wanted));
+            fits.min_by(|a, b| a.off.total_cmp(&b.off))
         };
-        let found = best(&|it| it.median);
-        // Where lists take longer, they find less room.
+        // Where lists take longer, they find less room, or walks take longer.
         let ends = [best(&|it| it.ends[1]), best(&|it| it.ends[0])];
-        set_capacity(&mut self.platform, place, found, stated);
+        let (Some(found), [Some(low), Some(high)]) = (best(&|it| it.median), ends) else {
+            return Ok(());
+        };
+        set_capacity(&mut self.platform, place, found.capacity, stated);
+        let cells = format!("warm touches of {} to {}", live[0].0, live[live.len() - 1].0);
+        let n = live.iter().map(|(_, told)| told.n).sum();
         self.numbers.push(Number {
             fact: format!("{}, effective", self.platform.caches[place].label()),
-            value: found.to_string(),
-            interval: Some(ends.map(|it| it.to_string())),
-            cells: format!("warm touches of {} to {}", live[0].0, live[live.len() - 1].0),
-            n: live.iter().map(|(_, told)| told.n).sum(),
+            value: found.capacity.to_string(),
+            interval: Some([low.capacity.to_string(), high.capacity.to_string()]),
+            cells: cells.clone(),
+            n,
         });
+        self.walks(found.walk_ns, [high.walk_ns, low.walk_ns], cells, n);
         Ok(())
     }
+
+    /// Enters the time of a walk of the page tables: the penalty of the last TLB of base pages.
+    fn walks(&mut self, found: f64, ends: [f64; 2], cells: String, n: usize) {
+        if !set_walk(&mut self.platform, found, &cells) {
+            self.notes
+                .push("walks of the page tables: no TLB is stated, they take no time".to_owned());
+            return;
+        }
+        let ends = [ends[0].min(ends[1]).min(found), ends[0].max(ends[1]).max(found)];
+        self.numbers.push(Number {
+            fact: "tlb, penalty of a walk".to_owned(),
+            value: format!("{found:.1} ns"),
+            interval: Some(ends.map(|ns| format!("{ns:.1} ns"))),
+            cells,
+            n,
+        });
+    }
+}
+
+/// Warm touches of a machine with some capacity of its last level: without a time of walks, and what a nanosecond a walk
+/// adds.
+struct Trial {
+    capacity: Bytes,
+    times: Vec<(Bytes, f64, f64)>,
+}
+
+/// The best that a capacity can do.
+#[derive(Debug, Clone, Copy)]
+struct Fitted {
+    capacity: Bytes,
+    walk_ns: f64,
+    /// The squares of relative errors.
+    off: f64,
+}
+
+/// The time of a walk with which its share is told.
+const A_WALK_NS: f64 = 50.0;
+
+impl Trial {
+    fn of(
+        platform: &Platform,
+        capacity: Bytes,
+        groups: &[Group],
+        sizes: &[Bytes],
+    ) -> Result<Self, CalibrationError> {
+        let mut platform = platform.clone();
+        let mut warm = |ns: f64| {
+            let has = set_walk(&mut platform, ns, "");
+            simulated(&platform, groups.to_vec(), OF_LARGE).map(|times| (times, has))
+        };
+        let (without, has) = warm(0.0)?;
+        let with = if has { warm(A_WALK_NS)?.0 } else { without.clone() };
+        let times = sizes.iter().filter_map(|&wss| {
+            let [without, with] = [without.warm(wss)?.median, with.warm(wss)?.median];
+            Some((wss, without, (with - without) / A_WALK_NS))
+        });
+        Ok(Self { capacity, times: times.collect() })
+    }
+
+    /// The time of walks at which it comes nearest to these times of a line, by least squares of relative errors.
+    fn fit(&self, wanted: &[(Bytes, f64)]) -> Fitted {
+        let all: Vec<(f64, f64)> = wanted
+            .iter()
+            .filter_map(|(wss, live)| {
+                let (_, without, each) = self.times.iter().find(|it| it.0 == *wss)?;
+                Some(((live - without) / live, each / live))
+            })
+            .collect();
+        let sum = |of: &dyn Fn(&(f64, f64)) -> f64| all.iter().map(of).sum::<f64>();
+        let squares = sum(&|it| it.1 * it.1);
+        let walk_ns = if squares > 0.0 { (sum(&|it| it.0 * it.1) / squares).max(0.0) } else { 0.0 };
+        let off = sum(&|it| (it.0 - walk_ns * it.1).powi(2));
+        Fitted { capacity: self.capacity, walk_ns, off }
+    }
+}
+
+/// States the time of a walk for the pages of 4 KiB. False where the platform states no TLB for them.
+fn set_walk(platform: &mut Platform, ns: f64, how: &str) -> bool {
+    let base = Bytes::from_kib(4);
+    let of_base = platform.tlbs.iter_mut().filter(|tlb| tlb.pages.value.contains(&base));
+    let last = of_base.max_by_key(|tlb| tlb.level);
+    let found = last.is_some();
+    if let Some(tlb) = last {
+        tlb.penalty = Fact::measured(nanos(ns), how);
+    }
+    found
 }
 
 /// Classes of migration, with the distances of the core that has the lines.
@@ -245,10 +340,15 @@ const CLASSES: [(Event, &[Distance]); 3] = [
     (Event::MemoryMigration, &[Distance::Package, Distance::Machine]),
 ];
 
-/// The mean over both sizes of what an event costs a line on the simulated machine.
-fn mean(platform: &Platform, groups: &[Group], event: Event) -> Result<f64, CalibrationError> {
+/// The mean over some sizes of what an event costs a line on the simulated machine.
+fn mean(
+    platform: &Platform,
+    groups: &[Group],
+    event: Event,
+    sizes: &[Bytes],
+) -> Result<f64, CalibrationError> {
     let times = simulated(platform, groups.to_vec(), SAMPLES)?;
-    Ok(times.mean_delay(event, &SMALL, NO_LENGTH).map_or(0.0, |told| told.median))
+    Ok(times.mean_delay(event, sizes, NO_LENGTH).map_or(0.0, |told| told.median))
 }
 
 /// States the time of a line from a core at these distances.

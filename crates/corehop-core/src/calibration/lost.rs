@@ -7,7 +7,7 @@ use crate::platform::{Fact, Loss};
 use crate::units::{Bytes, Nanos};
 use crate::workload::Event;
 
-use super::cells::{LENGTHS, SMALL};
+use super::cells::{LENGTHS, SIZES};
 use super::trial::Times;
 
 /// The quantiles of a loss that a platform keeps.
@@ -15,7 +15,7 @@ const QUANTILES: usize = 20;
 
 /// The losses of every length and size that was measured live, in the order of sizes.
 pub(super) fn losses(live: &Times) -> Vec<Loss> {
-    let all = SMALL.iter().flat_map(|&wss| LENGTHS.map(|length| (wss, length)));
+    let all = SIZES.iter().flat_map(|&wss| LENGTHS.map(|length| (wss, length)));
     all.filter_map(|(wss, length)| loss(live, wss, length)).collect()
 }
 
@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn a_loss_is_the_share_of_what_a_flush_costs() {
-        let base = Sample { wss_bytes: SMALL[0].get(), lines: 100, warm_ns: 0.0, ..sample() };
+        let base = Sample { wss_bytes: SIZES[0].get(), lines: 100, warm_ns: 0.0, ..sample() };
         let flush = |ns| Sample {
             event: Event::Flush,
             requested_length_ns: 0,
@@ -62,7 +62,7 @@ mod tests {
         // A touch that was slower than a flush lost everything, one that was faster than warm nothing.
         samples.extend([away(3_000.0), away(-500.0)]);
         let [loss] = &losses(&Times::of(&samples))[..] else { panic!() };
-        assert_eq!((loss.length, loss.wss), (LENGTHS[0], SMALL[0]));
+        assert_eq!((loss.length, loss.wss), (LENGTHS[0], SIZES[0]));
         let shares = &loss.share.value;
         assert!(shares.is_sorted() && shares.len() == QUANTILES);
         assert!(shares[0] <= 30 && shares[19] >= 970, "{shares:?}");

@@ -43,6 +43,7 @@ pub use overrides::Overrides;
 pub use plan::{Body, PLAN_SCHEMA, Plan, PlanError, digest};
 pub use polluter_sweep::PolluterSweep;
 pub use preemption_length::PreemptionLength;
+pub(crate) use preset::migrations;
 pub use preset::{Preset, UnknownPreset};
 pub use program::{Argument, Arm, Program, ProgramError, ProgramRun, Target};
 pub use program_arms::ProgramArms;

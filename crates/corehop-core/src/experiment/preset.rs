@@ -143,7 +143,7 @@ impl Preset {
 }
 
 /// The classes of migration that some pair of usable CPUs belongs to.
-fn migrations(platform: &Platform) -> Vec<Event> {
+pub(crate) fn migrations(platform: &Platform) -> Vec<Event> {
     let usable = platform.usable();
     let pairs = usable.iter().flat_map(|from| usable.iter().map(move |to| (from, to)));
     let mut classes: Vec<Event> = pairs

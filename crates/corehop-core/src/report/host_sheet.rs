@@ -25,7 +25,7 @@ pub fn numbers(numbers: &[Number]) -> String {
 
 /// Live beside simulated, cell by cell, and the errors.
 pub fn sheet(sheet: &HostSheet) -> String {
-    let title = format!("Median delays in us on {}: live beside simulated", sheet.platform);
+    let title = format!("{}: median delays in us, live beside simulated", sheet.platform);
     let columns = [
         "cell",
         "WSS",
@@ -50,11 +50,13 @@ fn row(it: &Beside) -> Vec<String> {
         value.map_or_else(|| "–".to_owned(), |it| format!("{:.0} %", 100.0 * it))
     };
     let cell = &it.cell;
+    let apart = if it.apart { " (apart)" } else { "" };
     let name = [cell.event.word(), &cell.load, cell.page.word(), cell.absence()].join(" ");
+    let name = format!("{}{apart}", name.trim_end());
     let interval = it.live_interval.map(|of| format!("[{}, {}]", micros(of.low), micros(of.high)));
     let note = if it.part == Part::Judged { "" } else { it.part.word() };
     vec![
-        name.trim_end().to_owned(),
+        name,
         size(Bytes::new(cell.wss_bytes)),
         micros(it.live_us),
         interval.unwrap_or_else(|| "–".to_owned()),
@@ -86,6 +88,9 @@ fn summary(sheet: &HostSheet) -> String {
             order.agree, order.pairs
         )
     });
+    let left_out = (sheet.left_out > 0).then(|| {
+        format!("{} live samples were taken while the host had put the cores apart, of which there is no description\n", sheet.left_out)
+    });
     let halves = line("first half of the live run against the second", sheet.halves);
     [
         line("judged", sheet.judged),
@@ -93,6 +98,7 @@ fn summary(sheet: &HostSheet) -> String {
         line("warm touches", sheet.warm),
         order,
         halves.map(|it| it.replace("median error", "apart by a median of")),
+        left_out,
     ]
     .into_iter()
     .flatten()

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::aim::{Errors, Order};
-use crate::calibration::is_own;
+use crate::calibration::{self, States, is_own};
 use crate::experiment::{Experiment, Preset};
 use crate::machine::samples_of;
 use crate::model::cell::CellKey;
@@ -55,6 +55,8 @@ words! {
 pub struct Beside {
     /// The common properties of its samples.
     pub cell: CellKey,
+    /// Whether the host had put the cores apart.
+    pub apart: bool,
     /// The median delay live, in microseconds.
     pub live_us: f64,
     /// Its interval, where it has one.
@@ -92,27 +94,53 @@ pub struct HostSheet {
     pub warm: Option<Errors>,
     /// The pairs of judged cells of one size that differ live, and how many of them come in the same order.
     pub order: Order,
+    /// Live samples of a state of the host that is not described.
+    pub left_out: usize,
 }
 
-/// Simulates the quick experiment, and what a calibration adds to it where the live `samples` have that, on `platform`, and
-/// holds it against the samples. `exact` simulates all sets of all caches.
+/// The descriptions of a host: as it is declared, and with its cores apart, where it was seen so.
+#[derive(Debug, Clone, Copy)]
+pub struct Described<'a> {
+    /// As declared. The experiment is planned for this one.
+    pub declared: &'a Platform,
+    /// With its cores apart.
+    pub apart: Option<&'a Platform>,
+}
+
+/// Simulates the quick experiment, and what a calibration adds to it where the live `samples` have that, on each machine that
+/// the host is by turns, and holds it against the samples of that state. `exact` simulates all sets of all caches.
 ///
 /// # Errors
-/// If the platform cannot be simulated.
+/// If a platform cannot be simulated.
 pub fn beside(
-    platform: &Platform,
+    described: Described<'_>,
     samples: &[Sample],
     exact: bool,
 ) -> Result<HostSheet, ValidationError> {
-    let own = samples.iter().any(|sample| is_own(&CellKey::of(sample), platform));
-    let experiment = match own {
-        true => crate::calibration::experiment(platform),
-        false => Preset::Quick.synthetic(platform, None, None),
+    let Described { declared, apart } = described;
+    let own = samples.iter().any(|sample| is_own(&CellKey::of(sample), declared));
+    let simulated = |platform: &Platform| -> Result<Vec<Sample>, ValidationError> {
+        let mut experiment = if own {
+            calibration::experiment(declared)
+        } else {
+            Preset::Quick.synthetic(declared, None, None)
+        };
+        calibration::on_described(&mut experiment.groups, platform);
+        let plan = experiment.replicated(platform, SEED, REPLICATES)?;
+        let machine = SimMachine::new(platform.clone())?;
+        let mut machine = if exact { machine } else { machine.sampled() };
+        Ok(samples_of(&mut machine, &plan)?)
     };
-    let plan = experiment.replicated(platform, SEED, REPLICATES)?;
-    let machine = SimMachine::new(platform.clone())?;
-    let mut machine = if exact { machine } else { machine.sampled() };
-    Ok(held_against(platform, samples, &samples_of(&mut machine, &plan)?))
+    let states = States::of(declared, samples);
+    let mut cells = Vec::new();
+    if !states.declared.is_empty() {
+        cells.extend(cells_of(declared, &states.declared, &simulated(declared)?, false));
+    }
+    if let Some(apart) = apart.filter(|_| !states.apart.is_empty()) {
+        cells.extend(cells_of(declared, &states.apart, &simulated(apart)?, true));
+    }
+    let left_out = if apart.is_none() { states.apart.len() } else { 0 };
+    Ok(HostSheet { left_out, ..sheet(declared, cells) })
 }
 
 /// The seed of every simulation here.
@@ -131,8 +159,8 @@ struct Values {
 fn by_cell(samples: &[Sample]) -> BTreeMap<CellKey, Values> {
     let mut all: BTreeMap<CellKey, Values> = BTreeMap::new();
     for (sample, delay) in Estimator::Difference.delays_us(samples) {
-        // The same host, whatever its description is called.
-        let cell = CellKey { machine: "".into(), ..CellKey::of(sample) };
+        // The same host, whatever its description is called, and the pairs of CPUs are of one state.
+        let cell = CellKey { machine: "".into(), pair_class: None, ..CellKey::of(sample) };
         let values = all.entry(cell).or_default();
         values.delays.push(delay);
         values.warm.push(sample.warm_ns / 1e3);
@@ -147,13 +175,22 @@ fn median(values: &[f64], replicates: &[u64]) -> Option<(f64, Option<Interval>)>
     Some((of.estimate, of.interval()))
 }
 
-/// Live samples beside simulated ones of one plan.
-pub fn held_against(platform: &Platform, live: &[Sample], simulated: &[Sample]) -> HostSheet {
-    let simulated = by_cell(simulated);
-    let live = by_cell(live);
-    let cells =
-        live.iter().filter_map(|(cell, values)| one(cell, values, simulated.get(cell), platform));
-    let cells: Vec<Beside> = cells.collect();
+/// Live samples of one state of the host beside simulated ones of the plan that was made for it as `declared`.
+fn cells_of(
+    declared: &Platform,
+    live: &[Sample],
+    simulated: &[Sample],
+    apart: bool,
+) -> Vec<Beside> {
+    let (live, simulated) = (by_cell(live), by_cell(simulated));
+    let one = |(cell, values)| {
+        Some(Beside { apart, ..one(cell, values, simulated.get(cell), declared)? })
+    };
+    live.iter().filter_map(one).collect()
+}
+
+/// The sheet of some cells.
+fn sheet(declared: &Platform, cells: Vec<Beside>) -> HostSheet {
     let of = |part: Part, value: &dyn Fn(&Beside) -> Option<f64>| {
         Errors::over(cells.iter().filter(|it| it.part == part).filter_map(value).collect())
     };
@@ -162,14 +199,25 @@ pub fn held_against(platform: &Platform, live: &[Sample], simulated: &[Sample]) 
     let others =
         cells.iter().filter(|it| it.part != Part::Calibrating && it.cell.event == Event::None);
     HostSheet {
-        platform: platform.id.clone(),
+        platform: declared.id.clone(),
         judged: of(Part::Judged, &|it| it.error),
         calibrating: of(Part::Calibrating, &|it| it.error),
         halves: of(Part::Judged, &|it| it.halves),
         warm: Errors::over(others.filter_map(warm).collect()),
         order: order(&cells),
+        left_out: 0,
         cells,
     }
+}
+
+/// Live samples beside simulated ones, all of the host as declared.
+#[cfg(test)]
+pub(crate) fn held_against(
+    declared: &Platform,
+    live: &[Sample],
+    simulated: &[Sample],
+) -> HostSheet {
+    sheet(declared, cells_of(declared, live, simulated, false))
 }
 
 fn one(
@@ -203,6 +251,7 @@ fn one(
     let tells = !none && cell.event != Event::None;
     Some(Beside {
         cell: cell.clone(),
+        apart: false,
         live_us,
         live_interval,
         n: live.delays.len(),
@@ -240,7 +289,9 @@ fn order(cells: &[Beside]) -> Order {
     let mut order = Order { pairs: 0, agree: 0 };
     for (at, a) in judged.iter().enumerate() {
         for b in &judged[at + 1..] {
-            let alike = a.cell.wss_bytes == b.cell.wss_bytes && a.cell.same_panel(&b.cell);
+            let alike = a.cell.wss_bytes == b.cell.wss_bytes
+                && a.cell.same_panel(&b.cell)
+                && a.apart == b.apart;
             if !alike || (a.live_us - b.live_us).abs() < APART * a.live_us.min(b.live_us) {
                 continue;
             }

@@ -14,10 +14,12 @@ mod caches;
 mod identity;
 mod memory;
 mod root;
+mod tlbs;
 mod topology;
 
 pub(crate) use allowed::cpuset_of;
 pub use root::SysRoot;
+pub use tlbs::tlbs;
 
 /// Why a host could not be described.
 #[derive(Debug, thiserror::Error)]

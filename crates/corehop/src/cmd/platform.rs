@@ -3,6 +3,8 @@
 
 mod calibrate;
 
+pub(crate) use calibrate::apart_of;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 use serde_json::json;
 
-use super::super::platform::found;
+use super::super::platform::{apart_of, found};
 use super::Args;
 use crate::exit::{Exit, Failure};
 use crate::input;
@@ -57,7 +57,10 @@ pub(super) fn run(args: &Args, file: &str) -> Result<Exit, Failure> {
         None => measured(args, &platform, Path::new(file))?,
     };
     let Some(samples) = samples else { return Ok(Exit::Interrupted) };
-    let sheet = host::beside(&platform, &samples, args.exact)?;
+    let apart = apart_of(Path::new(file));
+    let apart = apart.exists().then(|| input::platform(&apart.to_string_lossy())).transpose()?;
+    let described = host::Described { declared: &platform, apart: apart.as_ref() };
+    let sheet = host::beside(described, &samples, args.exact)?;
     if args.json {
         print(&format!("{:#}\n", json!(sheet)))?;
     } else {
