@@ -95,6 +95,7 @@ class Options(TypedDict, total=False):
     job_ways: str | None
     other_ways: str | None
     sampled: bool
+    exact: bool
     # The run.
     force: bool
     no_real_time: bool

@@ -29,7 +29,7 @@ fn conditions(rounds: u32) -> Conditions {
         Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.5 };
     let cpus = "0-1".parse().unwrap();
     let (mover, groups, preemptor_sizes) = (Mover::Affinity, vec![group], Vec::new());
-    let cell = Synthetic { mover, preemptor, preemptor_sizes, groups, cpus };
+    let cell = Synthetic { mover, preemptor, preemptor_sizes, passes: 0, groups, cpus };
     Conditions { cell, rounds }
 }
 

@@ -71,6 +71,11 @@ name = "bus"
 instances = { value = "0-3 by 4", source = "assumed" }
 carries = { value = ["memory_read", "write_back"], source = "assumed" }
 service = { value = "8 ns", source = "assumed" }
+
+[[loss]]
+length = "2 ms"
+wss = "32 KiB"
+share = { value = [0, 100, 1000], source = "measured" }
 "#;
 
 #[test]
@@ -143,6 +148,15 @@ fn a_contradiction_is_refused_with_its_line_and_its_key() {
             "[]",
             "line 65, `server[0].carries.value` contradicts",
         ),
+        (
+            "service = { value = \"8 ns\"",
+            "distances = { value = [\"shared_l3\"], source = \"assumed\" }\nservice = { value = \"8 ns\"",
+            "line 66, `server[0].distances.value` contradicts",
+        ),
+        ("[0, 100, 1000]", "[0, 100, 1001]", "line 71, `loss[0].share.value` contradicts"),
+        ("[0, 100, 1000]", "[100, 0]", "line 71, `loss[0].share.value` contradicts"),
+        ("[0, 100, 1000]", "[]", "line 71, `loss[0].share.value` contradicts"),
+        ("length = \"2 ms\"", "length = \"0 ms\"", "line 69, `loss[0].length` contradicts"),
     ] {
         assert!(MACHINE.contains(from), "{from}");
         let error = Platform::from_toml(&MACHINE.replacen(from, to, 1)).unwrap_err().to_string();

@@ -32,6 +32,7 @@ fn experiment(load: Load, sets: &[WorkingSet], events: &[Event], samples: u32) -
         mover: Mover::Affinity,
         preemptor: polluter(4),
         preemptor_sizes: Vec::new(),
+        passes: 0,
         groups: vec![Group {
             load,
             sets: sets.to_vec(),

@@ -92,6 +92,7 @@ fn synthetic(groups: Vec<Group>) -> Synthetic {
         mover: Mover::Affinity,
         preemptor: polluter(64, 0.5),
         preemptor_sizes: Vec::new(),
+        passes: 0,
         groups,
         cpus: CpuList::default(),
     }

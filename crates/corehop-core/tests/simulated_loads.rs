@@ -31,6 +31,7 @@ fn experiment(load: Load, kib: u64, length: Nanos) -> Synthetic {
             write_ratio: 0.0,
         },
         preemptor_sizes: Vec::new(),
+        passes: 0,
         groups: vec![Group {
             absence: if load == Load::Idle { Absence::Nothing } else { Absence::Load },
             load,

@@ -164,13 +164,18 @@ pub(crate) fn platform(name: &str) -> Result<Platform, Failure> {
 
 /// The samples of delays in a file.
 pub(crate) fn samples(path: &Path) -> Result<Vec<Sample>, Failure> {
-    let mut reader = open(path)?;
+    of_samples(path)?.all::<Sample>().map_err(|error| damaged(path, error))
+}
+
+/// Opens a file of samples of delays.
+pub(crate) fn of_samples(path: &Path) -> Result<Reader<File>, Failure> {
+    let reader = open(path)?;
     let rows = reader.kind().rows.clone();
     if rows != Sample::KIND {
         let what = format!("{} contains {rows}, not samples of delays", path.display());
         return Err(Failure::says(Exit::Usage, what));
     }
-    reader.all::<Sample>().map_err(|error| damaged(path, error))
+    Ok(reader)
 }
 
 /// The joined data of `files`.

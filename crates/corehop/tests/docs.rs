@@ -184,7 +184,7 @@ fn kind(field: &str) -> String {
         "Latency" => "time or cycles",
         "Power" => "power",
         "CacheKind" => "`data`, `instruction` or `unified`",
-        "Vec<Traffic" => "list of words",
+        "Vec<Traffic" | "Vec<Distance" => "list of words",
         "Replacement" | "Inclusion" | "Writes" | "Protocol" | "Lookup" | "PrefetchKind"
         | "Side" | "Supplier" | "Found" | "Distance" | "Home" => return words_of(inner, field),
         "Vec<u32" => "list of whole numbers",
@@ -214,7 +214,8 @@ fn words_of(name: &str, field: &str) -> String {
 fn keys() -> String {
     let source = read("crates/corehop-core/src/platform/mod.rs")
         + &read("crates/corehop-core/src/platform/mechanism.rs")
-        + &read("crates/corehop-core/src/platform/observed.rs");
+        + &read("crates/corehop-core/src/platform/observed.rs")
+        + &read("crates/corehop-core/src/platform/loss.rs");
     let tables = [
         ("Platform", "The file itself"),
         ("Clock", "`[clock]`"),
@@ -229,6 +230,7 @@ fn keys() -> String {
         ("Prefetcher", "`[[prefetcher]]`, one for each"),
         ("LatencyRow", "`[[latency]]`, one for each way of an access"),
         ("Server", "`[[server]]`, one for each bus, channel or link"),
+        ("Loss", "`[[loss]]`, one for each length and size"),
         ("Core", "`[core]` and `[core_kind.core]`"),
         ("Exchange", "Each of `exchange`, as measured"),
         ("DistanceLevel", "Each of `distance`, as measured"),
@@ -241,6 +243,7 @@ fn keys() -> String {
         "prefetchers" => "prefetcher".to_owned(),
         "latencies" => "latency".to_owned(),
         "servers" => "server".to_owned(),
+        "losses" => "loss".to_owned(),
         name => name.to_owned(),
     };
     let mut parts = Vec::new();

@@ -68,6 +68,7 @@ fn plan(platform: &Platform, wss: Bytes, write_ratio: f64) -> Fallible<Plan> {
             write_ratio: 0.5,
         },
         preemptor_sizes: Vec::new(),
+        passes: 0,
         groups: vec![Group {
             load: Load::Idle,
             sets: vec![set],

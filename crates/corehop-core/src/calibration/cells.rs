@@ -3,7 +3,7 @@
 
 use crate::experiment::{Group, Length, Preset, Synthetic, migrations};
 use crate::model::cell::CellKey;
-use crate::platform::Platform;
+use crate::platform::{Cache, Fact, Latency, Platform};
 use crate::units::{Bytes, Nanos};
 use crate::workload::{Absence, Event, Load, Page, WorkingSet};
 
@@ -13,7 +13,8 @@ pub(super) const SIZES: [Bytes; 3] =
 /// Those that migrate: into private caches they fit.
 pub(super) const SMALL: [Bytes; 2] = [SIZES[0], SIZES[1]];
 /// The lengths of absences in which nothing of ours runs; the quick experiment has others.
-pub(super) const LENGTHS: [Nanos; 2] = [Nanos::from_millis(2), Nanos::from_millis(8)];
+pub(super) const LENGTHS: [Nanos; 3] =
+    [Nanos::from_micros(500), Nanos::from_millis(2), Nanos::from_millis(8)];
 /// Samples of a cell, and of one whose working set is a large one.
 const SAMPLES: [u32; 2] = [60, 12];
 /// Samples of an absence: its loss is a distribution.
@@ -47,7 +48,10 @@ pub(crate) fn on_described(groups: &mut [Group], described: &Platform) {
 /// The groups that give the numbers.
 pub(super) fn own(platform: &Platform) -> Vec<Group> {
     let classes = migrations(platform);
+    let near = near_second(platform).map(|wss| [set(wss, Page::Base), set(wss, Page::Transparent)]);
+    let of_near = group(&[], vec![Event::None], Length::ZERO, SAMPLES[1]);
     let mut groups = vec![
+        Group { sets: near.concat(), ..of_near },
         group(&SIZES, vec![Event::None, Event::Flush], Length::ZERO, SAMPLES[0]),
         group(&large(platform), vec![Event::None], Length::ZERO, SAMPLES[1]),
     ];
@@ -61,29 +65,85 @@ pub(super) fn own(platform: &Platform) -> Vec<Group> {
     groups
 }
 
+/// A cache of the first usable CPU, on which jobs begin: its place, and its stated size.
+fn cache_of(platform: &Platform, is: impl Fn(&Cache) -> bool) -> Option<(usize, Bytes)> {
+    let cpu = platform.usable().first()?;
+    let serves =
+        |cache: &Cache| cache.holds_data() && cache.instances.value.containing(cpu).is_some();
+    let mut caches = platform.caches.iter().enumerate();
+    let (place, cache) = caches.find(|(_, cache)| serves(cache) && is(cache))?;
+    Some((place, cache.size.as_ref()?.value))
+}
+
+/// The second level of cache.
+pub(super) fn second_level(platform: &Platform) -> Option<(usize, Bytes)> {
+    cache_of(platform, |cache| cache.level == 2)
+}
+
+/// The last level of cache.
+pub(super) fn last_level(platform: &Platform) -> Option<(usize, Bytes)> {
+    let last = platform.caches.iter().map(|cache| cache.level).max()?;
+    cache_of(platform, |cache| cache.level == last)
+}
+
+fn second_size(platform: &Platform) -> Bytes {
+    second_level(platform).map_or(Bytes::from_mib(1), |(_, size)| size)
+}
+
+/// The sizes that tell what the second level has room for: below its stated size, and above.
+pub(super) fn near_second(platform: &Platform) -> [Bytes; 2] {
+    let kib = second_size(platform).get() >> 10;
+    // In whole pages.
+    [3 * kib / 4, 3 * kib / 2].map(|kib| Bytes::from_kib(kib & !3))
+}
+
 fn group(sizes: &[Bytes], events: Vec<Event>, length: Length, samples: u32) -> Group {
-    let set = |&wss: &Bytes| WorkingSet { page: Page::Base, ..WorkingSet::list(wss, 0.5) };
-    let sets = sizes.iter().map(set).collect();
+    let sets = sizes.iter().map(|&wss| set(wss, Page::Base)).collect();
     Group { load: Load::Idle, sets, events, length, absence: Absence::Nothing, samples }
 }
 
-/// The sizes that tell the capacity of the last level: by half octaves from twice the largest private cache to twice what is
+fn set(wss: Bytes, page: Page) -> WorkingSet {
+    WorkingSet { page, ..WorkingSet::list(wss, 0.5) }
+}
+
+/// The sizes that tell the capacity of the last level: by half octaves from twice the second level to twice what is
 /// stated of the last one.
 pub(super) fn large(platform: &Platform) -> Vec<Bytes> {
-    let private = platform.largest_private_cache().unwrap_or(Bytes::from_mib(1)).get();
-    let last =
-        platform.caches.iter().filter_map(|cache| cache.size.as_ref()).map(|size| size.value.get());
-    let most = (2 * last.max().unwrap_or(LARGEST.get())).min(LARGEST.get());
+    let last = last_level(platform).map_or(LARGEST, |(_, size)| size);
+    let second = second_size(platform);
+    // Without a third level, the second is looked for from below its size on.
+    let least = if second < last { 2 * second.get() } else { second.get() / 2 };
+    let most = (2 * last.get()).min(LARGEST.get());
     let sizes = (0..40).flat_map(|power| [1_u64 << power, (3_u64 << power) / 2]).map(Bytes::new);
-    let fits =
-        |size: &Bytes| size.get() >= 2 * private && size.get() <= most && !QUICK.contains(size);
+    let fits = |size: &Bytes| size.get() >= least && size.get() <= most && !QUICK.contains(size);
     sizes.filter(|size| size.get() >= 1 << 20).filter(fits).collect()
 }
+
+/// Assumes the time of a hit in each data cache of which no plateau was seen, so that the machine can be simulated: what each
+/// is called, and nanoseconds.
+pub fn complete(platform: &mut Platform) -> Vec<(String, u32)> {
+    let mut assumed = Vec::new();
+    for cache in
+        platform.caches.iter_mut().filter(|cache| cache.holds_data() && cache.latency.is_none())
+    {
+        let ns = USUAL_NS[(cache.level as usize).clamp(1, USUAL_NS.len()) - 1];
+        let why = "no plateau of it was seen; usual for its level";
+        cache.latency = Some(Fact::assumed(Latency::Picos(u64::from(ns) * 1_000), why));
+        assumed.push((cache.label(), ns));
+    }
+    assumed
+}
+
+/// The usual time of a hit by level, in nanoseconds.
+const USUAL_NS: [u32; 4] = [1, 4, 15, 40];
 
 /// Whether a cell belongs to the calibration, and not to the quick experiment.
 pub fn is_own(cell: &CellKey, platform: &Platform) -> bool {
     let size = Bytes::new(cell.wss_bytes);
-    &*cell.load == Load::Idle.word() && (SIZES.contains(&size) || large(platform).contains(&size))
+    &*cell.load == Load::Idle.word()
+        && (SIZES.contains(&size)
+            || near_second(platform).contains(&size)
+            || large(platform).contains(&size))
 }
 
 #[cfg(test)]

@@ -12,9 +12,10 @@
 //! | number | cells that give it |
 //! |---|---|
 //! | time of memory | flushes |
+//! | capacity of the second level, and how it replaces | warm touches near its stated size, on small and on huge pages |
 //! | capacity of the last level, walks of the page tables | warm touches from twice the second level to beyond the last one |
 //! | time of a line from another core, by class | migrations that resume at once |
-//! | loss while away | absences of two lengths in which nothing of ours ran |
+//! | loss while away | absences of three lengths in which nothing of ours ran |
 //!
 //! A host may put the virtual CPUs of a guest apart and together again in the course of seconds. Such a guest is two
 //! machines, and each has its description ([`States`]).
@@ -22,12 +23,15 @@
 mod cells;
 mod fit;
 mod lost;
+mod rooms;
 mod solve;
 mod states;
 mod trial;
 
+pub use cells::complete;
 pub(crate) use cells::on_described;
 pub use cells::{experiment, is_own};
 pub use fit::{Calibrated, CalibrationError, Number, calibrate};
 pub use states::States;
+pub(crate) use trial::HUGE;
 pub use trial::change_of_speed;

@@ -5,6 +5,15 @@
 const MOST: usize = 8;
 /// A value this near to the one that is wanted will do.
 const NEAR: f64 = 2e-3;
+/// A smaller slope is none.
+const LEAST_SLOPE: f64 = 0.05;
+
+/// A place, and how steep the function is there.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Solved {
+    pub(super) x: f64,
+    pub(super) slope: f64,
+}
 
 /// The `x` between two bounds at which `f`, which grows, comes to `target`, by secants from `first`; a bound where it comes
 /// to it nowhere between them.
@@ -16,40 +25,44 @@ pub(super) fn solve<E>(
     first: f64,
     target: f64,
     mut f: impl FnMut(f64) -> Result<f64, E>,
-) -> Result<f64, E> {
+) -> Result<Solved, E> {
     let within = |x: f64| x.clamp(bounds[0], bounds[1]);
     let mut last = (within(first), f(within(first))?);
     // The first step takes a slope of one: a time of a line for a time of a line.
+    let mut slope = 1.0;
     let mut next = within(last.0 + target - last.1);
-    for _ in 1..MOST {
-        if (last.1 - target).abs() <= NEAR * target.abs() || next == last.0 {
+    // At least one step is made, so that the slope is known.
+    for step in 1..MOST {
+        let near = (last.1 - target).abs() <= NEAR * target.abs();
+        if next == last.0 || (near && step > 1) {
             break;
         }
         let value = f(next)?;
-        let slope = (value - last.1) / (next - last.0);
+        let secant = (value - last.1) / (next - last.0);
         last = (next, value);
-        let slope = if slope.is_finite() && slope > 0.05 { slope } else { 1.0 };
+        slope = if secant.is_finite() && secant > LEAST_SLOPE { secant } else { 1.0 };
         next = within(last.0 + (target - last.1) / slope);
     }
-    Ok(last.0)
+    Ok(Solved { x: last.0, slope })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(bounds: [f64; 2], target: f64, f: impl Fn(f64) -> f64) -> f64 {
+    fn found(bounds: [f64; 2], target: f64, f: impl Fn(f64) -> f64) -> Solved {
         solve(bounds, 50.0, target, |x| Ok::<f64, ()>(f(x))).unwrap()
     }
 
     #[test]
     fn a_line_and_a_bent_line_are_solved_and_what_is_never_reached_ends_at_a_bound() {
-        assert!((found([0.0, 1e3], 80.0, |x| 0.5 * x - 3.0) - 166.0).abs() < 0.5);
+        let line = found([0.0, 1e3], 80.0, |x| 0.5 * x - 3.0);
+        assert!((line.x - 166.0).abs() < 0.5 && (line.slope - 0.5).abs() < 1e-9, "{line:?}");
         let bent = |x: f64| if x < 100.0 { 0.2 * x } else { 20.0 + (x - 100.0) };
-        assert!((found([0.0, 1e3], 60.0, bent) - 140.0).abs() < 0.5);
-        assert_eq!(found([0.0, 90.0], 500.0, |x| x), 90.0);
-        assert_eq!(found([10.0, 90.0], -5.0, |x| x), 10.0);
+        assert!((found([0.0, 1e3], 60.0, bent).x - 140.0).abs() < 0.5);
+        assert_eq!(found([0.0, 90.0], 500.0, |x| x).x, 90.0);
+        assert_eq!(found([10.0, 90.0], -5.0, |x| x).x, 10.0);
         // Where nothing depends on it, some value within the bounds.
-        assert!((0.0..=90.0).contains(&found([0.0, 90.0], 5.0, |_| 7.0)));
+        assert!((0.0..=90.0).contains(&found([0.0, 90.0], 5.0, |_| 7.0).x));
     }
 }

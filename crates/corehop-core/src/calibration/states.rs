@@ -20,10 +20,10 @@ pub struct States {
 }
 
 impl States {
-    /// Sorts samples that were taken on `platform`.
+    /// Sorts valid samples that were taken on `platform`.
     pub fn of(platform: &Platform, samples: &[Sample]) -> Self {
-        let (apart, declared) =
-            samples.iter().cloned().partition(|sample| is_apart(platform, sample));
+        let valid = samples.iter().filter(|sample| sample.valid).cloned();
+        let (apart, declared) = valid.partition(|sample| is_apart(platform, sample));
         Self { declared, apart }
     }
 
@@ -35,6 +35,11 @@ impl States {
     /// Whether there are enough of those to describe that state.
     pub fn is_met_apart(&self) -> bool {
         self.share_apart() >= LEAST_SHARE
+    }
+
+    /// Whether there are enough of the others.
+    pub fn is_met_declared(&self) -> bool {
+        1.0 - self.share_apart() >= LEAST_SHARE
     }
 }
 

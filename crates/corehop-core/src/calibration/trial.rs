@@ -10,15 +10,18 @@ use crate::model::replicates::Nested;
 use crate::model::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
-use crate::sim::SimMachine;
+use crate::sim::{Sampling, SimMachine};
 use crate::units::{Bytes, CpuList, Nanos};
 use crate::workload::{Event, Load, Mover, Page};
 
 use super::cells::SMALL;
 use super::fit::CalibrationError;
 
-/// The event, the size and the requested length of a cell.
-type Place = (Event, u64, u64);
+/// The event, the size, the requested length and the pages of a cell.
+type Place = (Event, u64, u64, Page);
+
+/// With a smaller share on huge pages, a working set has none.
+pub(crate) const HUGE: f64 = 0.5;
 
 /// Nanoseconds a line, sample by sample, with the replicate of each.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +31,7 @@ struct Values {
     replicates: Vec<u64>,
 }
 
-/// The times of a line by cell: of idle machines, on base pages.
+/// The times of a line by cell, of idle machines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Times(BTreeMap<Place, Values>);
 
@@ -45,12 +48,13 @@ impl Times {
     /// Those of valid samples.
     pub(super) fn of(samples: &[Sample]) -> Self {
         let mut times = Self::default();
-        let plain =
-            |it: &&Sample| it.valid && &*it.load == Load::Idle.word() && it.page == Page::Base;
+        // What asked for huge pages and has none is of no kind.
+        let pages = |it: &Sample| it.page != Page::Transparent || it.huge_share >= HUGE;
+        let plain = |it: &&Sample| it.valid && &*it.load == Load::Idle.word() && pages(it);
         for it in samples.iter().filter(plain) {
             let lines = it.lines.max(1) as f64;
-            let values =
-                times.0.entry((it.event, it.wss_bytes, it.requested_length_ns)).or_default();
+            let place = (it.event, it.wss_bytes, it.requested_length_ns, it.page);
+            let values = times.0.entry(place).or_default();
             values.delays.push((it.resumed_ns - it.warm_ns) / lines);
             values.warm.push(it.warm_ns / lines);
             values.replicates.push(replicate_of(it));
@@ -58,8 +62,14 @@ impl Times {
         times
     }
 
+    /// Without the cells of which there are fewer samples.
+    pub(super) fn with_at_least(mut self, fewest: usize) -> Self {
+        self.0.retain(|_, values| values.delays.len() >= fewest);
+        self
+    }
+
     fn values(&self, event: Event, wss: Bytes, length: Nanos) -> Option<&Values> {
-        self.0.get(&(event, wss.get(), length.get()))
+        self.0.get(&(event, wss.get(), length.get(), Page::Base))
     }
 
     /// The delays of a cell, in the order in which they were taken; none of an empty one.
@@ -75,8 +85,21 @@ impl Times {
 
     /// The median time of a line in a warm touch, where nothing happens afterwards.
     pub(super) fn warm(&self, wss: Bytes) -> Option<Told> {
-        let values = self.values(Event::None, wss, Nanos::new(0))?;
+        self.warm_on(wss, Page::Base)
+    }
+
+    /// The same on pages of a kind.
+    pub(super) fn warm_on(&self, wss: Bytes, page: Page) -> Option<Told> {
+        let values = self.0.get(&(Event::None, wss.get(), 0, page))?;
         told(&values.warm, &values.replicates)
+    }
+
+    /// The samples of cells that nothing follows, on any pages.
+    pub(super) fn samples_of(&self, event: Event, sizes: &[Bytes]) -> usize {
+        let of = |(place, _): &(&Place, &Values)| {
+            place.0 == event && sizes.iter().any(|it| it.get() == place.1)
+        };
+        self.0.iter().filter(of).map(|(_, values)| values.warm.len()).sum()
     }
 
     /// The median delays of a line in cells of several sizes, on average, with the mean of their intervals.
@@ -104,19 +127,41 @@ fn told(values: &[f64], replicates: &[u64]) -> Option<Told> {
 /// If the platform cannot be simulated.
 pub(super) fn simulated(
     platform: &Platform,
+    groups: Vec<Group>,
+    samples: u32,
+) -> Result<Times, CalibrationError> {
+    run(platform, groups, samples, Sampling::Most)
+}
+
+/// The same, with every set of every cache.
+///
+/// # Errors
+/// As [`simulated`].
+pub(super) fn exactly(
+    platform: &Platform,
+    groups: Vec<Group>,
+    samples: u32,
+) -> Result<Times, CalibrationError> {
+    run(platform, groups, samples, Sampling::Exact)
+}
+
+fn run(
+    platform: &Platform,
     mut groups: Vec<Group>,
     samples: u32,
+    sampling: Sampling,
 ) -> Result<Times, CalibrationError> {
     groups.iter_mut().for_each(|group| group.samples = samples);
     let synthetic = Synthetic {
         mover: Mover::Affinity,
         preemptor: Preset::polluter(platform),
         preemptor_sizes: Vec::new(),
+        passes: 0,
         groups,
         cpus: CpuList::default(),
     };
     let plan = synthetic.plan(platform, SEED)?;
-    let mut machine = SimMachine::new(platform.clone())?.sampled();
+    let mut machine = SimMachine::new(platform.clone())?.sampling(sampling);
     Ok(Times::of(&samples_of(&mut machine, &plan)?))
 }
 

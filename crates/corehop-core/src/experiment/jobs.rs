@@ -92,6 +92,8 @@ pub enum Step {
     Prepare(LineState),
     /// Access the working set once, in its order; timed.
     Touch,
+    /// Access the working set so many times, each in its order; not timed.
+    Passes(u32),
     /// Be off the CPU, then resume.
     Leave(Absent),
 }
@@ -289,7 +291,7 @@ impl Jobs {
         job: usize,
         it: &Job,
     ) -> Result<(), JobsError> {
-        if !it.steps.iter().any(|step| !matches!(step, Step::Prepare(_))) {
+        if !it.steps.iter().any(|step| !matches!(step, Step::Prepare(_) | Step::Passes(_))) {
             return Err(JobsError::Nothing(format!(
                 "phase {phase}, job {job} neither touches its working set nor leaves its CPU"
             )));

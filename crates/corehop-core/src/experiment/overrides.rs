@@ -37,6 +37,8 @@ pub struct Overrides {
     pub preemptor_sizes: Vec<Bytes>,
     /// The way jobs get to another CPU.
     pub mover: Option<Mover>,
+    /// Further passes before the warm touch.
+    pub passes: Option<u32>,
     /// The background load.
     pub load: Option<Load>,
     /// The load `realistic`, beside those of the preset.
@@ -84,6 +86,7 @@ impl Overrides {
     /// Changes a synthetic experiment.
     pub fn synthetic(&self, experiment: &mut Synthetic) {
         experiment.mover = self.mover.unwrap_or(experiment.mover);
+        experiment.passes = self.passes.unwrap_or(experiment.passes);
         if let Some(preemptor) = &self.preemptor {
             experiment.preemptor = preemptor.clone();
         }

@@ -50,6 +50,7 @@ impl PolluterSweep {
             mover: Mover::Affinity,
             preemptor: self.polluter.clone(),
             preemptor_sizes: Vec::new(),
+            passes: 0,
             groups: self.loads.iter().flat_map(of_load).collect(),
             cpus: self.cpus.clone(),
         }

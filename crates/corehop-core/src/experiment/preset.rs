@@ -52,7 +52,7 @@ impl Preset {
         // Wächtler, section 4.1, hands the job over to a thread that waits on the other core.
         let mover = if self == Self::Waechtler { Mover::Handover } else { Mover::Affinity };
         let (preemptor, cpus) = (preemptor(platform), CpuList::default());
-        Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), groups, cpus }
+        Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), passes: 0, groups, cpus }
     }
 
     /// Whether the study measured under the load `realistic` too, which takes a command of the user's.
@@ -117,7 +117,7 @@ impl Preset {
         };
         let (mover, cpus) = (Mover::Affinity, CpuList::default());
         let (groups, preemptor_sizes) = (vec![group], Vec::new());
-        let cell = Synthetic { mover, preemptor, preemptor_sizes, groups, cpus };
+        let cell = Synthetic { mover, preemptor, preemptor_sizes, passes: 0, groups, cpus };
         Conditions { cell, rounds: if self == Self::Quick { 30 } else { 100 } }
     }
 
@@ -188,7 +188,8 @@ fn polluter(wss: Bytes) -> Polluter {
 
 /// A preemptor that walks twice the largest private cache, and at least 4 MiB.
 fn preemptor(platform: &Platform) -> Polluter {
-    let private = platform.largest_private_cache().unwrap_or(Bytes::from_mib(2));
+    // What is found of a cache later must not change the experiment that it is compared with.
+    let private = platform.largest_stated_private_cache().unwrap_or(Bytes::from_mib(2));
     polluter(Bytes::new((2 * private.get()).clamp(4 << 20, LARGEST_CACHE.get())))
 }
 
@@ -256,10 +257,12 @@ fn quick(platform: &Platform, classes: &[Event], realistic: Option<&Load>) -> Ve
     groups
 }
 
-/// The size of the second-level cache, as far as a quick run can fill it.
+/// The size of the second-level cache, as far as a quick run can fill it: as stated, since what is found of it later is to
+/// be compared with the same experiment.
 fn second_level(platform: &Platform) -> Bytes {
-    let size = platform.cache_sizes().into_iter().find(|&(level, _)| level == 2);
-    let size = size.map_or(Bytes::from_mib(2), |(_, size)| Bytes::from_kib(size.get() >> 10));
+    let sizes = platform.caches.iter().filter(|cache| cache.level == 2 && cache.holds_data());
+    let size = sizes.filter_map(|cache| cache.size.as_ref()).map(|size| size.value).min();
+    let size = size.map_or(Bytes::from_mib(2), |size| Bytes::from_kib(size.get() >> 10));
     size.clamp(Bytes::from_kib(128), Bytes::from_mib(4))
 }
 

@@ -27,11 +27,20 @@ pub struct Synthetic {
     /// Sizes of what they walk in place of its own: every preemption by one is sampled with each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub preemptor_sizes: Vec<Bytes>,
+    /// Further passes over a working set that is at rest, before its warm touch. None is usual: caches that do not replace by
+    /// age may go on changing for some passes after touches have become no faster.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub passes: u32,
     /// The parts of the experiment.
     pub groups: Vec<Group>,
     /// The only CPUs to use; empty for all that are usable.
     #[serde(default)]
     pub cpus: CpuList,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+const fn is_none(passes: &u32) -> bool {
+    *passes == 0
 }
 
 /// Working sets and events of which every combination is sampled equally often.
@@ -136,7 +145,7 @@ impl Synthetic {
         let phases = phases(&cells, quota, turn, &mut draw, |cell, here, draw| {
             let cell_of = &cells[cell];
             let (start, to) = routes.of(cell_of.event, here, draw);
-            Job { cell, start, steps: script(cell_of, to, draw) }
+            Job { cell, start, steps: script(cell_of, self.passes, to, draw) }
         });
         let (preemptor, sets) = (Some(self.preemptor.clone()), self.sets());
         Ok(Jobs { rows: JobRows::Samples, mover: self.mover, preemptor, sets, cells, phases })
@@ -318,9 +327,11 @@ impl Routes {
 ///
 /// One pass does not bring a working set to rest in caches that do not replace by strict age; the
 /// untimed ones between cold and warm do, or warm would cost more than an undisturbed resumed touch.
-fn script(cell: &Cell, to: Cpu, draw: &mut Draw) -> Vec<Step> {
+fn script(cell: &Cell, passes: u32, to: Cpu, draw: &mut Draw) -> Vec<Step> {
     let settle = Step::Prepare(LineState::Valid);
-    let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle, Step::Touch];
+    let mut steps = vec![Step::Prepare(cell.state), Step::Touch, settle];
+    steps.extend((passes > 0).then_some(Step::Passes(passes)));
+    steps.push(Step::Touch);
     match cell.event {
         Event::None => {}
         Event::Flush => steps.push(Step::Prepare(LineState::Invalid)),

@@ -2,7 +2,7 @@
 //! Holding what is stated of a machine against what was measured of it.
 
 use super::observed::{Contention, Controller, Curve, Exchange, Observed, about};
-use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Traffic};
+use super::{Affinity, Check, CpuGroups, Fact, Latency, Platform, Server, Side, Traffic};
 use crate::units::{Bytes, Cpu, CpuList};
 
 /// From this slowdown on two CPUs share a core, below the other they do not; in between nothing is
@@ -78,6 +78,7 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
     let nodes =
         platform.nodes.iter().map(|node| node.cpus.value.clone()).filter(|it| !it.is_empty());
     let nodes: Vec<CpuList> = nodes.collect();
+    let several = nodes.len() > 1;
     let nodes = if nodes.is_empty() { vec![platform.cpus.value.clone()] } else { nodes };
     let how = format!(
         "the CPUs ask for eight lines at once each: {one_ns:.1} ns a line to one, {all_ns:.1} ns to {cpus} together"
@@ -87,8 +88,10 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
         name: "memory".to_owned(),
         instances: Fact::assumed(CpuGroups::new(nodes), "one controller a node"),
         carries: Fact::assumed(all, "what is read and what is written share it"),
+        distances: None,
         service: Fact::measured(nanos(one_ns.min(all_ns)), how),
-        side: None,
+        side: several
+            .then(|| Fact::assumed(Side::Home, "memory is behind the controller of its node")),
     }
 }
 

@@ -253,6 +253,10 @@ pub struct Server {
     pub instances: Fact<CpuGroups>,
     /// The traffic that passes through it.
     pub carries: Fact<Vec<Traffic>>,
+    /// The peers whose lines pass through it, where it carries transfers: those of another package unless stated. A bus that
+    /// all cores snoop, a directory at the last level and a home node that asks everybody differ in this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Fact<Vec<Distance>>>,
     /// The time that one line occupies it.
     pub service: Fact<Latency>,
     /// The side whose instance it is: the requester's unless stated.

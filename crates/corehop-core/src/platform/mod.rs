@@ -245,6 +245,9 @@ pub struct Pages {
     /// The huge pages that can be asked for, ascending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub huge: Option<Fact<Vec<Bytes>>>,
+    /// The pages with which a host backs the memory of this guest: beyond one of them, what the guest sees in one piece is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backing: Option<Fact<Bytes>>,
     /// When the kernel uses huge pages unasked: `always`, `madvise` or `never`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transparent: Option<Fact<String>>,
@@ -355,13 +358,19 @@ impl Platform {
     }
     /// The largest cache for data that belongs to one core alone.
     pub fn largest_private_cache(&self) -> Option<Bytes> {
+        self.private_caches().filter_map(Cache::capacity).max()
+    }
+    /// The same by stated sizes, whatever was found of them.
+    pub fn largest_stated_private_cache(&self) -> Option<Bytes> {
+        self.private_caches().filter_map(|cache| Some(cache.size.as_ref()?.value)).max()
+    }
+    fn private_caches(&self) -> impl Iterator<Item = &Cache> {
         let private = |cache: &&Cache| {
             let mut instances = cache.instances.value.iter();
             instances
                 .all(|cpus| self.cores.value.iter().any(|core| &core.intersection(cpus) == cpus))
         };
-        let caches = self.caches.iter().filter(|cache| cache.holds_data()).filter(private);
-        caches.filter_map(Cache::capacity).max()
+        self.caches.iter().filter(|cache| cache.holds_data()).filter(private)
     }
     /// The size of one instance of the last-level cache (the largest, should they differ).
     pub fn llc_size(&self) -> Option<Bytes> {

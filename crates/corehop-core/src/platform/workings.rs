@@ -2,7 +2,7 @@
 //! Checks that the facts of a simulation agree with each other and with the caches.
 
 use super::consistency::{Disagreement, Verdict, known, level, require};
-use super::mechanism::{LatencyRow, Supplier, Writes};
+use super::mechanism::{LatencyRow, Supplier, Traffic, Writes};
 use super::{Cache, CacheKind, Found, Inclusion, Platform};
 
 /// The entries of a TLB for which the simulation allocates; those of today have some thousands.
@@ -22,7 +22,29 @@ pub(super) fn check(platform: &Platform) -> Verdict {
             format!("the same case has a time already, in latency[{}]", earlier.unwrap_or(0))
         })?;
     }
+    losses(platform)?;
     servers(platform)
+}
+
+fn losses(platform: &Platform) -> Verdict {
+    for (place, loss) in platform.losses.iter().enumerate() {
+        let fact = |name: &str| format!("loss[{place}].{name}");
+        require(loss.length.get() > 0, fact("length"), || "nothing is lost in no time".to_owned())?;
+        require(loss.wss.get() > 0, fact("wss"), || "nothing has nothing to lose".to_owned())?;
+        let shares = &loss.share.value;
+        require(!shares.is_empty(), fact("share.value"), || "a quantile is missing".to_owned())?;
+        let sound = shares.is_sorted() && shares.iter().all(|&share| share <= 1_000);
+        require(sound, fact("share.value"), || {
+            "quantiles are thousandths from 0 to 1000, ascending".to_owned()
+        })?;
+        let twin = platform.losses[..place]
+            .iter()
+            .any(|it| (it.length, it.wss) == (loss.length, loss.wss));
+        require(!twin, fact("length"), || {
+            format!("there is a loss in {} of {} already", loss.length, loss.wss)
+        })?;
+    }
+    Ok(())
 }
 
 fn mechanism(platform: &Platform, cache: &Cache, fact: &dyn Fn(&str) -> String) -> Verdict {
@@ -133,6 +155,10 @@ fn servers(platform: &Platform) -> Verdict {
         }
         require(!server.carries.value.is_empty(), fact("carries.value"), || {
             "nothing passes through it".to_owned()
+        })?;
+        let carries = server.carries.value.contains(&Traffic::Transfer);
+        require(server.distances.is_none() || carries, fact("distances.value"), || {
+            "it carries no transfers that could have a distance".to_owned()
         })?;
         let twin = platform.servers[..place].iter().any(|other| other.name == server.name);
         require(!twin, fact("name"), || format!("two servers are called {}", server.name))?;

@@ -11,7 +11,7 @@ use crate::validation::host::{Beside, HostSheet, Part};
 
 /// The numbers of a calibration, and how sure each is.
 pub fn numbers(numbers: &[Number]) -> String {
-    let mut table = Table::new("Numbers found", &["fact", "value", "95 %", "from", "n"]);
+    let mut table = Table::new("Numbers found", &["fact", "value", "between", "from", "n"]);
     table.rows = numbers
         .iter()
         .map(|it| {
@@ -36,8 +36,8 @@ pub fn sheet(sheet: &HostSheet) -> String {
         "error",
         "halves",
         "warm",
-        "simulated",
-        "",
+        "simulated warm",
+        "judged",
     ];
     let mut table = Table::new(title, &columns);
     table.rows = sheet.cells.iter().map(row).collect();
@@ -54,7 +54,7 @@ fn row(it: &Beside) -> Vec<String> {
     let name = [cell.event.word(), &cell.load, cell.page.word(), cell.absence()].join(" ");
     let name = format!("{}{apart}", name.trim_end());
     let interval = it.live_interval.map(|of| format!("[{}, {}]", micros(of.low), micros(of.high)));
-    let note = if it.part == Part::Judged { "" } else { it.part.word() };
+    let note = if it.part == Part::Judged { "yes" } else { it.part.word() };
     vec![
         name,
         size(Bytes::new(cell.wss_bytes)),
@@ -99,10 +99,22 @@ fn summary(sheet: &HostSheet) -> String {
         order,
         halves.map(|it| it.replace("median error", "apart by a median of")),
         left_out,
+        Some(aims(sheet)),
     ]
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The aims, and whether they are reached.
+fn aims(sheet: &HostSheet) -> String {
+    let missed = sheet.missed();
+    let outcome = if missed.is_empty() {
+        "reached".to_owned()
+    } else {
+        format!("not reached: {}", missed.join("; "))
+    };
+    format!("aims (median 20 %, 90th percentile 50 %, 95 % of the order): {outcome}\n")
 }
 
 #[cfg(test)]
@@ -126,7 +138,7 @@ mod tests {
         let platform = Platform::named("xeon_x5650").unwrap().unwrap();
         let text = sheet(&held_against(&platform, &live, &[]));
         let line = text.lines().find(|it| it.contains("memory_migration")).unwrap();
-        assert!(line.ends_with("too few samples") && line.contains('–'), "{text}");
+        assert!(line.ends_with("not simulated") && line.contains('–'), "{text}");
         assert!(!text.contains("judged:"), "{text}");
         let judged = sheet(&held_against(&platform, &live, &live));
         assert!(judged.contains("judged: 1 cells, median error 0.0 %"), "{judged}");

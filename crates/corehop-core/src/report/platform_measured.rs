@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use super::label;
 use crate::platform::observed::{DistanceLevel, Exchange, ExchangeClass};
-use crate::platform::{Check, Fact, Latency, Platform};
+use crate::platform::{Check, Fact, Latency, Loss, Platform};
 use crate::units::{Cpu, CpuList};
 
 /// Up to this many CPUs the exchanges are a matrix, beyond it a line per class.
@@ -18,6 +18,7 @@ pub(super) fn sections(platform: &Platform) -> String {
     let mut text = latencies(platform);
     text.push_str(&exchanges(platform));
     text.push_str(&distances(platform));
+    text.push_str(&losses(platform));
     let checks = label::checks(platform);
     if !checks.is_empty() {
         text.push_str("\nstated facts, checked\n");
@@ -101,6 +102,28 @@ fn distances(platform: &Platform) -> String {
         );
     }
     let _ = writeln!(text, "  {}", distance.source);
+    text
+}
+
+/// What absences take out of the caches: the median of the lost share, and what a quarter and three quarters lose at most.
+fn losses(platform: &Platform) -> String {
+    let mut text = String::new();
+    for Loss { length, wss, share } in &platform.losses {
+        if text.is_empty() {
+            text.push_str("\nlost while away, though nothing of yours ran: median, and from a quarter to three quarters of absences\n");
+        }
+        let percent =
+            |at: usize| f64::from(share.value.get(at).copied().unwrap_or_default()) / 10.0;
+        let count = share.value.len();
+        let (low, middle, high) = (percent(count / 4), percent(count / 2), percent(3 * count / 4));
+        let _ = writeln!(
+            text,
+            "  in {:<7} of {:<9}{middle:>6.1} %  {low:>6.1} % to {high:>5.1} %  {}",
+            length.to_string(),
+            label::size(*wss),
+            share.source
+        );
+    }
     text
 }
 

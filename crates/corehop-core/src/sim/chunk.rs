@@ -49,6 +49,8 @@ pub(super) struct ChunkRun<'a> {
     sets: BTreeMap<usize, Walker>,
     /// By CPU, and by what they walk among the plan's preemptors.
     preemptors: BTreeMap<(usize, usize), Walker>,
+    /// When each of them ran last.
+    preempted: BTreeMap<(usize, usize), Picos>,
     system: SystemData,
     eviction: Option<Vec<Line>>,
     /// The draw that the records state where the plan has no replicates.
@@ -103,6 +105,7 @@ impl<'a> ChunkRun<'a> {
             draw,
             sets: BTreeMap::new(),
             preemptors: BTreeMap::new(),
+            preempted: BTreeMap::new(),
             system: SystemData::default(),
             eviction: None,
             stream,
@@ -162,6 +165,11 @@ impl<'a> ChunkRun<'a> {
         for step in &job.steps {
             match step {
                 Step::Prepare(state) => self.prepare(*state, here, &mut memory)?,
+                Step::Passes(passes) => {
+                    for _ in 0..*passes {
+                        self.state.walk(here, &mut memory);
+                    }
+                }
                 Step::Touch => {
                     let pass = self.state.walk(here, &mut memory);
                     let Pass { picos, walks, finding, .. } = pass;
@@ -169,8 +177,8 @@ impl<'a> ChunkRun<'a> {
                     record.touches.push(touch(self.cpu(here), set, pass));
                 }
                 Step::Leave(away) => {
-                    record.leaves.push(self.leave(job, *away, here, &memory)?);
-                    let share = self.recipe.lost(set, away.length.get() * 1_000, &mut others);
+                    record.leaves.push(self.leave(job, *away, here, &memory, &mut others)?);
+                    let share = self.recipe.lost(set.wss, away.length.get() * 1_000, &mut others);
                     self.state.lose(memory.order(), share, &mut others);
                     here = self.recipe.place(away.to);
                     self.state.take_cpu(here);
@@ -236,6 +244,7 @@ impl<'a> ChunkRun<'a> {
         away: Absent,
         here: usize,
         walker: &Walker,
+        others: &mut Draw,
     ) -> Result<Leave, MachineError> {
         let preempts = away.to_whom == Absence::Preemptor;
         let preemptor = self.plan.preemptor_of(job).filter(|_| preempts);
@@ -247,6 +256,11 @@ impl<'a> ChunkRun<'a> {
                 self.draw_for(Owner::Preemptor(here, which));
                 self.recipe.polluter_on(&mut self.state, here, polluter, &mut self.draw)?
             };
+            // It was off the CPU too, since it ran last.
+            let away = self.state.now()
+                - self.preempted.insert((here, which), self.state.now()).unwrap_or(0);
+            let share = self.recipe.lost(polluter.wss, away, others);
+            self.state.lose(walker.order(), share, others);
             self.state.add_actor(here, walker);
         }
         let before = self.state.visits();

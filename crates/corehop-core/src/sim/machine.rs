@@ -6,10 +6,11 @@ use serde_json::{Map, Value, json};
 use crate::experiment::{Body, Plan};
 use crate::machine::{Machine, MachineError, RunEnd, Sink};
 use crate::platform::Platform;
+use crate::workload::WorkingSet;
 
 use super::chunk::Sum;
 use super::partitioning::Partitioning;
-use super::recipe::Recipe;
+use super::recipe::{Recipe, Sampling};
 use super::times::Picos;
 use super::{gang, jobs, switch, tasks};
 
@@ -18,6 +19,8 @@ use super::{gang, jobs, switch, tasks};
 pub struct SimMachine {
     recipe: Recipe,
     sum: Sum,
+    /// Whether a plan had working sets of which sets were left out for their size.
+    large_sampled: bool,
 }
 
 impl SimMachine {
@@ -37,21 +40,40 @@ impl SimMachine {
         platform: Platform,
         partitioning: Partitioning,
     ) -> Result<Self, MachineError> {
-        Ok(Self { recipe: Recipe::new(platform, partitioning)?, sum: Sum::default() })
+        Ok(Self {
+            recipe: Recipe::new(platform, partitioning)?,
+            sum: Sum::default(),
+            large_sampled: false,
+        })
     }
 
-    /// The same machine, in which working sets of a mebibyte and more are simulated in some of the
-    /// sets of all caches: one in two, and up to one in 64 for the largest; beside polluters smaller
-    /// ones too, in one of 16.
+    /// The same machine with [`Sampling::Most`].
     #[must_use]
     pub fn sampled(self) -> Self {
-        Self { recipe: Recipe { sampled: true, ..self.recipe }, ..self }
+        self.sampling(Sampling::Most)
+    }
+
+    /// The same machine, in which some working sets are simulated in some of the sets of all caches.
+    #[must_use]
+    pub fn sampling(self, sampling: Sampling) -> Self {
+        Self { recipe: Recipe { sampling, ..self.recipe }, ..self }
     }
 
     /// The same machine with other polluters: they need so long for a line besides accessing it.
     #[must_use]
     pub fn pausing(self, pause: Picos) -> Self {
         Self { recipe: Recipe { pause, ..self.recipe }, ..self }
+    }
+}
+
+/// The working sets of jobs and of tasks.
+fn working_sets(body: &Body) -> Vec<&WorkingSet> {
+    match body {
+        Body::Jobs(jobs) => jobs.sets.iter().collect(),
+        Body::Tasks(tasks) => {
+            tasks.runs.iter().flat_map(|run| &run.tasks).map(|task| &task.set).collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -71,6 +93,7 @@ impl Machine for SimMachine {
     fn run(&mut self, plan: &Plan, sink: &mut dyn Sink) -> Result<RunEnd, MachineError> {
         let (recipe, seed, sum) = (&self.recipe, plan.seed, &mut self.sum);
         plan.check(&recipe.platform)?;
+        self.large_sampled |= working_sets(&plan.body).iter().any(|set| recipe.is_sampled(set));
         match &plan.body {
             Body::Jobs(jobs) => jobs::run(recipe, jobs, seed, sink, sum),
             Body::Tasks(tasks) => tasks::run(recipe, tasks, seed, sink, sum),
@@ -86,8 +109,10 @@ impl Machine for SimMachine {
             ("kind".to_owned(), json!("simulated")),
             ("jobs".to_owned(), json!(self.sum.jobs)),
         ]);
-        if self.recipe.sampled {
+        if self.recipe.sampling == Sampling::Most {
             map.insert("sampled_sets".to_owned(), json!(true));
+        } else if self.large_sampled {
+            map.insert("large_sampled".to_owned(), json!(true));
         }
         if !self.recipe.partitioning.is_usual() {
             map.insert("arrangement".to_owned(), json!(self.recipe.partitioning));

@@ -3,7 +3,7 @@
 
 /// The results of `run` for each number, in order, computed on all cores.
 #[cfg(feature = "parallel")]
-pub(super) fn side_by_side<T: Send>(
+pub(crate) fn side_by_side<T: Send>(
     numbers: std::ops::Range<usize>,
     run: impl Fn(usize) -> T + Sync + Send,
 ) -> Vec<T> {
@@ -25,6 +25,6 @@ pub(super) const fn threads() -> usize {
 
 /// The results of `run` for each number, in order.
 #[cfg(not(feature = "parallel"))]
-pub(super) fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usize) -> T) -> Vec<T> {
+pub(crate) fn side_by_side<T>(numbers: std::ops::Range<usize>, run: impl Fn(usize) -> T) -> Vec<T> {
     numbers.map(run).collect()
 }

@@ -3,7 +3,7 @@
 
 use crate::experiment::Draw;
 use crate::machine::MachineError;
-use crate::platform::Platform;
+use crate::platform::{Fact, Platform};
 use crate::units::{Bytes, Cpu, Nanos};
 use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
 
@@ -27,6 +27,28 @@ const APART_UNDER_LOAD: u32 = 16;
 /// The snapshots of a loaded phase, with other frames each.
 pub(super) const SNAPSHOTS: usize = 4;
 
+/// The working sets that are simulated in some of the sets of all caches only. A line is lost or kept whatever becomes of
+/// those in other sets, so a part tells of the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Sampling {
+    /// None.
+    #[default]
+    Exact,
+    /// Those of 8 MiB and more: one set in 16.
+    Large,
+    /// Those of a mebibyte and more: one set in 2, and up to one in 64 for the largest; beside polluters smaller ones too, in
+    /// one of 16.
+    Most,
+}
+
+/// Working sets from this size on are large.
+pub(super) const LARGE: Bytes = Bytes::from_mib(8);
+/// Of those one set in so many is simulated.
+const LARGE_APART: u32 = 16;
+
+/// A huge page.
+const HUGE: Bytes = Bytes::from_mib(2);
+
 /// All that a fresh machine is made from.
 #[derive(Debug)]
 pub(super) struct Recipe {
@@ -34,8 +56,8 @@ pub(super) struct Recipe {
     pub(super) partitioning: Partitioning,
     /// The colours of the job's pages and of others', where they are restricted.
     pub(super) colours: [Option<Colours>; 2],
-    /// Whether large working sets are simulated in some of the sets only.
-    pub(super) sampled: bool,
+    /// The working sets that are simulated in some of the sets only.
+    pub(super) sampling: Sampling,
     /// The time of polluters and preemptors for a line besides its access.
     pub(super) pause: Picos,
 }
@@ -64,7 +86,7 @@ impl Recipe {
             };
             colours = [restricted(&partitioning.job), restricted(&partitioning.others)];
         }
-        let recipe = Self { platform, partitioning, colours, sampled: false, pause: 0 };
+        let recipe = Self { platform, partitioning, colours, sampling: Sampling::Exact, pause: 0 };
         recipe.state(1, 0)?;
         Ok(recipe)
     }
@@ -73,8 +95,11 @@ impl Recipe {
     /// kept whatever becomes of the others, and most of the work is theirs: few lines are enough.
     pub(super) fn every(&self, set: &WorkingSet, load: &Load) -> u32 {
         let ahead = self.reads_ahead();
-        if !self.sampled || (ahead && set.pattern == Pattern::Scan) {
+        if !self.is_sampled(set) || (ahead && set.pattern == Pattern::Scan) {
             return 1;
+        }
+        if self.sampling == Sampling::Large {
+            return LARGE_APART;
         }
         let parts = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
         let every = 1 << parts.ilog2();
@@ -86,25 +111,43 @@ impl Recipe {
     /// polluters.
     pub(super) fn every_of_tasks(&self, set: &WorkingSet, load: &Load) -> u32 {
         let needs_pages = set.pattern == Pattern::Scan || set.wss < LEAST_SAMPLE;
-        if !self.sampled || (self.reads_ahead() && needs_pages) {
+        if !self.is_sampled(set) || (self.reads_ahead() && needs_pages) {
             return 1;
+        }
+        if self.sampling == Sampling::Large {
+            return LARGE_APART;
         }
         let least = if *load == Load::Idle { 1 } else { APART_UNDER_LOAD };
         let parts = (set.lines() / LEAST_LINES).clamp(1, u64::from(MOST_APART));
         least.max(1 << parts.ilog2())
     }
 
+    /// Whether sets of caches may be left out for this working set.
+    pub(super) fn is_sampled(&self, set: &WorkingSet) -> bool {
+        match self.sampling {
+            Sampling::Exact => false,
+            Sampling::Large => set.wss >= LARGE,
+            Sampling::Most => true,
+        }
+    }
+
     fn reads_ahead(&self) -> bool {
         self.platform.prefetchers.iter().any(|prefetcher| prefetcher.on.value)
     }
 
-    /// The share of a working set that others of the host take out of the caches during an absence, drawn anew. Nothing is
-    /// drawn where the platform states no loss.
-    pub(super) fn lost(&self, set: &WorkingSet, away: Picos, draw: &mut Draw) -> f64 {
+    /// The share of a working set of this size that others of the host take out of the caches during an absence, drawn anew.
+    /// Nothing is drawn where the platform states no loss.
+    pub(super) fn lost(&self, wss: Bytes, away: Picos, draw: &mut Draw) -> f64 {
         if self.platform.losses.is_empty() {
             return 0.0;
         }
-        self.platform.lost_share(set.wss, Nanos::new(away / 1_000), draw.unit())
+        self.platform.lost_share(wss, Nanos::new(away / 1_000), draw.unit())
+    }
+
+    /// The pages that memory on pages of a kind lies on: a host may have backed huge ones with small ones.
+    fn backed(&self, page: Page) -> Page {
+        let small = |fact: &Fact<Bytes>| fact.value < HUGE;
+        if self.platform.pages.backing.as_ref().is_some_and(small) { Page::Base } else { page }
     }
 
     /// The place of a CPU among all of the platform's.
@@ -147,7 +190,7 @@ impl Recipe {
                 remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
             });
         }
-        let lines = state.frames.place(set.wss, set.page, node, colours);
+        let lines = state.frames.place(set.wss, self.backed(set.page), node, colours);
         let lines = lines.map_err(|error| no_frames(&error))?;
         let of_page = state.frames.lines_of(set.page);
         Ok(Walker::of_set(set, lines, of_page, draw))
@@ -174,7 +217,7 @@ impl Recipe {
         page: Page,
     ) -> Result<(Vec<Line>, u32), MachineError> {
         let node = state.node_of(cpu);
-        let lines = state.frames.place(size, page, node, self.colours[1].as_ref());
+        let lines = state.frames.place(size, self.backed(page), node, self.colours[1].as_ref());
         Ok((lines.map_err(|error| no_frames(&error))?, state.frames.lines_of(page)))
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! Each one's requests to the servers are counted while the machine runs by itself, every cache
 //! simulated. While a job runs they only come to the servers, as often as they did then, and wait
-//! there as everybody does: who waits longer comes later, as in a closed queueing network.
+//! there as everybody does: who waits longer comes later, as in a closed queueing network. Lines that they take from each
+//! other within a package do not come to the servers.
 
 use crate::platform::{Distance, Supplier, Traffic};
 
@@ -177,6 +178,7 @@ mod tests {
             name: "memory".to_owned(),
             instances: platform.packages.clone(),
             carries: Fact::assumed(vec![Traffic::MemoryRead, Traffic::WriteBack], ""),
+            distances: None,
             service: Fact::assumed(Latency::Picos(10_000), ""),
             side: Some(Fact::assumed(Side::Home, "")),
         }];

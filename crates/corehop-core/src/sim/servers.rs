@@ -5,12 +5,18 @@
 //! single number: the time from which on it is free. With N cores that wait for one another the
 //! latency at saturation is N times the service time, as in a closed queueing network.
 
-use crate::platform::{Fact, Platform, Server as PlatformServer, Side, Traffic};
+use crate::platform::{Distance, Fact, Platform, Server as PlatformServer, Side, Traffic};
 
 use super::spec::SpecError;
 use super::times::Picos;
 
-const KINDS: usize = 4;
+/// Kinds of traffic, the transfers by the distance of the peer.
+const KINDS: usize = TRANSFERS + 5;
+/// The place of the first kind of transfer.
+const TRANSFERS: usize = 4;
+/// The distances of peers, in the order of their kinds.
+const DISTANCES: [Distance; 5] =
+    [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
 
 /// One kind of server, as a platform file has it.
 struct Described {
@@ -56,7 +62,7 @@ pub struct Servers {
     counts: Vec<usize>,
     /// The instances that lines pass after their first one.
     stops: Vec<u32>,
-    /// By traffic, CPU and home.
+    /// By kind of traffic, CPU and home.
     routes: Vec<Route>,
     cpus: usize,
     homes: usize,
@@ -83,10 +89,8 @@ impl Servers {
             all.counts.push(server.count);
             servers.push(server);
         }
-        for traffic in 0..KINDS {
-            let carries = |server: &PlatformServer| {
-                server.carries.value.iter().filter(|&&one| one as usize == traffic).count()
-            };
+        for kind in 0..KINDS {
+            let carries = |server: &PlatformServer| times(server, kind);
             let carriers = servers.iter().zip(platform.servers.iter().map(carries));
             let carriers: Vec<&Described> =
                 carriers.flat_map(|(server, times)| std::iter::repeat_n(server, times)).collect();
@@ -114,10 +118,22 @@ impl Servers {
     }
 
     /// One line of `traffic` for `cpu`, whose home is the node at place `home`, asked for at `at`:
-    /// how long it waits. The time of the service itself is in the latency table.
+    /// how long it waits. The time of the service itself is in the latency table. Transfers are of another package here.
     #[inline(always)]
     pub fn pass(&mut self, traffic: Traffic, cpu: usize, home: usize, at: Picos) -> Picos {
-        let route = (traffic as usize * self.cpus + cpu) * self.homes + home;
+        let kind = if traffic == Traffic::Transfer { TRANSFERS + 4 } else { traffic as usize };
+        self.pass_kind(kind, cpu, home, at)
+    }
+
+    /// A line that a peer so far away has.
+    #[inline(always)]
+    pub fn transfer(&mut self, distance: Distance, cpu: usize, home: usize, at: Picos) -> Picos {
+        self.pass_kind(TRANSFERS + distance as usize, cpu, home, at)
+    }
+
+    #[inline(always)]
+    fn pass_kind(&mut self, kind: usize, cpu: usize, home: usize, at: Picos) -> Picos {
+        let route = (kind * self.cpus + cpu) * self.homes + home;
         let Some(&Route { first, others: (begin, end) }) = self.routes.get(route) else { return 0 };
         let Some(instance) = self.instances.get_mut(first as usize) else { return 0 };
         let mut time = instance.pass(at);
@@ -143,6 +159,17 @@ impl Servers {
         let mut rest = self.instances.iter().map(share);
         self.counts.iter().map(|&count| rest.by_ref().take(count).collect()).collect()
     }
+}
+
+/// The number of times that a line of this kind passes through a server.
+fn times(server: &PlatformServer, kind: usize) -> usize {
+    let far = [Distance::Machine];
+    let distances = server.distances.as_ref().map_or(&far[..], |fact| &fact.value);
+    let is = |one: Traffic| match kind.checked_sub(TRANSFERS) {
+        Some(at) => one == Traffic::Transfer && distances.contains(&DISTANCES[at]),
+        None => one != Traffic::Transfer && one as usize == kind,
+    };
+    server.carries.value.iter().filter(|&&one| is(one)).count()
 }
 
 impl Instance {
@@ -196,6 +223,7 @@ mod tests {
             name: "channel".to_owned(),
             instances: platform.packages.clone(),
             carries: Fact::assumed(vec![Traffic::MemoryRead, Traffic::WriteBack], ""),
+            distances: None,
             service: Fact::assumed(Latency::Picos(8_000), ""),
             side: Some(Fact::assumed(side, "")),
         }];
@@ -222,6 +250,25 @@ mod tests {
         assert_eq!(servers.pass(Traffic::MemoryRead, 6, 0, 0), 8_000);
         assert_eq!(servers.pass(Traffic::MemoryRead, 6, 1, 0), 0);
         assert_eq!(servers.pass(Traffic::Transfer, 6, 0, 0), 0);
+    }
+
+    #[test]
+    fn lines_of_peers_pass_where_their_distance_says_so() {
+        let mut platform = machine(Side::Requester);
+        platform.servers[0].carries.value.push(Traffic::Transfer);
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        let both = |servers: &mut Servers, distance| {
+            [0, 1].map(|cpu| servers.transfer(distance, cpu, 0, 0))
+        };
+        assert_eq!(both(&mut servers, Distance::L3), [0, 0]);
+        assert_eq!(both(&mut servers, Distance::Machine), [0, 8_000]);
+        assert_eq!(servers.pass(Traffic::Transfer, 2, 0, 0), 16_000);
+        platform.servers[0].distances = Some(Fact::assumed(vec![Distance::L3], ""));
+        let mut servers = Servers::from_platform(&platform, 1).unwrap();
+        assert_eq!(both(&mut servers, Distance::L3), [0, 8_000]);
+        assert_eq!(both(&mut servers, Distance::Machine), [0, 0]);
+        // It is the same way as to memory.
+        assert_eq!(servers.pass(Traffic::MemoryRead, 2, 0, 0), 16_000);
     }
 
     #[test]

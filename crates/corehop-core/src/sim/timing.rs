@@ -258,9 +258,7 @@ impl Course<'_> {
         }
         match outcome.supplier {
             Supplier::Memory => waited += self.servers.pass(Traffic::MemoryRead, cpu, node, at),
-            Supplier::Peer if outcome.distance == Distance::Machine => {
-                waited += self.servers.pass(Traffic::Transfer, cpu, node, at);
-            }
+            Supplier::Peer => waited += self.servers.transfer(outcome.distance, cpu, node, at),
             _ => {}
         }
         for _ in 0..outcome.written_back {

@@ -17,6 +17,7 @@ pub struct Lab {
     pub(super) seed: u64,
     pub(super) samples: Option<u32>,
     exact: bool,
+    pub(super) passes: Option<u32>,
     tables: BTreeMap<String, Vec<Sample>>,
 }
 
@@ -24,7 +25,13 @@ impl Lab {
     /// A lab that draws with `seed`. Each value has `samples` samples, where that is not the study's number; `exact`
     /// simulates every set of every cache for working sets of any size.
     pub fn new(seed: u64, samples: Option<u32>, exact: bool) -> Self {
-        Self { seed, samples, exact, tables: BTreeMap::new() }
+        Self { seed, samples, exact, passes: None, tables: BTreeMap::new() }
+    }
+
+    /// The same with so many further passes before warm touches of tables, in place of the studies' numbers.
+    #[must_use]
+    pub fn passing(self, passes: Option<u32>) -> Self {
+        Self { passes, ..self }
     }
 
     /// The samples of a value, and those that a study takes.

@@ -59,6 +59,10 @@ pub struct TableStudy {
     /// The rows that parameters of the platform were fitted on.
     #[serde(default)]
     pub fitted: Vec<Fitted>,
+    /// Further passes before the warm touch: what it was held against in print may have been another pass, on caches that
+    /// had come to rest.
+    #[serde(default)]
+    pub passes: u32,
     /// The rows that tell of nothing that is simulated.
     #[serde(default)]
     pub not_modelled: Vec<NotModelled>,
@@ -180,7 +184,9 @@ impl TableStudy {
     /// # Errors
     /// As the experiment's.
     pub(super) fn plan(&self, platform: &Platform, lab: &Lab) -> Result<Plan, ExperimentError> {
-        let mut plan = self.experiment(lab.samples(self.samples).have).plan(platform, lab.seed)?;
+        let mut experiment = self.experiment(lab.samples(self.samples).have);
+        experiment.passes = lab.passes.unwrap_or(self.passes);
+        let mut plan = experiment.plan(platform, lab.seed)?;
         if self.numa_home {
             numa_home::bring(&mut plan, platform);
         }
@@ -251,7 +257,8 @@ fn printed(table: &str) -> Result<Vec<Printed>, StudyError> {
 pub(super) fn synthetic(groups: Vec<Group>, cpus: CpuList) -> Synthetic {
     let preemptor =
         Polluter { wss: Bytes::from_kib(64), pattern: Pattern::Shuffled, write_ratio: 0.0 };
-    Synthetic { mover: Mover::Affinity, preemptor, preemptor_sizes: Vec::new(), groups, cpus }
+    let mover = Mover::Affinity;
+    Synthetic { mover, preemptor, preemptor_sizes: Vec::new(), passes: 0, groups, cpus }
 }
 
 impl Study for TableStudy {

@@ -27,6 +27,7 @@ pub(crate) fn idle(
         mover: Mover::Affinity,
         preemptor: Polluter { wss, pattern: Pattern::Shuffled, write_ratio: 0.5 },
         preemptor_sizes: Vec::new(),
+        passes: 0,
         groups: vec![Group {
             load: Load::Idle,
             sets: vec![WorkingSet::list(Bytes::from_kib(wss_kib), 0.5)],

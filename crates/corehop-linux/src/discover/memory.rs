@@ -72,6 +72,7 @@ pub(super) fn pages(root: &SysRoot) -> Result<Pages, DiscoverError> {
         }
     };
     Ok(Pages {
+        backing: None,
         base: base.map(|size| Fact::cited(size, format!("/{smaps}"))),
         huge: (!huge.is_empty()).then(|| Fact::cited(huge, format!("/{folder}"))),
         transparent: transparent.map(|word| Fact::cited(word, format!("/{setting}"))),

@@ -23,6 +23,9 @@ pub fn tlbs() -> Vec<Tlb> {
     with_penalties(found)
 }
 
+/// No TLB has more entries; a hypervisor may state what it likes.
+const MOST_ENTRIES: u32 = 1 << 20;
+
 /// A TLB as it is stated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stated {
@@ -68,14 +71,13 @@ fn of_subleaf(leaf: CpuidResult) -> Vec<Stated> {
     let (ways, sets) = (leaf.ebx >> 16, leaf.ecx);
     let full = leaf.edx >> 8 & 1 == 1;
     // 1 is data, 3 unified, 4 loads alone; 5 is stores alone, of which the walks here have few.
-    if !matches!(kind, 1 | 3 | 4) || ways == 0 || sets == 0 {
-        return Vec::new();
-    }
+    let entries = ways.checked_mul(sets).filter(|entries| (1..=MOST_ENTRIES).contains(entries));
+    let (Some(entries), 1..=3, 1 | 3 | 4) = (entries, level, kind) else { return Vec::new() };
     let of = |(bit, pages): (u32, Bytes)| {
         (leaf.ebx >> bit & 1 == 1).then_some(Stated {
             level,
             pages,
-            entries: ways * sets,
+            entries,
             ways: (!full).then_some(ways),
         })
     };

@@ -51,6 +51,16 @@ impl SetState {
         self.settling_ns = clock.between(begin, now());
     }
 
+    /// Walks so many times.
+    pub(super) fn pass(&mut self, passes: u32, clock: &Clock) {
+        let until = now() + clock.ticks(MOST_SETTLING_NS);
+        for _ in 0..passes {
+            if !self.walk.walk(None, Ticks::MAX, until).complete {
+                break;
+            }
+        }
+    }
+
     /// Errors with a sentence where the user's own job cannot be loaded.
     pub(crate) fn new(set: &WorkingSet, memory: SetMemory, seed: u64) -> Result<Self, String> {
         let own_job = set.workload.as_deref().map(OwnJob::load).transpose();

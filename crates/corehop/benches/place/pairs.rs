@@ -17,7 +17,7 @@ use crate::packages::Packages;
 const RUNS: usize = 10;
 const CLIENTS: usize = 8;
 /// The time of a placer beside a program that is to be left alone.
-const FOR: &str = "12s";
+const FOR: &str = "8s";
 /// The least share of the weight on true pairs.
 const LEAST: f64 = 0.95;
 

@@ -8,7 +8,7 @@ use corehop_core::decision::comparison::{Delays, FailOn, Margin, compare};
 use corehop_core::decision::program_runs::{self, RunFigures};
 use corehop_core::model::estimator::Estimator;
 use corehop_core::report::{self, decided};
-use corehop_core::samples::{Row, RowKind, Sample};
+use corehop_core::samples::{RowKind, Sample};
 use corehop_core::units::Nanos;
 
 use crate::exit::{Exit, Failure};
@@ -126,12 +126,7 @@ fn runs(path: &Path) -> Result<Vec<RunFigures>, Failure> {
 /// The delays in a file of samples.
 fn delays(path: &Path, estimator: Estimator) -> Result<Delays, Failure> {
     let named = || path.display().to_string();
-    let mut reader = input::open(path)?;
-    let rows = reader.kind().rows.clone();
-    if rows != Sample::KIND {
-        let what = format!("{} contains {rows}, not samples of delays", named());
-        return Err(Failure::says(Exit::Usage, what));
-    }
+    let mut reader = input::of_samples(path)?;
     let mut delays = Delays::new(estimator);
     while let Some(samples) =
         reader.next_rows::<Sample>().map_err(|error| Failure::from(error).context(named()))?

@@ -48,11 +48,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure")]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
-    /// Measure, and find the numbers with which the simulated machine does what this host does (some five minutes). Writes
-    /// the platform file and, beside it, the live samples (`.parquet`). Prints live beside simulated, cell by cell.
+    /// Measure, and find the numbers with which the simulated machine does what this host does (some three minutes). Writes
+    /// FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
     #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg"])]
     calibrate: bool,
-    /// Resume an interrupted calibration from its FILE.parquet.part
+    /// Go on with an interrupted calibration: what its FILE.parquet has is not measured again
     #[arg(long, requires = "calibrate")]
     resume: bool,
 }

@@ -48,6 +48,9 @@ pub(crate) struct Args {
     /// Simulate every set of every cache for working sets of any size (many times slower)
     #[arg(long)]
     exact: bool,
+    /// Further passes before the warm touches of tables of costs; default: the study's number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=64))]
+    passes: Option<u32>,
     /// The seed of all random draws.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -68,7 +71,7 @@ pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
     if let Some(file) = host::file(args)? {
         return host::run(args, file);
     }
-    let mut lab = Lab::new(args.seed, args.samples, args.exact);
+    let mut lab = Lab::new(args.seed, args.samples, args.exact).passing(args.passes);
     let mut answers = Vec::new();
     let mut drawings = Vec::new();
     let mut missed = false;

@@ -289,7 +289,7 @@ impl<'a> Run<'a> {
         };
         if let Some(job) = &mut it.job {
             if let Some(picos) = job.away_until(now) {
-                let share = self.recipe.lost(set, picos, &mut self.draw);
+                let share = self.recipe.lost(set.wss, picos, &mut self.draw);
                 self.state.lose(walker.order(), share, &mut self.draw);
             }
             job.gain(cpu, now, walker.lines());

@@ -248,6 +248,7 @@ impl Runner {
                 set.cold_ns + self.eviction.as_ref().map_or(0.0, |eviction| eviction.last_ns)
             }
             Step::Prepare(LineState::Valid) => set.settling_ns,
+            Step::Passes(passes) => f64::from(*passes) * set.cold_ns,
             Step::Touch | Step::Prepare(LineState::Invalid) => set.cold_ns,
         }
     }
@@ -313,6 +314,7 @@ impl Runner {
                 self.step += 1;
                 match step {
                     Step::Prepare(state) => self.prepare(state),
+                    Step::Passes(passes) => self.pass(passes),
                     Step::Touch => self.touch(seat),
                     Step::Leave(away) => {
                         if let Some(next) = self.leave(seat, away)? {
@@ -450,6 +452,14 @@ impl Runner {
         }
         let rested = self.tally.duty_ns - waited;
         self.tally.prepare_ns += self.clock.between(begin, now()) - rested;
+    }
+
+    /// Walks so many times, as a touch does, and does not time it.
+    fn pass(&mut self, passes: u32) {
+        let begin = now();
+        let clock = self.clock;
+        self.set().pass(passes, &clock);
+        self.tally.touches_ns += self.clock.between(begin, now());
     }
 
     /// Drops the working set's lines, and fills the caches with modified lines of other data.

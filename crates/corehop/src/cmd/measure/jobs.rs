@@ -119,6 +119,9 @@ pub(super) struct Synthetic {
         help_heading = "Instead of the preset's values"
     )]
     preemptor_wss: Vec<Bytes>,
+    /// Further passes over the working set, once it is at rest, before the warm touch
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=64), help_heading = "Instead of the preset's values")]
+    passes: Option<u32>,
     #[command(flatten)]
     load: LoadArgs,
 }
@@ -185,7 +188,7 @@ impl Shared {
         let extent = Extent {
             goal: self.goal(),
             replicates: self.replicates,
-            sampled: self.sampled.sampled,
+            sampling: self.sampled.sampling(),
         };
         let options = Options { no_real_time: refused(self.no_real_time), ..Options::default() };
         self.to.carry_out(platform, it, &self.draws, extent, options)
@@ -231,6 +234,7 @@ impl Synthetic {
         self.sets.enter(&self.own, &mut overrides);
         self.away.enter(&mut overrides);
         overrides.preemptor_sizes.clone_from(&self.preemptor_wss);
+        overrides.passes = self.passes;
         self.load.enter(&platform, &mut overrides)?;
         self.load.say_what_is_left_out(self.shared.preset);
         let (load, realistic) = (overrides.load.as_ref(), overrides.realistic.as_ref());

@@ -3,7 +3,7 @@
 
 use corehop_core::machine::Machine;
 use corehop_core::platform::Platform;
-use corehop_core::sim::{Partitioning, SimMachine};
+use corehop_core::sim::{Partitioning, Sampling, SimMachine};
 use corehop_linux::discover::SysRoot;
 use corehop_linux::live::{LiveMachine, Options};
 
@@ -25,10 +25,10 @@ pub(super) fn partitioning(
     on: &str,
     platform: &Platform,
     partition: &PartitioningOptions,
-    sampled: bool,
+    sampling: Sampling,
 ) -> Result<Partitioning, Failure> {
     if on == LIVE {
-        partition.refuse(sampled)?;
+        partition.refuse(sampling)?;
     }
     let partitioning = partition.partitioning();
     partitioning.check(platform).map_err(|error| Failure::new(Exit::Usage, error))?;
@@ -41,12 +41,11 @@ pub(super) fn machine(
     on: &str,
     platform: Platform,
     options: Options,
-    (partition, sampled): (&PartitioningOptions, bool),
+    (partition, sampling): (&PartitioningOptions, Sampling),
 ) -> Result<Box<dyn Machine>, Failure> {
-    let partitioning = partitioning(on, &platform, partition, sampled)?;
+    let partitioning = partitioning(on, &platform, partition, sampling)?;
     if on == LIVE {
         return Ok(Box::new(LiveMachine::new(platform, options)));
     }
-    let machine = SimMachine::partitioned(platform, partitioning)?;
-    Ok(Box::new(if sampled { machine.sampled() } else { machine }))
+    Ok(Box::new(SimMachine::partitioned(platform, partitioning)?.sampling(sampling)))
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that partition the memory and the caches of a simulated machine.
 
-use corehop_core::sim::{Partitioning, Placement, Share, Ways};
+use corehop_core::sim::{Partitioning, Placement, Sampling, Share, Ways};
 
 use crate::exit::{Exit, Failure};
 
@@ -33,13 +33,29 @@ pub(super) struct PartitioningOptions {
     other_ways: Vec<Ways>,
 }
 
-/// Whether all of the caches is simulated.
+/// How much of the caches is simulated. Working sets of 8 MiB and more are simulated in one of 16 sets unless one of these
+/// is given.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Sampled {
-    /// Simulate large working sets and polluters in some of the sets of all caches (one in 2 to 64): many
-    /// times faster; averages stay, maxima and spreads of small costs change
+    /// Simulate working sets of a mebibyte and more, and polluters, in some of the sets of all caches (one in 2
+    /// to 64): many times faster; averages stay, maxima and spreads of small costs change
+    #[arg(long, help_heading = HEADING, conflicts_with = "exact")]
+    sampled: bool,
+    /// Simulate every set of every cache for working sets of any size; else those of 8 MiB and more are
+    /// simulated in one of 16 sets
     #[arg(long, help_heading = HEADING)]
-    pub(super) sampled: bool,
+    exact: bool,
+}
+
+impl Sampled {
+    /// The choice; the usual one is [`Sampling::Large`].
+    pub(super) const fn sampling(self) -> Sampling {
+        match (self.sampled, self.exact) {
+            (true, _) => Sampling::Most,
+            (_, true) => Sampling::Exact,
+            _ => Sampling::Large,
+        }
+    }
 }
 
 /// A typed list of numbers.
@@ -48,9 +64,10 @@ struct List(Vec<u32>);
 
 impl PartitioningOptions {
     /// The given option, if any.
-    fn given(&self, sampled: bool) -> Option<&'static str> {
+    fn given(&self, sampling: Sampling) -> Option<&'static str> {
         let options = [
-            ("--sampled", sampled),
+            ("--sampled", sampling == Sampling::Most),
+            ("--exact", sampling == Sampling::Exact),
             ("--placement", self.placement.is_some()),
             ("--colours", self.colours.is_some()),
             ("--job-colours", self.job_colours.is_some()),
@@ -62,8 +79,8 @@ impl PartitioningOptions {
     }
 
     /// Refuses them on this host: corehop does not partition it.
-    pub(super) fn refuse(&self, sampled: bool) -> Result<(), Failure> {
-        let Some(name) = self.given(sampled) else { return Ok(()) };
+    pub(super) fn refuse(&self, sampling: Sampling) -> Result<(), Failure> {
+        let Some(name) = self.given(sampling) else { return Ok(()) };
         let what = format!(
             "{name} is for a simulated machine: add --on NAME or --on FILE.toml (a real one is \
              divided by its kernel: see resctrl)"

@@ -48,7 +48,12 @@ impl FromFile {
             plan.check_resumable().map_err(|error| Failure::new(Exit::Usage, error))?;
         }
         if self.to.out.dry_run {
-            on::partitioning(&self.to.on, &platform, &self.to.partitioning, self.sampled.sampled)?;
+            on::partitioning(
+                &self.to.on,
+                &platform,
+                &self.to.partitioning,
+                self.sampled.sampling(),
+            )?;
             return outline::of_plan(&plan, &platform, self.to.out.json);
         }
         let options = Options {
@@ -56,7 +61,7 @@ impl FromFile {
             allow_system: self.allow_system,
             output_to_stderr: self.to.out.wants_stdout(),
         };
-        let partitioning = (&self.to.partitioning, self.sampled.sampled);
+        let partitioning = (&self.to.partitioning, self.sampled.sampling());
         let mut machine = on::machine(&self.to.on, platform, options, partitioning)?;
         self.to.to_run(self.again.resume)?.plan(machine.as_mut(), &plan)
     }

@@ -81,7 +81,7 @@ impl Args {
         };
         let experiment = TaskSets { paired: self.paired, ..self.tasks.experiment(&asked)? };
         let options = Options { allow_system: self.tasks.allow_system, ..Options::default() };
-        let extent = Extent { sampled: self.sampled.sampled, ..Extent::WHOLE };
+        let extent = Extent { sampling: self.sampled.sampling(), ..Extent::WHOLE };
         self.to.carry_out(platform, &experiment, &self.draws, extent, options)
     }
 

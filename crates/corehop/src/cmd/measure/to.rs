@@ -7,6 +7,7 @@ use corehop_core::campaign::sampling::Goal;
 use corehop_core::experiment::Experiment;
 use corehop_core::model::sequential::Precision;
 use corehop_core::platform::Platform;
+use corehop_core::sim::Sampling;
 use corehop_core::units::Nanos;
 use corehop_linux::live::Options;
 
@@ -110,13 +111,14 @@ pub(super) struct Extent {
     pub(super) goal: Goal,
     /// The requested number of replicates.
     pub(super) replicates: Option<u32>,
-    /// Whether a simulated machine simulates some of the sets of its caches only.
-    pub(super) sampled: bool,
+    /// The working sets that a simulated machine simulates in some of the sets of its caches only.
+    pub(super) sampling: Sampling,
 }
 
 impl Extent {
     /// The default amount of the experiment.
-    pub(super) const WHOLE: Self = Self { goal: Goal::Count, replicates: None, sampled: false };
+    pub(super) const WHOLE: Self =
+        Self { goal: Goal::Count, replicates: None, sampling: Sampling::Large };
 }
 
 impl To {
@@ -141,7 +143,7 @@ impl To {
     ) -> Result<Exit, Failure> {
         let replicates = extent.replicates_of(experiment, &platform, draws.seed)?;
         if self.out.dry_run {
-            on::partitioning(&self.on, &platform, &self.partitioning, extent.sampled)?;
+            on::partitioning(&self.on, &platform, &self.partitioning, extent.sampling)?;
             return outline::of_experiment(
                 experiment,
                 &platform,
@@ -151,7 +153,7 @@ impl To {
             );
         }
         let run = Run { replicates, goal: extent.goal, ..self.to_run(draws.again.resume)? };
-        let partitioning = (&self.partitioning, extent.sampled);
+        let partitioning = (&self.partitioning, extent.sampling);
         let mut machine = on::machine(&self.on, platform, options, partitioning)?;
         run.experiment(machine.as_mut(), experiment, draws.seed)
     }

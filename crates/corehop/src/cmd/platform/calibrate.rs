@@ -9,17 +9,19 @@ use corehop_core::campaign::sampling::Goal;
 use corehop_core::platform::Platform;
 use corehop_core::report::host_sheet;
 use corehop_core::samples::Sample;
+use corehop_core::sim::SimMachine;
 use corehop_core::validation::host;
 use corehop_core::workload::Page;
 use corehop_linux::discover::{SysRoot, tlbs};
 use corehop_linux::live::{LiveMachine, Options};
+use corehop_linux::supervisor::interrupt;
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::{Args, found, measure};
 use crate::exit::{Exit, Failure};
 use crate::input;
-use crate::output::{OutputFile, note, print};
+use crate::output::{Force, OutputFile, note, print};
 use crate::run::{Destination, Run};
 
 /// Replicates of the live run: each draws page frames, access order and threads anew.
@@ -31,13 +33,17 @@ const HUGE: f64 = 0.5;
 
 /// Measures, finds the numbers, writes both files, and compares.
 pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
+    if path.extension().is_none_or(|it| it != "toml") {
+        let what = format!("{}: a platform file is called FILE.toml", path.display());
+        return Err(Failure::says(Exit::Usage, what));
+    }
     let file = OutputFile::ordinary(path, &[], args.force)?;
     let beside = path.with_extension("parquet");
-    let rows = OutputFile::ordinary(&beside, &[path], args.force)?.into_path();
+    // What is resumed is continued, not overwritten.
+    let goes_on = Force { force: args.force.force || args.resume };
+    let rows = OutputFile::ordinary(&beside, &[path], goes_on)?.into_path();
     let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], args.force)?;
-    let mut platform = found(&SysRoot::live())?;
-    measure(&mut platform, Duration::ZERO)?;
-    platform.tlbs = tlbs();
+    let platform = if args.resume { began_on(&rows)? } else { looked_at()? };
     if platform.usable().len() == 1 {
         note("one usable CPU: the time of a line from another core cannot be measured");
     }
@@ -56,20 +62,56 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
     let mut machine = LiveMachine::new(platform.clone(), Options::default());
     let ended = run.carry_out(&mut machine, &calibration::experiment(&platform), SEED)?;
     if ended.exit != Exit::Done {
-        note(&format!(
-            "interrupted: `corehop platform --calibrate --resume -o {}` goes on",
-            path.display()
-        ));
-        return Ok(ended.exit);
+        return Ok(interrupted(path));
     }
     let samples: Vec<Sample> = input::samples(&rows)?;
     notes(&samples).iter().for_each(|it| note(it));
-    let descriptions = Descriptions::of(&platform, &samples)?;
+    let Some(descriptions) = Descriptions::of(&platform, &samples)? else {
+        return Ok(interrupted(path));
+    };
     file.write(descriptions.declared.platform.to_toml())?;
-    if let Some(it) = &descriptions.apart {
-        apart.write(it.platform.to_toml())?;
+    match &descriptions.apart {
+        Some(it) => apart.write(it.platform.to_toml())?,
+        // That of an earlier calibration describes another time.
+        None if apart_of(path).exists() => {
+            std::fs::remove_file(apart_of(path)).map_err(|error| {
+                Failure::new(Exit::Failed, error).context(apart_of(path).display().to_string())
+            })?
+        }
+        None => {}
     }
     descriptions.answer(args, path, &samples)
+}
+
+/// Says how to go on.
+fn interrupted(path: &Path) -> Exit {
+    let path = path.display();
+    note(&format!("interrupted: `corehop platform --calibrate --resume -o {path}` goes on"));
+    Exit::Interrupted
+}
+
+/// This host, measured, with all that a simulation of it needs.
+fn looked_at() -> Result<Platform, Failure> {
+    let mut platform = found(&SysRoot::live())?;
+    measure(&mut platform, Duration::ZERO)?;
+    platform.tlbs = tlbs();
+    for (cache, ns) in calibration::complete(&mut platform) {
+        note(&format!("no plateau of {cache} was seen: {ns} ns are assumed for a hit"));
+    }
+    platform.validate()?;
+    // Before minutes are spent on measuring.
+    SimMachine::new(platform.clone())?;
+    Ok(platform)
+}
+
+/// The host as an interrupted calibration found it.
+fn began_on(rows: &Path) -> Result<Platform, Failure> {
+    let mut stream = rows.as_os_str().to_owned();
+    stream.push(".part");
+    let stream = PathBuf::from(stream);
+    let earlier = if stream.exists() { &stream } else { rows };
+    let reader = input::open(earlier)?;
+    Ok(Platform::from_toml(&reader.kind().provenance.platform)?)
 }
 
 /// The file of the description with the cores apart.
@@ -96,23 +138,36 @@ struct Descriptions {
     declared: Calibrated,
     apart: Option<Calibrated>,
     share_apart: f64,
+    /// Whether the host was as declared for a good part of the time.
+    is_met: bool,
 }
 
 impl Descriptions {
-    fn of(platform: &Platform, samples: &[Sample]) -> Result<Self, Failure> {
+    /// None where an interrupt asked for the end.
+    fn of(platform: &Platform, samples: &[Sample]) -> Result<Option<Self>, Failure> {
         let states = States::of(platform, samples);
         let bar = ProgressBar::new_spinner();
         let mut progress = |doing: &str| {
             bar.set_message(format!("simulating: {doing}"));
             bar.tick();
+            !interrupt::requested()
         };
-        let declared = calibrate(platform, platform.clone(), &states.declared, &mut progress)?;
-        let apart = states
-            .is_met_apart()
-            .then(|| calibrate(platform, platform.apart(), &states.apart, &mut progress))
-            .transpose()?;
+        let mut found = || -> Result<Self, CalibrationError> {
+            let declared = calibrate(platform, platform.clone(), &states.declared, &mut progress)?;
+            let apart = states
+                .is_met_apart()
+                .then(|| calibrate(platform, platform.apart(), &states.apart, &mut progress))
+                .transpose()?;
+            let (share_apart, is_met) = (states.share_apart(), states.is_met_declared());
+            Ok(Self { declared, apart, share_apart, is_met })
+        };
+        let found = found();
         bar.finish_and_clear();
-        Ok(Self { declared, apart, share_apart: states.share_apart() })
+        match found {
+            Ok(found) => Ok(Some(found)),
+            Err(CalibrationError::Stopped) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn answer(&self, args: &Args, path: &Path, samples: &[Sample]) -> Result<Exit, Failure> {
@@ -121,6 +176,7 @@ impl Descriptions {
             apart: self.apart.as_ref().map(|it| &it.platform),
         };
         let sheet = host::beside(described, samples, false)?;
+        let exit = if interrupt::requested() { Exit::Interrupted } else { Exit::Done };
         if args.json {
             let numbers = |it: &Calibrated| json!({"numbers": it.numbers, "notes": it.notes});
             let answer = json!({
@@ -131,15 +187,15 @@ impl Descriptions {
                 "beside": sheet,
             });
             print(&format!("{answer:#}\n"))?;
-            return Ok(Exit::Done);
+            return Ok(exit);
         }
         print(&self.numbers(path))?;
         print(&format!(
-            "\n{}{1}: simulate on it with `--on {1}`, compare again with `corehop validate {1}`\n",
+            "\n{}{1}: simulate on it with `--on {1}`, compare again with `corehop validate {1}` (a second time: with --force)\n",
             host_sheet::sheet(&sheet),
             path.display()
         ))?;
-        Ok(Exit::Done)
+        Ok(exit)
     }
 
     fn numbers(&self, path: &Path) -> String {
@@ -148,7 +204,8 @@ impl Descriptions {
                 it.notes.iter().map(|note| format!("not found: {note}\n")).collect();
             format!("{}: {what}\n{}{notes}", file.display(), host_sheet::numbers(&it.numbers))
         };
-        let mut text = of(&self.declared, path, "as the host is declared");
+        let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
+        let mut text = of(&self.declared, path, &format!("as the host is declared{seldom}"));
         if let Some(it) = &self.apart {
             let what =
                 format!("with its cores apart, {:.0} % of the samples", 100.0 * self.share_apart);
@@ -163,6 +220,7 @@ impl From<CalibrationError> for Failure {
         match error {
             CalibrationError::Machine(error) => error.into(),
             CalibrationError::Experiment(error) => error.into(),
+            CalibrationError::Stopped => Self::new(Exit::Interrupted, error),
         }
     }
 }
