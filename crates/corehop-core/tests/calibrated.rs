@@ -27,6 +27,7 @@ local = { value = "90 ns", source = "assumed" }
 level = 1
 kind = "data"
 size = { value = "32 KiB", source = "assumed" }
+line = { value = "64 B", source = "assumed" }
 ways = { value = 8, source = "assumed" }
 instances = { value = "0-1 by 1", source = "assumed" }
 latency = { value = "1.2 ns", source = "assumed" }
@@ -34,6 +35,7 @@ latency = { value = "1.2 ns", source = "assumed" }
 level = 2
 kind = "unified"
 size = { value = "512 KiB", source = "assumed" }
+line = { value = "64 B", source = "assumed" }
 ways = { value = 8, source = "assumed" }
 instances = { value = "0-1 by 1", source = "assumed" }
 latency = { value = "4 ns", source = "assumed" }
@@ -41,6 +43,7 @@ latency = { value = "4 ns", source = "assumed" }
 level = 3
 kind = "unified"
 size = { value = "8 MiB", source = "assumed" }
+line = { value = "64 B", source = "assumed" }
 ways = { value = 16, source = "assumed" }
 instances = { value = "0-1 by 2", source = "assumed" }
 latency = { value = "15 ns", source = "assumed" }

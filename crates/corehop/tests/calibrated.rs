@@ -9,7 +9,7 @@ fn corehop(folder: &Path, words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_corehop")).current_dir(folder).args(words).output().unwrap()
 }
 
-/// What it said on stderr, and its exit code.
+/// Its exit code, and its words on stderr.
 fn refused(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
     let output = corehop(folder, words);
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

@@ -12,7 +12,7 @@ pub(super) const SIZES: [Bytes; 3] =
     [Bytes::from_kib(32), Bytes::from_kib(512), Bytes::from_mib(2)];
 /// Those that migrate: into private caches they fit.
 pub(super) const SMALL: [Bytes; 2] = [SIZES[0], SIZES[1]];
-/// The lengths of absences in which nothing of ours runs; the quick experiment has others.
+/// The lengths of absences in which no preemptor runs; the quick experiment has others.
 pub(super) const LENGTHS: [Nanos; 3] =
     [Nanos::from_micros(500), Nanos::from_millis(2), Nanos::from_millis(8)];
 /// Samples of a cell, and of one whose working set is a large one.

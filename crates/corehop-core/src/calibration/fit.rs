@@ -198,7 +198,7 @@ impl Fit {
         Ok(())
     }
 
-    /// What is lost while a job is away.
+    /// The losses while a job is away.
     fn losses(&mut self) -> Result<(), CalibrationError> {
         let groups = self.groups(Event::Flush, &SIZES);
         let flushed = simulated(&self.platform, groups, SAMPLES)?;

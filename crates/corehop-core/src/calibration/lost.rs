@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is lost while a job is away: the time that a touch took longer, over the time that losing everything costs the machine
+//! The share that is lost while a job is away: the time that a touch took longer, over the time that losing everything costs the machine
 //! as it is described. (Live, a flush costs a small working set more than others losing it for the job does: its lines are read
 //! while they are still being written back.)
 
@@ -17,7 +17,7 @@ const QUANTILES: usize = 20;
 
 /// Fewer absences have no quantiles.
 const FEWEST: usize = 20;
-/// Where losing every line costs less a line, in nanoseconds, a working set has none to lose.
+/// A working set has none to lose where losing every line costs less a line, in nanoseconds.
 const LEAST_NS: f64 = 5.0;
 
 /// The losses of every length and size that was measured live, in the order of sizes; `flushed` are flushes on the machine as

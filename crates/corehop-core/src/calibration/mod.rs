@@ -15,7 +15,7 @@
 //! | capacity of the second level, and how it replaces | warm touches near its stated size, on small and on huge pages |
 //! | capacity of the last level, walks of the page tables | warm touches from twice the second level to beyond the last one |
 //! | time of a line from another core, by class | migrations that resume at once |
-//! | loss while away | absences of three lengths in which nothing of ours ran |
+//! | loss while away | absences of three lengths without a preemptor |
 //!
 //! A host may put the virtual CPUs of a guest apart and together again in the course of seconds. Such a guest is two
 //! machines, and each has its description ([`States`]).

@@ -119,7 +119,7 @@ impl Fit {
 /// The logarithm of the time on huge pages over that on small ones above which there is no gain.
 const NO_FASTER: f64 = -0.15;
 
-/// How far off warm touches are: the sum of the squared logarithms of ratios.
+/// The distance of warm touches: the sum of the squared logarithms of ratios.
 fn off(live: &[(Bytes, Page, f64)], times: &Times) -> f64 {
     let each = live
         .iter()

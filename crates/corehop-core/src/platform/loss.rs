@@ -2,7 +2,7 @@
 //! The part of a working set that an absence takes out of the caches though nothing of the machine's owner ran: other
 //! guests of the host, firmware and the kernel did.
 //!
-//! What is lost is measured, not modelled: for each length and size the quantiles of the lost share over many absences.
+//! The loss is measured, not modelled: for each length and size the quantiles of the lost share over many absences.
 //! Between and beyond the measured lengths the hazard `-ln(1 - share)` of a quantile follows a power of the length, and
 //! between sizes it goes with the logarithm of the size.
 

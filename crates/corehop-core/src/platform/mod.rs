@@ -116,7 +116,7 @@ pub struct Platform {
     /// The distances that pairs of CPUs had while they were watched; empty where no pair could be.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Fact<Vec<observed::DistanceLevel>>>,
-    /// What is lost from the caches while a job is away though nothing of the machine's owner runs.
+    /// The share that is lost from the caches while a job is away though nothing of the machine's owner runs.
     #[serde(default, rename = "loss", skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<Loss>,
     /// The NUMA nodes.

@@ -105,7 +105,7 @@ pub struct Contention {
     pub slowdown: f64,
 }
 
-/// What memory serves when it is asked for as much as CPUs can ask.
+/// The rate of memory that is asked for as much as CPUs can ask.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Controller {
     /// Nanoseconds between two lines to one CPU.
@@ -127,7 +127,7 @@ pub struct Observed {
     pub exchanges: Vec<Exchange>,
     /// The contentions.
     pub contentions: Vec<Contention>,
-    /// What the memory of a node serves.
+    /// The rate of the memory of a node.
     pub controller: Option<Controller>,
 }
 

@@ -23,6 +23,7 @@ use crate::samples::{Cause, Certificate, JobOutcome, Overhead, RowKind, Vantage}
 use crate::sched::limited::remedy::Limit;
 use crate::sim::partitioning::Placement;
 use crate::validation::claims::Trend;
+use crate::validation::host::Part as HostPart;
 use crate::validation::points::Quantity;
 use crate::validation::sheet::GangQuantity;
 use crate::words::edit_distance;
@@ -254,6 +255,7 @@ pub fn entries() -> Vec<Entry> {
         Form,
         MachineForm,
         LeftOut,
+        HostPart,
         CostOrigin,
         Evidence,
         Quantity,

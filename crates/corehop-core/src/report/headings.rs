@@ -12,6 +12,19 @@ pub(super) const HEADINGS: &[(&str, &str)] = &[
         "The least and the greatest median of a replicate, and the number of replicates.",
     ),
     ("mean", "The mean of the valid samples."),
+    (
+        "between",
+        "Two values between which a number of a calibration lies: at the ends of the 95 % intervals of the live medians it was fitted to; of a loss, its quartiles.",
+    ),
+    ("live", "The median measured on this host."),
+    ("error", "The difference of the simulated median from the live one, over the live one."),
+    (
+        "halves",
+        "The difference of the medians of the first and the second half of the live run, over the median of both.",
+    ),
+    ("warm", "The median warm touch."),
+    ("simulated warm", "The median warm touch on the simulated machine."),
+    ("judged", "Whether the cell counts among the errors, or why it does not."),
     ("median per KiB", "The median delay divided by the working-set size in KiB."),
     ("over warm", "The median delay as a multiple of the median warm touch."),
     (

@@ -105,12 +105,14 @@ fn distances(platform: &Platform) -> String {
     text
 }
 
-/// What absences take out of the caches: the median of the lost share, and what a quarter and three quarters lose at most.
+/// The share that absences take out of the caches: its median and its quartiles.
 fn losses(platform: &Platform) -> String {
     let mut text = String::new();
     for Loss { length, wss, share } in &platform.losses {
         if text.is_empty() {
-            text.push_str("\nlost while away, though nothing of yours ran: median, and from a quarter to three quarters of absences\n");
+            text.push_str(
+                "\nlost while away, though nothing of yours ran: median, and quartiles\n",
+            );
         }
         let percent =
             |at: usize| f64::from(share.value.get(at).copied().unwrap_or_default()) / 10.0;

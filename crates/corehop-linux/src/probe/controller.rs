@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What memory serves: the CPUs of a node read lines that are in no cache, eight at a time each, alone and all together.
+//! The rate of memory: the CPUs of a node read lines that are in no cache, eight at a time each, alone and all together.
 //!
 //! A chase waits for one line after the other and never comes near this rate; a polluter beside it may.
 

@@ -33,7 +33,7 @@ pub(super) struct PartitioningOptions {
     other_ways: Vec<Ways>,
 }
 
-/// How much of the caches is simulated. Working sets of 8 MiB and more are simulated in one of 16 sets unless one of these
+/// The part of the caches that is simulated. Working sets of 8 MiB and more are simulated in one of 16 sets unless one of these
 /// is given.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(super) struct Sampled {

@@ -119,7 +119,7 @@ pub(crate) fn apart_of(path: &Path) -> PathBuf {
     path.with_extension("apart.toml")
 }
 
-/// What the samples say of the host while they were taken.
+/// Notes on the host while the samples were taken.
 fn notes(samples: &[Sample]) -> Vec<String> {
     let huge = samples.iter().filter(|it| it.page == Page::Transparent).map(|it| it.huge_share);
     let huge: Vec<f64> = huge.collect();
