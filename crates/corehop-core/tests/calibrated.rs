@@ -11,7 +11,7 @@ use corehop_core::samples::Sample;
 use corehop_core::sim::SimMachine;
 use corehop_core::units::{Bytes, Nanos};
 
-/// Two cores with a level-3 cache of 8 MiB in common, as a kernel describes them to a guest.
+/// Two cores with a level-3 cache of 4 MiB in common, as a kernel describes them to a guest.
 const DECLARED: &str = r#"
 schema = 1
 id = "guest"
@@ -42,7 +42,7 @@ latency = { value = "4 ns", source = "assumed" }
 [[cache]]
 level = 3
 kind = "unified"
-size = { value = "8 MiB", source = "assumed" }
+size = { value = "4 MiB", source = "assumed" }
 line = { value = "64 B", source = "assumed" }
 ways = { value = 16, source = "assumed" }
 instances = { value = "0-1 by 2", source = "assumed" }
@@ -70,7 +70,7 @@ fn hidden() -> Platform {
     it.memory.local = Some(nanos(140));
     let last = it.caches.last_mut().unwrap();
     last.size.as_mut().unwrap().check = Check::Contradicted { why: String::new() };
-    last.effective = Some(Fact::assumed(Bytes::from_mib(3), ""));
+    last.effective = Some(Fact::assumed(Bytes::from_mib(2), ""));
     it.tlbs[0].penalty = nanos(40);
     let second = &mut it.caches[1];
     second.size.as_mut().unwrap().check = Check::Contradicted { why: String::new() };
@@ -123,7 +123,7 @@ fn the_numbers_of_a_hidden_machine_are_found_from_its_samples_alone() {
     found.validate().unwrap();
     near("memory", ns(found.memory.local.unwrap().value), 140.0, 0.03);
     let last = found.caches.last().unwrap();
-    assert_eq!(last.capacity(), Some(Bytes::from_mib(3)), "{:?}", last.effective);
+    assert_eq!(last.capacity(), Some(Bytes::from_mib(2)), "{:?}", last.effective);
     assert_eq!(found.caches[1].capacity(), Some(Bytes::from_kib(384)), "{:?}", found.caches[1]);
     near("walk", ns(found.tlbs[0].penalty.value), 40.0, 0.2);
     let peer = found.latencies.iter().find(|it| it.distance == Some(Distance::L3)).unwrap();
@@ -132,7 +132,7 @@ fn the_numbers_of_a_hidden_machine_are_found_from_its_samples_alone() {
         let (length, wss) = (Nanos::from_millis(millis), Bytes::from_kib(kib));
         let loss = found.losses.iter().find(|it| (it.length, it.wss) == (length, wss)).unwrap();
         let at_half = loss.share.value[loss.share.value.len() / 2];
-        assert!(at_half.abs_diff(median) <= 40, "{millis} ms, {kib} KiB: {:?}", loss.share.value);
+        assert!(at_half.abs_diff(median) <= 80, "{millis} ms, {kib} KiB: {:?}", loss.share.value);
     }
     // Each number says how sure it is, and where it comes from.
     assert!(calibrated.numbers.iter().all(|it| it.n >= 48), "{:?}", calibrated.numbers);

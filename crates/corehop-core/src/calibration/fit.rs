@@ -79,12 +79,13 @@ pub fn calibrate(
     let declared = declared.clone();
     let mut fit =
         Fit { live, declared, platform: described, numbers: Vec::new(), notes: Vec::new() };
-    let steps: [(&str, Step); 6] = [
+    let steps: [(&str, Step); 7] = [
         ("the time of memory", Fit::memory),
         ("the second level", Fit::second_level),
         ("the capacity of the last level, and walks of the page tables", Fit::capacity),
-        // What is found of the caches decides how much of a flushed set was in them.
+        // The room in the caches decides how much of a flushed set was in them, and the time of memory how long a miss is.
         ("the time of memory, again", Fit::memory),
+        ("the capacity of the last level, again", Fit::capacity),
         ("lines from other cores", Fit::peers),
         ("what is lost while a job is away", Fit::losses),
     ];
