@@ -345,6 +345,6 @@ mod tests {
         let fitted = trial.fit(&wanted);
         assert!((fitted.walk_ns - 40.0).abs() < 1e-9 && fitted.off < 1e-9, "{fitted:?}");
         // Where everything is faster than simulated, no walk makes it so.
-        assert_eq!(trial.fit(&[(Bytes::from_kib(8_192), 20.0)]).walk_ns, 0.0);
+        assert!(trial.fit(&[(Bytes::from_kib(8_192), 20.0)]).walk_ns < 1e-12);
     }
 }

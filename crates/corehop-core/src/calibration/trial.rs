@@ -151,7 +151,9 @@ fn run(
     samples: u32,
     sampling: Sampling,
 ) -> Result<Times, CalibrationError> {
-    groups.iter_mut().for_each(|group| group.samples = samples);
+    for group in &mut groups {
+        group.samples = samples;
+    }
     let synthetic = Synthetic {
         mover: Mover::Affinity,
         preemptor: Preset::polluter(platform),
@@ -228,7 +230,7 @@ mod tests {
     fn times_are_of_a_line_and_of_valid_samples_alone() {
         let clean = Sample { lines: 10, warm_ns: 100.0, resumed_ns: 400.0, ..sample() };
         let samples: Vec<Sample> = [(true, 400.0), (true, 600.0), (true, 800.0), (false, 1e9)]
-            .map(|(valid, resumed_ns)| Sample { valid, resumed_ns, ..clean.clone() })
+            .map(|(valid, resumed_ns)| Sample { resumed_ns, valid, ..clean.clone() })
             .to_vec();
         let times = Times::of(&samples);
         let (wss, length) = (Bytes::new(clean.wss_bytes), Nanos::new(clean.requested_length_ns));

@@ -154,8 +154,8 @@ mod tests {
     fn of_one_length_hazards_go_with_time_and_where_nothing_is_stated_nothing_is_lost() {
         let of = platform(vec![loss(4, 64, &[190])]);
         assert!((share(&of, 4, 8_000, 0.5) - (1.0 - 0.81 * 0.81)).abs() < 1e-9);
-        assert_eq!(share(&of, 4, 0, 0.5), 0.0);
-        assert_eq!(share(&platform(Vec::new()), 64, 8_000, 0.5), 0.0);
-        assert_eq!(share(&platform(vec![loss(4, 64, &[0])]), 64, 4_000, 0.5), 0.0);
+        assert!(share(&of, 4, 0, 0.5) < 1e-12);
+        assert!(share(&platform(Vec::new()), 64, 8_000, 0.5) < 1e-12);
+        assert!(share(&platform(vec![loss(4, 64, &[0])]), 64, 4_000, 0.5) < 1e-12);
     }
 }

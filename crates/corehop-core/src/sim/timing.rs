@@ -259,7 +259,7 @@ impl Course<'_> {
         match outcome.supplier {
             Supplier::Memory => waited += self.servers.pass(Traffic::MemoryRead, cpu, node, at),
             Supplier::Peer => waited += self.servers.transfer(outcome.distance, cpu, node, at),
-            _ => {}
+            Supplier::Own => {}
         }
         for _ in 0..outcome.written_back {
             // Posted: it occupies the server, and no access waits for it.
