@@ -257,7 +257,7 @@ mod tests {
             SetMemory::new(&set, &mut corehop_core::workload::draw::Draw::new(1, 1)).unwrap();
         // Where no huge page is free there is none.
         let share = memory.huge_share();
-        assert!(share == 1.0 || share == 0.0, "{share}");
+        assert!(!(0.01..=0.99).contains(&share), "{share}");
         let larger = WorkingSet { wss: Bytes::from_mib(8), ..set };
         let larger =
             SetMemory::new(&larger, &mut corehop_core::workload::draw::Draw::new(1, 1)).unwrap();

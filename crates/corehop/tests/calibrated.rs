@@ -109,7 +109,7 @@ fn interrupted(folder: &Path, words: &[&str]) -> (Option<i32>, String) {
         command.current_dir(folder).args(words).stdout(Stdio::null()).stderr(Stdio::piped());
     let child = child.spawn().unwrap();
     let stream = folder.join("me.parquet.part");
-    let deadline = Instant::now() + Duration::from_secs(240);
+    let deadline = Instant::now() + Duration::from_mins(4);
     let long = |path: &Path| std::fs::metadata(path).is_ok_and(|it| it.len() > 200_000);
     while !long(&stream) {
         assert!(Instant::now() < deadline, "no rows in {}", stream.display());

@@ -52,29 +52,31 @@ pub(super) fn of(
     Ok(Some(Controller { one_ns: one, all_ns: all, cpus: cpus.len() as u32 }))
 }
 
+/// The time when a CPU's walk began and ended; None of one that came to no end.
+type Round = Option<(Ticks, Ticks)>;
+
 /// Nanoseconds between two lines to these CPUs together.
 fn rate(cpus: &[Cpu], clock: &Clock) -> Result<Option<f64>, ProbeError> {
     let set = WorkingSet { page: Page::Transparent, chains: CHAINS, ..WorkingSet::list(LIST, 0.0) };
     let meeting = Meeting { of: cpus.len(), arrived: AtomicUsize::new(0) };
-    let walked: Result<Vec<Vec<Option<(Ticks, Ticks)>>>, ProbeError> =
-        std::thread::scope(|scope| {
-            let start = |(at, &cpu): (usize, &Cpu)| {
-                let (set, meeting) = (&set, &meeting);
-                std::thread::Builder::new().spawn_scoped(scope, move || {
-                    let ready = pin(cpu)
-                        .and_then(|()| Ok(SetMemory::new(set, &mut Draw::new(at as u64, 2))?));
-                    let rounds = (0..ROUNDS as usize).map(|round| {
-                        let memory = ready.as_ref().ok()?;
-                        memory.flush();
-                        meeting.wait(round, clock).then(|| walk(set, memory, clock))?
-                    });
-                    let rounds: Vec<_> = rounds.collect();
-                    ready.map(|_| rounds)
-                })
-            };
-            let threads: Result<Vec<_>, _> = cpus.iter().enumerate().map(start).collect();
-            threads?.into_iter().map(joined).collect()
-        });
+    let walked: Result<Vec<Vec<Round>>, ProbeError> = std::thread::scope(|scope| {
+        let start = |(at, &cpu): (usize, &Cpu)| {
+            let (set, meeting) = (&set, &meeting);
+            std::thread::Builder::new().spawn_scoped(scope, move || {
+                let ready =
+                    pin(cpu).and_then(|()| Ok(SetMemory::new(set, &mut Draw::new(at as u64, 2))?));
+                let rounds = (0..ROUNDS as usize).map(|round| {
+                    let memory = ready.as_ref().ok()?;
+                    memory.flush();
+                    meeting.wait(round, clock).then(|| walk(set, memory, clock))?
+                });
+                let rounds: Vec<_> = rounds.collect();
+                ready.map(|_| rounds)
+            })
+        };
+        let threads: Result<Vec<_>, _> = cpus.iter().enumerate().map(start).collect();
+        threads?.into_iter().map(joined).collect()
+    });
     let lines = set.lines() * cpus.len() as u64;
     let walked = walked?;
     let round = |at: usize| -> Option<Ticks> {

@@ -48,6 +48,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 20, requires = "measure")]
     #[arg(value_parser = clap::value_parser!(u64).range(0..=3600))]
     watch: u64,
+    #[command(flatten)]
+    calibration: CalibrationArgs,
+}
+
+/// A description to simulate on.
+#[derive(Debug, Clone, Copy, clap::Args)]
+struct CalibrationArgs {
     /// Measure, and find the numbers with which the simulated machine does what this host does (some three minutes). Writes
     /// FILE.toml and, beside it, the live samples (`FILE.parquet`). Prints live beside simulated, cell by cell.
     #[arg(long, requires = "output", conflicts_with_all = ["platform", "sysfs_root", "measure", "svg"])]
@@ -61,7 +68,7 @@ pub(crate) struct Args {
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args) -> Result<Exit, Failure> {
-    if let Some(file) = args.output.as_ref().filter(|_| args.calibrate) {
+    if let Some(file) = args.output.as_ref().filter(|_| args.calibration.calibrate) {
         return calibrate::run(args, file);
     }
     let (output, svg) = outputs(args)?;

@@ -40,17 +40,17 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
     let file = OutputFile::ordinary(path, &[], args.force)?;
     let beside = path.with_extension("parquet");
     // What is resumed is continued, not overwritten.
-    let goes_on = Force { force: args.force.force || args.resume };
+    let goes_on = Force { force: args.force.force || args.calibration.resume };
     let rows = OutputFile::ordinary(&beside, &[path], goes_on)?.into_path();
     let apart = OutputFile::ordinary(&apart_of(path), &[path, &beside], args.force)?;
-    let platform = if args.resume { began_on(&rows)? } else { looked_at()? };
+    let platform = if args.calibration.resume { began_on(&rows)? } else { looked_at()? };
     if platform.usable().len() == 1 {
         note("one usable CPU: the time of a line from another core cannot be measured");
     }
     let run = Run {
         destination: Some(Destination::File {
             path: rows.clone(),
-            resume: args.resume,
+            resume: args.calibration.resume,
             force: args.force,
         }),
         goal: Goal::Count,
@@ -65,7 +65,9 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
         return Ok(interrupted(path));
     }
     let samples: Vec<Sample> = input::samples(&rows)?;
-    notes(&samples).iter().for_each(|it| note(it));
+    for it in notes(&samples) {
+        note(&it);
+    }
     let Some(descriptions) = Descriptions::of(&platform, &samples)? else {
         return Ok(interrupted(path));
     };
@@ -73,14 +75,15 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Exit, Failure> {
     match &descriptions.apart {
         Some(it) => apart.write(it.platform.to_toml())?,
         // That of an earlier calibration describes another time.
-        None if apart_of(path).exists() => {
-            std::fs::remove_file(apart_of(path)).map_err(|error| {
-                Failure::new(Exit::Failed, error).context(apart_of(path).display().to_string())
-            })?
-        }
+        None if apart_of(path).exists() => remove(&apart_of(path))?,
         None => {}
     }
     descriptions.answer(args, path, &samples)
+}
+
+fn remove(path: &Path) -> Result<(), Failure> {
+    let named = |error| Failure::new(Exit::Failed, error).context(path.display().to_string());
+    std::fs::remove_file(path).map_err(named)
 }
 
 /// Says how to go on.
@@ -201,7 +204,7 @@ impl Descriptions {
     fn numbers(&self, path: &Path) -> String {
         let of = |it: &Calibrated, file: &Path, what: &str| {
             let notes: String =
-                it.notes.iter().map(|note| format!("not found: {note}\n")).collect();
+                it.notes.iter().flat_map(|note| ["not found: ", note, "\n"]).collect();
             format!("{}: {what}\n{}{notes}", file.display(), host_sheet::numbers(&it.numbers))
         };
         let seldom = if self.is_met { "" } else { ", which it seldom was: few samples" };
