@@ -421,7 +421,7 @@ check_place_sched_ext() {
     ends
     kill -INT $measurement
     wait $measurement
-    grep -q "sched_ext" said.place || fail "the placer does not name it"
+    grep -q "sched-ext: the scheduler .corehop_min. is loaded" said.place || fail "the placer does not name it"
     equals "CPUs at the end" "0-7 0-7" "$(turns_on)"
     nothing_left
     echo "named; from CPUs 0 and 4 back to 0-7, and the scheduler in charge all the time"
