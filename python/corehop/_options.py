@@ -38,6 +38,7 @@ class Options(TypedDict, total=False):
     length: str | None
     preemptor: str | None
     preemptor_wss: str | Sequence[str] | None
+    passes: int | None
     mover: Literal["affinity", "handover"] | None
     cpus: Cpus | None
     # Background load.
