@@ -69,11 +69,11 @@ fn hidden() -> Platform {
     let mut it = declared();
     it.memory.local = Some(nanos(140));
     let last = it.caches.last_mut().unwrap();
-    last.size.as_mut().unwrap().check = Check::Contradicted { why: String::new() };
+    last.size.as_mut().unwrap().check = Check::Contradicted { why: "a test".to_owned() };
     last.effective = Some(Fact::assumed(Bytes::from_mib(2), ""));
     it.tlbs[0].penalty = nanos(40);
     let second = &mut it.caches[1];
-    second.size.as_mut().unwrap().check = Check::Contradicted { why: String::new() };
+    second.size.as_mut().unwrap().check = Check::Contradicted { why: "a test".to_owned() };
     second.effective = Some(Fact::assumed(Bytes::from_kib(384), ""));
     let (supplier, distance, time) = (Supplier::Peer, Some(Distance::L3), nanos(45));
     it.latencies =
