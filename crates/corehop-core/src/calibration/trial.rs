@@ -11,8 +11,8 @@ use crate::model::summary::replicate_of;
 use crate::platform::Platform;
 use crate::samples::Sample;
 use crate::sim::{Sampling, SimMachine};
-use crate::units::{Bytes, CpuList, Nanos};
-use crate::workload::{Event, Load, Mover, Page};
+use crate::units::{Bytes, Nanos};
+use crate::workload::{Event, Load, Page};
 
 use super::cells::SMALL;
 use super::fit::CalibrationError;
@@ -154,14 +154,7 @@ fn run(
     for group in &mut groups {
         group.samples = samples;
     }
-    let synthetic = Synthetic {
-        mover: Mover::Affinity,
-        preemptor: Preset::polluter(platform),
-        preemptor_sizes: Vec::new(),
-        passes: 0,
-        groups,
-        cpus: CpuList::default(),
-    };
+    let synthetic = Synthetic { groups, ..Preset::Quick.synthetic(platform, None, None) };
     let plan = synthetic.plan(platform, SEED)?;
     let mut machine = SimMachine::new(platform.clone())?.sampling(sampling);
     Ok(Times::of(&samples_of(&mut machine, &plan)?))

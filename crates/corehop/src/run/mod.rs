@@ -27,7 +27,7 @@ use outputs::Outputs;
 use progress::Progress;
 use tally::Tally;
 
-pub(crate) use outputs::of_kind;
+pub(crate) use outputs::{of_kind, stream_of};
 pub(crate) use progress::rough;
 pub(crate) use tally::of_arms;
 

@@ -116,7 +116,7 @@ impl Output {
     ) -> Result<(Self, Rows), Failure> {
         // What is resumed is continued, not overwritten.
         let file = OutputFile::ordinary(path, &[], Force { force: force.force || resume })?;
-        let stream = beside(path, "part");
+        let stream = stream_of(path);
         let earlier = if resume { Some(Earlier::find(path, &stream)?) } else { None };
         let rows = earlier.as_ref().map(|earlier| earlier.rows(kind, provenance)).transpose();
         let rows =
@@ -196,6 +196,11 @@ pub(crate) fn of_kind(path: &Path, kind: RowKind) -> PathBuf {
         extension.push(usual);
     }
     path.with_extension(extension)
+}
+
+/// The file that has the rows of `path` until the run is complete.
+pub(crate) fn stream_of(path: &Path) -> PathBuf {
+    beside(path, "part")
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -22,7 +22,7 @@ use super::{Args, found, measure};
 use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{Force, OutputFile, note, print};
-use crate::run::{Destination, Run};
+use crate::run::{Destination, Run, stream_of};
 
 /// Replicates of the live run: each draws page frames, access order and threads anew.
 const REPLICATES: u32 = 20;
@@ -109,9 +109,7 @@ fn looked_at() -> Result<Platform, Failure> {
 
 /// The host as an interrupted calibration found it.
 fn began_on(rows: &Path) -> Result<Platform, Failure> {
-    let mut stream = rows.as_os_str().to_owned();
-    stream.push(".part");
-    let stream = PathBuf::from(stream);
+    let stream = stream_of(rows);
     let earlier = if stream.exists() { &stream } else { rows };
     let reader = input::open(earlier)?;
     Ok(Platform::from_toml(&reader.kind().provenance.platform)?)
