@@ -76,7 +76,7 @@ fn traits(cell: &Cell, set: &WorkingSet) -> Vec<String> {
         unless(cell.absence != Absence::Preemptor, "preemptor".to_owned()),
         cell.preemptor.as_ref().map_or_else(String::new, |it| format!("of {}", it.wss)),
         cell.state.to_string(),
-        set.workload.clone().unwrap_or_default(),
+        set.job().unwrap_or_default(),
         set.pattern.to_string(),
         format!("{} written", set.write_ratio),
         format!("{} chains", set.chains),

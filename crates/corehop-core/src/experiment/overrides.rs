@@ -27,6 +27,8 @@ pub struct Overrides {
     pub fresh_frames: bool,
     /// The user's own job.
     pub workload: Option<String>,
+    /// A working set in place of all: that of a trace.
+    pub trace: Option<WorkingSet>,
     /// The events.
     pub events: Vec<Event>,
     /// The distribution of preemption lengths.
@@ -52,6 +54,9 @@ pub struct Overrides {
 impl Overrides {
     /// The working sets with the given values in place of their own, each once.
     fn sets(&self, sets: &mut Vec<WorkingSet>) {
+        if let Some(trace) = &self.trace {
+            *sets = vec![trace.clone()];
+        }
         let sizes = if self.wss.is_empty() { sizes_of(sets) } else { self.wss.clone() };
         let Some(like) = sets.first().cloned() else { return };
         if !self.wss.is_empty() || !self.write_ratios.is_empty() {

@@ -92,6 +92,7 @@ fn memory_server(platform: &Platform, measured: Controller) -> Server {
         service: Fact::measured(nanos(one_ns.min(all_ns)), how),
         side: several
             .then(|| Fact::assumed(Side::Home, "memory is behind the controller of its node")),
+        drift: None,
     }
 }
 

@@ -159,6 +159,8 @@ words! {
         Transfer = "transfer",
         /// Questions to other caches, and invalidations.
         Snoop = "snoop",
+        /// Lines that a last-level cache hands out, takes in or passes on.
+        LastLevel = "last_level",
     }
 }
 
@@ -262,6 +264,20 @@ pub struct Server {
     /// The side whose instance it is: the requester's unless stated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub side: Option<Fact<Side>>,
+    /// The slow change of its service time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drift: Option<Drift>,
+}
+
+/// A service time that changes slowly and by chance, so that one touch finds a slow server and the next one a quick one. It
+/// stands for what keeps a server busy and is not simulated: refresh, closed rows, turns of the bus between reads and writes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drift {
+    /// The standard deviation of the service time, in thousandths of its mean.
+    pub spread: Fact<u32>,
+    /// The mean time for which it stays the same.
+    pub hold: Fact<Latency>,
 }
 
 /// The requests that a core can have under way.

@@ -37,7 +37,7 @@ pub use hash::Index;
 pub use loss::Loss;
 pub use mechanism::{
     Coherence, Core, Distance, Found, Home, Inclusion, LatencyRow, Lookup, Mechanism, PrefetchKind,
-    Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
+    Drift, Prefetcher, Protocol, Replacement, Server, Side, Supplier, Tlb, Traffic, Writes,
 };
 pub use quantity::{Hertz, Latency, Power};
 pub use text::PlatformError;

@@ -8,6 +8,9 @@ use super::{Cache, CacheKind, Found, Inclusion, Platform};
 /// The entries of a TLB for which the simulation allocates; those of today have some thousands.
 const MOST_ENTRIES: u32 = 1 << 20;
 
+/// The greatest spread of a service time, in thousandths of its mean.
+const MOST_SPREAD: u32 = 3_000;
+
 /// The first disagreement found.
 pub(super) fn check(platform: &Platform) -> Verdict {
     for (place, cache) in platform.caches.iter().enumerate() {
@@ -160,6 +163,12 @@ fn servers(platform: &Platform) -> Verdict {
         require(server.distances.is_none() || carries, fact("distances.value"), || {
             "it carries no transfers that could have a distance".to_owned()
         })?;
+        if let Some(drift) = &server.drift {
+            let spread = drift.spread.value;
+            require(spread <= MOST_SPREAD, fact("drift.spread.value"), || {
+                format!("{spread} thousandths of the mean: at most {MOST_SPREAD}")
+            })?;
+        }
         let twin = platform.servers[..place].iter().any(|other| other.name == server.name);
         require(!twin, fact("name"), || format!("two servers are called {}", server.name))?;
     }

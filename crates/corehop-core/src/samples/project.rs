@@ -261,7 +261,7 @@ impl Sample {
             misses_warm: warm.misses,
             misses_resumed: resumed.misses,
             sibling_busy: warm.sibling_busy.zip(resumed.sibling_busy).map(|(a, b)| a || b),
-            workload: set.workload.as_deref().map(Into::into),
+            workload: set.job().map(Into::into),
             node: set.node.map(u64::from),
             fresh_frames: Some(set.fresh_frames),
             absence_switches: leave.and_then(|leave| leave.switches).map(u64::from),

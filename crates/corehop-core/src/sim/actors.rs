@@ -4,6 +4,7 @@
 use super::background::{Device, SplitLocks, Transfer};
 use super::tags::Line;
 use super::times::Picos;
+use super::turns::Turns;
 use super::walker::{Manner, Visit, Walker};
 
 /// The clock of a thread that waits.
@@ -47,6 +48,8 @@ pub(super) struct Actors {
     all: Vec<Actor>,
     /// When each makes its next visit.
     clocks: Vec<Picos>,
+    /// Those who do not wait, by their clocks.
+    turns: Turns,
     /// The CPU whose actors wait because the job has it.
     held: Option<usize>,
     /// The only roots whose actors do not wait.
@@ -70,6 +73,7 @@ impl Actors {
         let place = self.all.iter().rposition(walks)?;
         self.clocks.remove(place);
         let Actor { role, visits, .. } = self.all.remove(place);
+        self.order();
         if let Role::Walks(walker) = role { Some((walker, visits)) } else { None }
     }
 
@@ -105,6 +109,13 @@ impl Actors {
             };
             *clock = if goes { actor.at } else { NEVER };
         }
+        self.order();
+    }
+
+    /// Puts those who do not wait in order.
+    fn order(&mut self) {
+        let times = self.clocks.iter().enumerate().map(|(place, &clock)| (clock, place));
+        self.turns = Turns::of(times.filter(|&(clock, _)| clock < NEVER));
     }
 
     /// From `now` on a task has `cpu`.
@@ -132,18 +143,13 @@ impl Actors {
             actor.at += time;
             *clock = clock.saturating_add(time);
         }
+        self.turns.skip(time);
     }
 
     /// The next actor, and its time; of several at one time the first.
     #[inline]
     pub(super) fn next(&self) -> Option<(usize, Picos)> {
-        let mut next = (0, NEVER);
-        for (place, &clock) in self.clocks.iter().enumerate() {
-            if clock < next.1 {
-                next = (place, clock);
-            }
-        }
-        (next.1 < NEVER).then_some(next)
+        self.turns.first().map(|(at, place)| (place, at))
     }
 
     /// The next step of one of them, and its CPU.
@@ -162,13 +168,15 @@ impl Actors {
         (actor.cpu, turn)
     }
 
-    /// It acts again at this time; to which line it then walks, if it walks, and from which CPU.
+    /// The next one, in this place, acts again at this time; to which line it then
+    /// walks, if it walks.
     #[inline]
-    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<(usize, Line)> {
+    pub(super) fn resumes(&mut self, place: usize, at: Picos) -> Option<Line> {
         self.clocks[place] = at;
+        self.turns.first_again(at);
         let actor = &self.all[place];
         if let Role::Walks(walker) = &actor.role {
-            Some((actor.cpu, walker.coming()))
+            Some(walker.coming())
         } else {
             None
         }

@@ -233,6 +233,17 @@ impl Cache {
         peek!(&self.blocks, self.set_of(line), (), block => block.expect());
     }
 
+    /// The line that has to go when `line` comes into a full set, if it is newer here than further out, and as far as it is
+    /// known without a look at the policy's order of all.
+    #[inline(always)]
+    pub(super) fn newer_to_go(&self, line: Line) -> Option<Line> {
+        let set = self.set_of(line);
+        peek!(&self.blocks, set, None, block => {
+            let way = self.policy.next_victim_of(block.order)?;
+            block.flagged(way, 2)
+        })
+    }
+
     /// Set and way of a line.
     #[inline(always)]
     pub(super) fn locate(&self, line: Line) -> Option<(u32, u32)> {
@@ -354,7 +365,15 @@ impl Cache {
         (line, Bits::unpacked(word))
     }
 
+    /// Gives up a line that a cache around evicts, if it is here; whether it was newer. Of an innermost cache.
+    pub(super) fn give_up(&mut self, line: Line) -> bool {
+        let Some((set, way)) = self.locate(line) else { return false };
+        self.counters.back_invalidations += 1;
+        self.remove(set, way).1.dirty
+    }
+
     /// The cache taken apart for [`super::fast_path`], if its sets are this wide.
+    #[inline(always)]
     pub(super) fn lane<const N: usize, const KNOWN: u8, const POWER: bool>(
         &mut self,
         blocks: impl Fn(&mut Blocks) -> Option<&mut Vec<Block<N>>>,

@@ -94,7 +94,7 @@ impl<'a> ChunkRun<'a> {
     ) -> Self {
         let stream = (phase as u64 + 1) << 32 | chunk as u64;
         let mut state = base.clone();
-        state.frames.redraw(seed, stream);
+        state.redraw(seed, stream);
         let draw = Draw::new(seed, stream);
         Self {
             recipe,
@@ -179,7 +179,7 @@ impl<'a> ChunkRun<'a> {
                 Step::Leave(away) => {
                     record.leaves.push(self.leave(job, *away, here, &memory, &mut others)?);
                     let share = self.recipe.lost(set.wss, away.length.get() * 1_000, &mut others);
-                    self.state.lose(memory.order(), share, &mut others);
+                    self.state.lose(memory.memory(), share, &mut others);
                     here = self.recipe.place(away.to);
                     self.state.take_cpu(here);
                 }
@@ -202,10 +202,10 @@ impl<'a> ChunkRun<'a> {
         walker: &mut Walker,
     ) -> Result<(), MachineError> {
         match state {
-            LineState::Invalid => self.state.flush(walker.order()),
+            LineState::Invalid => self.state.flush(walker.memory()),
             LineState::Valid => self.state.settle(here, walker),
             LineState::Modified => {
-                self.state.flush(walker.order());
+                self.state.flush(walker.memory());
                 self.fill_with_modified(here)?;
             }
         }
@@ -260,7 +260,7 @@ impl<'a> ChunkRun<'a> {
             let away = self.state.now()
                 - self.preempted.insert((here, which), self.state.now()).unwrap_or(0);
             let share = self.recipe.lost(polluter.wss, away, others);
-            self.state.lose(walker.order(), share, others);
+            self.state.lose(walker.memory(), share, others);
             self.state.add_actor(here, walker);
         }
         let before = self.state.visits();
@@ -269,7 +269,7 @@ impl<'a> ChunkRun<'a> {
         if to != here {
             self.touch_system(here, left)?;
         }
-        self.state.pass_time(away.length.get() * 1_000, walker.order());
+        self.state.pass_time(away.length.get() * 1_000, walker.memory());
         self.touch_system(to, resumed)?;
         let moved = (self.state.visits() - before) * self.recipe.platform.line_size().get();
         let ran = preemptor.and_then(|_| self.state.remove_actor(here));

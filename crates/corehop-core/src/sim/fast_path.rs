@@ -95,6 +95,8 @@ pub(super) struct Tally {
     pub(super) written: u64,
     /// The other roots that each miss of all caches asks.
     pub(super) asked: u8,
+    /// The questions to caches beside the innermost one.
+    pub(super) asked_beside: u64,
 }
 
 /// The line that another displaced, and its level.
@@ -241,8 +243,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
     fn displaced_inside<const A: usize, const C: usize>(
         &mut self,
         displaced: &mut Displaced,
-        l3: &mut Lane<'_, C, KNOWN, false>,
-        l1: &mut Lane<'_, A, KNOWN, true>,
+        (l3, l1): (&mut Lane<'_, C, KNOWN, false>, &mut Lane<'_, A, KNOWN, true>),
+        beside: &[&mut Cache],
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
         let sharers = word >> NAMES;
@@ -256,7 +258,8 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
         if displaced.word & DIRTY == 0 || bug!(FastPathForgetsSecond) {
             return true;
         }
-        let gone = self.includes || l1.find(victim).is_none();
+        let lack = || beside.iter().all(|cache| cache.locate(victim).is_none());
+        let gone = self.includes || (l1.find(victim).is_none() && lack());
         let known = self.includes || self.lonely;
         let taken = known && l3.absorb(victim, gone);
         self.counters.write_backs += u64::from(taken);
@@ -269,7 +272,11 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
     fn displaced<const A: usize, const B: usize>(
         &mut self,
         displaced: &mut Displaced,
-        (l2, l1): (&mut Lane<'_, B, KNOWN, true>, &mut Lane<'_, A, KNOWN, true>),
+        (l2, l1, beside): (
+            &mut Lane<'_, B, KNOWN, true>,
+            &mut Lane<'_, A, KNOWN, true>,
+            &mut [&mut Cache],
+        ),
         written: &mut u8,
     ) -> bool {
         let Displaced { victim, word, .. } = *displaced;
@@ -291,6 +298,9 @@ impl<const N: usize, const KNOWN: u8, const POWER: bool> Lane<'_, N, KNOWN, POWE
             } else if l2.lonely {
                 dirty |= l1.remove(victim);
                 dirty |= !bug!(FastPathPurgesOnlyInnermost) && l2.remove(victim);
+                for cache in beside {
+                    dirty |= cache.give_up(victim);
+                }
             } else {
                 return false;
             }
@@ -308,8 +318,12 @@ pub(super) struct Three<'a, const A: usize, const B: usize, const C: usize, cons
     pub(super) l1: Lane<'a, A, KNOWN, true>,
     pub(super) l2: Lane<'a, B, KNOWN, true>,
     pub(super) l3: Lane<'a, C, KNOWN, false>,
+    /// The caches beside the innermost one, which the second one does not include and which are not empty.
+    pub(super) beside: &'a mut [&'a mut Cache],
+    /// The questions to them, as they are counted.
+    pub(super) beside_asked: u8,
     /// The outermost caches elsewhere, which include all inside them and are not empty.
-    pub(super) remote: &'a [&'a Cache],
+    pub(super) remote: &'a [&'a mut Cache],
     /// The innermost cache holds instructions: writes go another way.
     pub(super) fetches: bool,
 }
@@ -367,21 +381,27 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         }
         let second = self.l2.set(line);
         if let Some(way) = self.l2.blocks[second].find(line) {
+            let alone = *self.l2.blocks[second].word(way) & ALONE != 0;
+            if alone && self.is_beside(line) {
+                return Err(Stop::Ask);
+            }
             let word = self.l2.pass(second, way, write).ok_or(Stop::Ask)?;
             tally.found[1] += 1;
             let fill = Fill { line, alone: word & ALONE != 0, does };
-            let outcome = supplied(self.l2.level, word);
+            let asked = if alone { self.ask_beside(tally) } else { 0 };
+            let outcome = AccessOutcome { asked, ..supplied(self.l2.level, word) };
             return Ok((self.fill_first(first, fill, outcome)?, visitor.met(does, outcome)));
         }
         let third = self.l3.set(line);
-        if self.l2.asks {
+        if self.l2.asks || self.is_beside(line) {
             return Err(Stop::Ask);
         }
         if let Some(way) = self.l3.blocks[third].find(line) {
             let word = self.l3.pass(third, way, write).ok_or(Stop::Ask)?;
             tally.found[2] += 1;
             let fill = Fill { line, alone: word & ALONE != 0, does };
-            let outcome = supplied(self.l3.level, word);
+            let asked = self.ask_beside(tally);
+            let outcome = AccessOutcome { asked, ..supplied(self.l3.level, word) };
             let way = self.fill_inner((first, second), fill, outcome)?;
             return Ok((way, visitor.met(does, outcome)));
         }
@@ -406,6 +426,20 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         }
     }
 
+    /// Whether a cache beside the innermost one has the line.
+    #[inline(always)]
+    fn is_beside(&self, line: Line) -> bool {
+        let found = self.beside.iter().any(|cache| cache.locate(line).is_some());
+        found && !bug!(FastPathForgetsBeside)
+    }
+
+    /// Those beside are asked: by how many questions.
+    #[inline(always)]
+    fn ask_beside(&self, tally: &mut Tally) -> u8 {
+        tally.asked_beside += u64::from(self.beside_asked);
+        self.beside_asked
+    }
+
     /// Whether a cache of another package has the line.
     fn is_remote(&self, line: Line) -> bool {
         let found = self.remote.iter().any(|root| root.locate(line).is_some());
@@ -420,11 +454,11 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
         fill: Fill,
         tally: &mut Tally,
     ) -> Result<(u32, AccessOutcome), Stop> {
-        let asked = tally.asked;
+        let asked = tally.asked.saturating_add(self.ask_beside(tally));
         let mut outcome = AccessOutcome { supplier: Supplier::Memory, asked, ..supplied(0, 0) };
         tally.found[3] += 1;
         let mut displaced = self.l3.insert(third, fill.line, fill.flags());
-        let inside = (&mut self.l2, &mut self.l1);
+        let inside = (&mut self.l2, &mut self.l1, &mut *self.beside);
         if displaced.victim != NO_LINE
             && !self.l3.displaced(&mut displaced, inside, &mut outcome.written_back)
         {
@@ -447,7 +481,11 @@ impl<const A: usize, const B: usize, const C: usize, const KNOWN: u8> Three<'_, 
     ) -> Result<u32, Stop> {
         let mut displaced = self.l2.insert(second, fill.line, fill.flags());
         if displaced.victim != NO_LINE
-            && !self.l2.displaced_inside(&mut displaced, &mut self.l3, &mut self.l1)
+            && !self.l2.displaced_inside(
+                &mut displaced,
+                (&mut self.l3, &mut self.l1),
+                self.beside,
+            )
         {
             let inserted = displaced.inserted(second);
             return Err(Stop::Evicted { place: 1, inserted, fill, outcome });

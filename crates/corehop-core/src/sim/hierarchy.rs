@@ -9,6 +9,7 @@ use super::observer::Observer;
 use super::outcome::{Access, AccessOutcome, CpuCounters};
 use super::spec::{MAX_LEVELS, Spec, SpecError};
 use super::tags::Line;
+use super::walk::Three;
 
 /// The caches between a CPU and memory, innermost first.
 #[derive(Debug, Clone, Copy)]
@@ -30,13 +31,15 @@ pub struct Hierarchy<O = ()> {
     /// The caches that have none further out.
     pub(super) roots: Vec<usize>,
     /// For each CPU its way for data and its way for instructions.
-    paths: Vec<[Path; 2]>,
+    pub(super) paths: Vec<[Path; 2]>,
     /// For each CPU and level (from 0) the ways that it may fill.
     masks: Vec<[u32; MAX_LEVELS]>,
     packages: Vec<usize>,
     pub(super) protocol: Protocol,
     pub(super) lookup: Lookup,
     pub(super) counters: Vec<CpuCounters>,
+    /// For each CPU what the quick loop knows of its ways, for data and for instructions.
+    pub(super) ready: Vec<[Option<Box<Three>>; 2]>,
     pub(super) observer: O,
 }
 
@@ -115,6 +118,7 @@ impl<O: Observer> Hierarchy<O> {
             protocol: spec.protocol,
             lookup: spec.lookup,
             counters: vec![CpuCounters::default(); spec.cpus()],
+            ready: vec![[None, None]; spec.cpus()],
             paths,
             observer,
         })
@@ -128,6 +132,7 @@ impl<O: Observer> Hierarchy<O> {
     pub fn set_ways(&mut self, cpu: usize, level: u32, mask: u32) {
         assert!(mask != 0, "a partition of no ways");
         self.masks[cpu][level as usize - 1] = mask;
+        self.ready[cpu] = [None, None];
     }
 
     /// The number of lines that all outermost caches can hold.

@@ -12,17 +12,19 @@ use super::actors::{Actors, Role, Turn};
 use super::background::Transfer;
 use super::frames::Frames;
 use super::hierarchy::Hierarchy;
-use super::outcome::Access;
 use super::package_clock::PackageClock;
 use super::partitioning::Ways;
 pub use super::pass::Pass;
-use super::pass::{AHEAD, OnTheWay};
+use super::pass::{AHEAD, OnTheWay, OneVisit};
 use super::spec::{Spec, SpecError};
 use super::tags::Line;
 use super::times::Picos;
 use super::timing::{Ongoing, Rate, Timing, Wanted};
-use super::walk::Pace;
+use super::walk::{Does, Pace};
 use super::walker::{Manner, Visit, Walker};
+
+/// With one set in so many the host's own caches hold all of the simulated ones.
+const FITS: Picos = 8;
 
 /// The number of visits of others between two looks whether anything of the job's is left.
 const LOOK_EVERY: u32 = 2_048;
@@ -57,9 +59,11 @@ impl MachineState {
         let sampled = sparser.map(|every| (spec.sampled(every), every));
         let mut sampled = sampled.filter_map(|(spec, every)| Some((spec?, every)));
         let (spec, every) = sampled.next().unwrap_or((spec, 1));
+        let mut timing = Timing::new(platform, Picos::from(every))?;
+        timing.servers.redraw(seed, 0);
         Ok(Self {
             caches: Hierarchy::new(&spec, seed)?,
-            timing: Timing::new(platform, Picos::from(every))?,
+            timing,
             shares: Shares::default(),
             frames: Frames::new(platform, every, seed)?,
             actors: Actors::default(),
@@ -76,6 +80,12 @@ impl MachineState {
         for cpu in 0..self.timing.nodes.len() {
             self.shares.to_others(&mut self.caches, cpu);
         }
+    }
+
+    /// From here on frames, and service times that drift, are drawn anew.
+    pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
+        self.frames.redraw(seed, stream);
+        self.timing.servers.redraw(seed, stream);
     }
 
     /// The time.
@@ -164,7 +174,7 @@ impl MachineState {
         let begin = self.now;
         let before = self.misses(cpu);
         let mut pass = Pass::default();
-        let mut left = walker.lines();
+        let mut left = walker.visits();
         let mut pace = Pace::default();
         let rates = [false, true].map(|waking| self.timing.rate(cpu, walker.manner(), waking));
         while left > 0 {
@@ -248,7 +258,7 @@ impl MachineState {
     pub fn touch_untimed(&mut self, cpu: usize, walker: &mut Walker) {
         let servers = std::mem::take(&mut self.timing.servers);
         walker.restart();
-        for _ in 0..walker.lines() {
+        for _ in 0..walker.visits() {
             let visit = walker.visit();
             self.visit(cpu, visit, walker.manner(), self.now);
         }
@@ -335,8 +345,10 @@ impl MachineState {
                     until
                 }
             };
-            if let Some((cpu, line)) = self.actors.resumes(place, at + took.max(1)) {
-                self.caches.expect(cpu, line);
+            if let Some(line) = self.actors.resumes(place, at + took.max(1)) {
+                if self.timing.weight < FITS {
+                    self.caches.expect_outermost(cpu, line);
+                }
             }
         }
         self.actors.next().map(|(_, at)| at).filter(|&at| at < until)
@@ -354,23 +366,17 @@ impl MachineState {
     /// One visit at time `at`: how long it keeps the thread.
     #[inline]
     fn visit(&mut self, cpu: usize, visit: Visit, manner: Manner, at: Picos) -> Picos {
+        let large = self.timing.weight < FITS;
         let rate = self.timing.rate(cpu, manner, false);
         let mut course = self.timing.course(cpu, manner, visit.fetches);
-        let mut ongoing = course.begin(visit, at, false);
-        let first = if visit.reads { Access::Read } else { Access::Fetch };
-        let accesses = [
-            (visit.reads || visit.fetches).then_some(first),
-            visit.writes.then_some(Access::Write),
-        ];
-        for access in accesses.into_iter().flatten() {
-            let outcome = self.caches.access(cpu, visit.line, access);
-            let write = access == Access::Write;
-            course.met(&mut ongoing, write, outcome, &self.frames, &mut self.wanted);
-            if !self.wanted.is_empty() {
-                course.bring(&mut self.wanted, &mut self.caches, &self.frames);
-            }
+        let ongoing = course.begin(visit, at, false);
+        let wanted = std::mem::take(&mut self.wanted);
+        let mut turn = OneVisit { course, frames: &self.frames, ongoing, next: Does::of(&visit), wanted };
+        while !self.caches.visit(cpu, visit.fetches, large, &mut turn) {
+            turn.course.bring(&mut turn.wanted, &mut self.caches, &self.frames);
         }
-        course.end(&ongoing, &rate)
+        self.wanted = turn.wanted;
+        turn.course.end(&turn.ongoing, &rate)
     }
 }
 

@@ -8,7 +8,7 @@ use super::tags::Line;
 use super::times::Picos;
 use super::timing::{Course, Ongoing, Rate, Wanted};
 use super::walk::{Does, Visitor};
-use super::walker::{Visit, Walker};
+use super::walker::Walker;
 
 /// The number of visits by which the host learns the next lines ahead.
 pub(super) const AHEAD: usize = 6;
@@ -61,14 +61,9 @@ impl OnTheWay<'_> {
         let visit = self.walker.visit();
         let waking = self.package_clock.still(self.now);
         self.ongoing = self.course.begin(visit, self.now, waking);
-        let Visit { line, reads, writes, fetches, .. } = visit;
-        let does = match (reads || fetches, writes) {
-            (false, _) => Does::Writes,
-            (true, false) => Does::Reads,
-            (true, true) => Does::Both,
-        };
-        self.next = Some(does);
-        Some((line, does))
+        let does = Does::of(&visit);
+        self.next = does;
+        does.map(|does| (visit.line, does))
     }
 
     #[inline(always)]
@@ -109,5 +104,41 @@ impl Visitor for OnTheWay<'_> {
     fn wrote(&mut self) {
         // It waits in the store buffer and delays no one else.
         self.end();
+    }
+}
+
+/// One visit of somebody else, whose accesses come one after the other.
+pub(super) struct OneVisit<'a> {
+    pub(super) course: Course<'a>,
+    pub(super) frames: &'a Frames,
+    pub(super) ongoing: Ongoing,
+    /// The action on the line that is still to come.
+    pub(super) next: Option<Does>,
+    /// The lines that prefetchers asked for, to be brought before the next access.
+    pub(super) wanted: Wanted,
+}
+
+impl Visitor for OneVisit<'_> {
+    #[inline(always)]
+    fn next(&mut self) -> Option<(Line, Does)> {
+        self.next.map(|does| (self.ongoing.line, does))
+    }
+
+    #[inline(always)]
+    fn ahead(&self) -> Option<Line> {
+        None
+    }
+
+    #[inline(always)]
+    fn met(&mut self, does: Does, outcome: AccessOutcome) -> bool {
+        let write = does == Does::Writes;
+        self.course.met(&mut self.ongoing, write, outcome, self.frames, &mut self.wanted);
+        self.next = (does == Does::Both).then_some(Does::Writes);
+        self.wanted.is_empty()
+    }
+
+    #[inline(always)]
+    fn wrote(&mut self) {
+        self.next = None;
     }
 }

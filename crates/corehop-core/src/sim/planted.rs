@@ -123,6 +123,8 @@ mod switch {
         FastPathResumesTooLate,
         /// The quick loop does not look at the caches of other packages.
         FastPathForgetsPackages,
+        /// The quick loop does not look at caches beside the innermost one.
+        FastPathForgetsBeside,
         /// Sharers that need not be asked are taken for none.
         OtherSharersUncounted,
     }

@@ -5,7 +5,8 @@ use crate::experiment::Draw;
 use crate::machine::MachineError;
 use crate::platform::{Fact, Platform};
 use crate::units::{Bytes, Cpu, Nanos};
-use crate::workload::{Load, Page, Pattern, Polluter, WorkingSet};
+use crate::workload::trace::TraceError;
+use crate::workload::{LINE, Load, Page, Pattern, Polluter, WorkingSet};
 
 use super::frames::{Colours, FramesError};
 use super::machine_state::MachineState;
@@ -13,7 +14,7 @@ use super::partitioning::{Partitioning, PartitioningError, Placement, Share};
 use super::spec::SpecError;
 use super::tags::Line;
 use super::times::Picos;
-use super::walker::Walker;
+use super::walker::{self, Walker};
 
 /// Smallest sampled set.
 const LEAST_SAMPLE: Bytes = Bytes::from_kib(512);
@@ -23,6 +24,8 @@ const LEAST_LINES: u64 = 64;
 const MOST_APART: u32 = 64;
 /// Beside polluters they are at least so far apart.
 const APART_UNDER_LOAD: u32 = 16;
+/// And farther, where so many lines are still simulated.
+const ENOUGH_LINES: u64 = 256;
 
 /// The snapshots of a loaded phase, with other frames each.
 pub(super) const SNAPSHOTS: usize = 4;
@@ -104,7 +107,8 @@ impl Recipe {
         let parts = (set.wss.get() / LEAST_SAMPLE.get()).clamp(1, u64::from(MOST_APART));
         let every = 1 << parts.ilog2();
         let few = *load != Load::Idle && (!ahead || set.wss >= LEAST_SAMPLE);
-        if few { APART_UNDER_LOAD.max(every) } else { every }
+        let enough = (set.lines() / ENOUGH_LINES).clamp(1, u64::from(MOST_APART)).ilog2();
+        if few { APART_UNDER_LOAD.max(1 << enough).max(every) } else { every }
     }
 
     /// The same for tasks, whose samples are many: for each so few lines are enough with or without
@@ -122,9 +126,10 @@ impl Recipe {
         least.max(1 << parts.ilog2())
     }
 
-    /// Whether sets of caches may be left out for this working set.
+    /// Whether sets of caches may be left out for this working set. A program's visits to one line depend on those to others.
     pub(super) fn is_sampled(&self, set: &WorkingSet) -> bool {
         match self.sampling {
+            _ if set.trace.is_some() => false,
             Sampling::Exact => false,
             Sampling::Large => set.wss >= LARGE,
             Sampling::Most => true,
@@ -190,10 +195,18 @@ impl Recipe {
                 remedy: "take base pages (`--page 4k`), or leave the job's colours out".to_owned(),
             });
         }
-        let lines = state.frames.place(set.wss, self.backed(set.page), node, colours);
-        let lines = lines.map_err(|error| no_frames(&error))?;
         let of_page = state.frames.lines_of(set.page);
-        Ok(Walker::of_set(set, lines, of_page, draw))
+        let mut wss = set.wss;
+        if let Some(trace) = &set.trace {
+            let pages = walker::pages_of(trace, of_page).map_err(damaged)?;
+            wss = Bytes::new(pages * u64::from(of_page) * LINE);
+        }
+        let lines = state.frames.place(wss, self.backed(set.page), node, colours);
+        let lines = lines.map_err(|error| no_frames(&error))?;
+        match &set.trace {
+            Some(trace) => Walker::of_trace(trace, &lines, (set.page, of_page)).map_err(damaged),
+            None => Ok(Walker::of_set(set, lines, of_page, draw)),
+        }
     }
 
     /// The walk of another than the job.
@@ -227,6 +240,15 @@ fn not_possible(platform: &Platform, error: &SpecError) -> MachineError {
         what: format!("simulating {}", platform.name),
         why: error.to_string(),
         remedy: format!("complete its platform file (`{}`)", platform.id),
+    }
+}
+
+/// A plan's text that was changed after it was checked.
+fn damaged(error: TraceError) -> MachineError {
+    MachineError::NotPossible {
+        what: "this plan".to_owned(),
+        why: error.to_string(),
+        remedy: "plan the trace again".to_owned(),
     }
 }
 

@@ -11,6 +11,7 @@ use crate::platform::{Distance, Supplier, Traffic};
 use super::outcome::AccessOutcome;
 use super::servers::Servers;
 use super::times::Picos;
+use super::turns::Turns;
 
 /// The requests of a thread while it was watched.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,6 +28,8 @@ struct Habit {
 #[derive(Debug, Clone)]
 struct Visitor {
     cpu: usize,
+    /// The time between two misses but for its waiting.
+    interval: Picos,
     at: Picos,
     /// Reads and lines written since the last whole one, in parts of its misses.
     debts: [u64; 2],
@@ -43,7 +46,9 @@ pub(super) struct RemotePolluters {
     /// The time they were watched; nothing before the end of that.
     watched: Picos,
     visitors: Vec<Visitor>,
-    /// When the first of them comes.
+    /// When each of them comes, by its place.
+    turns: Turns,
+    /// When the first of them does.
     next: Picos,
 }
 
@@ -63,6 +68,7 @@ impl RemotePolluters {
             watching: false,
             watched: 0,
             visitors: Vec::new(),
+            turns: Turns::default(),
             next: Picos::MAX,
         }
     }
@@ -109,10 +115,13 @@ impl RemotePolluters {
                 continue;
             }
             let known = before.iter().find(|visitor| visitor.cpu == cpu);
-            let fresh = || Visitor { cpu, at: now + self.interval(cpu), debts: [0; 2] };
+            let interval = self.interval(cpu);
+            let fresh = || Visitor { cpu, interval, at: now + interval, debts: [0; 2] };
             let visitor = known.cloned().unwrap_or_else(fresh);
-            self.visitors.push(Visitor { at: visitor.at.max(now), ..visitor });
+            self.visitors.push(Visitor { interval, at: visitor.at.max(now), ..visitor });
         }
+        let times = self.visitors.iter().enumerate().map(|(place, it)| (it.at, place));
+        self.turns = Turns::of(times);
         self.find_next();
     }
 
@@ -123,12 +132,13 @@ impl RemotePolluters {
     }
 
     fn find_next(&mut self) {
-        self.next = self.visitors.iter().map(|visitor| visitor.at).min().unwrap_or(Picos::MAX);
+        self.next = self.turns.first().map_or(Picos::MAX, |(at, _)| at);
     }
 
     /// Moves all clocks on.
     pub(super) fn skip(&mut self, time: Picos) {
         self.visitors.iter_mut().for_each(|visitor| visitor.at += time);
+        self.turns.skip(time);
         self.find_next();
     }
 
@@ -142,10 +152,7 @@ impl RemotePolluters {
 
     /// The next one comes.
     fn step(&mut self, servers: &mut Servers) {
-        let Some(place) = self.visitors.iter().position(|visitor| visitor.at == self.next) else {
-            return;
-        };
-        let interval = self.interval(self.visitors[place].cpu);
+        let Some((_, place)) = self.turns.first() else { return };
         let visitor = &mut self.visitors[place];
         let habit = &self.habits[visitor.cpu];
         let mut waited = 0;
@@ -162,7 +169,8 @@ impl RemotePolluters {
                 waited += if traffic == Traffic::MemoryRead { wait } else { 0 };
             }
         }
-        visitor.at += interval.max(1) + waited;
+        visitor.at += visitor.interval.max(1) + waited;
+        self.turns.first_again(visitor.at);
         self.find_next();
     }
 }
@@ -181,6 +189,7 @@ mod tests {
             distances: None,
             service: Fact::assumed(Latency::Picos(10_000), ""),
             side: Some(Fact::assumed(Side::Home, "")),
+            drift: None,
         }];
         Servers::from_platform(&platform, 1).unwrap()
     }

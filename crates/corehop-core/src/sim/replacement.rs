@@ -280,6 +280,18 @@ impl Policy {
         }
     }
 
+    /// The same for a policy of which nothing is known when the program is compiled, where all ways may be filled.
+    #[inline(always)]
+    pub(super) fn next_victim_of(&self, word: u64) -> Option<u32> {
+        match self.form {
+            Form::Matrix => Some(oldest_row(word | self.beyond)),
+            Form::Nibbles => Some((word >> self.last) as u32 & 15),
+            Form::BitPlru => Some(lowest(!(word as u32) & self.every, self.every)),
+            Form::Tree if self.ways.is_power_of_two() => Some(self.leaf_of_all(word)),
+            _ => None,
+        }
+    }
+
     /// The way to make room in, one of `allowed`; all of them are taken.
     #[inline(always)]
     pub(super) fn victim(&mut self, word: &mut u64, ranks: &[u8], allowed: u32) -> u32 {

@@ -5,15 +5,16 @@
 //! single number: the time from which on it is free. With N cores that wait for one another the
 //! latency at saturation is N times the service time, as in a closed queueing network.
 
-use crate::platform::{Distance, Fact, Platform, Server as PlatformServer, Side, Traffic};
+use crate::platform::{Distance, Fact, Latency, Platform, Server as PlatformServer, Side, Traffic};
 
+use super::drift::Drifting;
 use super::spec::SpecError;
 use super::times::Picos;
 
 /// Kinds of traffic, the transfers by the distance of the peer.
 const KINDS: usize = TRANSFERS + 5;
 /// The place of the first kind of transfer.
-const TRANSFERS: usize = 4;
+const TRANSFERS: usize = 5;
 /// The distances of peers, in the order of their kinds.
 const DISTANCES: [Distance; 5] =
     [Distance::Core, Distance::L2, Distance::L3, Distance::Package, Distance::Machine];
@@ -21,6 +22,7 @@ const DISTANCES: [Distance; 5] =
 /// One kind of server, as a platform file has it.
 struct Described {
     service: Picos,
+    drift: Option<Drifting>,
     /// The instance that each CPU uses.
     of_cpu: Vec<Option<usize>>,
     /// The instance that belongs to each node.
@@ -39,6 +41,9 @@ struct Instance {
     /// The time that it was busy.
     busy: Picos,
     service: Picos,
+    /// The time up to which the service time stays as it is.
+    until: Picos,
+    drift: Option<Drifting>,
 }
 
 /// The instances that a line passes; mostly it is one.
@@ -82,9 +87,10 @@ impl Servers {
         };
         let mut servers = Vec::new();
         for server in &platform.servers {
-            let server = Described::new(server, platform, all.instances.len())?;
-            let service = server.service * weight;
-            let instance = Instance { free: 0, busy: 0, service };
+            let server = Described::new(server, platform, weight, all.instances.len())?;
+            let (service, drift) = (server.service, server.drift.clone());
+            let until = if drift.is_some() { 0 } else { Picos::MAX };
+            let instance = Instance { free: 0, busy: 0, service, until, drift };
             all.instances.resize(server.first + server.count, instance);
             all.counts.push(server.count);
             servers.push(server);
@@ -107,6 +113,16 @@ impl Servers {
                 let (first, begin) = (stops.next().unwrap_or(NOWHERE), self.stops.len() as u32);
                 self.stops.extend(stops);
                 self.routes.push(Route { first, others: (begin, self.stops.len() as u32) });
+            }
+        }
+    }
+
+    /// From here on service times that drift do so by other chances.
+    pub(super) fn redraw(&mut self, seed: u64, stream: u64) {
+        for (place, instance) in self.instances.iter_mut().enumerate() {
+            if let Some(drift) = &mut instance.drift {
+                drift.redraw(seed, stream ^ (place as u64) << 48);
+                instance.until = 0;
             }
         }
     }
@@ -147,7 +163,10 @@ impl Servers {
 
     /// Moves all clocks on, as if so much time had passed with the queues as they are.
     pub fn skip(&mut self, time: Picos) {
-        self.instances.iter_mut().for_each(|instance| instance.free += time);
+        for instance in &mut self.instances {
+            instance.free += time;
+            instance.until = instance.until.saturating_add(time);
+        }
     }
 
     /// For each server and instance the share of the time up to `now` that it was busy, in
@@ -177,14 +196,32 @@ impl Instance {
     #[inline(always)]
     fn pass(&mut self, at: Picos) -> Picos {
         let begins = self.free.max(at);
+        if begins >= self.until {
+            self.change(begins);
+        }
         self.free = begins + self.service;
         self.busy += self.service;
         begins
     }
+
+    /// Another service time holds from `now` on.
+    #[cold]
+    fn change(&mut self, now: Picos) {
+        if let Some(drift) = &mut self.drift {
+            let (service, hold) = drift.next();
+            (self.service, self.until) = (service, now + hold);
+        }
+    }
 }
 
 impl Described {
-    fn new(server: &PlatformServer, platform: &Platform, first: usize) -> Result<Self, SpecError> {
+    /// A server as the platform describes it, each of whose lines stands for `weight`.
+    fn new(
+        server: &PlatformServer,
+        platform: &Platform,
+        weight: u64,
+        first: usize,
+    ) -> Result<Self, SpecError> {
         let instances = &server.instances.value;
         let find = |cpu| instances.iter().position(|cpus| cpus.contains(cpu));
         let of_cpu = platform.cpus.value.iter().map(find).collect();
@@ -192,14 +229,16 @@ impl Described {
             platform.nodes.iter().map(|node| node.cpus.value.first().and_then(find)).collect();
         let missing = || SpecError::Missing { fact: "clock.core".to_owned() };
         let core = platform.clock.core.as_ref().map(|fact: &Fact<_>| fact.value);
-        let service = match server.service.value {
-            crate::platform::Latency::Picos(picos) => picos,
-            cycles @ crate::platform::Latency::MilliCycles(_) => {
-                cycles.picos(core.ok_or_else(missing)?)
-            }
+        let time = |stated: Latency| match stated {
+            Latency::Picos(picos) => Ok(picos),
+            cycles @ Latency::MilliCycles(_) => Ok(cycles.picos(core.ok_or_else(missing)?)),
         };
+        let service = time(server.service.value)? * weight;
+        let drift = server.drift.as_ref();
+        let drift = drift.map(|it| Ok(Drifting::new(it, service, time(it.hold.value)?)));
+        let drift = drift.transpose()?;
         let side = server.side.as_ref().map_or(Side::Requester, |fact| fact.value);
-        Ok(Self { service, of_cpu, of_node, side, first, count: instances.iter().count() })
+        Ok(Self { service, drift, of_cpu, of_node, side, first, count: instances.iter().count() })
     }
 
     /// The instance that a line of this home passes on its way to `cpu`.
@@ -215,7 +254,6 @@ impl Described {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::platform::Latency;
 
     fn machine(side: Side) -> Platform {
         let mut platform = Platform::named("xeon_x5650").unwrap().unwrap();
@@ -226,6 +264,7 @@ mod tests {
             distances: None,
             service: Fact::assumed(Latency::Picos(8_000), ""),
             side: Some(Fact::assumed(side, "")),
+            drift: None,
         }];
         platform
     }

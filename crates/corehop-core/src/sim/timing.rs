@@ -36,6 +36,8 @@ pub(super) struct Timing {
     pub(super) remote_polluters: RemotePolluters,
     /// Until when a locked access keeps everybody from what is beyond his innermost cache.
     pub(super) locked: Picos,
+    /// The level of the outermost caches.
+    last_level: u8,
 }
 
 /// The parameters of the time of the visits that one CPU makes in one manner.
@@ -54,6 +56,7 @@ pub(super) struct Course<'a> {
     node: usize,
     weight: Picos,
     locked: Picos,
+    last_level: u8,
 }
 
 /// A visit under way.
@@ -125,6 +128,7 @@ impl Timing {
             weight,
             remote_polluters: RemotePolluters::new(cpus),
             locked: 0,
+            last_level: platform.caches.iter().map(|cache| cache.level).max().unwrap_or(0) as u8,
         })
     }
 
@@ -151,6 +155,7 @@ impl Timing {
             node: self.nodes[cpu],
             weight: self.weight,
             locked: self.locked,
+            last_level: self.last_level,
         }
     }
 
@@ -252,6 +257,19 @@ impl Course<'_> {
         }
         let cpu = self.cpu;
         self.remote_polluters.note(cpu, node, outcome);
+        // Polluters elsewhere do not come to this one: what they wait there stays part of their pace.
+        let port = if outcome.supplier != Supplier::Own || outcome.level == self.last_level {
+            self.servers.pass(Traffic::LastLevel, cpu, node, at)
+        } else {
+            0
+        };
+        port + self.queue_beyond(node, outcome, at + port)
+    }
+
+    /// The part of it that is beyond the last level of cache.
+    #[inline(always)]
+    fn queue_beyond(&mut self, node: usize, outcome: AccessOutcome, at: Picos) -> Picos {
+        let cpu = self.cpu;
         let mut waited = 0;
         if outcome.asked > 0 || outcome.farthest == Distance::Machine {
             waited += self.servers.pass(Traffic::Snoop, cpu, node, at);

@@ -12,6 +12,7 @@ use super::outcome::{Access, AccessOutcome};
 use super::replacement::{ANY, LRU, TREES};
 use super::spec::MAX_LEVELS;
 use super::tags::Line;
+use super::walker::Visit;
 use super::tags::{Block, Blocks};
 use crate::platform::{Distance, Found, Lookup, Supplier};
 
@@ -29,6 +30,19 @@ pub(super) enum Does {
     Writes,
     /// It is read, or executed, and then written: two accesses.
     Both,
+}
+
+impl Does {
+    /// The action of a visit; nothing where it does none.
+    #[inline(always)]
+    pub(super) fn of(visit: &Visit) -> Option<Self> {
+        match (visit.reads || visit.fetches, visit.writes) {
+            (false, true) => Some(Self::Writes),
+            (true, false) => Some(Self::Reads),
+            (true, true) => Some(Self::Both),
+            (false, false) => None,
+        }
+    }
 }
 
 /// A source of accesses, which is told of what each of them came to.
@@ -51,20 +65,29 @@ pub(super) trait Visitor {
 pub(super) struct Pace(u32);
 
 /// The quick loop's knowledge of the caches beside the way.
-struct Three {
+#[derive(Debug, Clone)]
+pub(super) struct Three {
     fetches: bool,
     masks: [u32; MAX_LEVELS],
-    /// For each cache of the way whether the others inside it are empty.
+    /// For each cache of the way whether no other inside it has to be looked at.
     lonely: [bool; 3],
-    /// The other roots that are not empty.
-    remote: Vec<usize>,
-    /// All of them include the caches inside.
+    /// The caches of the way, innermost first; then those beside the innermost one that are not empty, as far as the second
+    /// one does not include them; then the other roots that are not empty.
+    all: Vec<usize>,
+    /// The number of those beside.
+    beside: usize,
+    /// The number of them that are asked, and counted, at a look beside.
+    beside_asked: u8,
+    /// All other roots include the caches inside.
     remote_includes: bool,
     /// The number of roots that are asked, and counted, at a miss of all caches.
     asked: u8,
     /// The key of the policies of all three.
     known: u8,
+    /// The caches that were empty, and left out for it.
+    empty: Vec<usize>,
 }
+
 
 fn eight(blocks: &mut Blocks) -> Option<&mut Vec<Block<8>>> {
     if let Blocks::Eight(blocks) = blocks { Some(blocks) } else { None }
@@ -95,19 +118,92 @@ impl<O: Observer> Hierarchy<O> {
             }
             pace.0 = pace.0.saturating_sub(1);
             let Some((line, does)) = visitor.next() else { return true };
-            let access = match does {
-                Does::Writes => Access::Write,
-                _ if fetches => Access::Fetch,
-                _ => Access::Read,
-            };
-            let outcome = self.access(cpu, line, access);
-            if let Some(later) = visitor.ahead().filter(|_| !outcome.is_innermost_hit()) {
-                self.expect(cpu, later);
-            }
-            if !visitor.met(does, outcome) {
+            if !self.one(cpu, fetches, (line, does), visitor) {
                 return false;
             }
         }
+    }
+
+    /// `cpu` carries out the accesses of `visitor`, one visit, the general way; or by the loop of [`super::fast_path`],
+    /// which pays for lines that the innermost cache lacks in machines so `large` that the host has to fetch their sets.
+    /// Answers as [`Hierarchy::walk`].
+    #[inline(always)]
+    pub(super) fn visit<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        large: bool,
+        visitor: &mut V,
+    ) -> bool {
+        let innermost = self.paths[cpu][usize::from(fetches)].caches[0];
+        while let Some(next) = visitor.next() {
+            if large && self.caches[innermost].locate(next.0).is_none() {
+                return self.visit_quickly(cpu, fetches, visitor);
+            }
+            if !self.one(cpu, fetches, next, visitor) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// The same by the loop. What is known of the way is kept for the next time.
+    fn visit_quickly<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        visitor: &mut V,
+    ) -> bool {
+        let path = self.path(cpu, fetches);
+        let way = self.ready(cpu, fetches, &path);
+        let mut tally = Tally { asked: way.as_ref().map_or(0, |way| way.asked), ..Tally::default() };
+        let ended = loop {
+            match way.as_ref().and_then(|way| self.three(&path, way, visitor, &mut tally)) {
+                Some(Stop::Done) => break true,
+                Some(Stop::Paused) => break false,
+                _ => {}
+            }
+            let Some((line, does)) = visitor.next() else { break true };
+            if !self.one(cpu, fetches, (line, does), visitor) {
+                break false;
+            }
+        };
+        self.add(cpu, fetches, &tally);
+        self.ready[cpu][usize::from(fetches)] = way;
+        ended
+    }
+
+    /// What is known of the way, taken from where it is kept.
+    #[inline(always)]
+    fn ready(&mut self, cpu: usize, fetches: bool, path: &Path) -> Option<Box<Three>> {
+        let known = self.ready[cpu][usize::from(fetches)].take();
+        let valid = |way: &Three| way.empty.iter().all(|&x| self.caches[x].is_empty());
+        match known {
+            Some(way) if valid(&way) => Some(way),
+            _ if O::ON => None,
+            _ => self.way_of_three(cpu, path, fetches).map(Box::new),
+        }
+    }
+
+    /// One access, the general way. Answers whether the walk may go on at once.
+    #[inline(always)]
+    fn one<V: Visitor>(
+        &mut self,
+        cpu: usize,
+        fetches: bool,
+        (line, does): (Line, Does),
+        visitor: &mut V,
+    ) -> bool {
+        let access = match does {
+            Does::Writes => Access::Write,
+            _ if fetches => Access::Fetch,
+            _ => Access::Read,
+        };
+        let outcome = self.access(cpu, line, access);
+        if let Some(later) = visitor.ahead().filter(|_| !outcome.is_innermost_hit()) {
+            self.expect(cpu, later);
+        }
+        visitor.met(does, outcome)
     }
 
     /// Carries accesses out in the loop of [`super::fast_path`], as long as that is quick.
@@ -144,6 +240,18 @@ impl<O: Observer> Hierarchy<O> {
         }
     }
 
+    /// The same for the outermost caches alone, which are by far the largest: for `line`, and for the line of a second
+    /// cache that it is going to displace, if that is newer there.
+    #[inline(always)]
+    pub(super) fn expect_outermost(&self, cpu: usize, line: Line) {
+        self.roots.iter().for_each(|&root| self.caches[root].expect(line));
+        let path = &self.paths[cpu][0];
+        if path.len == 3 {
+            let newer = self.caches[path.caches[1]].newer_to_go(line);
+            newer.into_iter().for_each(|newer| self.caches[path.caches[2]].expect(newer));
+        }
+    }
+
     /// Whether reads on this way can take the loop of [`super::fast_path`], and what it has to know.
     fn way_of_three(&self, cpu: usize, path: &Path, fetches: bool) -> Option<Three> {
         let own = &path.caches[..path.len];
@@ -162,18 +270,53 @@ impl<O: Observer> Hierarchy<O> {
             cache.known(masks[usize::from(cache.level) - 1])
         };
         let first = known(&own[0]);
-        let lonely = |place: usize| self.is_lonely(own[place], path.places[place - 1]);
-        let others = self.roots.iter().filter(|&&root| root != own[2]);
-        let remote: Vec<usize> = others.copied().filter(|&root| !self.is_deserted(root)).collect();
+        let mut empty = Vec::new();
+        let beside = self.beside_first(own[1], path.places[0], &mut empty);
+        let outer = &self.caches[own[2]];
+        let lonely = outer.includes() || self.is_lonely(own[2], path.places[1], &mut empty);
+        let others = self.roots.iter().copied().filter(|&root| root != own[2]);
+        let (deserted, remote): (Vec<usize>, Vec<usize>) =
+            others.partition(|&root| self.is_deserted(root));
+        deserted.into_iter().for_each(|root| self.add_all_of(root, &mut empty));
+        let inner = &self.caches[own[1]];
+        let alone = inner.includes() || beside.as_ref().is_some_and(Vec::is_empty);
+        let asked = if inner.includes() { 0 } else { self.beside_asked(own[1]) };
+        let beside = beside.unwrap_or_default();
         Some(Three {
             fetches,
             masks,
             known: if own.iter().all(|x| known(x) == first) { first } else { ANY },
-            lonely: [true, lonely(1), lonely(2)],
+            lonely: [true, alone || !beside.is_empty(), lonely],
             remote_includes: remote.iter().all(|&root| self.caches[root].includes()),
-            remote,
+            beside: beside.len(),
+            beside_asked: asked,
+            all: own.iter().copied().chain(beside).chain(remote).collect(),
             asked: self.roots_asked(),
+            empty,
         })
+    }
+
+    /// The caches inside `x`, the second on a way, but for the one in place `own`, which have to be looked at: those that are
+    /// not empty, unless `x` includes them. Nothing where they are not innermost ones.
+    fn beside_first(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> Option<Vec<usize>> {
+        let cache = &self.caches[x];
+        if cache.includes() {
+            return Some(Vec::new());
+        }
+        let others = cache.children.iter().copied().filter(|&it| self.caches[it].place != own);
+        let (without, with): (Vec<usize>, Vec<usize>) =
+            others.partition(|&child| self.is_deserted(child));
+        without.into_iter().for_each(|child| self.add_all_of(child, empty));
+        with.iter().all(|&child| self.caches[child].is_innermost()).then_some(with)
+    }
+
+    /// Adds `x` and, unless it includes them, the caches inside.
+    fn add_all_of(&self, x: usize, to: &mut Vec<usize>) {
+        let cache = &self.caches[x];
+        to.push(x);
+        if !cache.includes() {
+            cache.children.iter().for_each(|&child| self.add_all_of(child, to));
+        }
     }
 
     /// The number of questions that an access costs that no cache of its root can serve.
@@ -182,12 +325,16 @@ impl<O: Observer> Hierarchy<O> {
     }
 
     /// Whether nothing can be learnt, and nothing is counted, by asking the caches inside `x` other
-    /// than the one in place `own`.
-    #[inline(always)]
-    fn is_lonely(&self, x: usize, own: usize) -> bool {
+    /// than the one in place `own`: those are `empty`.
+    fn is_lonely(&self, x: usize, own: usize, empty: &mut Vec<usize>) -> bool {
         let cache = &self.caches[x];
-        let mut others = cache.children.iter().filter(|&&child| self.caches[child].place != own);
-        self.beside_asked(x) == 0 && others.all(|&child| self.is_deserted(child))
+        let others = cache.children.iter().copied().filter(|&it| self.caches[it].place != own);
+        let others: Vec<usize> = others.collect();
+        let lonely = self.beside_asked(x) == 0 && others.iter().all(|&it| self.is_deserted(it));
+        if lonely {
+            others.into_iter().for_each(|child| self.add_all_of(child, empty));
+        }
+        lonely
     }
 
     /// Whether every root but `own` would answer that nothing inside it has `line`.
@@ -256,7 +403,7 @@ impl<O: Observer> Hierarchy<O> {
             *count += found;
         }
         counters.memory += tally.found[3];
-        counters.asked += tally.found[3] * u64::from(tally.asked);
+        counters.asked += tally.found[3] * u64::from(tally.asked) + tally.asked_beside;
         counters.write_backs += tally.written;
     }
 
@@ -268,16 +415,44 @@ impl<O: Observer> Hierarchy<O> {
         visitor: &mut V,
         tally: &mut Tally,
     ) -> Option<Stop> {
-        let mut own = [const { None }; 3];
-        let mut remote: Vec<&Cache> = Vec::new();
-        for (x, cache) in self.caches.iter_mut().enumerate() {
-            if let Some(place) = path.caches[..3].iter().position(|&other| other == x) {
-                own[place] = Some(cache);
-            } else if way.remote.contains(&x) {
-                remote.push(cache);
+        macro_rules! of {
+            ($count:literal) => {{
+                let all: [usize; $count] = way.all.as_slice().try_into().ok()?;
+                let mut all = self.caches.get_disjoint_mut(all).ok()?;
+                Self::run_three(&mut all, path, way, visitor, tally)
+            }};
+        }
+        match way.all.len() {
+            3 => of!(3),
+            4 => of!(4),
+            5 => of!(5),
+            6 => of!(6),
+            7 => of!(7),
+            _ => {
+                let mut all: Vec<(usize, &mut Cache)> = Vec::new();
+                for (x, cache) in self.caches.iter_mut().enumerate() {
+                    if let Some(place) = way.all.iter().position(|&other| other == x) {
+                        all.push((place, cache));
+                    }
+                }
+                all.sort_unstable_by_key(|&(place, _)| place);
+                let mut all: Vec<&mut Cache> = all.into_iter().map(|(_, cache)| cache).collect();
+                Self::run_three(&mut all, path, way, visitor, tally)
             }
         }
-        let [Some(l1), Some(l2), Some(l3)] = own else { return None };
+    }
+
+    /// The loop for the widths of these caches, which are in the order of [`Three::all`].
+    fn run_three<'a, V: Visitor>(
+        all: &'a mut [&'a mut Cache],
+        path: &Path,
+        way: &Three,
+        visitor: &mut V,
+        tally: &mut Tally,
+    ) -> Option<Stop> {
+        let (own, others) = all.split_at_mut(3);
+        let (beside, remote) = others.split_at_mut(way.beside);
+        let [l1, l2, l3] = own else { return None };
         let widths = [&l1, &l2, &l3].map(|cache| cache.width());
         let masks = [&l1, &l2, &l3].map(|cache| way.masks[usize::from(cache.level) - 1]);
         macro_rules! three {
@@ -290,7 +465,9 @@ impl<O: Observer> Hierarchy<O> {
                     l1,
                     l2,
                     l3,
-                    remote: &remote,
+                    beside,
+                    beside_asked: way.beside_asked,
+                    remote,
                     fetches: way.fetches,
                 };
                 Some(three.run(visitor, tally))

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use crate::experiment::{Draw, MovingWindow};
+use crate::workload::trace::{self, LINES_OF_PAGE, Trace, TraceError};
 use crate::workload::{Changing, LINE, Page, Pattern, Polluter, WorkingSet, fraction};
 
 use super::tags::Line;
+use super::walk::Does;
 
 /// The words of a line that a scan visits one by one.
 const WORDS: u32 = (LINE / 8) as u32;
@@ -46,6 +48,8 @@ pub struct Manner {
 pub struct Walker {
     /// The lines in the order of their visits.
     order: Arc<[Line]>,
+    /// Each of them once, where some are visited more often.
+    memory: Option<Arc<[Line]>>,
     /// The page of each.
     pages: Arc<[u32]>,
     manner: Manner,
@@ -67,8 +71,23 @@ enum VisitOrder {
     Code,
     /// One after the other, written by instructions that wait for it.
     Locks,
+    /// As a program visited them: for each visit what it did, and its words.
+    Trace(Arc<[(Does, u32)]>),
     /// At random among those visited lately, each read or written.
-    Changing(MovingWindow),
+    Changing {
+        window: MovingWindow,
+        /// The place of the visit after the next one: known early, so that the host can fetch it.
+        then: usize,
+    },
+}
+
+/// Has the host fetch something that will be looked at before long.
+#[inline(always)]
+fn expect<T>(it: &T) {
+    #[cfg(target_arch = "x86_64")]
+    safe_arch::prefetch_t0(it);
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = it;
 }
 
 impl Walker {
@@ -109,9 +128,49 @@ impl Walker {
         walker.manner.parallelism = Some(1_000);
         walker.manner.pause = changing.pause.get() * 1_000;
         let draw = Draw::new(draw.bits(), 0);
+        let mut window = MovingWindow::new(changing, walker.visits() as u64, draw);
         walker.order_of_visits =
-            VisitOrder::Changing(MovingWindow::new(changing, walker.lines() as u64, draw));
+            VisitOrder::Changing { then: window.next_line() as usize, window };
         walker
+    }
+
+    /// A walk as a program made it through `lines`, so many in a page.
+    ///
+    /// # Errors
+    /// If the text of the trace was damaged.
+    pub fn of_trace(
+        trace: &Trace,
+        lines: &[Line],
+        (page, of_page): (Page, u32),
+    ) -> Result<Self, TraceError> {
+        let pages = Pages::of(trace, of_page)?;
+        let visits = trace.visits()?;
+        let places: Vec<usize> = visits.iter().map(|visit| pages.place(visit.line)).collect();
+        let mut touched = places.clone();
+        touched.sort_unstable();
+        touched.dedup();
+        let does = |visit: &trace::Visit| match (visit.reads, visit.writes) {
+            (true, true) => Does::Both,
+            (true, false) => Does::Reads,
+            _ => Does::Writes,
+        };
+        Ok(Self {
+            order: places.iter().map(|&place| lines[place]).collect(),
+            memory: Some(touched.into_iter().map(|place| lines[place]).collect()),
+            pages: places.iter().map(|&place| place as u32 / of_page).collect(),
+            manner: Manner {
+                parallelism: None,
+                huge: page != Page::Base,
+                by_page: false,
+                pause: 0,
+            },
+            at: 0,
+            order_of_visits: VisitOrder::Trace(
+                visits.iter().map(|visit| (does(visit), visit.words)).collect(),
+            ),
+            share: 0,
+            accumulator: 0,
+        })
     }
 
     /// A walk over `lines` by locked instructions.
@@ -142,6 +201,7 @@ impl Walker {
         }
         let share = fraction(share);
         Self {
+            memory: None,
             order: visits.iter().map(|&(line, _)| line).collect(),
             pages: visits.iter().map(|&(_, page)| page).collect(),
             manner: Manner {
@@ -168,8 +228,8 @@ impl Walker {
         self
     }
 
-    /// The number of lines.
-    pub fn lines(&self) -> usize {
+    /// The number of visits until it begins again: those of its lines, but for a trace.
+    pub fn visits(&self) -> usize {
         self.order.len()
     }
 
@@ -179,9 +239,9 @@ impl Walker {
         self.manner
     }
 
-    /// The lines, in the order of their visits.
-    pub fn order(&self) -> &[Line] {
-        &self.order
+    /// The lines, each once.
+    pub fn memory(&self) -> &[Line] {
+        self.memory.as_deref().unwrap_or(&self.order)
     }
 
     /// Begins again, so that every pass writes the same lines.
@@ -215,7 +275,8 @@ impl Walker {
     /// The next visit.
     #[inline(always)]
     pub fn visit(&mut self) -> Visit {
-        let (line, page) = (self.order[self.at], self.pages[self.at]);
+        let at = self.at;
+        let (line, page) = (self.order[at], self.pages[at]);
         self.at += 1;
         if self.at == self.order.len() {
             self.at = 0;
@@ -225,13 +286,21 @@ impl Walker {
             let words = 1 + u32::from(writes);
             return Visit { line, reads: true, writes, fetches: false, words, page };
         }
-        self.visit_of_no_list(line, page)
+        self.visit_of_no_list(at, line, page)
     }
 
-    fn visit_of_no_list(&mut self, line: Line, page: u32) -> Visit {
+    fn visit_of_no_list(&mut self, at: usize, line: Line, page: u32) -> Visit {
         match &mut self.order_of_visits {
-            VisitOrder::Changing(window) => {
-                self.at = window.next_line() as usize;
+            VisitOrder::Trace(visits) => {
+                let (does, words) = visits[at];
+                let (reads, writes) = (does != Does::Writes, does != Does::Reads);
+                Visit { line, reads, writes, fetches: false, words, page }
+            }
+            VisitOrder::Changing { window, then } => {
+                self.at = std::mem::replace(then, window.next_line() as usize);
+                // Its memory is far larger than the host's caches, and the place in it anywhere.
+                expect(&self.order[*then]);
+                expect(&self.pages[*then]);
                 let writes = self.share > 0 && self.carry();
                 Visit { line, reads: !writes, writes, fetches: false, words: 1, page }
             }
@@ -264,6 +333,42 @@ impl Walker {
         self.accumulator = sum;
         carry
     }
+}
+
+/// The pages of a trace in pages of a size: the pages that were touched lie one after the other.
+struct Pages {
+    /// The numbers of base pages.
+    base: Vec<u64>,
+    /// The numbers of pages of this size, ascending.
+    own: Vec<u64>,
+    /// Lines in such a page.
+    of_page: u64,
+}
+
+impl Pages {
+    fn of(trace: &Trace, of_page: u32) -> Result<Self, TraceError> {
+        let (base, of_page) = (trace.pages()?, u64::from(of_page));
+        let mut own: Vec<u64> =
+            base.iter().map(|page| page * u64::from(LINES_OF_PAGE) / of_page).collect();
+        own.dedup();
+        Ok(Self { base, own, of_page })
+    }
+
+    /// The place of a visit's line among all lines of these pages.
+    fn place(&self, line: u32) -> usize {
+        let (page, rest) = (line / LINES_OF_PAGE, line % LINES_OF_PAGE);
+        let line = self.base[page as usize] * u64::from(LINES_OF_PAGE) + u64::from(rest);
+        let rank = self.own.partition_point(|&page| page < line / self.of_page) as u64;
+        (rank * self.of_page + line % self.of_page) as usize
+    }
+}
+
+/// The number of pages, with so many lines each, that a trace touches.
+///
+/// # Errors
+/// If the text of the trace was damaged.
+pub fn pages_of(trace: &Trace, of_page: u32) -> Result<u64, TraceError> {
+    Ok(Pages::of(trace, of_page)?.own.len() as u64)
 }
 
 /// The start of the accumulator: a walk that writes everything writes from the first access on.

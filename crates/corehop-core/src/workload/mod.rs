@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Workloads: the measured job's working set, the polluters and preemptors, the background load.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
+use self::trace::{Trace, TraceError};
 use crate::platform::Platform;
 use crate::units::{Bytes, Cpu, CpuList, Nanos};
 use crate::words::words;
@@ -11,6 +14,7 @@ pub mod draw;
 pub mod fork_join;
 pub mod gang;
 pub mod scheduler;
+pub mod trace;
 pub mod switching;
 pub mod time;
 pub mod task;
@@ -160,6 +164,9 @@ pub struct WorkingSet {
     /// The user's own job, as `LIB.so:FUNCTION`, in place of `pattern`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<String>,
+    /// A program's accesses, in place of `pattern` and `write_ratio`; `wss` is the size of their lines.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "trace::shared")]
+    pub trace: Option<Arc<Trace>>,
 }
 
 const fn one() -> u8 {
@@ -200,6 +207,15 @@ pub enum WorkloadError {
         /// The remedy.
         hint: &'static str,
     },
+    /// The text of a trace is damaged.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The size is not that of the trace.
+    #[error("the lines of the trace are {wss}: state that as the working set's size")]
+    TraceSize {
+        /// The size of the trace's lines.
+        wss: Bytes,
+    },
     /// The number of chains is not 1, 4 or 8, or the pattern has only one.
     #[error("{chains} chains: a shuffled list has 1, 4 or 8, a scan or code has 1")]
     Chains {
@@ -220,7 +236,21 @@ impl WorkingSet {
             node: None,
             fresh_frames: false,
             workload: None,
+            trace: None,
         }
+    }
+
+    /// The working set of a trace, in base pages.
+    ///
+    /// # Errors
+    /// If the text of a plan was damaged.
+    pub fn of_trace(trace: Arc<Trace>) -> Result<Self, TraceError> {
+        Ok(Self { wss: trace.wss()?, trace: Some(trace), ..Self::list(Bytes::new(0), 0.0) })
+    }
+
+    /// The job that touches it in place of a pattern, as in the column `workload`.
+    pub fn job(&self) -> Option<String> {
+        self.trace.as_ref().map(|trace| trace.label()).or_else(|| self.workload.clone())
     }
 
     /// The number of cache lines.
@@ -239,6 +269,11 @@ impl WorkingSet {
     /// # Errors
     /// [`WorkloadError`] names the first of size, write ratio and chains that is impossible.
     pub fn check(&self) -> Result<(), WorkloadError> {
+        if let Some(trace) = &self.trace {
+            let wss = trace.wss()?;
+            let same = wss == self.wss;
+            return if same { Ok(()) } else { Err(WorkloadError::TraceSize { wss }) };
+        }
         let (wss, ratio, pattern, chains) = (self.wss, self.write_ratio, self.pattern, self.chains);
         if wss.get() == 0 || wss.get() % (LINE * CHUNK_LINES) != 0 {
             return Err(WorkloadError::Size { wss });

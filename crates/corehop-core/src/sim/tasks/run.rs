@@ -15,6 +15,7 @@ use super::super::machine_state::MachineState;
 use super::super::recipe::Recipe;
 use super::super::system_data::{SystemData, footprints};
 use super::super::times::Picos;
+use super::super::turns::Turns;
 use super::super::walker::Walker;
 use super::dispatch::{Cluster, Places, Urgency};
 use super::job::Job;
@@ -83,6 +84,10 @@ pub(super) struct Run<'a> {
     has: Vec<Option<usize>>,
     clocks: Vec<Picos>,
     ends: Vec<bool>,
+    /// The CPUs on which something happens, by their clocks; [`Run::number`] tells them apart.
+    turns: Turns,
+    /// Clocks have changed since they were put in order.
+    stale: bool,
     done: Vec<TaskJobRecord>,
 }
 
@@ -131,6 +136,8 @@ impl<'a> Run<'a> {
             has: vec![None; cpus.len()],
             clocks: vec![NEVER; cpus.len()],
             ends: vec![false; cpus.len()],
+            turns: Turns::default(),
+            stale: false,
             done: Vec::new(),
         };
         (0..run.tasks.len()).for_each(|task| this.expect_release(task));
@@ -165,18 +172,21 @@ impl<'a> Run<'a> {
     }
 
     /// The next event, and its time.
-    fn next(&self) -> Option<(Picos, Event)> {
-        let mut next = (NEVER, Event::Act(0));
-        if let Some(&Reverse((at, task))) = self.releases.peek() {
-            next = (at, Event::Release(task));
+    fn next(&mut self) -> Option<(Picos, Event)> {
+        if std::mem::take(&mut self.stale) {
+            let busy = (0..self.clocks.len()).filter(|&cpu| self.clocks[cpu] < NEVER);
+            self.turns = Turns::of(busy.map(|cpu| (self.clocks[cpu], self.number(cpu))));
         }
-        for (cpu, &at) in self.clocks.iter().enumerate() {
-            if at <= next.0 && at < NEVER {
-                let event = if self.ends[cpu] { Event::End(cpu) } else { Event::Act(cpu) };
-                next = next.min((at, event));
-            }
-        }
-        (next.0 < NEVER).then_some(next)
+        let release = self.releases.peek().map(|&Reverse((at, task))| (at, Event::Release(task)));
+        let Some((at, number)) = self.turns.first() else { return release };
+        let (kind, cpu) = (number / self.clocks.len(), number % self.clocks.len());
+        let here = (at, if kind == 0 { Event::End(cpu) } else { Event::Act(cpu) });
+        Some(release.map_or(here, |release| release.min(here)))
+    }
+
+    /// A CPU among those of which something is expected: of one instant, jobs that end come first.
+    fn number(&self, cpu: usize) -> usize {
+        if self.ends[cpu] { cpu } else { self.clocks.len() + cpu }
     }
 
     /// All jobs that end or are released at this time do so, and others get the CPUs.
@@ -228,7 +238,7 @@ impl<'a> Run<'a> {
 
     /// The job on `cpu` ends, and the task's next one is ready if it is late already.
     fn end(&mut self, cpu: usize, now: Picos) {
-        self.clocks[cpu] = NEVER;
+        (self.clocks[cpu], self.stale) = (NEVER, true);
         let Some(task) = self.has[cpu].take() else { return };
         let cluster = self.set().tasks[task].cluster;
         self.clusters[cluster].ended(cpu);
@@ -290,14 +300,15 @@ impl<'a> Run<'a> {
         if let Some(job) = &mut it.job {
             if let Some(picos) = job.away_until(now) {
                 let share = self.recipe.lost(set.wss, picos, &mut self.draw);
-                self.state.lose(walker.order(), share, &mut self.draw);
+                self.state.lose(walker.memory(), share, &mut self.draw);
             }
-            job.gain(cpu, now, walker.lines());
+            job.gain(cpu, now, walker.visits());
         }
         it.walker = Some(walker);
         self.homes.last[task] = cpu;
         self.has[cpu] = Some(task);
         self.set_clock(cpu, task);
+        self.stale = true;
         Ok(())
     }
 
@@ -320,10 +331,15 @@ impl<'a> Run<'a> {
         let before = self.state.misses(cpu);
         let mut took = self.state.act(cpu, walker.visit(), walker.manner(), now);
         if !passes {
-            took = took.max(KEEP_WARM / walker.lines() as Picos).max(LEAST_PAUSE);
+            took = took.max(KEEP_WARM / walker.visits() as Picos).max(LEAST_PAUSE);
         }
         job.visited(now, took, self.state.misses(cpu) - before);
         self.set_clock(cpu, task);
+        if self.clocks[cpu] < NEVER {
+            self.turns.instead_of_first(self.clocks[cpu], self.number(cpu));
+        } else {
+            self.stale = true;
+        }
     }
 
     fn cpu(&self, place: usize) -> Cpu {

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a line of a trace says, in each of the formats.
+
+use super::Source;
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Item {
+    /// An instruction was executed.
+    Instruction,
+    /// Data was accessed.
+    Data(Access),
+    /// The recording was made on another architecture than x86-64.
+    Foreign(&'static str),
+    /// It belongs to the format, and tells of no access.
+    Other,
+}
+
+/// An access to data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Access {
+    pub(super) address: u64,
+    /// In bytes; a sample tells of one.
+    pub(super) size: u64,
+    pub(super) reads: bool,
+    pub(super) writes: bool,
+    /// The thread, where it is stated.
+    pub(super) thread: Option<u64>,
+}
+
+/// A format, and what its head says of the columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Lackey,
+    View,
+    Memtrace,
+    /// With the place of the column `DSRC`.
+    PerfMem(usize),
+}
+
+impl Format {
+    /// The format whose line this is: one that tells of an access, or the head of a table.
+    pub(super) fn of(line: &str) -> Option<Self> {
+        if line.starts_with("# PID, TID, IP, ADDR, ") {
+            let place = line.trim_end().split(", ").position(|name| name == "DSRC")?;
+            // A page's size is a number and its unit.
+            return Some(Self::PerfMem(place));
+        }
+        let tells = |format: &Self| !matches!(format.item(line), None | Some(Item::Other));
+        [Self::Lackey, Self::View, Self::Memtrace].into_iter().find(tells)
+    }
+
+    pub(super) fn source(self) -> Source {
+        match self {
+            Self::Lackey => Source::Lackey,
+            Self::View => Source::Drmemtrace,
+            Self::Memtrace => Source::Memtrace,
+            Self::PerfMem(_) => Source::PerfMem,
+        }
+    }
+
+    /// What a line says; nothing where it is not of this format.
+    pub(super) fn item(self, line: &str) -> Option<Item> {
+        match self {
+            Self::Lackey => lackey(line),
+            Self::View => view(line),
+            Self::Memtrace => memtrace(line),
+            Self::PerfMem(source) => perf_mem(line, source),
+        }
+    }
+}
+
+/// `I  04001000,3`, ` L 1ffeffe7e0,8`, ` S …`, ` M …` (read and written).
+fn lackey(line: &str) -> Option<Item> {
+    if line.starts_with("==") {
+        return Some(Item::Other);
+    }
+    let (kind, rest) = line.split_at_checked(3)?;
+    let (address, size) = rest.trim_end().split_once(',')?;
+    let (address, size) = (hex(address)?, size.parse().ok().filter(|&size| size > 0)?);
+    let (reads, writes) = match kind {
+        "I  " => return Some(Item::Instruction),
+        " L " => (true, false),
+        " S " => (false, true),
+        " M " => (true, true),
+        _ => return None,
+    };
+    Some(Item::Data(Access { address, size, reads, writes, thread: None }))
+}
+
+/// `12 5: 3256418 read  8 byte(s) @ 0x00007f… by PC 0x…`, with or without numbers before it; markers in angle brackets.
+fn view(line: &str) -> Option<Item> {
+    if let Some((_, marker)) = line.split_once("<marker: ") {
+        let filetype = marker.strip_prefix("filetype 0x").and_then(|it| it.split('>').next());
+        return Some(filetype.and_then(hex).and_then(foreign).map_or(Item::Other, Item::Foreign));
+    }
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let unit = words.iter().position(|&word| word == "byte(s)").filter(|&unit| unit >= 2)?;
+    let address = words.get(unit + 2).filter(|_| words.get(unit + 1) == Some(&"@"))?;
+    let address = hex(address.strip_prefix("0x")?)?;
+    let size = words[unit - 1].parse().ok()?;
+    let thread = unit.checked_sub(3).and_then(|place| words[place].trim_start_matches('T').parse().ok());
+    let (reads, writes) = match words[unit - 2] {
+        "ifetch" => return Some(Item::Instruction),
+        "read" => (true, false),
+        "write" => (false, true),
+        // Prefetches and flushes.
+        _ => return Some(Item::Other),
+    };
+    Some(Item::Data(Access { address, size, reads, writes, thread }))
+}
+
+/// The architecture of a recording, by the bits of its type that DynamoRIO has for it.
+fn foreign(filetype: u64) -> Option<&'static str> {
+    const ALL: [(u64, &str); 3] = [(0x08, "AArch64"), (0x10, "32-bit Arm"), (0x20, "32-bit x86")];
+    ALL.into_iter().find(|(bit, _)| filetype & bit != 0).map(|(_, name)| name)
+}
+
+/// `0x00007ffc…:  8, w`, with an opcode in place of `r` or `w` where it is an instruction; or `0xPC,w,8,0xADDRESS`.
+fn memtrace(line: &str) -> Option<Item> {
+    let access = |address: &str, size: &str, does: &str| {
+        let address = hex(address.trim().strip_prefix("0x")?)?;
+        let size = size.trim().parse().ok().filter(|&size| size > 0)?;
+        let (reads, writes) = (does == "r", does == "w");
+        Some(Access { address, size, reads, writes, thread: None })
+    };
+    if let Some((address, rest)) = line.split_once(':') {
+        let (size, does) = rest.split_once(',')?;
+        let does = does.trim();
+        let access = access(address, size, does)?;
+        let opcode = !does.is_empty() && does.bytes().all(|it| it.is_ascii_alphanumeric());
+        return match (access.reads || access.writes, opcode) {
+            (true, _) => Some(Item::Data(access)),
+            (false, true) => Some(Item::Instruction),
+            (false, false) => None,
+        };
+    }
+    let mut columns = line.split(',');
+    let (pc, does) = (columns.next()?.trim(), columns.next()?.trim());
+    let (size, address) = (columns.next()?, columns.next()?);
+    hex(pc.strip_prefix("0x")?)?;
+    let access = access(address, size, does).filter(|it| it.reads || it.writes)?;
+    columns.next().is_none().then_some(Item::Data(access))
+}
+
+/// The columns of `perf mem report -D`, the one with the source of the data in this place.
+fn perf_mem(line: &str, source: usize) -> Option<Item> {
+    if line.starts_with('#') || line.trim().is_empty() {
+        return Some(Item::Other);
+    }
+    let split = |it: char| it.is_whitespace() || matches!(it, ',' | ';' | '|');
+    let columns: Vec<&str> = line.split(split).filter(|it| !it.is_empty()).collect();
+    let thread = columns.get(1)?.parse().ok();
+    let address = columns.get(3)?;
+    // perf prints `0x016` and the address where no separator was asked for: a `%` of its format is missing.
+    let address = address.strip_prefix("0x016").or_else(|| address.strip_prefix("0x"))?;
+    let address = hex(address)?;
+    let source = hex(columns.get(source)?.strip_prefix("0x")?)?;
+    // The operation is in the lowest bits of perf_mem_data_src: 2 a load, 4 a store.
+    let writes = source & 0x4 != 0;
+    let reads = source & 0x2 != 0 || !writes;
+    if address == 0 {
+        return Some(Item::Other);
+    }
+    Some(Item::Data(Access { address, size: 1, reads, writes, thread }))
+}
+
+fn hex(text: &str) -> Option<u64> {
+    let plain = text.bytes().all(|it| it.is_ascii_hexdigit());
+    if plain { u64::from_str_radix(text, 16).ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn data(address: u64, size: u64, does: &str, thread: Option<u64>) -> Option<Item> {
+        let (reads, writes) = (does.contains('r'), does.contains('w'));
+        Some(Item::Data(Access { address, size, reads, writes, thread }))
+    }
+
+    #[test]
+    fn lines_of_lackey_are_read_as_its_manual_has_them() {
+        let item = |line| Format::Lackey.item(line);
+        assert_eq!(item("I  0401ab70,3"), Some(Item::Instruction));
+        assert_eq!(item(" L 1fff000758,8"), data(0x1f_ff00_0758, 8, "r", None));
+        assert_eq!(item(" S 1fff000758,8"), data(0x1f_ff00_0758, 8, "w", None));
+        assert_eq!(item(" M 04029a10,4"), data(0x402_9a10, 4, "rw", None));
+        assert_eq!(item("==77== Command: ./t"), Some(Item::Other));
+        for none in [" L 1fff000758,", " L 1fff", "hello, world", "", " X 12,4", " L -1,4"] {
+            assert_eq!(item(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn lines_of_the_view_of_drmemtrace_are_read_old_and_new() {
+        let item = |line| Format::View.item(line);
+        let new = "          24           7:     3256418 read         8 byte(s) @ 0x00007ffd4b1d8c88 by PC 0x00007f1";
+        assert_eq!(item(new), data(0x7ffd_4b1d_8c88, 8, "r", Some(3_256_418)));
+        assert_eq!(
+            item("T42  write  4 byte(s) @ 0x10 by PC 0x20"),
+            data(0x10, 4, "w", Some(42))
+        );
+        assert_eq!(item(" 1 2: 3 ifetch 3 byte(s) @ 0x10 48 89 e7"), Some(Item::Instruction));
+        assert_eq!(item(" 1 2: 3 pref-HW 64 byte(s) @ 0x40 by PC 0x1"), Some(Item::Other));
+        assert_eq!(item("  1  0: 3 <marker: version 7>"), Some(Item::Other));
+        assert_eq!(item("  2  0: 3 <marker: filetype 0xe48>"), Some(Item::Foreign("AArch64")));
+        assert_eq!(item("  2  0: 3 <marker: filetype 0xe40>"), Some(Item::Other));
+        assert_eq!(item("read 8 byte(s)"), None);
+    }
+
+    #[test]
+    fn both_texts_of_the_memtrace_clients_are_read() {
+        let item = |line| Format::Memtrace.item(line);
+        assert_eq!(item("0x00007ffc4a8:  8, w"), data(0x7ffc_4a8, 8, "w", None));
+        assert_eq!(item("0x00007ffc4a8:  3, push"), Some(Item::Instruction));
+        assert_eq!(item("0x400,r,16,0x7f00"), data(0x7f00, 16, "r", None));
+        for none in ["0x400,r,16", "400,r,16,7f00", "0x400: x, w", "0x400,x,16,0x7f00", "a: b, c"] {
+            assert_eq!(item(none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_perf_mem_is_read_with_and_without_separators_and_further_columns() {
+        let head = "# PID, TID, IP, ADDR, LOCAL WEIGHT, DSRC, SYMBOL\n";
+        let format = Format::of(head).unwrap();
+        let line = " 2334  2335 0xffffffff812b0001 0x0167f12ab00    31 0x68100142 /bin/ls:main";
+        assert_eq!(format.item(line), data(0x7f12_ab00, 1, "r", Some(2335)));
+        let line = "2334,2335,0x12,0x7f12ab00,31,0x68100144,/bin/ls:main";
+        assert_eq!(format.item(line), data(0x7f12_ab00, 1, "w", Some(2335)));
+        assert_eq!(format.item(head), Some(Item::Other));
+        let format = Format::of("# PID, TID, IP, ADDR, PHYS ADDR, LOCAL WEIGHT, DSRC, SYMBOL");
+        let line = "1,1,0x12,0x40,0x9940,31,0x142,a:b";
+        assert_eq!(format.unwrap().item(line), data(0x40, 1, "r", Some(1)));
+    }
+
+    #[test]
+    fn a_format_is_known_by_its_first_access() {
+        assert_eq!(Format::of("I  0401ab70,3"), Some(Format::Lackey));
+        assert_eq!(Format::of("T1 read 8 byte(s) @ 0x10 by PC 0x4"), Some(Format::View));
+        assert_eq!(Format::of("0x400,r,16,0x7f00"), Some(Format::Memtrace));
+        assert_eq!(Format::of("==1== Lackey, an example Valgrind tool"), None);
+        assert_eq!(Format::of("hello"), None);
+    }
+}

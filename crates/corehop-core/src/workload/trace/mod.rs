@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Recorded accesses of a program, which a simulated job repeats: a touch is one pass over all of them.
+//!
+//! A trace is part of its plan, so that a result says what was run and any machine can run it again. It keeps the
+//! visits to lines: accesses to one line in a row are one visit, as what comes after the first hits the innermost cache. Code is
+//! counted, as time of the core, and not fetched.
+//!
+//! ```text
+//! formats ── a line of text to an access       read ── the accesses of a file to a trace
+//! vlq ── numbers as text                       mod ── the trace
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+use super::LINE;
+use crate::units::Bytes;
+use crate::words::words;
+
+mod formats;
+mod read;
+mod vlq;
+
+pub use read::{MOST_ACCESSES, Read, ReadError, Window};
+
+/// A trace in a plan, which all that use it share.
+pub(super) mod shared {
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Trace;
+
+    pub(crate) fn serialize<S: Serializer>(
+        trace: &Option<Arc<Trace>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        trace.as_deref().serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<Trace>>, D::Error> {
+        Ok(Option::<Trace>::deserialize(deserializer)?.map(Arc::new))
+    }
+}
+
+/// The lines of a base page.
+pub const LINES_OF_PAGE: u32 = 64;
+
+words! {
+    /// The tool that recorded a trace.
+    Source, "a source of traces" {
+        /// Valgrind's lackey, with `--trace-mem=yes`: every instruction and access.
+        Lackey = "lackey",
+        /// DynamoRIO's drmemtrace, as its tool `view` prints it.
+        Drmemtrace = "drmemtrace",
+        /// DynamoRIO's sample client memtrace, as text.
+        Memtrace = "memtrace",
+        /// `perf mem report -D`: samples of accesses, a small share of all.
+        PerfMem = "perf_mem",
+    }
+}
+
+/// A visit to a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Visit {
+    /// The page, counted among those of the trace in the order of their addresses, times [`LINES_OF_PAGE`], and the line in
+    /// it.
+    pub line: u32,
+    /// Whether its first access reads.
+    pub reads: bool,
+    /// Whether it is written, first or later.
+    pub writes: bool,
+    /// Its accesses, and the instructions before them where the trace has any.
+    pub words: u32,
+}
+
+/// The accesses of a program.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trace {
+    /// The name of the file that it was read from.
+    pub name: String,
+    /// The tool that recorded it.
+    pub source: Source,
+    /// The accesses that it consists of.
+    pub accesses: u64,
+    /// The instructions between them; 0 where they were not recorded.
+    pub instructions: u64,
+    /// The numbers of its base pages, ascending, as differences.
+    pages: String,
+    /// Its visits: lines as differences, then words and what was done.
+    visits: String,
+}
+
+/// Why a trace in a plan cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the trace {name} is damaged: {what}")]
+pub struct TraceError {
+    /// Its name.
+    pub name: String,
+    /// The damage.
+    pub what: &'static str,
+}
+
+impl Trace {
+    /// A trace of these visits; `pages` are the numbers of its pages, ascending.
+    pub(super) fn of(
+        (name, source): (&str, Source),
+        (accesses, instructions): (u64, u64),
+        pages: &[u64],
+        visits: &[Visit],
+    ) -> Self {
+        let mut before = 0;
+        let mut difference = |page: &u64| vlq::Number::from(page.wrapping_sub(std::mem::replace(&mut before, *page)) as i64);
+        let pages = vlq::text(pages.iter().map(&mut difference));
+        let mut before = 0;
+        let numbers = visits.iter().flat_map(|visit| {
+            let line = i64::from(visit.line);
+            let way = line - std::mem::replace(&mut before, line);
+            let does = u64::from(visit.reads) | u64::from(visit.writes) << 1;
+            [way, (u64::from(visit.words) << 2 | does) as i64]
+        });
+        let visits = vlq::text(numbers);
+        Self { name: name.to_owned(), source, accesses, instructions, pages, visits }
+    }
+
+    /// The numbers of its base pages, ascending: addresses over 4 KiB.
+    ///
+    /// # Errors
+    /// If the text of a plan was damaged.
+    pub fn pages(&self) -> Result<Vec<u64>, TraceError> {
+        let mut page = 0_u64;
+        let next = |difference: i64| {
+            page = page.wrapping_add(difference as u64);
+            page
+        };
+        let pages: Vec<u64> =
+            vlq::numbers(&self.pages).ok_or_else(|| self.damaged("its pages"))?.into_iter().map(next).collect();
+        let ascends = pages.is_sorted_by(|one, other| one < other);
+        if ascends && !pages.is_empty() { Ok(pages) } else { Err(self.damaged("the order of its pages")) }
+    }
+
+    /// Its visits.
+    ///
+    /// # Errors
+    /// If the text of a plan was damaged.
+    pub fn visits(&self) -> Result<Vec<Visit>, TraceError> {
+        let most = self.pages()?.len() as i64 * i64::from(LINES_OF_PAGE);
+        let numbers = vlq::numbers(&self.visits).ok_or_else(|| self.damaged("its visits"))?;
+        let mut line = 0_i64;
+        let visit = |pair: &[i64; 2]| {
+            line = line.checked_add(pair[0]).filter(|line| (0..most).contains(line))?;
+            let (does, words) = (pair[1] & 3, u32::try_from(pair[1] >> 2).ok()?);
+            let (reads, writes) = (does & 1 != 0, does & 2 != 0);
+            (does != 0).then_some(Visit { line: line as u32, reads, writes, words })
+        };
+        let (pairs, rest) = numbers.as_chunks::<2>();
+        let visits: Option<Vec<Visit>> = pairs.iter().map(visit).collect();
+        let whole = visits.filter(|visits| rest.is_empty() && !visits.is_empty());
+        whole.ok_or_else(|| self.damaged("a visit"))
+    }
+
+    /// The size of its distinct lines.
+    ///
+    /// # Errors
+    /// If the text of a plan was damaged.
+    pub fn wss(&self) -> Result<Bytes, TraceError> {
+        let mut lines: Vec<u32> = self.visits()?.into_iter().map(|visit| visit.line).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        Ok(Bytes::new(lines.len() as u64 * LINE))
+    }
+
+    /// It in the column `workload`: its name, and a number by which other windows of the file differ.
+    pub fn label(&self) -> String {
+        let text = self.pages.bytes().chain(self.visits.bytes());
+        let mixed = text.fold(0xCBF2_9CE4_8422_2325_u64, |mixed, byte| {
+            (mixed ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+        });
+        format!("trace:{}#{:08x}", self.name, mixed >> 32)
+    }
+
+    fn damaged(&self, what: &'static str) -> TraceError {
+        TraceError { name: self.name.clone(), what }
+    }
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the text of a trace to its visits. The text is read once, from front to back, and no further than the window needs: a
+//! file may be of any size, or a pipe.
+
+use std::io::BufRead;
+
+use super::formats::{Access, Format, Item};
+use super::{LINES_OF_PAGE, Source, Trace, Visit};
+use crate::workload::LINE;
+
+/// A window has no more accesses than this: some tens of megabytes in a plan.
+pub const MOST_ACCESSES: u64 = 1 << 24;
+/// The lines in which the first access has to be found.
+const HEAD: u64 = 100_000;
+/// A line that is longer belongs to no trace.
+const LONGEST_LINE: u64 = 64 << 10;
+/// The size of the largest access; it is that of all of a vector unit's registers.
+const LARGEST: u64 = 16 << 10;
+
+/// The accesses of a file that a trace consists of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    /// The accesses to data before it.
+    pub skip: u64,
+    /// Its accesses to data, at most [`MOST_ACCESSES`].
+    pub take: u64,
+    /// The thread; the first one that accesses data unless stated.
+    pub thread: Option<u64>,
+}
+
+impl Default for Window {
+    /// The first million accesses.
+    fn default() -> Self {
+        Self { skip: 0, take: 1_000_000, thread: None }
+    }
+}
+
+/// A trace, and what its reader should know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Read {
+    /// The trace.
+    pub trace: Trace,
+    /// Remarks, a sentence each.
+    pub notes: Vec<String>,
+}
+
+/// Why a file is no trace that can be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It cannot be read.
+    #[error("{name}: {error}")]
+    Io {
+        /// The name of the file.
+        name: String,
+        /// The system's reason.
+        error: std::io::Error,
+    },
+    /// It is not text.
+    #[error("{name} is {what}, not text: {remedy}")]
+    Binary {
+        /// The name of the file.
+        name: String,
+        /// Its kind.
+        what: &'static str,
+        /// The command that prints it.
+        remedy: &'static str,
+    },
+    /// It has no line of a known format.
+    #[error(
+        "{name} is no trace: none of its first {lines} lines is an access as lackey (--trace-mem=yes), DynamoRIO's \
+         view or memtrace, or `perf mem report -D` print it"
+    )]
+    Unknown {
+        /// The name of the file.
+        name: String,
+        /// The lines that were read.
+        lines: u64,
+    },
+    /// The window is empty.
+    #[error("{name} has {accesses} accesses to data{of_thread}, and {skip} were to be skipped: skip fewer")]
+    Short {
+        /// The name of the file.
+        name: String,
+        /// The accesses that it has.
+        accesses: u64,
+        /// The thread, in words.
+        of_thread: String,
+        /// The accesses to skip.
+        skip: u64,
+    },
+}
+
+/// What has been read so far.
+#[derive(Default)]
+struct Tally {
+    /// Accesses of the thread, those of the window, and instructions in it.
+    seen: u64,
+    accesses: u64,
+    instructions: u64,
+    /// Accesses of other threads.
+    others: u64,
+    /// Lines that are not of the format.
+    unknown: u64,
+    /// Instructions since the last access.
+    pending: u32,
+    foreign: Option<&'static str>,
+    /// Lines by address, with what was done.
+    visits: Vec<(u64, Visit)>,
+}
+
+impl Read {
+    /// The accesses of `window` in the text of `input`, which is called `name`.
+    ///
+    /// # Errors
+    /// [`ReadError`] says what is wrong with the file, and the remedy.
+    pub fn from(
+        mut input: impl BufRead,
+        name: &str,
+        window: Window,
+    ) -> Result<Self, ReadError> {
+        let io = |error| ReadError::Io { name: name.to_owned(), error };
+        if let Some((what, remedy)) = binary(input.fill_buf().map_err(io)?) {
+            return Err(ReadError::Binary { name: name.to_owned(), what, remedy });
+        }
+        let mut tally = Tally::default();
+        let (mut format, mut thread) = (None, window.thread);
+        let (mut bytes, mut number, mut cut) = (Vec::new(), 0_u64, None);
+        while tally.accesses < window.take.min(MOST_ACCESSES) {
+            bytes.clear();
+            let length = std::io::Read::take(&mut input, LONGEST_LINE).read_until(b'\n', &mut bytes);
+            if length.map_err(io)? == 0 {
+                break;
+            }
+            number += 1;
+            let ended = bytes.last() == Some(&b'\n');
+            let line = String::from_utf8_lossy(&bytes);
+            let line = line.trim_end_matches(['\n', '\r']);
+            format = format.or_else(|| Format::of(line));
+            let Some(format) = format else {
+                if number == HEAD {
+                    break;
+                }
+                continue;
+            };
+            match format.item(line) {
+                None if !ended => cut = Some(number),
+                item => tally.take(item, &mut thread, window.skip),
+            }
+        }
+        let unknown = || ReadError::Unknown { name: name.to_owned(), lines: number };
+        let source = format.ok_or_else(unknown)?.source();
+        if tally.visits.is_empty() {
+            let of_thread = thread.map_or_else(String::new, |thread| format!(" of thread {thread}"));
+            let (accesses, skip) = (tally.seen, window.skip);
+            return Err(ReadError::Short { name: name.to_owned(), accesses, of_thread, skip });
+        }
+        let notes = tally.notes(name, source, window, (thread, cut));
+        Ok(Self { trace: tally.trace(name, source), notes })
+    }
+}
+
+impl Tally {
+    fn take(&mut self, item: Option<Item>, thread: &mut Option<u64>, skip: u64) {
+        match item {
+            None => self.unknown += 1,
+            Some(Item::Other) => {}
+            Some(Item::Foreign(name)) => self.foreign = Some(name),
+            Some(Item::Instruction) => self.pending = self.pending.saturating_add(1),
+            Some(Item::Data(access)) => {
+                if access.thread.is_some() && *thread.get_or_insert(access.thread.unwrap_or(0)) != access.thread.unwrap_or(0) {
+                    self.others += 1;
+                    self.pending = 0;
+                    return;
+                }
+                let pending = std::mem::take(&mut self.pending);
+                self.seen += 1;
+                if self.seen > skip {
+                    self.accesses += 1;
+                    self.instructions += u64::from(pending);
+                    self.access(access, pending);
+                }
+            }
+        }
+    }
+
+    /// An access, with the instructions before it.
+    fn access(&mut self, access: Access, mut pending: u32) {
+        let Access { address, size, reads, writes, .. } = access;
+        let last = address.saturating_add(size.clamp(1, LARGEST) - 1);
+        for line in address / LINE..=last / LINE {
+            let words = 1 + std::mem::take(&mut pending);
+            match self.visits.last_mut() {
+                Some((same, visit)) if *same == line => {
+                    visit.writes |= writes;
+                    visit.words = visit.words.saturating_add(words);
+                }
+                _ => self.visits.push((line, Visit { line: 0, reads, writes, words })),
+            }
+        }
+    }
+
+    fn trace(self, name: &str, source: Source) -> Trace {
+        let of_page = u64::from(LINES_OF_PAGE);
+        let mut pages: Vec<u64> = self.visits.iter().map(|(line, _)| line / of_page).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        let visit = |&(line, visit): &(u64, Visit)| {
+            let page = pages.partition_point(|&page| page < line / of_page) as u64;
+            Visit { line: (page * of_page + line % of_page) as u32, ..visit }
+        };
+        let visits: Vec<Visit> = self.visits.iter().map(visit).collect();
+        Trace::of((name, source), (self.accesses, self.instructions), &pages, &visits)
+    }
+
+    fn notes(
+        &self,
+        name: &str,
+        source: Source,
+        window: Window,
+        (thread, cut): (Option<u64>, Option<u64>),
+    ) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Some(line) = cut {
+            notes.push(format!("{name} ends within line {line}: it was cut off there, and what is before is used"));
+        }
+        if self.accesses < window.take {
+            let has = if cut.is_some() { "what is left of it has" } else { "it has" };
+            notes.push(format!("{name}: {has} {} accesses of the {} asked for", self.accesses, window.take));
+        }
+        if let (Some(thread), 1..) = (thread, self.others) {
+            notes.push(format!(
+                "{name}: {} accesses of other threads than {thread} are left out (--trace-thread takes another one)",
+                self.others
+            ));
+        }
+        if self.unknown > 0 {
+            notes.push(format!("{name}: {} lines are not of the format {source} and are left out", self.unknown));
+        }
+        if let Some(architecture) = self.foreign {
+            notes.push(format!(
+                "{name} was recorded on {architecture}: its accesses are simulated as they are, in lines of {LINE} bytes"
+            ));
+        }
+        if source == Source::PerfMem {
+            notes.push(format!(
+                "{name} has samples of a program's accesses: their order is kept, what lies between them is unknown"
+            ));
+        }
+        notes
+    }
+}
+
+/// The kind of a file that is not text, by its first bytes, and the remedy.
+fn binary(head: &[u8]) -> Option<(&'static str, &'static str)> {
+    const PRINT: &str = "print it with DynamoRIO's tool `view`";
+    const UNPACK: &str = "unpack it first, for example `zcat FILE | corehop … --trace -`";
+    const KINDS: [(&[u8], &str, &str); 6] = [
+        (b"PERFILE2", "a recording of perf", "print it with `perf mem report -D -i FILE`"),
+        (b"2ELIFREP", "a recording of perf from a machine of another byte order", "print it there"),
+        (b"PK\x03\x04", "a zip archive", PRINT),
+        (b"\x1f\x8b", "packed by gzip", UNPACK),
+        (b"\xfd7zXZ", "packed by xz", UNPACK),
+        (b"\x28\xb5\x2f\xfd", "packed by zstd", UNPACK),
+    ];
+    let known = KINDS.into_iter().find(|(magic, ..)| head.starts_with(magic));
+    let known = known.map(|(_, what, remedy)| (what, remedy));
+    known.or_else(|| head.iter().take(4_096).any(|&byte| byte == 0).then_some(("binary", PRINT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LACKEY: &str = "==1== Lackey\nI  0401ab70,3\nI  0401ab73,5\n L 1000,8\n S 1008,8\nI  0401ab80,3\n L 2040,4\n M 103c,8\n";
+
+    fn read(text: &str, window: Window) -> Result<Read, ReadError> {
+        Read::from(text.as_bytes(), "job.trace", window)
+    }
+
+    fn visit(line: u32, does: &str, words: u32) -> Visit {
+        Visit { line, reads: does.contains('r'), writes: does.contains('w'), words }
+    }
+
+    #[test]
+    fn accesses_to_one_line_in_a_row_are_one_visit_and_one_across_two_lines_is_two() {
+        let trace = read(LACKEY, Window::default()).unwrap().trace;
+        let expected = [visit(0, "rw", 4), visit(65, "r", 2), visit(0, "rw", 1), visit(1, "rw", 1)];
+        assert_eq!(trace.visits().unwrap(), expected);
+        assert_eq!(trace.pages().unwrap(), [1, 2]);
+        assert_eq!((trace.accesses, trace.instructions, trace.wss().unwrap().get()), (4, 3, 192));
+    }
+
+    #[test]
+    fn a_window_begins_and_ends_where_it_is_asked_to() {
+        let window = Window { skip: 2, take: 1, thread: None };
+        let read = read(LACKEY, window).unwrap();
+        assert_eq!(read.trace.visits().unwrap(), [visit(1, "r", 2)]);
+        assert!(read.notes.is_empty(), "{:?}", read.notes);
+        let whole = super::Read::from(LACKEY.as_bytes(), "job.trace", Window::default()).unwrap();
+        assert_ne!(whole.trace.label(), read.trace.label());
+    }
+
+    #[test]
+    fn a_file_of_any_size_is_read_no_further_than_the_window() {
+        struct Endless(u64);
+        impl std::io::Read for Endless {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                self.0 += 1;
+                let line = format!(" L {:x},8\n", self.0 * 64);
+                buffer[..line.len()].copy_from_slice(line.as_bytes());
+                Ok(line.len())
+            }
+        }
+        let input = std::io::BufReader::new(Endless(0));
+        let window = Window { skip: 10_000, take: 100, thread: None };
+        let read = super::Read::from(input, "pipe", window).unwrap();
+        assert_eq!((read.trace.accesses, read.trace.wss().unwrap().get()), (100, 6_400));
+    }
+
+    #[test]
+    fn a_trace_cut_in_two_is_used_up_to_the_cut_and_says_so() {
+        let cut = &LACKEY[..LACKEY.len() - 4];
+        let read = read(cut, Window::default()).unwrap();
+        assert_eq!(read.trace.accesses, 3);
+        assert!(read.notes[0].contains("ends within line 8"), "{:?}", read.notes);
+        assert!(read.notes[1].contains("3 accesses of the 1000000"), "{:?}", read.notes);
+    }
+
+    #[test]
+    fn of_several_threads_the_first_is_taken_or_the_one_that_is_asked_for() {
+        let text = "T1 read 8 byte(s) @ 0x40 by PC 0x1\nT2 write 8 byte(s) @ 0x80 by PC 0x1\n\
+                    T1 read 8 byte(s) @ 0xc0 by PC 0x1\n<marker: filetype 0x48>\n";
+        let first = read(text, Window::default()).unwrap();
+        assert_eq!(first.trace.accesses, 2);
+        let notes = first.notes.join("\n");
+        assert!(notes.contains("1 accesses of other threads than 1"), "{notes}");
+        assert!(notes.contains("recorded on AArch64"), "{notes}");
+        let second = read(text, Window { thread: Some(2), ..Window::default() }).unwrap();
+        assert_eq!(second.trace.visits().unwrap(), [visit(2, "w", 1)]);
+    }
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_its_kind() {
+        let error = |bytes: &[u8]| Read::from(bytes, "it", Window::default()).unwrap_err().to_string();
+        assert!(error(b"PERFILE2\x00").contains("perf mem report -D"));
+        assert!(error(b"2ELIFREP\x00").contains("another byte order"));
+        assert!(error(b"\x1f\x8b\x08").contains("gzip"));
+        assert!(error(b"a\x00b").contains("binary, not text"));
+        assert!(error(b"hello\nworld\n").contains("none of its first 2 lines"));
+        assert!(error(b"").contains("none of its first 0 lines"));
+        assert!(error(b"I  0401ab70,3\n").contains("0 accesses to data"));
+        assert!(error(&vec![b'x'; 1 << 20]).contains("no trace"));
+    }
+
+    #[test]
+    fn a_plan_keeps_a_trace_and_finds_its_damage() {
+        let trace = read(LACKEY, Window::default()).unwrap().trace;
+        let json = serde_json::to_string(&trace).unwrap();
+        assert_eq!(serde_json::from_str::<Trace>(&json).unwrap(), trace);
+        for (from, to) in [("\"visits\":\"", "\"visits\":\"?"), ("\"visits\":\"", "\"visits\":\"//////A")] {
+            let damaged: Trace = serde_json::from_str(&json.replace(from, to)).unwrap();
+            assert!(damaged.visits().unwrap_err().to_string().contains("job.trace is damaged"));
+        }
+        let empty: Trace = serde_json::from_str(&json.replace("\"pages\":\"", "\"pages\":\"B")).unwrap();
+        assert!(empty.wss().is_err());
+    }
+}
